@@ -1,0 +1,56 @@
+# libtorch out of the PyPI wheel, without the wheel's own CMake files (which insist on a CUDA
+# toolkit wherever the wheel was built with CUDA).
+#   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
+#        environment made by launch/setup
+#   out: LibTorch::cpu, LibTorch::cuda (with CUDA), LibTorch::nccl (with CUDA), LibTorch_SITE,
+#        LibTorch_RPATH
+if(NOT TORCH_ROOT)
+  file(SHA256 "${PROJECT_SOURCE_DIR}/launch/requirements.txt" _hash)
+  string(SUBSTRING "${_hash}" 0 12 _hash)
+  if(DEFINED ENV{PACKTRAIN_CACHE})
+    set(_cache "$ENV{PACKTRAIN_CACHE}")
+  elseif(DEFINED ENV{XDG_CACHE_HOME})
+    set(_cache "$ENV{XDG_CACHE_HOME}/packtrain")
+  else()
+    set(_cache "$ENV{HOME}/.cache/packtrain")
+  endif()
+  file(GLOB _found "${_cache}/env-${_hash}/lib/python3*/site-packages/torch")
+  if(_found)
+    list(GET _found 0 _found)
+    set(TORCH_ROOT "${_found}" CACHE PATH "The torch folder of a Python environment" FORCE)
+  endif()
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch REQUIRED_VARS TORCH_ROOT
+  REASON_FAILURE_MESSAGE "run launch/setup, or give -DTORCH_ROOT=<site-packages>/torch")
+
+if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
+  get_filename_component(LibTorch_SITE "${TORCH_ROOT}" DIRECTORY)
+  set(LibTorch_RPATH "${TORCH_ROOT}/lib;${LibTorch_SITE}/nvidia/nccl/lib;${LibTorch_SITE}/nvidia/cu13/lib")
+
+  add_library(LibTorch::cpu INTERFACE IMPORTED)
+  target_include_directories(LibTorch::cpu SYSTEM INTERFACE
+    "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
+  target_compile_definitions(LibTorch::cpu INTERFACE AT_PER_OPERATOR_HEADERS)
+  # The wheel's libraries find each other at run time; the linker need not see them all.
+  target_link_libraries(LibTorch::cpu INTERFACE
+    "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so" -Wl,--allow-shlib-undefined)
+
+  if(PACKTRAIN_WITH_CUDA)
+    foreach(_library "${TORCH_ROOT}/lib/libtorch_cuda.so" "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2")
+      if(NOT EXISTS "${_library}")
+        message(FATAL_ERROR "PACKTRAIN_CUDA needs ${_library}: install the CUDA build of torch "
+                            "(launch/setup), or configure with -DPACKTRAIN_CUDA=OFF")
+      endif()
+    endforeach()
+    add_library(LibTorch::cuda INTERFACE IMPORTED)
+    # Nothing calls libtorch_cuda by symbol, so the linker would drop it and with it all CUDA kernels.
+    target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu -Wl,--no-as-needed
+      "${TORCH_ROOT}/lib/libtorch_cuda.so" "${TORCH_ROOT}/lib/libc10_cuda.so" -Wl,--as-needed
+      CUDA::cudart)
+    add_library(LibTorch::nccl INTERFACE IMPORTED)
+    target_include_directories(LibTorch::nccl SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/nccl/include")
+    target_link_libraries(LibTorch::nccl INTERFACE "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2" CUDA::cudart)
+  endif()
+endif()

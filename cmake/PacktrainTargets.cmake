@@ -1,0 +1,76 @@
+# packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
+# packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH])
+# TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
+
+function(packtrain_compile_options target)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra --Werror=all-warnings>)
+  if(PACKTRAIN_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PACKTRAIN_SANITIZE} -fno-omit-frame-pointer>)
+    target_link_options(${target} PUBLIC -fsanitize=${PACKTRAIN_SANITIZE})
+  endif()
+endfunction()
+
+add_library(packtrain_torch_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/torch_pch.cpp")
+target_link_libraries(packtrain_torch_pch PRIVATE LibTorch::cpu)
+packtrain_compile_options(packtrain_torch_pch)
+if(PACKTRAIN_PRECOMPILED_HEADER)
+  target_precompile_headers(packtrain_torch_pch PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/torch_pch.h>")
+  # ccache needs this to reuse a precompiled header of another clone
+  target_compile_options(packtrain_torch_pch PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+
+function(packtrain_use_torch target)
+  target_link_libraries(${target} PUBLIC LibTorch::cpu)
+  if(PACKTRAIN_WITH_CUDA)
+    target_link_libraries(${target} PUBLIC LibTorch::cuda)
+  endif()
+  if(PACKTRAIN_PRECOMPILED_HEADER)
+    target_precompile_headers(${target} REUSE_FROM packtrain_torch_pch)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+function(packtrain_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK;PRIVATE")
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE})
+  packtrain_compile_options(${name})
+  if(arg_TORCH)
+    packtrain_use_torch(${name})
+  endif()
+endfunction()
+
+# mpirun as our launcher calls it, for tests on few cores.
+set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
+    --mca btl_vader_single_copy_mechanism none --mca btl self,vader)
+
+function(packtrain_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest)
+  packtrain_compile_options(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+                        BUILD_RPATH "${LibTorch_RPATH}")
+  if(arg_TORCH)
+    packtrain_use_torch(${name})
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_RANKS)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  else()  # brings its own main, which joins the world
+    foreach(ranks ${arg_RANKS})
+      add_test(NAME ${name}_${ranks}_ranks COMMAND ${PACKTRAIN_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
+      set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+                           LABELS "${arg_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1")
+    endforeach()
+  endif()
+endfunction()

@@ -1,0 +1,13 @@
+// The one precompiled header: the few libtorch headers that every file with tensors needs.
+// Operators are included one by one (ATen/ops/<name>.h) where they are used.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>

@@ -1,0 +1,30 @@
+// PackedBatch: a micro-batch as flat arrays, boundaries first-class, in one host buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "samplers/plan.h"
+
+namespace packtrain {
+
+// All spans point into `storage`, in this order, each starting at a multiple of 256 bytes, so that
+// one copy moves the batch to the device. Labels are already shifted: labels[t] is the next token
+// of the same example where its loss mask is set, else -100.
+struct PackedBatch {
+  std::vector<std::byte> storage;        // unless the caller gave pinned memory
+  std::span<std::byte> bytes;            // the whole buffer
+  std::span<std::int32_t> input_ids;     // [num_tokens], padding included
+  std::span<std::int32_t> labels;        // [num_tokens], -100 = not supervised
+  std::span<std::int32_t> position_ids;  // [num_tokens], restart at 0 with each sequence
+  std::span<std::int32_t> cu_seqlens;    // [num_sequences + 1], the dummy sequence included
+  std::span<std::int32_t> loss_index;    // [num_loss_tokens] rows with a label, ascending
+  std::span<float> loss_weight;          // [num_loss_tokens] what each row's loss is multiplied by
+  std::int32_t max_seqlen = 0;
+  std::int64_t num_real_tokens = 0;  // without the dummy sequence
+  std::vector<Piece> pieces;         // where each real sequence came from
+};
+
+}  // namespace packtrain

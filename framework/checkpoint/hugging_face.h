@@ -1,0 +1,41 @@
+// Hugging Face folders in and out: config.json, model*.safetensors (+ index), tokenizer files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/decoder_config.h"
+#include "models/families/family.h"
+#include "parallel/sharding/shard_view.h"
+
+namespace packtrain {
+
+// Fills `shards[i].weight` from the folder's safetensors, memory-mapped: only the ranges owned are
+// read, whatever their dtype (float32, float16, bfloat16). Throws Error(kConfig) when the folder,
+// its config or a file is missing, Error(kCheckpoint) naming the tensor when one is missing, has
+// another shape, or the file has tensors no parameter uses.
+void import_weights(const std::string& folder, const DecoderConfig& config,
+                    std::span<const ShardView> shards);
+
+// A source of whole parameters for export: float32 or bfloat16 CPU tensor of parameter `name`.
+using ParameterSource = std::function<at::Tensor(const std::string& name)>;
+
+struct ExportOptions {
+  bool bfloat16 = true;  // else float32
+  std::int64_t max_shard_bytes = 5'000'000'000;
+  std::string tokenizer_folder;  // its files are copied; may be empty
+};
+
+// Writes a folder that `transformers` loads: config.json (of the family), safetensors shards of at
+// most max_shard_bytes (index file when several), tokenizer files. Written to `folder`.tmp, synced,
+// renamed. Throws Error(kCheckpoint) when `folder` exists or a write fails.
+void export_model(const std::string& folder, const DecoderConfig& config,
+                  const ParameterSource& source, const ExportOptions& options);
+
+// Parameters of a training checkpoint, assembled from its shard files, one at a time.
+ParameterSource checkpoint_parameters(const std::string& checkpoint_folder);
+
+}  // namespace packtrain

@@ -1,0 +1,120 @@
+// Every setting of a run, one struct a section, defaults beside their meaning.
+// Read from YAML by `load_config` (load.h): strict keys, overrides, cross-field checks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+enum class TooLong { kError, kTruncate, kDrop };
+enum class Strategy { kPaddingFree, kBalanced };
+enum class OrderKind { kSequential, kRandom };
+enum class Normalize { kTokens, kExamples };
+enum class ScheduleKind { kCosine, kLinear, kConstant };
+enum class Precision { kFloat32, kBFloat16 };
+enum class Recompute { kNone, kFull };
+enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
+
+struct ModelSection {
+  std::string path;    // a Hugging Face folder with weights; or
+  std::string config;  // JSON text of a config.json (given as a YAML map): random weights
+  std::vector<std::string> frozen;  // parameter names that are not trained, `*` matches anything
+};
+
+struct DataSection {
+  std::string train;               // token store; needed by `train`
+  std::string validation;          // token store; optional
+  std::int64_t max_length = 4096;  // tokens an example may have
+  TooLong too_long = TooLong::kError;
+};
+
+struct BatchSection {
+  Strategy strategy = Strategy::kBalanced;
+  OrderKind order = OrderKind::kRandom;
+  std::int64_t global_batch_size = 64;  // examples an optimizer step
+  std::int64_t micro_batch_size = 4;    // padding_free: examples a rank and micro-batch
+  std::int64_t max_tokens_per_micro_batch = 16384;
+  Normalize normalize = Normalize::kTokens;
+};
+
+struct OptimizerSection {
+  std::string name = "adamw";
+  double learning_rate = 1.0e-5;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double epsilon = 1.0e-8;
+  double weight_decay = 0.1;
+  bool decay_norms_and_biases = false;
+  double max_grad_norm = 1.0;  // 0 switches clipping off
+};
+
+struct ScheduleSection {
+  ScheduleKind name = ScheduleKind::kCosine;
+  double warmup_ratio = 0.03;                // of all steps; or
+  std::optional<std::int64_t> warmup_steps;  // this many
+  double min_ratio = 0.1;                    // last learning rate / highest
+};
+
+struct ParallelSection {
+  BackendKind backend =
+      BackendKind::kAuto;  // auto: nccl where every rank has a GPU, else mpi; local for one rank
+  int zero_stage = 3;      // 3 shards weights too; 2 keeps them gathered
+  int gather_slots = 3;    // zero_stage 3: blocks whose weights are resident at once
+};
+
+struct PrecisionSection {
+  Precision compute = Precision::kBFloat16;
+  Precision reduce = Precision::kBFloat16;  // dtype of gradients on the wire
+  bool deterministic = false;               // bit-equal runs, slower kernels
+};
+
+struct CheckpointSection {
+  std::int64_t save_steps = 500;  // 0: only at the end
+  int keep = 3;                   // newest checkpoints kept, at least 2
+  std::string resume = "auto";    // auto | never | a checkpoint folder
+};
+
+struct MetricsSection {
+  bool serve = true;
+  std::string address = "127.0.0.1";
+  int port = 19400;  // + rank on the node; the next free one if taken
+};
+
+struct MemorySection {
+  Recompute recompute = Recompute::kNone;
+};
+
+struct RunSection {
+  std::string output = "runs/default";
+  std::int64_t num_epochs = 1;
+  std::optional<std::int64_t> max_steps;
+  std::uint64_t seed = 0;
+  std::int64_t evaluate_steps = 0;  // 0: only at the end
+};
+
+// Aids for tests and for hunting races; they change no result.
+struct DebugSection {
+  bool poison_slots = false;  // fill a freed gather slot with NaN
+  std::int64_t stream_delay_us =
+      0;  // CPU streams: random delay up to this before each piece of work
+};
+
+struct Config {
+  ModelSection model;
+  DataSection data;
+  BatchSection batch;
+  OptimizerSection optimizer;
+  ScheduleSection schedule;
+  ParallelSection parallel;
+  PrecisionSection precision;
+  CheckpointSection checkpoint;
+  MetricsSection metrics;
+  MemorySection memory;
+  RunSection run;
+  DebugSection debug;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,24 @@
+// Reading a configuration: YAML file + `section.key=value` overrides -> checked Config.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "framework/config/config.h"
+
+namespace packtrain {
+
+// Reads `path` and applies `overrides` ("section.key=value", value in YAML syntax), in order.
+// Throws Error(kConfig) naming file, line and key for: an unreadable file, a syntax error, an
+// unknown section or key (with the nearest known one, or our name for a key users bring from other
+// trainers), a value of the wrong type or out of range, and settings that contradict each other.
+// Relative paths stay as written: relative to the working directory.
+Config load_config(const std::string& path, std::span<const std::string> overrides = {});
+
+// The resolved configuration as YAML, every key written out; loading it gives an equal Config.
+std::string dump_config(const Config& config);
+
+// Stable 64-bit hash (hex) of dump_config: the same for equal settings.
+std::string hash_config(const Config& config);
+
+}  // namespace packtrain

@@ -1,0 +1,28 @@
+// Writing a token store, one example after another, through files larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain {
+
+class StoreWriter {
+ public:
+  // `info` gives tokenizer, vocab_size and sources; counts are filled in by finish().
+  // Throws Error(kData) when the folder exists and is not empty, unless `overwrite`.
+  static std::unique_ptr<StoreWriter> create(const std::string& folder, const StoreInfo& info,
+                                             bool overwrite);
+  virtual ~StoreWriter() = default;
+
+  // Throws Error(kData) for an id outside the vocabulary or ids and mask of different lengths.
+  virtual void add(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
+                   std::int16_t source) = 0;
+  // Syncs everything and writes store.json last. Without it the folder is no store.
+  virtual StoreInfo finish() = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,50 @@
+// Token store: tokenised examples of many lengths, memory-mapped.
+// A folder: `store.json` (format version, tokenizer name and hash, vocabulary size, source names,
+// counts, list of shard files) and one or more safetensors files with
+//   input_ids int32 [num_tokens], offsets int64 [num_examples + 1], loss_mask uint8 [num_tokens],
+//   num_loss_tokens int32 [num_examples], source int16 [num_examples].
+// loss_mask[t] = 1: token t is to be predicted (from the tokens before it in its example). The
+// first token of an example has no predecessor and never counts, so num_loss_tokens[e] is the
+// number of ones in loss_mask of tokens 1..L-1 of example e.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+struct StoreInfo {
+  int format_version = 1;
+  std::string tokenizer;       // folder inside the store with the tokenizer's files, or ""
+  std::string tokenizer_name;  // as the user named it
+  std::string tokenizer_hash;  // xxh3-128 hex of tokenizer.json, or ""
+  std::int64_t vocab_size = 0;
+  std::vector<std::string> sources;
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_loss_tokens = 0;
+};
+
+class TokenStore {
+ public:
+  // Maps the store and checks it: header, offsets (from 0, rising, ending at num_tokens), every id
+  // in 0..vocab_size-1, mask values, per-example and total counts. Throws Error(kData) naming the
+  // file, the example and the token of the first fault.
+  static std::unique_ptr<TokenStore> open(const std::string& folder);
+  virtual ~TokenStore() = default;
+
+  virtual const StoreInfo& info() const = 0;
+  virtual const std::string& folder() const = 0;
+  virtual std::span<const std::int32_t> lengths() const = 0;          // [num_examples]
+  virtual std::span<const std::int32_t> num_loss_tokens() const = 0;  // [num_examples]
+  virtual std::span<const std::int32_t> input_ids(std::int64_t example) const = 0;
+  virtual std::span<const std::uint8_t> loss_mask(std::int64_t example) const = 0;
+  virtual std::int16_t source(std::int64_t example) const = 0;
+  // xxh3-128 (hex) over counts and lengths: tells a changed data set at resume.
+  virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,75 @@
+// A device, its streams and its events behind one small interface; no CUDA type in sight.
+// CUDA: streams and events are CUDA's. CPU: a stream is a thread with a queue (the compute stream
+// is the calling thread itself), an event is an event, so that the schedule of parallel/sharding
+// runs for real, with real races, on a machine without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace packtrain {
+
+enum class DeviceKind { kCpu, kCuda };
+enum class StreamKind { kCompute, kGather, kReduce, kCopy };
+
+// What a communicator or kernel needs of a stream: cudaStream_t on CUDA, null on the CPU.
+using StreamHandle = void*;
+
+// A point in a stream's work. Like CUDA's: a wait refers to the latest record() that the host had
+// called before the wait was called, and is satisfied at once when there was none.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // Gives `work` to the stream. CUDA: called at once with this stream current, what it launches is
+  // asynchronous. CPU: called later on the stream's thread (compute stream: at once, on this one).
+  // An exception on a stream's thread surfaces at the next synchronize(), wait or run by the host.
+  virtual void run(std::function<void(StreamHandle)> work) = 0;
+  virtual void record(Event& event) = 0;  // the event completes when all work given so far is done
+  virtual void wait(const Event& event) = 0;  // work given from now on starts after the event
+  virtual void synchronize() = 0;             // the host waits until the stream is empty
+};
+
+// Bytes the device can copy from or to asynchronously (pinned on CUDA, plain on the CPU).
+struct HostBuffer {
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  std::shared_ptr<void> owner;
+};
+
+struct DeviceOptions {
+  std::int64_t stream_delay_us =
+      0;  // CPU: random delay up to this before each piece of queued work
+  std::uint64_t delay_seed = 0;
+  int num_threads = 0;  // CPU: threads of tensor operators; 0 leaves the library's choice
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceKind kind() const = 0;
+  virtual int index() const = 0;         // CUDA ordinal; 0 on the CPU
+  virtual std::string name() const = 0;  // "NVIDIA H200", "cpu"
+  virtual std::unique_ptr<Stream> make_stream(StreamKind kind) = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  virtual HostBuffer allocate_host(std::size_t bytes) = 0;
+  virtual std::size_t peak_memory_bytes()
+      const = 0;                           // CUDA allocator's peak; CPU: peak resident set
+  virtual double peak_tflops() const = 0;  // dense bf16 peak of a known GPU; 0 = unknown
+};
+
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
+// Throws Error(kDevice) when built without CUDA or when there is no such GPU.
+std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& options);
+int num_cuda_devices();  // 0 without a driver or when built without CUDA; never throws
+
+}  // namespace packtrain

@@ -1,0 +1,80 @@
+// What a run tells of itself: one record a step, as a line for people, a JSON line for programs
+// and gauges for Prometheus.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+struct StepRecord {
+  std::int64_t step = 0;  // 1 after the first optimizer step
+  std::int64_t epoch = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;  // real tokens, never pads
+  std::int64_t num_loss_tokens = 0;
+  double step_time_s = 0;
+  double tokens_per_second = 0;
+  double tokens_per_second_per_device = 0;
+  double model_tflops_per_device = 0;
+  double mfu = 0;  // 0 where the device's peak is unknown
+  double padding_fraction = 0;
+  double fill = 0;             // tokens over the token budget
+  double token_imbalance = 1;  // slowest rank over mean, tokens
+  double cost_imbalance = 1;   // the same, planned cost
+  double data_wait_s = 0;
+  double comm_wait_s = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+
+struct EvaluationRecord {
+  std::int64_t step = 0;
+  double loss = 0;
+  double perplexity = 0;
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_loss_tokens = 0;
+};
+
+struct MetricsOptions {
+  bool serve = true;
+  std::string address = "127.0.0.1";
+  int port = 19400;        // this rank's first choice; the next free one if taken (at most 100 on)
+  std::string run_folder;  // metrics.jsonl (rank 0)
+  std::string run_name;    // label `run`
+  std::string host;        // label `host`
+  int rank = 0;
+  std::int64_t total_steps = 0;
+};
+
+// One rank's metrics: Prometheus registry (all ranks) and, on rank 0, the step line and
+// metrics.jsonl. Never throws for a missing port (a warning); throws Error(kInternal) when
+// metrics.jsonl cannot be written.
+class Metrics {
+ public:
+  static std::unique_ptr<Metrics> start(const MetricsOptions& options);
+  virtual ~Metrics() = default;
+
+  virtual void step(const StepRecord& record) = 0;
+  virtual void evaluation(const EvaluationRecord& record) = 0;
+  // "127.0.0.1:19400", or nothing when no endpoint runs.
+  virtual std::optional<std::string> endpoint() const = 0;
+};
+
+// Writes `run_folder`/metrics-targets.json, a Prometheus file_sd file: one target a rank with run,
+// host and rank labels. Called by rank 0 with every rank's endpoint ("" = none) and host.
+void write_metrics_targets(const std::string& run_folder, const std::string& run_name,
+                           const std::vector<std::string>& endpoints,
+                           const std::vector<std::string>& hosts);
+
+// "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  12.3k tok/s  ...  12 s left"
+std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
+                             double seconds_left);
+
+}  // namespace packtrain

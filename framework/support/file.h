@@ -1,0 +1,60 @@
+// Files whose every call is checked. Durable data never goes through stream classes, which hide
+// failed writes; here write, sync and close all throw.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+
+// A read-only memory map of a whole file, unmapped with the object.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::string& path, ErrorCategory category);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+// A file being written. Call close() when done; the destructor closes without throwing (for
+// unwinding) and never counts as success.
+class OutputFile {
+ public:
+  enum class Mode { kCreate, kAppend };
+  OutputFile(std::string path, Mode mode, ErrorCategory category);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void write_at(std::size_t offset, std::span<const std::byte> bytes);
+  void sync();
+  void close();
+
+ private:
+  [[noreturn]] void fail(const char* call) const;
+  std::string path_;
+  ErrorCategory category_;
+  int descriptor_ = -1;
+};
+
+std::string read_text(const std::string& path, ErrorCategory category);
+// Writes path.tmp, syncs, renames over `path`, syncs the folder: readers see the old or the new
+// text.
+void write_text_atomically(const std::string& path, std::string_view text, ErrorCategory category);
+void make_folders(const std::string& path, ErrorCategory category);
+void sync_folder(const std::string& path, ErrorCategory category);
+
+}  // namespace packtrain

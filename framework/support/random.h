@@ -1,0 +1,26 @@
+// Counter-based random numbers: any element of any stream, without state, the same on every rank.
+// Mixing function: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+// generators", OOPSLA 2014), keyed by hashing (seed, stream).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace packtrain {
+
+class CounterRandom {
+ public:
+  // One stream of numbers: `name` and `index` tell streams of one seed apart.
+  CounterRandom(std::uint64_t seed, std::string_view name, std::uint64_t index = 0);
+
+  std::uint64_t bits(std::uint64_t counter) const;  // 64 uniform bits
+  double uniform(std::uint64_t counter) const;      // [0, 1), 53 bits
+  double normal(std::uint64_t counter) const;       // standard normal (Box-Muller)
+  // Uniform in [0, bound), bound > 0; multiply-shift, bias below bound / 2^64.
+  std::uint64_t below(std::uint64_t counter, std::uint64_t bound) const;
+
+ private:
+  std::uint64_t key_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,63 @@
+// safetensors files: 8-byte little-endian header length, JSON header, raw tensors.
+// Format: github.com/huggingface/safetensors (README, "Format"). The reader memory-maps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/support/data_type.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+
+// One tensor inside a mapped file. `data` stays valid as long as the SafetensorsFile lives.
+struct TensorView {
+  DataType dtype = DataType::kUInt8;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> data;
+
+  std::int64_t numel() const;
+};
+
+class SafetensorsFile {
+ public:
+  // Maps `path` read-only and checks the whole header before any tensor is used: length, JSON,
+  // dtypes, shape products (no overflow), offsets inside the file, without holes or overlap.
+  // Throws Error(`category`) naming the file and the first fault.
+  static std::shared_ptr<const SafetensorsFile> open(const std::string& path,
+                                                     ErrorCategory category);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& path() const { return path_; }
+  // Throws when the tensor is missing.
+  const TensorView& tensor(const std::string& name) const;
+
+ private:
+  SafetensorsFile() = default;
+  std::string path_;
+  ErrorCategory category_{};
+  std::shared_ptr<const class MappedFile> file_;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// What a writer is given for one tensor; `data` must stay valid until the write returns.
+struct TensorToWrite {
+  std::string name;
+  DataType dtype;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+// Writes, syncs and closes `path`; throws Error(`category`) with the file and the system's reason
+// when any of it fails. The header is padded with spaces so that tensors start at a multiple of 8.
+void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata, ErrorCategory category);
+
+}  // namespace packtrain

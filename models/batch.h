@@ -1,0 +1,25 @@
+// A micro-batch on the device, as the model's blocks see it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace packtrain {
+
+// Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
+struct DeviceBatch {
+  at::Tensor input_ids;                       // int32 [T]
+  at::Tensor position_ids;                    // int32 [T]
+  at::Tensor cu_seqlens;                      // int32 [S + 1], on the device
+  std::vector<std::int32_t> cu_seqlens_host;  // the same on the host: no sync to read it
+  std::int32_t max_seqlen = 0;
+  at::Tensor loss_index;   // int32 [N] rows with a label
+  at::Tensor loss_labels;  // int32 [N] labels[loss_index]
+  at::Tensor loss_weight;  // float32 [N]
+  // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
+  at::Tensor row_losses;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,33 @@
+// One config-driven decoder: embedding, layers, head with loss, as a list of blocks.
+// The way in to `models/`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/block.h"
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+struct DecoderOptions {
+  std::vector<std::string> frozen;  // parameter names not trained; `*` matches any characters
+  bool decay_norms_and_biases = false;
+  bool recompute = false;  // keep only each layer's input; run its forward again in backward
+};
+
+// blocks[0] embeds, blocks[1 .. num_layers] are the layers, the last is final norm + head + loss.
+// Throws Error(kConfig) when a pattern in `frozen` matches no parameter.
+std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
+                                                 const DecoderOptions& options);
+
+// Parameters of matrix products (embedding look-up excluded, head included) and all parameters.
+std::int64_t num_matmul_parameters(const DecoderConfig& config);
+std::int64_t num_parameters(const DecoderConfig& config);
+
+// Floating-point operations of one training step (forward + backward) on examples of these lengths:
+// 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * sum(L^2), causal attention.
+double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths);
+
+}  // namespace packtrain

@@ -1,0 +1,51 @@
+// Ranks talking to each other. One small interface; one folder a backend (local, mpi, nccl), each
+// with a stub where it is not built. Stands on framework/support alone.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "framework/support/data_type.h"
+
+namespace packtrain {
+
+enum class ReduceOp { kSum, kMin, kMax };
+
+// Memory that collectives may use in place, freed with the object.
+struct CommunicatorMemory {
+  void* data = nullptr;
+  std::size_t size = 0;
+  std::shared_ptr<void> owner;
+};
+
+// Collectives over a fixed group. Every rank calls the same ones in the same order with the same
+// counts. `stream` is the device stream to run on (cudaStream_t; ignored by CPU backends, which
+// return when the result is there). Buffers are on the backend's device. Each call throws
+// Error(kDevice) when the library reports a fault. One thread at a time per communicator.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // receive: size() * count elements; send: count elements, may be this rank's place in `receive`.
+  virtual void all_gather(const void* send, void* receive, std::size_t count, DataType type,
+                          void* stream) = 0;
+  // send: size() * count elements; receive: count elements, may be this rank's place in `send`
+  // (which then is scratch afterwards). Sums; bfloat16 is accumulated in float32.
+  virtual void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
+                              void* stream) = 0;
+  virtual void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
+                          void* stream) = 0;
+  virtual void broadcast(void* buffer, std::size_t bytes, int root, void* stream) = 0;
+  virtual void barrier() = 0;  // blocks the host
+
+  // A new communicator of the ranks with the same `color`, ordered by `key`. Collective.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  virtual CommunicatorMemory allocate(std::size_t bytes) = 0;
+  virtual void poll_error() = 0;  // throws when the library has seen an asynchronous fault
+  virtual void abort() = 0;  // gives up: frees ranks that wait inside a collective; never throws
+};
+
+}  // namespace packtrain

@@ -1,0 +1,27 @@
+// What a rank owns of the model, by parameter: the meeting point of sharding, optimizer and
+// checkpoint. A parameter may straddle ranks; then each has a range of its flattened elements.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+struct ShardView {
+  std::string parameter;
+  std::vector<std::int64_t> shape;  // of the whole parameter
+  std::int64_t begin = 0;           // first owned element of the flattened parameter
+  std::int64_t numel = 0;           // owned elements
+  bool trainable = true;
+  // 1-D views [numel] of flat buffers on the device. `weight` is what training keeps exactly:
+  // float32 master for trainable parameters, the compute dtype for frozen ones. The moments are
+  // float32, undefined for frozen parameters.
+  at::Tensor weight;
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+};
+
+}  // namespace packtrain

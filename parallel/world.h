@@ -1,0 +1,37 @@
+// The ranks of this run: who we are, and the way to reach the others. One way in to `parallel/`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace packtrain {
+
+enum class Backend { kLocal, kMpi, kNccl };
+
+// Owns the process's membership in the job (MPI_Init_thread .. MPI_Finalize when started by
+// mpirun). Exactly one may exist, made first and destroyed last, after every communicator.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual int local_rank() const = 0;  // among the ranks of this host
+  virtual int local_size() const = 0;
+  virtual const std::string& host() const = 0;
+  // Host memory collectives for agreement and counters (mpi, or local for one rank).
+  virtual Communicator& control() = 0;
+  // A new communicator over all ranks for device memory. Collective. kNccl needs the CUDA device
+  // to be chosen before the first call.
+  virtual std::unique_ptr<Communicator> connect(Backend backend) = 0;
+  // Ends the whole job at once with this exit code (MPI_Abort); does not return.
+  [[noreturn]] virtual void abort(int exit_code) = 0;
+};
+
+// Joins the job. Without an MPI launcher (no OMPI_COMM_WORLD_SIZE, PMI_SIZE or PMIX_RANK in the
+// environment) a world of one rank. Throws Error(kDevice) when an MPI launcher started several
+// processes but MPI was not built in: several one-rank jobs must never pass for one.
+std::unique_ptr<World> join_world();
+
+}  // namespace packtrain
