@@ -25,8 +25,10 @@ class World {
   // A new communicator over all ranks for device memory. Collective. kNccl needs the CUDA device
   // to be chosen before the first call.
   virtual std::unique_ptr<Communicator> connect(Backend backend) = 0;
-  // Ends the whole job at once with this exit code (MPI_Abort); does not return.
-  [[noreturn]] virtual void abort(int exit_code) = 0;
+  // Reports this rank's failure on standard error and ends the whole job with `exit_code`
+  // (MPI_Abort). When every rank fails with the same text within two seconds it is printed once,
+  // else each failing rank's text is printed with its rank. Does not return.
+  [[noreturn]] virtual void fail(const std::string& text, int exit_code) = 0;
 };
 
 // Joins the job. Without an MPI launcher (no OMPI_COMM_WORLD_SIZE, PMI_SIZE or PMIX_RANK in the

@@ -1,0 +1,18 @@
+// The way in to training: a checked configuration and a world of ranks in, a trained model out.
+#pragma once
+
+#include "framework/config/config.h"
+#include "framework/metrics/metrics.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+// Trains as the configuration says, on all ranks of `world` (collective). Returns when done; throws
+// Error(kStopped) after a signal asked it to save and stop, and Errors of every other category.
+void run_training(const Config& config, World& world);
+
+// Loss of data.validation under the model (model.path: Hugging Face folder; or the newest checkpoint
+// of run.output, or checkpoint.resume when it names a folder). Collective; the same on every rank.
+EvaluationRecord run_evaluation(const Config& config, World& world);
+
+}  // namespace packtrain
