@@ -14,6 +14,8 @@ struct RotaryScaling {
   double low_frequency_factor = 1.0;           // llama3
   double high_frequency_factor = 4.0;          // llama3
   std::int64_t original_max_positions = 8192;  // llama3
+
+  bool operator==(const RotaryScaling&) const = default;
 };
 
 struct DecoderConfig {
@@ -33,6 +35,8 @@ struct DecoderConfig {
   bool attention_bias = false;  // on q, k, v and output projections
   bool mlp_bias = false;
   double initializer_range = 0.02;
+
+  bool operator==(const DecoderConfig&) const = default;
 };
 
 }  // namespace packtrain

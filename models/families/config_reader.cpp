@@ -1,0 +1,111 @@
+#include "models/families/config_reader.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kAdvice = "see models/families for what each family honours";
+
+}  // namespace
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string prefix)
+    : object_(object), prefix_(std::move(prefix)) {
+  if (!object_.is_object()) {
+    throw Error(ErrorCategory::kConfig, "model config: " + prefix_ + " is not an object, got " +
+                                            std::string(object_.type_name()));
+  }
+}
+
+void ConfigReader::fail(const std::string& key, const std::string& problem) const {
+  throw Error(ErrorCategory::kConfig, "model config: key '" + prefix_ + key + "' " + problem,
+              kAdvice);
+}
+
+bool ConfigReader::has(const std::string& key) {
+  known_.insert(key);
+  const auto found = object_.find(key);
+  return found != object_.end() && !found->is_null();
+}
+
+const nlohmann::json& ConfigReader::value(const std::string& key) {
+  if (!has(key)) {
+    fail(key, "is missing");
+  }
+  return object_.at(key);
+}
+
+std::int64_t ConfigReader::integer(const std::string& key) {
+  const nlohmann::json& got = value(key);
+  const bool in_range = got.is_number_integer() && got.get<std::int64_t>() >= 1 &&
+                        got.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
+  if (!in_range) {
+    fail(key, "is " + got.dump() + ", want an integer from 1 to 2147483647");
+  }
+  return got.get<std::int64_t>();
+}
+
+std::int64_t ConfigReader::integer(const std::string& key, std::int64_t fallback) {
+  return has(key) ? integer(key) : fallback;
+}
+
+double ConfigReader::number(const std::string& key) {
+  const nlohmann::json& got = value(key);
+  if (!got.is_number() || !std::isfinite(got.get<double>())) {
+    fail(key, "is " + got.dump() + ", want a finite number");
+  }
+  return got.get<double>();
+}
+
+double ConfigReader::number(const std::string& key, double fallback) {
+  return has(key) ? number(key) : fallback;
+}
+
+bool ConfigReader::boolean(const std::string& key, bool fallback) {
+  if (!has(key)) {
+    return fallback;
+  }
+  const nlohmann::json& got = value(key);
+  if (!got.is_boolean()) {
+    fail(key, "is " + got.dump() + ", want true or false");
+  }
+  return got.get<bool>();
+}
+
+std::string ConfigReader::text(const std::string& key, const std::string& fallback) {
+  if (!has(key)) {
+    return fallback;
+  }
+  const nlohmann::json& got = value(key);
+  if (!got.is_string()) {
+    fail(key, "is " + got.dump() + ", want a string");
+  }
+  return got.get<std::string>();
+}
+
+ConfigReader ConfigReader::object(const std::string& key) {
+  const nlohmann::json& nested = has(key) ? value(key) : nlohmann::json::object();
+  return ConfigReader(nested, prefix_ + key + ".");
+}
+
+void ConfigReader::require(const std::string& key, const nlohmann::json& wanted) {
+  if (has(key) && value(key) != wanted) {
+    fail(key, "is " + value(key).dump() + ", but only " + wanted.dump() + " is supported");
+  }
+}
+
+void ConfigReader::ignore(std::initializer_list<const char*> keys) {
+  known_.insert(keys.begin(), keys.end());
+}
+
+void ConfigReader::finish() const {
+  for (const auto& [key, got] : object_.items()) {
+    if (!got.is_null() && !key.starts_with('_') && !known_.contains(key)) {
+      fail(key, "is not one that this model family honours (value " + got.dump() + ")");
+    }
+  }
+}
+
+}  // namespace packtrain

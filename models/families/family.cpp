@@ -1,0 +1,47 @@
+#include "models/families/family.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "framework/support/error.h"
+#include "models/families/llama.h"
+
+namespace packtrain {
+
+std::span<const Family> families() {
+  static const std::array table = {
+      llama_family(),
+  };
+  return table;
+}
+
+const Family& find_family(const std::string& model_type) {
+  std::string known;
+  for (const Family& family : families()) {
+    if (family.model_type == model_type) {
+      return family;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is '" + model_type + "', want one of: " + known,
+              "models/README.md says how to add a family");
+}
+
+DecoderConfig parse_decoder_config(const std::string& json_text) {
+  nlohmann::json config;
+  try {
+    config = nlohmann::json::parse(json_text);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Error(ErrorCategory::kConfig,
+                "model config: not valid JSON: " + std::string(error.what()));
+  }
+  if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string()) {
+    throw Error(ErrorCategory::kConfig, "model config: key 'model_type' is missing",
+                "give the Hugging Face model_type, such as llama");
+  }
+  const Family& family = find_family(config["model_type"].get<std::string>());
+  return family.parse(config);
+}
+
+}  // namespace packtrain
