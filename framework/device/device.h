@@ -31,7 +31,9 @@ class Stream {
 
   // Gives `work` to the stream. CUDA: called at once with this stream current, what it launches is
   // asynchronous. CPU: called later on the stream's thread (compute stream: at once, on this one).
-  // An exception on a stream's thread surfaces at the next synchronize(), wait or run by the host.
+  // An exception on a stream's thread stops all work of the device's streams (events still
+  // complete, so nothing hangs) and surfaces at the host's next run, wait and synchronize() on any
+  // of them, and at every later one.
   virtual void run(std::function<void(StreamHandle)> work) = 0;
   virtual void record(Event& event) = 0;  // the event completes when all work given so far is done
   virtual void wait(const Event& event) = 0;  // work given from now on starts after the event

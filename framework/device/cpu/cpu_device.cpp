@@ -1,0 +1,62 @@
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "framework/device/cpu/cpu_stream.h"
+#include "framework/device/device.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options) : options_(options) {
+    if (options.num_threads > 0) at::set_num_threads(options.num_threads);
+  }
+
+  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  int index() const override { return 0; }
+  std::string name() const override { return "cpu"; }
+
+  std::unique_ptr<Stream> make_stream(StreamKind kind) override {
+    const RandomDelay delay(options_, num_streams_++);
+    if (kind == StreamKind::kCompute) return std::make_unique<CpuComputeStream>(failure_, delay);
+    return std::make_unique<CpuThreadStream>(failure_, delay);
+  }
+
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
+
+  HostBuffer allocate_host(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    std::shared_ptr<void> owner(std::aligned_alloc(kAlignment, rounded), std::free);
+    if (!owner) throw std::bad_alloc();
+    return {static_cast<std::byte*>(owner.get()), bytes, std::move(owner)};
+  }
+
+  std::size_t peak_memory_bytes() const override {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<std::size_t>(usage.ru_maxrss) * 1024;  // Linux counts KiB
+  }
+
+  double peak_tflops() const override { return 0; }
+
+ private:
+  DeviceOptions options_;
+  std::uint64_t num_streams_ = 0;
+  std::shared_ptr<CpuFailure> failure_ = std::make_shared<CpuFailure>();
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,103 @@
+// Streams and events of the CPU: threads with queues, so that the order that events promise (and
+// only that order) is kept.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "framework/device/device.h"
+#include "framework/support/random.h"
+
+namespace packtrain {
+
+// The first exception on any stream of one device. From then on no stream starts further work
+// (its input may be missing) and every call of the host on any of them rethrows it.
+class CpuFailure {
+ public:
+  void set(std::exception_ptr failure);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void rethrow_if_failed() const;
+
+ private:
+  std::atomic<bool> failed_ = false;
+  mutable std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+// One record() of an event. Whoever waits keeps the record it saw, so a later record() of the same
+// event does not move the goal.
+class CpuRecord {
+ public:
+  void complete();
+  void wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+};
+
+struct CpuEvent final : Event {
+  std::shared_ptr<CpuRecord> latest;  // null before the first record()
+};
+
+// Sleeps for a random time, another one at each call, to bring out missing waits.
+class RandomDelay {
+ public:
+  RandomDelay(const DeviceOptions& options, std::uint64_t stream_index);
+  void operator()();
+
+ private:
+  CounterRandom random_;
+  std::uint64_t bound_us_;
+  std::uint64_t counter_ = 0;
+};
+
+// The compute stream: the calling thread itself.
+class CpuComputeStream final : public Stream {
+ public:
+  CpuComputeStream(std::shared_ptr<CpuFailure> failure, RandomDelay delay);
+  void run(std::function<void(StreamHandle)> work) override;
+  void record(Event& event) override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+
+ private:
+  std::shared_ptr<CpuFailure> failure_;
+  RandomDelay delay_;
+};
+
+// Any other stream: a thread that takes work from a queue, in order.
+class CpuThreadStream final : public Stream {
+ public:
+  CpuThreadStream(std::shared_ptr<CpuFailure> failure, RandomDelay delay);
+  // Finishes what is queued; when an exception is passing through, what has not started is dropped.
+  ~CpuThreadStream() override;
+  void run(std::function<void(StreamHandle)> work) override;
+  void record(Event& event) override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+
+ private:
+  void push(std::function<void()> task);
+  void work_off_queue();
+
+  std::shared_ptr<CpuFailure> failure_;
+  RandomDelay delay_;  // used by the thread only
+  int exceptions_at_start_;
+  std::atomic<bool> dropping_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool closed_ = false;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace packtrain

@@ -1,0 +1,79 @@
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "framework/device/cuda/peak_tflops.h"
+#include "framework/device/device.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(static_cast<c10::DeviceIndex>(index)) {
+    c10::cuda::set_device(index_);
+    cudaDeviceProp properties{};
+    PACKTRAIN_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+    name_ = properties.name;
+    PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
+    c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
+  }
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  int index() const override { return index_; }
+  std::string name() const override { return name_; }
+
+  std::unique_ptr<Stream> make_stream(StreamKind kind) override {
+    // The small kernels of collectives must not queue behind waves of a GEMM's.
+    const bool high_priority = kind == StreamKind::kGather || kind == StreamKind::kReduce;
+    return std::make_unique<CudaStream>(c10::cuda::getStreamFromPool(high_priority, index_));
+  }
+
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(); }
+
+  HostBuffer allocate_host(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    void* data = nullptr;
+    PACKTRAIN_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
+    std::shared_ptr<void> owner(data, [](void* pinned) { cudaFreeHost(pinned); });
+    return {static_cast<std::byte*>(data), bytes, std::move(owner)};
+  }
+
+  std::size_t peak_memory_bytes() const override {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
+    return static_cast<std::size_t>(stats.allocated_bytes[0].peak);  // [0]: all pools together
+  }
+
+  double peak_tflops() const override { return peak_tflops_of(name_); }
+
+ private:
+  c10::DeviceIndex index_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& /*options*/) {
+  const int count = num_cuda_devices();
+  if (index < 0 || index >= count) {
+    throw Error(ErrorCategory::kDevice,
+                fmt::format("no CUDA device {} on this host: {} visible", index, count),
+                "Start at most one rank per GPU of a host; nvidia-smi and CUDA_VISIBLE_DEVICES "
+                "tell which GPUs a process sees.");
+  }
+  return std::make_unique<CudaDevice>(index);
+}
+
+int num_cuda_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // no driver is no fault: forget it
+  return 0;
+}
+
+}  // namespace packtrain

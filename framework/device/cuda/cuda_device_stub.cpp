@@ -1,0 +1,16 @@
+// Stands in for CUDA where it is not built.
+#include "framework/device/device.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+
+std::unique_ptr<Device> make_cuda_device(int /*index*/, const DeviceOptions& /*options*/) {
+  throw Error(ErrorCategory::kDevice, "a CUDA device was asked for, but this build has no CUDA",
+              "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
+}
+
+int num_cuda_devices() {
+  return 0;
+}
+
+}  // namespace packtrain
