@@ -1,0 +1,200 @@
+#include "parallel/sharding/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace packtrain {
+namespace {
+
+constexpr int kRotatingGradSlots = 2;
+
+// One use of a unit's weights by the compute stream, with what follows from its place in the step.
+struct Use {
+  ActionKind kind = ActionKind::kForward;
+  int block = 0;
+  int micro_batch = 0;
+  int unit = 0;
+  int weight_slot = 0;
+  int next_unit = -1;  // that the weight slot must hold for its next use; -1: none
+  bool writes_gradient = false;
+  bool first_write = false;  // of the unit's gradient in this micro-batch
+  bool last_write = false;
+  bool accumulate = false;  // another block has written this micro-batch's gradient before
+};
+
+std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
+                           const ScheduleOptions& options) {
+  std::vector<Use> uses;
+  const int last = static_cast<int>(table.unit_of_block.size()) - 1;
+  const auto add = [&](ActionKind kind, int block, int micro_batch) {
+    Use use{.kind = kind, .block = block, .micro_batch = micro_batch};
+    use.unit = table.unit_of_block[block];
+    use.weight_slot = slots.weight_slot_of_unit[use.unit];
+    // The last block may write its gradients in forward already.
+    use.writes_gradient = options.training && !table.units[use.unit].trainable.empty() &&
+                          (kind == ActionKind::kBackward || block == last);
+    uses.push_back(use);
+  };
+  for (int m = 0; m < options.num_micro_batches; ++m) {
+    for (int b = 0; b <= last; ++b) add(ActionKind::kForward, b, m);
+    if (!options.training) continue;
+    for (int b = last; b >= table.first_trainable_block; --b) add(ActionKind::kBackward, b, m);
+  }
+  return uses;
+}
+
+void mark_slot_changes(std::vector<Use>& uses, int num_weight_slots) {
+  std::vector<int> next(num_weight_slots, -1);
+  for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
+    use->next_unit = std::exchange(next[use->weight_slot], use->unit);
+  }
+}
+
+void mark_gradient_writes(std::vector<Use>& uses) {
+  std::map<std::pair<int, int>, std::vector<Use*>> writers;  // of (unit, micro-batch)
+  for (Use& use : uses) {
+    if (use.writes_gradient) writers[{use.unit, use.micro_batch}].push_back(&use);
+  }
+  for (auto& [key, list] : writers) {
+    list.front()->first_write = true;
+    list.back()->last_write = true;
+    for (Use* use : list) use->accumulate = use->block != list.front()->block;
+  }
+}
+
+class Builder {
+ public:
+  Builder(const UnitTable& table, const SlotTable& slots, const ScheduleOptions& options)
+      : table_(table), slots_(slots), options_(options), uses_(list_uses(table, slots, options)) {
+    mark_slot_changes(uses_, slots.num_weight_slots);
+    mark_gradient_writes(uses_);
+    arrived_.assign(slots.num_weight_slots, false);
+    reduced_before_.assign(slots.num_grad_slots, false);
+    accumulate_.assign(table.units.size(), false);
+  }
+
+  Schedule build() {
+    gather_first_units();
+    for (const Use& use : uses_) {
+      const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
+      compute(use, grad_slot);
+      if (use.last_write) reduce(use, grad_slot);
+      if (changes_slot(use)) gather(use.next_unit, slots_.free(use.weight_slot));
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  static bool changes_slot(const Use& use) {
+    return use.next_unit >= 0 && use.next_unit != use.unit;
+  }
+
+  // Each slot's first unit, in the order of first use, behind the optimizer's last update.
+  void gather_first_units() {
+    std::vector<bool> seen(slots_.num_weight_slots, false);
+    for (const Use& use : uses_) {
+      if (!seen[use.weight_slot]) gather(use.unit, slots_.begun());
+      seen[use.weight_slot] = true;
+    }
+  }
+
+  void gather(int unit, int behind) {
+    Action action{.kind = ActionKind::kGather, .unit = unit};
+    action.weight_slot = slots_.weight_slot_of_unit[unit];
+    action.waits = {behind};
+    action.records = {slots_.ready(action.weight_slot)};
+    arrived_[action.weight_slot] = false;
+    schedule_.push_back(std::move(action));
+  }
+
+  void compute(const Use& use, int grad_slot) {
+    Action action{
+        .kind = use.kind, .unit = use.unit, .block = use.block, .micro_batch = use.micro_batch};
+    action.weight_slot = use.weight_slot;
+    action.grad_slot = grad_slot;
+    action.training = options_.training && use.block >= table_.first_trainable_block;
+    action.accumulate = use.accumulate;
+    action.releases = changes_slot(use);
+    if (!arrived_[use.weight_slot]) action.waits.push_back(slots_.ready(use.weight_slot));
+    arrived_[use.weight_slot] = true;
+    if (use.first_write && reduced_before_[grad_slot])
+      action.waits.push_back(slots_.grad_free(grad_slot));
+    if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
+    if (use.last_write) action.records.push_back(slots_.grad_ready(grad_slot));
+    schedule_.push_back(std::move(action));
+  }
+
+  void reduce(const Use& use, int grad_slot) {
+    Action action{.kind = ActionKind::kReduce, .unit = use.unit};
+    action.micro_batch = use.micro_batch;
+    action.grad_slot = grad_slot;
+    action.accumulate = accumulate_[use.unit];
+    action.waits = {slots_.grad_ready(grad_slot)};
+    action.records = {slots_.grad_free(grad_slot)};
+    accumulate_[use.unit] = true;
+    reduced_before_[grad_slot] = true;
+    schedule_.push_back(std::move(action));
+  }
+
+  int grad_slot_of(const Use& use) {
+    const int own = slots_.grad_slot_of_unit[use.unit];
+    if (own >= 0) return own;
+    return slots_.first_rotating_grad_slot() + (num_rotating_writes_++ % kRotatingGradSlots);
+  }
+
+  const UnitTable& table_;
+  const SlotTable& slots_;
+  ScheduleOptions options_;
+  std::vector<Use> uses_;
+  Schedule schedule_;
+  std::vector<bool> arrived_;         // [weight slots] compute has waited for its present content
+  std::vector<bool> reduced_before_;  // [gradient slots] in this step
+  std::vector<bool> accumulate_;      // [units] the shard already holds a micro-batch's gradient
+  int num_rotating_writes_ = 0;
+};
+
+}  // namespace
+
+ActionStream Action::stream() const {
+  switch (kind) {
+    case ActionKind::kGather:
+      return ActionStream::kGather;
+    case ActionKind::kReduce:
+      return ActionStream::kReduce;
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+      break;
+  }
+  return ActionStream::kCompute;
+}
+
+SlotTable make_slot_table(const UnitTable& table, int num_rotating_slots) {
+  SlotTable slots;
+  slots.weight_slot_of_unit.assign(table.units.size(), -1);
+  slots.grad_slot_of_unit.assign(table.units.size(), -1);
+  int num_rotating_units = 0;
+  for (std::size_t u = 0; u < table.units.size(); ++u) {
+    if (!table.units[u].resident) {
+      ++num_rotating_units;
+      continue;
+    }
+    slots.weight_slot_of_unit[u] = slots.num_weight_slots++;
+    if (!table.units[u].trainable.empty()) slots.grad_slot_of_unit[u] = slots.num_grad_slots++;
+  }
+  const int num_rotating = std::min(num_rotating_slots, num_rotating_units);
+  int number = 0;
+  for (int& slot : slots.weight_slot_of_unit) {
+    if (slot < 0) slot = slots.num_weight_slots + (number++ % num_rotating);
+  }
+  slots.num_weight_slots += num_rotating;
+  slots.num_grad_slots += kRotatingGradSlots;
+  return slots;
+}
+
+Schedule make_schedule(const UnitTable& table, const SlotTable& slots,
+                       const ScheduleOptions& options) {
+  return Builder(table, slots, options).build();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,73 @@
+// The schedule of an optimizer step, as data: every gather, forward, backward and reduction in the
+// order in which the host issues them, on which stream, into which slot, behind which events.
+// Made without a device, so a test can replay it (tests/sharding) and the driver only obeys it.
+//
+// Three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters). A weight slot
+// holds one gathered unit: resident units have their own, the others take turns at the
+// `num_rotating_slots` slots, unit number n of them always in slot n modulo their number, so that
+// the addresses of weights never change. A slot is gathered anew as soon as its next use needs
+// another unit: the last blocks of forward therefore stay for backward, and the first ones of
+// backward for the next micro-batch. Gradients rotate in two slots; resident units have their own.
+#pragma once
+
+#include <vector>
+
+#include "parallel/sharding/unit_table.h"
+
+namespace packtrain {
+
+enum class ActionKind { kGather, kForward, kBackward, kReduce };
+enum class ActionStream { kGather, kCompute, kReduce };
+
+struct Action {
+  ActionKind kind = ActionKind::kGather;
+  int unit = 0;
+  int block = -1;         // forward and backward
+  int micro_batch = 0;    // forward and backward
+  int weight_slot = -1;   // gather writes it; forward and backward read it
+  int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
+  bool training = false;  // forward: keep what backward needs
+  bool accumulate =
+      false;              // reduce: add to the shard; backward: add to shared parameters' gradients
+  bool releases = false;  // the last use of the weight slot before it is gathered anew
+  std::vector<int> waits = {};    // events this waits for
+  std::vector<int> records = {};  // events recorded when it is done
+
+  ActionStream stream() const;
+};
+
+using Schedule = std::vector<Action>;
+
+struct ScheduleOptions {
+  int num_micro_batches = 1;
+  bool training = true;  // false: forwards only
+};
+
+// Slots and events of a model, the same for all of its schedules.
+struct SlotTable {
+  std::vector<int> weight_slot_of_unit;  // [units]
+  int num_weight_slots = 0;              // resident units' slots first
+  std::vector<int> grad_slot_of_unit;    // [units]; -1: rotates, or has no gradient
+  int num_grad_slots = 0;                // the last two rotate
+
+  int first_rotating_grad_slot() const { return num_grad_slots - 2; }
+
+  // Event numbers. `begun`: all that compute was given before this schedule is done, the
+  // optimizer's update of the shards among it. `reduced`: all reductions of the schedule are done.
+  int ready(int weight_slot) const { return weight_slot; }
+  int free(int weight_slot) const { return num_weight_slots + weight_slot; }
+  int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
+  int grad_free(int grad_slot) const { return 2 * num_weight_slots + num_grad_slots + grad_slot; }
+  int begun() const { return 2 * (num_weight_slots + num_grad_slots); }
+  int reduced() const { return begun() + 1; }
+  int num_events() const { return begun() + 2; }
+};
+
+// `num_rotating_slots`: at least 1; ZeRO stage 2, or one rank: as many as there are rotating units
+// (more than that are not made).
+SlotTable make_slot_table(const UnitTable& table, int num_rotating_slots);
+
+Schedule make_schedule(const UnitTable& table, const SlotTable& slots,
+                       const ScheduleOptions& options);
+
+}  // namespace packtrain

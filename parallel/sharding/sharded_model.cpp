@@ -1,0 +1,206 @@
+#include "parallel/sharding/sharded_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+#include <limits>
+
+#include "framework/support/error.h"
+#include "models/batch.h"
+
+namespace packtrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+DataType communicator_type(at::ScalarType type) {
+  return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
+}
+
+int num_rotating_slots(const ShardingOptions& options, int num_ranks) {
+  const bool keep_all = options.zero_stage == 2 || num_ranks == 1;
+  return keep_all ? std::numeric_limits<int>::max() : options.gather_slots;
+}
+
+}  // namespace
+
+struct ShardedModel::Pass {
+  std::span<const DeviceBatch> batches;
+  at::Tensor x;     // what the next block is given: activation, or its gradient on the way back
+  at::Tensor loss;  // sum over micro-batches so far
+  std::vector<std::unique_ptr<Tape>> tapes;  // [blocks]
+};
+
+ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
+                           std::unique_ptr<Communicator> gather,
+                           std::unique_ptr<Communicator> reduce, const ShardingOptions& options)
+    : blocks_(std::move(blocks)),
+      options_(options),
+      gather_(std::move(gather)),
+      reduce_(std::move(reduce)),
+      table_(make_unit_table(blocks_, gather_->size())),
+      slots_(make_slot_table(table_, num_rotating_slots(options, gather_->size()))),
+      storage_(
+          std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
+      compute_(device.make_stream(StreamKind::kCompute)),
+      gather_stream_(device.make_stream(StreamKind::kGather)),
+      reduce_stream_(device.make_stream(StreamKind::kReduce)) {
+  for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
+}
+
+ShardedModel::~ShardedModel() = default;
+
+at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
+  return run(cached_schedule(micro_batches.size(), true), micro_batches);
+}
+
+at::Tensor ShardedModel::evaluate(std::span<const DeviceBatch> micro_batches) {
+  return run(cached_schedule(micro_batches.size(), false), micro_batches);
+}
+
+const Schedule& ShardedModel::cached_schedule(std::size_t num_micro_batches, bool training) {
+  const auto [it, inserted] = schedules_.try_emplace({num_micro_batches, training});
+  if (inserted) {
+    const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
+    it->second = make_schedule(table_, slots_, options);
+  }
+  return it->second;
+}
+
+at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches) {
+  Pass pass;
+  pass.batches = micro_batches;
+  pass.tapes.resize(blocks_.size());
+  compute_->record(*events_[slots_.begun()]);
+  for (const Action& action : schedule) perform(action, pass);
+  reduce_stream_->record(*events_[slots_.reduced()]);
+  const auto begin = Clock::now();
+  compute_->wait(*events_[slots_.reduced()]);
+  communication_wait_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return pass.loss;
+}
+
+void ShardedModel::perform(const Action& action, Pass& pass) {
+  Stream& stream = stream_of(action);
+  const auto begin = Clock::now();
+  for (const int event : action.waits) stream.wait(*events_[event]);
+  if (action.stream() == ActionStream::kCompute) {
+    communication_wait_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  switch (action.kind) {
+    case ActionKind::kGather:
+      gather(action);
+      break;
+    case ActionKind::kForward:
+      forward(action, pass);
+      break;
+    case ActionKind::kBackward:
+      backward(action, pass);
+      break;
+    case ActionKind::kReduce:
+      reduce(action);
+      break;
+  }
+  if (action.releases && options_.poison_slots) release(action);
+  for (const int event : action.records) stream.record(*events_[event]);
+}
+
+Stream& ShardedModel::stream_of(const Action& action) {
+  switch (action.stream()) {
+    case ActionStream::kGather:
+      return *gather_stream_;
+    case ActionStream::kReduce:
+      return *reduce_stream_;
+    case ActionStream::kCompute:
+      break;
+  }
+  return *compute_;
+}
+
+const std::vector<Parameter>& ShardedModel::parameters_of(const Action& action) {
+  return storage_->parameters(action.block, action.grad_slot, action.accumulate);
+}
+
+void ShardedModel::gather(const Action& action) {
+  if (gather_->size() == 1) return;  // gathered weights are the owned ones
+  for (const bool trainable : {true, false}) {
+    const at::Tensor owned = storage_->owned_weights(action.unit, trainable);
+    const at::Tensor whole = storage_->gathered_weights(action.unit, trainable);
+    if (owned.numel() == 0) continue;
+    gather_stream_->run([this, owned, whole](StreamHandle handle) {
+      gather_->all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
+                          communicator_type(options_.compute), handle);
+    });
+  }
+}
+
+void ShardedModel::forward(const Action& action, Pass& pass) {
+  compute_->run([&](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    if (action.grad_slot >= 0 && storage_->clears_gradient(action.grad_slot)) {
+      storage_->gradient(action.unit, action.grad_slot).zero_();
+    }
+    BlockOutput output = blocks_[action.block]->forward(
+        parameters_of(action), pass.batches[action.micro_batch], pass.x, action.training);
+    pass.tapes[action.block] = std::move(output.tape);
+    pass.x = std::move(output.value);
+    if (action.block + 1 < static_cast<int>(blocks_.size())) return;
+    pass.loss = pass.loss.defined() ? pass.loss.add(pass.x) : pass.x;
+    pass.x = at::Tensor();  // the loss's own gradient is 1
+  });
+}
+
+void ShardedModel::backward(const Action& action, Pass& pass) {
+  compute_->run([&](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    const bool filled = action.accumulate || action.block + 1 == static_cast<int>(blocks_.size());
+    if (action.grad_slot >= 0 && !filled && storage_->clears_gradient(action.grad_slot)) {
+      storage_->gradient(action.unit, action.grad_slot).zero_();
+    }
+    pass.x =
+        blocks_[action.block]->backward(parameters_of(action), pass.batches[action.micro_batch],
+                                        std::move(pass.tapes[action.block]), pass.x);
+    if (action.block == table_.first_trainable_block) pass.x = at::Tensor();
+  });
+}
+
+void ShardedModel::reduce(const Action& action) {
+  reduce_stream_->run([this, action](StreamHandle handle) {
+    const at::NoGradGuard no_grad;
+    at::Tensor part = storage_->gradient(action.unit, action.grad_slot);
+    if (reduce_->size() > 1) {
+      const at::Tensor converted = storage_->reduce_input(action.unit);
+      if (converted.defined()) part = converted.copy_(part);
+      const at::Tensor sum = storage_->reduce_output(action.unit);
+      reduce_->reduce_scatter(part.data_ptr(), sum.data_ptr(), sum.numel(),
+                              communicator_type(options_.reduce), handle);
+      part = sum;
+    }
+    const at::Tensor shard = storage_->gradient_shard(action.unit);
+    if (action.accumulate) {
+      shard.add_(part);
+    } else {
+      shard.copy_(part);
+    }
+  });
+}
+
+void ShardedModel::release(const Action& action) {
+  compute_->run([&](StreamHandle) {
+    storage_->weight_slot(action.weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
+  });
+}
+
+void ShardedModel::weights_changed() {
+  compute_->run([this](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    FlatState& flat = state();
+    if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
+  });
+}
+
+double ShardedModel::take_communication_wait_s() {
+  return std::exchange(communication_wait_s_, 0.0);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,84 @@
+// A model sharded over ranks: the way in to `parallel/sharding`. Obeys a Schedule, action by
+// action, on three streams; knows blocks, never a decoder.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "framework/device/device.h"
+#include "models/block.h"
+#include "parallel/communicator.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/storage.h"
+
+namespace packtrain {
+
+class ShardedModel {
+ public:
+  // Collective. `gather` and `reduce` are separate communicators over the same ranks, used from
+  // separate streams. The device must outlive the model.
+  ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
+               std::unique_ptr<Communicator> gather, std::unique_ptr<Communicator> reduce,
+               const ShardingOptions& options);
+  ~ShardedModel();
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
+
+  // Forward and backward of all micro-batches of an optimizer step. Returns this rank's loss,
+  // float32 [] on the device (sum of weight * loss); afterwards, in compute-stream order,
+  // state().grad holds the gradient summed over ranks and micro-batches. Collective: every rank
+  // calls it with the same number of micro-batches.
+  at::Tensor train(std::span<const DeviceBatch> micro_batches);
+  // Forward only; the losses of all micro-batches added up. Collective.
+  at::Tensor evaluate(std::span<const DeviceBatch> micro_batches);
+  // train() or evaluate() by a schedule of the caller's: tests run damaged ones.
+  at::Tensor run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches);
+
+  // To be called after writing weights through shards(): renews what is gathered.
+  void weights_changed();
+
+  std::vector<ShardView> shards() const { return storage_->shard_views(); }
+  FlatState& state() { return storage_->state(); }
+  const std::vector<OptimizerRange>& optimizer_ranges() const {
+    return storage_->optimizer_ranges();
+  }
+  const UnitTable& units() const { return table_; }
+  const SlotTable& slots() const { return slots_; }
+  Stream& compute() { return *compute_; }
+  Communicator& reducer() { return *reduce_; }  // free between calls of train and evaluate
+  // Seconds the host or the compute stream waited for gathers and reductions since the last call.
+  double take_communication_wait_s();
+
+ private:
+  struct Pass;  // what lives through one schedule: activations, tapes, the loss
+  void perform(const Action& action, Pass& pass);
+  void gather(const Action& action);
+  void forward(const Action& action, Pass& pass);
+  void backward(const Action& action, Pass& pass);
+  void reduce(const Action& action);
+  void release(const Action& action);
+  Stream& stream_of(const Action& action);
+  const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
+  const std::vector<Parameter>& parameters_of(const Action& action);
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  ShardingOptions options_;
+  std::unique_ptr<Communicator> gather_;
+  std::unique_ptr<Communicator> reduce_;
+  UnitTable table_;
+  SlotTable slots_;
+  std::unique_ptr<ShardedStorage> storage_;
+  std::unique_ptr<Stream> compute_;
+  std::unique_ptr<Stream> gather_stream_;
+  std::unique_ptr<Stream> reduce_stream_;
+  std::vector<std::unique_ptr<Event>> events_;
+  std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
+  double communication_wait_s_ = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,203 @@
+#include "parallel/sharding/storage.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace packtrain {
+namespace {
+
+at::Device tensor_device(const Device& device) {
+  if (device.kind() == DeviceKind::kCuda) {
+    return {at::kCUDA, static_cast<at::DeviceIndex>(device.index())};
+  }
+  return {at::kCPU};
+}
+
+bool same_layout(const FlatLayout& a, const FlatLayout& b) {
+  return std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
+                    [](const Segment& x, const Segment& y) {
+                      return x.offset == y.offset && x.numel == y.numel;
+                    });
+}
+
+}  // namespace
+
+ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
+                               Communicator& gather, Communicator& reduce,
+                               const ShardingOptions& options)
+    : table_(table),
+      slots_(slots),
+      options_(options),
+      gather_(gather),
+      reduce_(reduce),
+      device_(tensor_device(device)) {
+  place_units();
+  allocate_state();
+  allocate_slots();
+}
+
+at::Tensor ShardedStorage::allocate(Communicator& communicator, std::int64_t numel,
+                                    at::ScalarType type) const {
+  const auto options = at::TensorOptions().dtype(type).device(device_);
+  if (numel == 0) return at::empty({0}, options);
+  const CommunicatorMemory memory = communicator.allocate(numel * c10::elementSize(type));
+  at::Tensor tensor =
+      at::from_blob(memory.data, {numel}, [owner = memory.owner](void*) {}, options);
+  return tensor.zero_();
+}
+
+void ShardedStorage::place_units() {
+  for (const Unit& unit : table_.units) {
+    trainable_begin_.push_back(trainable_numel_);
+    frozen_begin_.push_back(frozen_numel_);
+    if (!unit.trainable.empty()) {
+      for (const DecayRun& run : decay_runs(unit.trainable, gather_.rank())) {
+        optimizer_ranges_.push_back({trainable_numel_ + run.begin, run.numel, run.decay});
+      }
+    }
+    trainable_numel_ += unit.trainable.shard_numel;
+    frozen_numel_ += unit.frozen.shard_numel;
+  }
+}
+
+void ShardedStorage::allocate_state() {
+  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device_);
+  const bool master_is_weight = options_.compute == at::kFloat;
+  state_.weight = allocate(gather_, trainable_numel_, options_.compute);
+  state_.master = master_is_weight ? state_.weight : at::zeros({trainable_numel_}, float32);
+  state_.exp_avg = at::zeros({trainable_numel_}, float32);
+  state_.exp_avg_sq = at::zeros({trainable_numel_}, float32);
+  state_.grad = at::zeros({trainable_numel_}, float32);
+  frozen_ = allocate(gather_, frozen_numel_, options_.compute);
+}
+
+void ShardedStorage::allocate_slots() {
+  std::vector<std::int64_t> weight_numel(slots_.num_weight_slots, 0);
+  std::vector<std::int64_t> grad_numel(slots_.num_grad_slots, 0);
+  const Unit* rotating = nullptr;
+  bool mixed = false;
+  std::int64_t largest = 0;
+  for (std::size_t u = 0; u < table_.units.size(); ++u) {
+    const Unit& unit = table_.units[u];
+    std::int64_t& weights = weight_numel[slots_.weight_slot_of_unit[u]];
+    weights = std::max(weights, unit.numel());
+    largest = std::max(largest, unit.trainable.shard_numel);
+    if (unit.trainable.empty()) continue;
+    if (slots_.grad_slot_of_unit[u] >= 0) {
+      grad_numel[slots_.grad_slot_of_unit[u]] = unit.trainable.numel;
+      continue;
+    }
+    mixed = mixed || (rotating != nullptr && !same_layout(rotating->trainable, unit.trainable));
+    rotating = &unit;
+    for (int slot = slots_.first_rotating_grad_slot(); slot < slots_.num_grad_slots; ++slot) {
+      grad_numel[slot] = std::max(grad_numel[slot], unit.trainable.numel);
+    }
+  }
+  const bool alone = gather_.size() == 1;  // weights are used where they lie
+  for (const std::int64_t numel : weight_numel) {
+    weight_slots_.push_back(alone ? at::Tensor() : allocate(gather_, numel, options_.compute));
+  }
+  for (const std::int64_t numel : grad_numel) {
+    grad_slots_.push_back(allocate(reduce_, numel, options_.compute));
+    const auto slot = static_cast<int>(grad_slots_.size()) - 1;
+    grad_slot_mixed_.push_back(mixed && slot >= slots_.first_rotating_grad_slot());
+  }
+  if (alone) return;
+  if (options_.reduce != options_.compute) {
+    reduce_input_ = allocate(reduce_, largest * reduce_.size(), options_.reduce);
+  }
+  reduce_output_ = allocate(reduce_, largest, options_.reduce);
+}
+
+at::Tensor ShardedStorage::owned_weights(int unit, bool trainable) const {
+  const Unit& u = table_.units[unit];
+  return trainable ? state_.weight.narrow(0, trainable_begin_[unit], u.trainable.shard_numel)
+                   : frozen_.narrow(0, frozen_begin_[unit], u.frozen.shard_numel);
+}
+
+at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
+  if (gather_.size() == 1) return owned_weights(unit, trainable);
+  const Unit& u = table_.units[unit];
+  const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
+  return trainable ? slot.narrow(0, 0, u.trainable.numel)
+                   : slot.narrow(0, u.trainable.numel, u.frozen.numel);
+}
+
+at::Tensor ShardedStorage::gradient(int unit, int grad_slot) const {
+  return grad_slots_[grad_slot].narrow(0, 0, table_.units[unit].trainable.numel);
+}
+
+at::Tensor ShardedStorage::gradient_shard(int unit) const {
+  return state_.grad.narrow(0, trainable_begin_[unit], table_.units[unit].trainable.shard_numel);
+}
+
+at::Tensor ShardedStorage::reduce_input(int unit) const {
+  if (!reduce_input_.defined()) return {};
+  return reduce_input_.narrow(0, 0, table_.units[unit].trainable.numel);
+}
+
+at::Tensor ShardedStorage::reduce_output(int unit) const {
+  return reduce_output_.narrow(0, 0, table_.units[unit].trainable.shard_numel);
+}
+
+const std::vector<Parameter>& ShardedStorage::parameters(int block, int grad_slot,
+                                                         bool accumulate) {
+  const auto [it, inserted] = views_.try_emplace({block, grad_slot});
+  if (inserted) it->second = make_views(block, grad_slot, accumulate);
+  return it->second;
+}
+
+std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot, bool accumulate) const {
+  const int u = table_.unit_of_block[block];
+  const Unit& unit = table_.units[u];
+  std::vector<Parameter> views;
+  for (const ParameterPlace& place : table_.places[block]) {
+    const FlatLayout& layout = place.trainable ? unit.trainable : unit.frozen;
+    const Segment& segment = layout.segments[place.segment];
+    const auto view = [&](const at::Tensor& flat) {
+      return flat.narrow(0, segment.offset, segment.numel).view(segment.spec.shape);
+    };
+    Parameter parameter;
+    parameter.value = view(gathered_weights(u, place.trainable));
+    if (place.trainable && grad_slot >= 0) parameter.grad = view(gradient(u, grad_slot));
+    parameter.accumulate = accumulate;
+    views.push_back(std::move(parameter));
+  }
+  return views;
+}
+
+std::vector<ShardView> ShardedStorage::shard_views() const {
+  std::vector<ShardView> views;
+  const auto add = [&](const FlatLayout& layout, bool trainable, std::int64_t base) {
+    for (const Segment& segment : layout.segments) {
+      const OwnedRange owned = owned_range(layout, segment, gather_.rank());
+      if (owned.numel == 0) continue;
+      ShardView view{segment.spec.name,
+                     segment.spec.shape,
+                     owned.parameter_begin,
+                     owned.numel,
+                     trainable,
+                     {},
+                     {},
+                     {}};
+      const std::int64_t begin = base + owned.shard_begin;
+      view.weight = (trainable ? state_.master : frozen_).narrow(0, begin, owned.numel);
+      if (trainable) {
+        view.exp_avg = state_.exp_avg.narrow(0, begin, owned.numel);
+        view.exp_avg_sq = state_.exp_avg_sq.narrow(0, begin, owned.numel);
+      }
+      views.push_back(std::move(view));
+    }
+  };
+  for (std::size_t u = 0; u < table_.units.size(); ++u) {
+    add(table_.units[u].trainable, true, trainable_begin_[u]);
+    add(table_.units[u].frozen, false, frozen_begin_[u]);
+  }
+  return views;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,94 @@
+// All memory of a sharded model on one rank, allocated once: what it owns, what it gathers into,
+// what gradients are written to; and the views of it that blocks, optimizer and checkpoint use.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "framework/device/device.h"
+#include "parallel/communicator.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/shard_view.h"
+
+namespace packtrain {
+
+struct ShardingOptions {
+  int zero_stage = 3;    // 3: weights sharded; 2: weights stay gathered through a step
+  int gather_slots = 3;  // stage 3: rotating weight slots
+  at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
+  at::ScalarType reduce = at::kFloat;   // dtype of gradients on the wire
+  bool poison_slots = false;            // fill a weight slot with NaN when it is released
+};
+
+// Owned by this rank, trainable units end to end; float32 [n]. Gaps hold zeros.
+struct FlatState {
+  at::Tensor master;
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+  at::Tensor grad;
+  at::Tensor weight;  // compute dtype [n]: what is gathered; the master itself when that is float32
+};
+
+// A range of FlatState with one weight-decay flag.
+struct OptimizerRange {
+  std::int64_t begin = 0;
+  std::int64_t numel = 0;
+  bool decay = true;
+};
+
+class ShardedStorage {
+ public:
+  ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
+                 Communicator& gather, Communicator& reduce, const ShardingOptions& options);
+
+  FlatState& state() { return state_; }
+  const std::vector<OptimizerRange>& optimizer_ranges() const { return optimizer_ranges_; }
+  std::vector<ShardView> shard_views() const;
+
+  // What rank owns of a unit, and where all of it is gathered to: 1-D, compute dtype.
+  at::Tensor owned_weights(int unit, bool trainable) const;
+  at::Tensor gathered_weights(int unit, bool trainable) const;
+  at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }
+  at::Tensor gradient(int unit, int grad_slot) const;  // 1-D, compute dtype, the whole unit's
+  at::Tensor gradient_shard(int unit) const;           // 1-D view of state().grad
+  at::Tensor reduce_input(int unit) const;   // 1-D, reduce dtype; undefined when not needed
+  at::Tensor reduce_output(int unit) const;  // 1-D, reduce dtype
+
+  // A block's parameters as views, made once for each gradient slot (-1: no gradients).
+  const std::vector<Parameter>& parameters(int block, int grad_slot, bool accumulate);
+  // Whether units of different layouts share the gradient slot, so that gaps must be cleared.
+  bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
+
+ private:
+  at::Tensor allocate(Communicator& communicator, std::int64_t numel, at::ScalarType type) const;
+  void place_units();
+  void allocate_state();
+  void allocate_slots();
+  std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
+
+  const UnitTable& table_;
+  const SlotTable& slots_;
+  ShardingOptions options_;
+  Communicator& gather_;
+  Communicator& reduce_;
+  at::Device device_;
+  std::vector<std::int64_t> trainable_begin_;  // [units] in the flat state
+  std::vector<std::int64_t> frozen_begin_;     // [units] in frozen_
+  std::int64_t trainable_numel_ = 0;
+  std::int64_t frozen_numel_ = 0;
+  FlatState state_;
+  at::Tensor frozen_;  // compute dtype: owned parts of frozen parameters
+  std::vector<at::Tensor> weight_slots_;
+  std::vector<at::Tensor> grad_slots_;
+  std::vector<bool> grad_slot_mixed_;
+  at::Tensor reduce_input_;
+  at::Tensor reduce_output_;
+  std::vector<OptimizerRange> optimizer_ranges_;
+  std::map<std::pair<int, int>, std::vector<Parameter>> views_;  // of (block, gradient slot)
+};
+
+}  // namespace packtrain

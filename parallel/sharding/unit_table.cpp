@@ -1,0 +1,104 @@
+#include "parallel/sharding/unit_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+using Blocks = std::span<const std::unique_ptr<Block>>;
+
+// Unit number of each block: blocks that share a parameter name share a unit.
+std::vector<int> group_blocks(Blocks blocks) {
+  std::vector<int> unit(blocks.size());
+  std::map<std::string, int> unit_of_parameter;
+  int num_units = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    int found = -1;
+    for (const ParameterSpec& spec : blocks[b]->parameters()) {
+      const auto it = unit_of_parameter.find(spec.name);
+      if (it != unit_of_parameter.end()) found = it->second;
+    }
+    unit[b] = found >= 0 ? found : num_units++;
+    for (const ParameterSpec& spec : blocks[b]->parameters())
+      unit_of_parameter[spec.name] = unit[b];
+  }
+  return unit;
+}
+
+// The distinct parameters of a unit's blocks.
+std::vector<ParameterSpec> distinct_parameters(Blocks blocks, const std::vector<int>& members) {
+  std::vector<ParameterSpec> result;
+  for (const int b : members) {
+    for (const ParameterSpec& spec : blocks[b]->parameters()) {
+      const auto same = [&](const ParameterSpec& other) { return other.name == spec.name; };
+      const auto it = std::find_if(result.begin(), result.end(), same);
+      if (it == result.end()) {
+        result.push_back(spec);
+      } else if (it->shape != spec.shape || it->trainable != spec.trainable) {
+        throw Error(ErrorCategory::kInternal,
+                    fmt::format("parameter '{}' is declared twice, differently", spec.name));
+      }
+    }
+  }
+  return result;
+}
+
+Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
+  Unit unit;
+  unit.name = blocks[members.front()]->name();
+  std::vector<ParameterSpec> trainable;
+  std::vector<ParameterSpec> frozen;
+  for (ParameterSpec& spec : distinct_parameters(blocks, members)) {
+    (spec.trainable ? trainable : frozen).push_back(std::move(spec));
+  }
+  if (!trainable.empty()) unit.trainable = make_flat_layout(trainable, num_ranks);
+  if (!frozen.empty()) unit.frozen = make_flat_layout(frozen, num_ranks);
+  const int last = static_cast<int>(blocks.size()) - 1;
+  unit.resident = members.size() > 1 || members.front() == 0 || members.back() == last;
+  unit.blocks = std::move(members);
+  return unit;
+}
+
+std::vector<ParameterPlace> find_places(const Block& block, const Unit& unit) {
+  std::vector<ParameterPlace> places;
+  for (const ParameterSpec& spec : block.parameters()) {
+    const auto& segments = (spec.trainable ? unit.trainable : unit.frozen).segments;
+    const auto it = std::find_if(segments.begin(), segments.end(),
+                                 [&](const Segment& s) { return s.spec.name == spec.name; });
+    places.push_back({spec.trainable, static_cast<std::size_t>(it - segments.begin())});
+  }
+  return places;
+}
+
+}  // namespace
+
+UnitTable make_unit_table(Blocks blocks, int num_ranks) {
+  UnitTable table;
+  table.unit_of_block = group_blocks(blocks);
+  const int num_blocks = static_cast<int>(blocks.size());
+  std::vector<std::vector<int>> members(
+      1 + *std::max_element(table.unit_of_block.begin(), table.unit_of_block.end()));
+  for (int b = 0; b < num_blocks; ++b) members[table.unit_of_block[b]].push_back(b);
+  for (auto& blocks_of_unit : members) {
+    table.units.push_back(make_unit(blocks, std::move(blocks_of_unit), num_ranks));
+  }
+  table.first_trainable_block = num_blocks;
+  for (int b = num_blocks - 1; b >= 0; --b) {
+    const auto& parameters = blocks[b]->parameters();
+    if (std::any_of(parameters.begin(), parameters.end(),
+                    [](const ParameterSpec& spec) { return spec.trainable; })) {
+      table.first_trainable_block = b;
+    }
+  }
+  for (int b = 0; b < num_blocks; ++b) {
+    table.places.push_back(find_places(*blocks[b], table.units[table.unit_of_block[b]]));
+  }
+  return table;
+}
+
+}  // namespace packtrain
