@@ -12,10 +12,15 @@ namespace packtrain {
 
 class StoreWriter {
  public:
+  static constexpr std::int64_t kMaxShardTokens = std::int64_t{1} << 26U;
+
   // `info` gives tokenizer, vocab_size and sources; counts are filled in by finish().
-  // Throws Error(kData) when the folder exists and is not empty, unless `overwrite`.
+  // Throws Error(kData) when the folder exists and is not empty; `overwrite` replaces a store, or
+  // what is left of one, but nothing else. A shard file is closed once it has `max_shard_tokens`,
+  // so memory is bounded by that (about 5 bytes a token).
   static std::unique_ptr<StoreWriter> create(const std::string& folder, const StoreInfo& info,
-                                             bool overwrite);
+                                             bool overwrite,
+                                             std::int64_t max_shard_tokens = kMaxShardTokens);
   virtual ~StoreWriter() = default;
 
   // Throws Error(kData) for an id outside the vocabulary or ids and mask of different lengths.

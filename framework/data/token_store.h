@@ -20,7 +20,7 @@ struct StoreInfo {
   int format_version = 1;
   std::string tokenizer;       // folder inside the store with the tokenizer's files, or ""
   std::string tokenizer_name;  // as the user named it
-  std::string tokenizer_hash;  // xxh3-128 hex of tokenizer.json, or ""
+  std::string tokenizer_hash;  // SHA-256 hex of tokenizer.json, or ""
   std::int64_t vocab_size = 0;
   std::vector<std::string> sources;
   std::int64_t num_examples = 0;
@@ -43,7 +43,8 @@ class TokenStore {
   virtual std::span<const std::int32_t> input_ids(std::int64_t example) const = 0;
   virtual std::span<const std::uint8_t> loss_mask(std::int64_t example) const = 0;
   virtual std::int16_t source(std::int64_t example) const = 0;
-  // xxh3-128 (hex) over counts and lengths: tells a changed data set at resume.
+  // xxh3-128 (hex) over counts and lengths, whatever the shards: tells a changed data set at
+  // resume.
   virtual std::string fingerprint() const = 0;
 };
 

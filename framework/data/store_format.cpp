@@ -1,0 +1,165 @@
+#include "framework/data/store_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kShardPrefix = "part-";
+constexpr std::string_view kShardSuffix = ".safetensors";
+constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // far from overflow
+constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
+
+// Takes typed values out of store.json; a fault names the file and the key.
+class ManifestReader {
+ public:
+  explicit ManifestReader(std::string path) : path_(std::move(path)) {}
+
+  [[noreturn]] void fail(const std::string& fault) const {
+    throw Error(ErrorCategory::kData, fmt::format("{}: {}", path_, fault),
+                "Make the store again with `packtrain prepare`.");
+  }
+
+  Json parse(const std::string& text) const {
+    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) fail("is not a JSON object");
+    return json;
+  }
+
+  const Json& value(const Json& object, const char* key, Json::value_t type) const {
+    const auto found = object.find(key);
+    if (found == object.end()) fail(fmt::format("lacks the key '{}'", key));
+    if (found->type() != type) {
+      fail(fmt::format("'{}' is {}, wanted {}", key, found->dump().substr(0, 80),
+                       Json(type).type_name()));
+    }
+    return *found;
+  }
+
+  std::string text(const Json& object, const char* key) const {
+    return value(object, key, Json::value_t::string).get<std::string>();
+  }
+
+  std::int64_t count(const Json& object, const char* key, std::int64_t least) const {
+    const auto number = value(object, key, Json::value_t::number_unsigned).get<std::uint64_t>();
+    if (number < static_cast<std::uint64_t>(least) ||
+        number > static_cast<std::uint64_t>(kMaxCount)) {
+      fail(fmt::format("'{}' is {}, wanted {}..{}", key, number, least, kMaxCount));
+    }
+    return static_cast<std::int64_t>(number);
+  }
+
+ private:
+  std::string path_;
+};
+
+StoreInfo read_info(const ManifestReader& reader, const Json& json) {
+  StoreInfo info;
+  const std::int64_t version = reader.count(json, "format_version", 0);
+  if (version != kStoreFormatVersion) {
+    reader.fail(fmt::format("has format version {}, wanted {}", version, kStoreFormatVersion));
+  }
+  info.tokenizer = reader.text(json, "tokenizer");
+  if (!info.tokenizer.empty() && info.tokenizer != kStoreTokenizerFolder) {
+    reader.fail(fmt::format("'tokenizer' is '{}', wanted '{}' or nothing", info.tokenizer,
+                            kStoreTokenizerFolder));
+  }
+  info.tokenizer_name = reader.text(json, "tokenizer_name");
+  info.tokenizer_hash = reader.text(json, "tokenizer_hash");
+  info.vocab_size = reader.count(json, "vocab_size", 1);
+  if (info.vocab_size > kMaxVocabSize) {
+    reader.fail(
+        fmt::format("'vocab_size' is {}, wanted at most {}", info.vocab_size, kMaxVocabSize));
+  }
+  for (const Json& source : reader.value(json, "sources", Json::value_t::array)) {
+    if (!source.is_string()) reader.fail("'sources' holds something that is no text");
+    info.sources.push_back(source.get<std::string>());
+  }
+  if (info.sources.empty() || info.sources.size() > kMaxSources) {
+    reader.fail(fmt::format("has {} sources, wanted 1..{}", info.sources.size(), kMaxSources));
+  }
+  info.num_examples = reader.count(json, "num_examples", 1);
+  info.num_tokens = reader.count(json, "num_tokens", 1);
+  info.num_loss_tokens = reader.count(json, "num_loss_tokens", 0);
+  return info;
+}
+
+}  // namespace
+
+std::string shard_name(std::size_t index) {
+  return fmt::format("{}{:05}{}", kShardPrefix, index, kShardSuffix);
+}
+
+bool is_shard_name(const std::string& name) {
+  if (!name.starts_with(kShardPrefix) || !name.ends_with(kShardSuffix)) return false;
+  const std::size_t num_digits = name.size() - kShardPrefix.size() - kShardSuffix.size();
+  const auto digits = std::string_view(name).substr(kShardPrefix.size(), num_digits);
+  return num_digits >= 5 &&
+         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string manifest_text(const StoreManifest& manifest) {
+  const StoreInfo& info = manifest.info;
+  Json shards = Json::array();
+  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+    shards.push_back({{"file", shard_name(i)},
+                      {"num_examples", manifest.shards[i].num_examples},
+                      {"num_tokens", manifest.shards[i].num_tokens}});
+  }
+  const Json json = {
+      {"format_version", kStoreFormatVersion},   {"tokenizer", info.tokenizer},
+      {"tokenizer_name", info.tokenizer_name},   {"tokenizer_hash", info.tokenizer_hash},
+      {"vocab_size", info.vocab_size},           {"sources", info.sources},
+      {"num_examples", info.num_examples},       {"num_tokens", info.num_tokens},
+      {"num_loss_tokens", info.num_loss_tokens}, {"shards", shards}};
+  // A file name may be any bytes: what is no UTF-8 is replaced, not refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+StoreManifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/" + kStoreManifestName;
+  if (!std::filesystem::exists(path)) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("{}: is no token store: it has no {}", folder, kStoreManifestName),
+                "Give a folder that `packtrain prepare` finished.");
+  }
+  const ManifestReader reader(path);
+  const Json json = reader.parse(read_text(path, ErrorCategory::kData));
+  StoreManifest manifest{read_info(reader, json), {}};
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+  for (const Json& entry : reader.value(json, "shards", Json::value_t::array)) {
+    if (!entry.is_object()) reader.fail("'shards' holds something that is no object");
+    const std::string wanted = shard_name(manifest.shards.size());
+    if (reader.text(entry, "file") != wanted) {
+      reader.fail(
+          fmt::format("shard file is '{}', wanted '{}'", reader.text(entry, "file"), wanted));
+    }
+    const StoreShard shard{reader.count(entry, "num_examples", 1),
+                           reader.count(entry, "num_tokens", 1)};
+    if (__builtin_add_overflow(num_examples, shard.num_examples, &num_examples) ||
+        __builtin_add_overflow(num_tokens, shard.num_tokens, &num_tokens)) {
+      reader.fail("the counts of its shards overflow");
+    }
+    manifest.shards.push_back(shard);
+  }
+  if (num_examples != manifest.info.num_examples || num_tokens != manifest.info.num_tokens) {
+    reader.fail(fmt::format("its shards have {} examples and {} tokens, wanted {} and {}",
+                            num_examples, num_tokens, manifest.info.num_examples,
+                            manifest.info.num_tokens));
+  }
+  return manifest;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,35 @@
+// What the reader and the writer of token stores share: store.json and the names of its files.
+// launch/tools/packtrain_tools/store.py writes the same format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain {
+
+constexpr int kStoreFormatVersion = 1;
+constexpr const char* kStoreManifestName = "store.json";
+constexpr const char* kStoreTokenizerFolder = "tokenizer";
+
+struct StoreShard {
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+};
+
+// store.json. Shard i lies in shard_name(i): names never come out of a file.
+struct StoreManifest {
+  StoreInfo info;
+  std::vector<StoreShard> shards;
+};
+
+std::string shard_name(std::size_t index);  // "part-00000.safetensors"
+bool is_shard_name(const std::string& name);
+
+std::string manifest_text(const StoreManifest& manifest);
+// Reads and checks folder/store.json (keys, types, ranges, sums). Throws Error(kData).
+StoreManifest read_manifest(const std::string& folder);
+
+}  // namespace packtrain

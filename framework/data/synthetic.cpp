@@ -1,0 +1,104 @@
+#include "framework/data/synthetic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "framework/data/store_writer.h"
+#include "framework/support/error.h"
+#include "framework/support/random.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::string_view kPrefix = "lognormal:";
+
+[[noreturn]] void fail(const std::string& fault) {
+  throw Error(ErrorCategory::kConfig, fault);
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+template <typename T>
+bool parse(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+void check(const LognormalLengths& lengths) {
+  if (!std::isfinite(lengths.mu) || !std::isfinite(lengths.sigma) || lengths.sigma < 0.0 ||
+      lengths.min_length < 1 || lengths.max_length < lengths.min_length) {
+    fail(
+        fmt::format("lengths: got mu {}, sigma {}, {}..{} tokens; wanted sigma >= 0 and "
+                    "1 <= MIN <= MAX",
+                    lengths.mu, lengths.sigma, lengths.min_length, lengths.max_length));
+  }
+}
+
+std::int32_t draw_length(const LognormalLengths& lengths, double normal) {
+  const double length = std::round(std::exp(lengths.mu + lengths.sigma * normal));
+  // Clipped while it is a double: it may be infinite.
+  return static_cast<std::int32_t>(std::clamp(length, static_cast<double>(lengths.min_length),
+                                              static_cast<double>(lengths.max_length)));
+}
+
+}  // namespace
+
+LognormalLengths parse_lengths(std::string_view text) {
+  LognormalLengths lengths;
+  bool valid = text.starts_with(kPrefix);
+  if (valid) {
+    const auto parts = split(text.substr(kPrefix.size()));
+    valid = (parts.size() == 2 || parts.size() == 4) && parse(parts[0], lengths.mu) &&
+            parse(parts[1], lengths.sigma);
+    if (valid && parts.size() == 4) {
+      valid = parse(parts[2], lengths.min_length) && parse(parts[3], lengths.max_length);
+    }
+  }
+  if (!valid) {
+    fail(fmt::format("lengths: got '{}', wanted lognormal:MU,SIGMA or lognormal:MU,SIGMA,MIN,MAX",
+                     text));
+  }
+  check(lengths);
+  return lengths;
+}
+
+StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& out,
+                            bool overwrite) {
+  check(options.lengths);
+  if (options.num_examples < 1) {
+    fail(fmt::format("number of examples: got {}, wanted at least 1", options.num_examples));
+  }
+  StoreInfo info;
+  info.vocab_size = options.vocab_size;
+  info.sources = {"synthetic"};
+  const auto writer = StoreWriter::create(out, info, overwrite);
+  const CounterRandom length_stream(options.seed, "synthetic lengths");
+  const auto bound = static_cast<std::uint64_t>(options.vocab_size);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> mask;
+  for (std::int64_t example = 0; example < options.num_examples; ++example) {
+    const auto index = static_cast<std::uint64_t>(example);
+    const CounterRandom id_stream(options.seed, "synthetic ids", index);
+    ids.resize(static_cast<std::size_t>(draw_length(options.lengths, length_stream.normal(index))));
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      ids[t] = static_cast<std::int32_t>(id_stream.below(t, bound));
+    }
+    mask.assign(ids.size(), 1);
+    writer->add(ids, mask, 0);
+  }
+  return writer->finish();
+}
+
+}  // namespace packtrain
