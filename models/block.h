@@ -6,7 +6,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +30,9 @@ struct ParameterSpec {
   bool decay = true;      // false for norms and biases
   bool trainable = true;  // false: no gradient, no optimizer state
 
-  std::int64_t numel() const;
+  std::int64_t numel() const {
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  }
 };
 
 // Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation; its memory
