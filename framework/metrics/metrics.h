@@ -50,17 +50,21 @@ struct MetricsOptions {
   std::string run_name;    // label `run`
   std::string host;        // label `host`
   int rank = 0;
-  std::int64_t total_steps = 0;
+  std::int64_t total_steps = 0;  // of the whole run; 0 = unknown: no progress, no time left
+  // The step resumed from, 0 for a new run: lines of later steps are cut from metrics.jsonl.
+  std::int64_t first_step = 0;
 };
 
-// One rank's metrics: Prometheus registry (all ranks) and, on rank 0, the step line and
-// metrics.jsonl. Never throws for a missing port (a warning); throws Error(kInternal) when
-// metrics.jsonl cannot be written.
+// One rank's metrics: Prometheus registry (all ranks) and, on rank 0, the step line on stderr and
+// metrics.jsonl. The calling thread never waits for a reader of the endpoint.
 class Metrics {
  public:
+  // Never throws for a missing port (a warning); throws Error(kConfig) when `address` is no
+  // address of this machine, Error(kInternal) when metrics.jsonl cannot be opened or cut.
   static std::unique_ptr<Metrics> start(const MetricsOptions& options);
   virtual ~Metrics() = default;
 
+  // Both throw Error(kInternal) when metrics.jsonl cannot be written.
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(const EvaluationRecord& record) = 0;
   // "127.0.0.1:19400", or nothing when no endpoint runs.
@@ -68,12 +72,16 @@ class Metrics {
 };
 
 // Writes `run_folder`/metrics-targets.json, a Prometheus file_sd file: one target a rank with run,
-// host and rank labels. Called by rank 0 with every rank's endpoint ("" = none) and host.
+// host and rank labels. Called by rank 0 with every rank's endpoint ("" = none) and host. An
+// endpoint on all interfaces (0.0.0.0, ::) is written with the rank's host name. The metrics carry
+// these labels as well: the scrape job needs `honor_labels: true`, else Prometheus keeps both, one
+// named exported_run. Throws Error(kInternal) when the file cannot be written.
 void write_metrics_targets(const std::string& run_folder, const std::string& run_name,
                            const std::vector<std::string>& endpoints,
                            const std::vector<std::string>& hosts);
 
 // "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  12.3k tok/s  ...  12 s left"
+// What is unknown (total_steps, mfu, memory: 0; seconds_left: negative) is left out.
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
                              double seconds_left);
 

@@ -1,0 +1,112 @@
+#include "framework/metrics/exporter.h"
+
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "framework/metrics/listen_socket.h"
+
+namespace packtrain {
+namespace {
+
+// Far above what scrapers need, so that a hundred stuck clients leave room for a working one, and
+// far below the file descriptors that the rest of the process needs.
+constexpr unsigned kMaxConnections = 256;
+constexpr unsigned kIdleTimeoutS = 10;
+constexpr std::size_t kConnectionMemoryBytes = std::size_t{16} << 10;
+// Must hold the static thread-local storage of libtorch and NCCL, more than 128 KB.
+constexpr std::size_t kThreadStackBytes = std::size_t{1} << 20;
+
+struct ResponseDeleter {
+  void operator()(MHD_Response* response) const { MHD_destroy_response(response); }
+};
+
+struct Answer {
+  unsigned status;
+  const char* content_type;
+  std::string body;
+};
+
+constexpr const char* kPlainText = "text/plain; charset=utf-8";
+
+MHD_Result send(MHD_Connection* connection, const Answer& answer) {
+  // libmicrohttpd copies the body; its C interface just lacks the const.
+  const std::unique_ptr<MHD_Response, ResponseDeleter> response(MHD_create_response_from_buffer(
+      answer.body.size(), const_cast<char*>(answer.body.data()), MHD_RESPMEM_MUST_COPY));
+  if (!response) return MHD_NO;
+  MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, answer.content_type);
+  if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+    MHD_add_response_header(response.get(), MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  }
+  return MHD_queue_response(connection, answer.status, response.get());
+}
+
+std::optional<Answer> refuse(std::string_view path, std::string_view method) {
+  if (path != "/metrics") {
+    return Answer{MHD_HTTP_NOT_FOUND, kPlainText, "the metrics are at /metrics\n"};
+  }
+  if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
+    return Answer{MHD_HTTP_METHOD_NOT_ALLOWED, kPlainText, "only GET and HEAD\n"};
+  }
+  return std::nullopt;
+}
+
+// libmicrohttpd calls this when the request's headers are there (*request is still null), for
+// each piece of a body, and once more at the end, which is when it may be answered. A refusal is
+// answered at once, so that its body is never read.
+MHD_Result answer_request(void* page, MHD_Connection* connection, const char* path,
+                          const char* method, const char* /*version*/, const char* /*body*/,
+                          std::size_t* body_size, void** request) noexcept {
+  try {
+    if (*request == nullptr) {
+      *request = page;
+      const std::optional<Answer> refusal = refuse(path, method);
+      return refusal ? send(connection, *refusal) : MHD_YES;
+    }
+    if (*body_size > 0) {
+      *body_size = 0;  // a GET's body means nothing
+      return MHD_YES;
+    }
+    const std::string text = (*static_cast<Exporter::Page*>(page))();
+    return send(connection, {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text});
+  } catch (...) {
+    return MHD_NO;  // out of memory: drop this connection, not the run
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, Page page) {
+  const std::optional<ListenSocket> socket = ListenSocket::open(address, port);
+  if (!socket) return nullptr;
+  std::unique_ptr<Exporter> exporter(new Exporter(socket->endpoint(), std::move(page)));
+  // The daemon closes the socket it is given, but when starting fails only sometimes: it gets a
+  // duplicate, and the original decides whether the port stays open.
+  const int duplicate = fcntl(socket->descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) return nullptr;
+  exporter->daemon_ = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &answer_request, &exporter->page_,
+      MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_CONNECTION_LIMIT, kMaxConnections,
+      MHD_OPTION_CONNECTION_TIMEOUT, kIdleTimeoutS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      kConnectionMemoryBytes, MHD_OPTION_THREAD_STACK_SIZE, kThreadStackBytes, MHD_OPTION_END);
+  if (exporter->daemon_ == nullptr) {
+    shutdown(socket->descriptor(), SHUT_RDWR);
+    return nullptr;
+  }
+  return exporter;
+}
+
+Exporter::Exporter(std::string endpoint, Page page)
+    : endpoint_(std::move(endpoint)), page_(std::move(page)) {}
+
+Exporter::~Exporter() {
+  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,58 @@
+#include "framework/metrics/fields.h"
+
+#include <array>
+
+namespace packtrain {
+namespace {
+
+constexpr auto kGauge = MetricKind::kGauge;
+constexpr auto kCounter = MetricKind::kCounter;
+
+constexpr auto kFields = std::to_array<MetricField>({
+    {"step", &StepRecord::step, kGauge, "packtrain_step", "Optimizer steps of the run so far"},
+    {"epoch", &StepRecord::epoch, kGauge, "packtrain_epoch", "Epoch of the latest step"},
+    {"loss", &StepRecord::loss, kGauge, "packtrain_loss",
+     "Training loss of the latest step, nats per supervised token"},
+    {"grad_norm", &StepRecord::grad_norm, kGauge, "packtrain_grad_norm",
+     "Global gradient norm of the latest step, before clipping"},
+    {"learning_rate", &StepRecord::learning_rate, kGauge, "packtrain_learning_rate",
+     "Learning rate of the latest step"},
+    {"num_examples", &StepRecord::num_examples, kCounter, "packtrain_examples_total",
+     "Examples trained on, all ranks together"},
+    {"num_tokens", &StepRecord::num_tokens, kCounter, "packtrain_tokens_total",
+     "Real tokens (never pads) trained on, all ranks together"},
+    {"num_loss_tokens", &StepRecord::num_loss_tokens, kCounter, "packtrain_loss_tokens_total",
+     "Supervised tokens trained on, all ranks together"},
+    {"step_time_s", &StepRecord::step_time_s, kGauge, "packtrain_step_time_seconds",
+     "Wall time of the latest step"},
+    {"tokens_per_second", &StepRecord::tokens_per_second, kGauge, "packtrain_tokens_per_second",
+     "Real tokens a second in the latest step, all ranks together"},
+    {"tokens_per_second_per_device", &StepRecord::tokens_per_second_per_device, kGauge,
+     "packtrain_tokens_per_second_per_device", "Real tokens a second and device, latest step"},
+    {"model_tflops_per_device", &StepRecord::model_tflops_per_device, kGauge,
+     "packtrain_model_tflops_per_device", "Model TFLOP/s a device, latest step"},
+    {"mfu", &StepRecord::mfu, kGauge, "packtrain_mfu_ratio",
+     "Model FLOP/s over the device's peak, 0 where the peak is unknown"},
+    {"padding_fraction", &StepRecord::padding_fraction, kGauge, "packtrain_padding_ratio",
+     "Pads over all rows computed in the latest step"},
+    {"fill", &StepRecord::fill, kGauge, "packtrain_fill_ratio",
+     "Tokens over the token budget of the latest step"},
+    {"token_imbalance", &StepRecord::token_imbalance, kGauge, "packtrain_token_imbalance_ratio",
+     "Slowest rank over the mean rank, in tokens"},
+    {"cost_imbalance", &StepRecord::cost_imbalance, kGauge, "packtrain_cost_imbalance_ratio",
+     "Slowest rank over the mean rank, in planned cost"},
+    {"data_wait_s", &StepRecord::data_wait_s, kCounter, "packtrain_data_wait_seconds_total",
+     "Time spent waiting for data"},
+    {"comm_wait_s", &StepRecord::comm_wait_s, kCounter, "packtrain_comm_wait_seconds_total",
+     "Time spent waiting for communication"},
+    {"peak_memory_bytes", &StepRecord::peak_memory_bytes, kGauge, "packtrain_peak_memory_bytes",
+     "Most device memory in use so far"},
+});
+
+}  // namespace
+
+std::span<const MetricField> step_fields() {
+  return kFields;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,18 @@
+// The lines of metrics.jsonl: one JSON object each, without the newline. A number that is not
+// finite is written as null, which is what JSON has for it.
+#pragma once
+
+#include <string>
+
+#include "framework/metrics/metrics.h"
+
+namespace packtrain {
+
+// Keys: those of step_fields(), in their order.
+std::string step_json_line(const StepRecord& record);
+
+// Keys: `step` and `validation_*`, none of which a step line has, so that summing a column over
+// the file never mixes training with evaluation.
+std::string evaluation_json_line(const EvaluationRecord& record);
+
+}  // namespace packtrain

@@ -1,0 +1,62 @@
+#include "framework/metrics/metrics_file.h"
+
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace packtrain {
+namespace {
+
+bool belongs_to_steps_up_to(std::string_view line, std::int64_t last_step) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return false;
+  const auto step = object.find("step");
+  return step != object.end() && step->is_number_integer() &&
+         step->get<std::int64_t>() <= last_step;
+}
+
+void cut_lines_after(const std::string& path, std::int64_t last_step) {
+  std::error_code unreadable;  // opening the file will report it
+  if (!std::filesystem::exists(path, unreadable)) return;
+  const std::string text = read_text(path, ErrorCategory::kInternal);
+  std::string kept;
+  std::int64_t num_cut = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t newline = text.find('\n', begin);
+    const bool is_torn = newline == std::string::npos;
+    const std::size_t end = is_torn ? text.size() : newline + 1;
+    const std::string_view line(text.data() + begin, end - begin);
+    if (!is_torn && belongs_to_steps_up_to(line, last_step)) {
+      kept += line;
+    } else {
+      ++num_cut;
+    }
+    begin = end;
+  }
+  if (num_cut == 0) return;
+  spdlog::info("{}: {} lines of an earlier process, after step {}, are cut", path, num_cut,
+               last_step);
+  write_text_atomically(path, kept, ErrorCategory::kInternal);
+}
+
+// So that the cut comes before the file is opened for appending.
+const std::string& cut_then_return(const std::string& path, std::int64_t first_step) {
+  cut_lines_after(path, first_step);
+  return path;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, std::int64_t first_step)
+    : file_(cut_then_return(path, first_step), OutputFile::Mode::kAppend,
+            ErrorCategory::kInternal) {}
+
+void MetricsFile::append(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  file_.write(text);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,56 @@
+// The step line on stderr: a line now and then in a log, a rewritten line with a bar on a terminal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "framework/metrics/metrics.h"
+
+namespace packtrain {
+
+// Where progress goes.
+struct ProgressOutput {
+  bool is_terminal = false;
+  std::size_t width = 80;  // columns, of a terminal
+  std::function<void(std::string_view)> write;
+
+  static ProgressOutput standard_error();
+};
+
+// In a log, a step's line is written when it is the first, the last, not finite or a second after
+// the line before; on a terminal ten times a second at most, each over the one before. An
+// evaluation's line is always written, after that of its step.
+class Progress {
+ public:
+  Progress(std::int64_t total_steps, ProgressOutput output);
+  // Writes the latest step's line if it was held back: a run that stops early still says where.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `now_s`: any clock that only goes forward.
+  void step(const StepRecord& record, double now_s);
+  void evaluation(const EvaluationRecord& record);
+  // By the exponential average of the step times seen.
+  double seconds_left(std::int64_t step) const;
+
+ private:
+  void average(double step_time_s);
+  bool is_due(double now_s) const;
+  void write_lasting(std::string_view line);
+  void rewrite(const StepRecord& record, std::string_view line);
+
+  std::int64_t total_steps_;
+  ProgressOutput output_;
+  std::int64_t num_steps_ = 0;
+  double average_step_time_s_ = 0;
+  double written_at_s_ = 0;
+  std::optional<std::string>
+      held_back_;  // the latest step's line, while it does not stand for good
+};
+
+}  // namespace packtrain

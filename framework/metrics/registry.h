@@ -1,0 +1,42 @@
+// One rank's metrics as Prometheus reads them.
+#pragma once
+
+#include <prometheus/registry.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "framework/metrics/metrics.h"
+
+namespace packtrain {
+
+// Thread-safe. A page is always of one moment: never half of one step and half of the next.
+class MetricsRegistry {
+ public:
+  explicit MetricsRegistry(const std::map<std::string, std::string>& labels);
+
+  void step(const StepRecord& record);
+  void evaluation(const EvaluationRecord& record);
+  // Prometheus text exposition format, version 0.0.4.
+  std::string page() const;
+
+ private:
+  prometheus::Gauge& gauge(const std::string& name, const std::string& help);
+  prometheus::Counter& counter(const std::string& name, const std::string& help);
+
+  mutable std::mutex mutex_;
+  prometheus::Registry registry_;
+  std::map<std::string, std::string> labels_;
+  // In the order of step_fields().
+  std::vector<std::variant<prometheus::Gauge*, prometheus::Counter*>> step_metrics_;
+  prometheus::Counter& num_steps_;
+  prometheus::Gauge& last_step_timestamp_;
+  prometheus::Gauge& validation_loss_;
+  prometheus::Gauge& validation_perplexity_;
+};
+
+}  // namespace packtrain

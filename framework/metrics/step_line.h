@@ -1,0 +1,19 @@
+// The pieces of the lines people read.
+#pragma once
+
+#include <string>
+
+#include "framework/metrics/metrics.h"
+
+namespace packtrain {
+
+// "812", "12.3k", "4.56M", "7.80G": three digits and a power of 1000.
+std::string short_count(double count);
+
+// "12 s", "3 min 05 s", "2 h 05 min", "1 d 03 h"
+std::string short_duration(double seconds);
+
+// "step 200  validation loss 2.345  perplexity 10.43  1.00k examples  120k tokens"
+std::string format_evaluation_line(const EvaluationRecord& record);
+
+}  // namespace packtrain
