@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 
@@ -18,7 +19,15 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
 // The resolved configuration as YAML, every key written out; loading it gives an equal Config.
 std::string dump_config(const Config& config);
 
-// Stable 64-bit hash (hex) of dump_config: the same for equal settings.
+// XXH3-128 (hex) of dump_config: the same for equal settings.
 std::string hash_config(const Config& config);
+
+// What a configuration must say to train, or to evaluate, beyond being right: a store, and for
+// training exactly one of model.path and model.config. Throw Error(kConfig) naming the key.
+void check_for_training(const Config& config);
+void check_for_evaluation(const Config& config);
+
+// Every key as "section.key", in the order in which dump_config writes them.
+std::vector<std::string> config_keys();
 
 }  // namespace packtrain

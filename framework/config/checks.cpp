@@ -1,0 +1,101 @@
+#include "framework/config/checks.h"
+
+#include <fmt/format.h>
+
+#include "framework/config/load.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+// "data.max_length is 4096 (configs/a.yaml:3:15)"
+template <class Value>
+std::string stated(const char* name, const Value& value, const SettingPlaces& places) {
+  const auto place = places.find(name);
+  return fmt::format("{} is {} ({})", name, value,
+                     place == places.end() ? "default" : place->second);
+}
+
+[[noreturn]] void fail(const std::string& message, const std::string& advice) {
+  throw Error(ErrorCategory::kConfig, message, advice);
+}
+
+std::string place_of(const char* name, const SettingPlaces& places) {
+  const auto place = places.find(name);
+  return place == places.end() ? "default" : place->second;
+}
+
+void check_model(const ModelSection& model, const SettingPlaces& places) {
+  if (model.path.empty() || model.config.empty()) return;
+  fail(fmt::format("model.path ({}) and model.config ({}) are both given, wanted one",
+                   place_of("model.path", places), place_of("model.config", places)),
+       "model.path trains from a Hugging Face folder's weights, model.config from random ones; "
+       "set the other to null.");
+}
+
+void check_lengths(const Config& config, const SettingPlaces& places) {
+  if (config.data.max_length <= config.batch.max_tokens_per_micro_batch) return;
+  fail(fmt::format("{}, but {}: the longest example would fit into no micro-batch",
+                   stated("data.max_length", config.data.max_length, places),
+                   stated("batch.max_tokens_per_micro_batch",
+                          config.batch.max_tokens_per_micro_batch, places)),
+       "Lower data.max_length or raise batch.max_tokens_per_micro_batch.");
+}
+
+void check_warmup(const Config& config, const SettingPlaces& places) {
+  const auto& warmup = config.schedule.warmup_steps;
+  const auto& steps = config.run.max_steps;
+  if (!warmup || !steps || *warmup <= *steps) return;
+  fail(fmt::format("{}, but {}: the warm-up would not end",
+                   stated("schedule.warmup_steps", *warmup, places),
+                   stated("run.max_steps", *steps, places)),
+       "Lower schedule.warmup_steps.");
+}
+
+void check_precision(const PrecisionSection& precision, const SettingPlaces& places) {
+  const bool rounds =
+      precision.compute == Precision::kFloat32 && precision.reduce == Precision::kBFloat16;
+  if (!rounds) return;
+  fail(fmt::format("{}, but {}: gradients computed in fp32 would be rounded to bf16 on the wire",
+                   stated("precision.compute", "fp32", places),
+                   stated("precision.reduce", "bf16", places)),
+       "Set precision.reduce: fp32, or precision.compute: bf16.");
+}
+
+void check_evaluation(const Config& config, const SettingPlaces& places) {
+  if (config.run.evaluate_steps == 0 || !config.data.validation.empty()) return;
+  fail(fmt::format("{}, but data.validation names no token store to evaluate on",
+                   stated("run.evaluate_steps", config.run.evaluate_steps, places)),
+       "Set data.validation, or run.evaluate_steps: 0.");
+}
+
+}  // namespace
+
+void check_settings_agree(const Config& config, const SettingPlaces& places) {
+  check_model(config.model, places);
+  check_lengths(config, places);
+  check_warmup(config, places);
+  check_precision(config.precision, places);
+  check_evaluation(config, places);
+}
+
+void check_for_training(const Config& config) {
+  if (config.data.train.empty()) {
+    fail("data.train names no token store: wanted the store to train on",
+         "Make one with `packtrain prepare`, then set data.train: STORE.");
+  }
+  if (config.model.path.empty() && config.model.config.empty()) {
+    fail("neither model.path nor model.config is given, wanted one",
+         "model.path: a Hugging Face folder with weights; model.config: config.json keys, for "
+         "random weights.");
+  }
+}
+
+void check_for_evaluation(const Config& config) {
+  if (config.data.validation.empty()) {
+    fail("data.validation names no token store: wanted the store to evaluate on",
+         "Make one with `packtrain prepare`, then set data.validation: STORE.");
+  }
+}
+
+}  // namespace packtrain

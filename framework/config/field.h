@@ -1,0 +1,74 @@
+// A key of the configuration tied to its member: how to read it, check it and write it. The makers
+// below are the kinds there are; schema.cpp is the table.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/config/setting.h"
+
+namespace packtrain {
+
+struct Field {
+  std::string name;                          // "section.key"
+  std::function<void(const Setting&)> read;  // into the member; throws Error(kConfig)
+  std::function<std::string()> write;        // the member as YAML that `read` takes back
+};
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Bounds of a number; `above` and `below` leave the bound itself out.
+struct Range {
+  double low;
+  double high = std::numeric_limits<double>::infinity();
+  bool above = false;
+  bool below = false;
+};
+
+// The members must outlive the field.
+Field text(const char* name, std::string& member);         // null is ""
+Field needed_text(const char* name, std::string& member);  // not empty
+Field text_list(const char* name, std::vector<std::string>& member);
+Field flag(const char* name, bool& member);
+Field integer(const char* name, std::int64_t& member, std::int64_t low,
+              std::int64_t high = kNoLimit);
+Field integer(const char* name, int& member, std::int64_t low, std::int64_t high);
+Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_t low);
+Field unsigned_integer(const char* name, std::uint64_t& member);
+Field real(const char* name, double& member, Range range);
+Field real_pair(const char* name, std::array<double, 2>& member, Range range);
+Field json_map(const char* name, std::string& member);  // a YAML map, held as JSON text
+
+// Checks that the setting's value is one of `names` and returns which. `planned` are names of the
+// design that this version does not have: their error says so.
+std::size_t read_choice(const Setting& setting, std::span<const std::string> names,
+                        std::span<const std::string> planned);
+
+template <class Value>
+using Choices = std::vector<std::pair<std::string, Value>>;
+
+template <class Value>
+Field choice(const char* name, Value& member, const Choices<Value>& choices,
+             const std::vector<std::string>& planned = {}) {
+  std::vector<std::string> names;
+  for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
+  return {name,
+          [&member, choices, names, planned](const Setting& setting) {
+            member = choices[read_choice(setting, names, planned)].second;
+          },
+          [&member, choices] {
+            for (const auto& [choice_name, value] : choices) {
+              if (value == member) return choice_name;
+            }
+            return std::string();
+          }};
+}
+
+}  // namespace packtrain

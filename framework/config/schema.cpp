@@ -1,0 +1,154 @@
+#include "framework/config/schema.h"
+
+#include <iterator>
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
+
+std::vector<Field> fields_of(ModelSection& s) {
+  return {
+      text("model.path", s.path),
+      json_map("model.config", s.config),
+      text_list("model.frozen", s.frozen),
+  };
+}
+
+std::vector<Field> fields_of(DataSection& s) {
+  return {
+      text("data.train", s.train),
+      text("data.validation", s.validation),
+      integer("data.max_length", s.max_length, 1, kMaxTokens),
+      choice(
+          "data.too_long", s.too_long,
+          {{"error", TooLong::kError}, {"truncate", TooLong::kTruncate}, {"drop", TooLong::kDrop}},
+          {"split"}),
+  };
+}
+
+std::vector<Field> fields_of(BatchSection& s) {
+  return {
+      choice("batch.strategy", s.strategy,
+             {{"padding_free", Strategy::kPaddingFree}, {"balanced", Strategy::kBalanced}},
+             {"padding", "fixed_length", "multipack"}),
+      choice("batch.order", s.order,
+             {{"sequential", OrderKind::kSequential}, {"random", OrderKind::kRandom}},
+             {"group_by_length"}),
+      integer("batch.global_batch_size", s.global_batch_size, 1),
+      integer("batch.micro_batch_size", s.micro_batch_size, 1),
+      integer("batch.max_tokens_per_micro_batch", s.max_tokens_per_micro_batch, 1, kMaxTokens),
+      choice("batch.normalize", s.normalize,
+             {{"tokens", Normalize::kTokens}, {"examples", Normalize::kExamples}}),
+  };
+}
+
+std::vector<Field> fields_of(OptimizerSection& s) {
+  return {
+      choice<std::string>("optimizer.name", s.name, {{"adamw", "adamw"}}),
+      real("optimizer.learning_rate", s.learning_rate, {.low = 0}),
+      real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true}),
+      real("optimizer.epsilon", s.epsilon, {.low = 0, .above = true}),
+      real("optimizer.weight_decay", s.weight_decay, {.low = 0}),
+      flag("optimizer.decay_norms_and_biases", s.decay_norms_and_biases),
+      real("optimizer.max_grad_norm", s.max_grad_norm, {.low = 0}),
+  };
+}
+
+std::vector<Field> fields_of(ScheduleSection& s) {
+  return {
+      choice("schedule.name", s.name,
+             {{"cosine", ScheduleKind::kCosine},
+              {"linear", ScheduleKind::kLinear},
+              {"constant", ScheduleKind::kConstant}}),
+      real("schedule.warmup_ratio", s.warmup_ratio, {.low = 0, .high = 1}),
+      integer("schedule.warmup_steps", s.warmup_steps, 0),
+      real("schedule.min_ratio", s.min_ratio, {.low = 0, .high = 1}),
+  };
+}
+
+std::vector<Field> fields_of(ParallelSection& s) {
+  return {
+      choice("parallel.backend", s.backend,
+             {{"auto", BackendKind::kAuto},
+              {"local", BackendKind::kLocal},
+              {"mpi", BackendKind::kMpi},
+              {"nccl", BackendKind::kNccl}}),
+      integer("parallel.zero_stage", s.zero_stage, 2, 3),
+      integer("parallel.gather_slots", s.gather_slots, 2, 1024),
+  };
+}
+
+std::vector<Field> fields_of(PrecisionSection& s) {
+  const Choices<Precision> types = {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
+  return {
+      choice("precision.compute", s.compute, types),
+      choice("precision.reduce", s.reduce, types),
+      flag("precision.deterministic", s.deterministic),
+  };
+}
+
+std::vector<Field> fields_of(CheckpointSection& s) {
+  return {
+      integer("checkpoint.save_steps", s.save_steps, 0),
+      integer("checkpoint.keep", s.keep, 2, 1'000'000),
+      needed_text("checkpoint.resume", s.resume),
+  };
+}
+
+std::vector<Field> fields_of(MetricsSection& s) {
+  return {
+      flag("metrics.serve", s.serve),
+      needed_text("metrics.address", s.address),
+      integer("metrics.port", s.port, 1, 65535),
+  };
+}
+
+std::vector<Field> fields_of(MemorySection& s) {
+  return {
+      choice("memory.recompute", s.recompute,
+             {{"none", Recompute::kNone}, {"full", Recompute::kFull}}, {"selective"}),
+  };
+}
+
+std::vector<Field> fields_of(RunSection& s) {
+  return {
+      needed_text("run.output", s.output),
+      integer("run.num_epochs", s.num_epochs, 1),
+      integer("run.max_steps", s.max_steps, 1),
+      unsigned_integer("run.seed", s.seed),
+      integer("run.evaluate_steps", s.evaluate_steps, 0),
+  };
+}
+
+std::vector<Field> fields_of(DebugSection& s) {
+  return {
+      flag("debug.poison_slots", s.poison_slots),
+      integer("debug.stream_delay_us", s.stream_delay_us, 0, 1'000'000),
+  };
+}
+
+}  // namespace
+
+std::vector<Field> fields_of(Config& config) {
+  std::vector<Field> fields;
+  const auto add = [&fields](std::vector<Field> section) {
+    fields.insert(fields.end(), std::make_move_iterator(section.begin()),
+                  std::make_move_iterator(section.end()));
+  };
+  add(fields_of(config.model));
+  add(fields_of(config.data));
+  add(fields_of(config.batch));
+  add(fields_of(config.optimizer));
+  add(fields_of(config.schedule));
+  add(fields_of(config.parallel));
+  add(fields_of(config.precision));
+  add(fields_of(config.checkpoint));
+  add(fields_of(config.metrics));
+  add(fields_of(config.memory));
+  add(fields_of(config.run));
+  add(fields_of(config.debug));
+  return fields;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,232 @@
+#include "framework/config/setting.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxBytes = 1U << 20U;  // no configuration comes near; a data file would
+
+// Where a text comes from; the command line has no lines.
+struct Source {
+  std::string name;
+  bool has_lines = true;
+
+  std::string at(const YAML::Mark& mark) const {
+    if (!has_lines || mark.is_null()) return name;
+    return fmt::format("{}:{}:{}", name, mark.line + 1, mark.column + 1);
+  }
+};
+
+[[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
+  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
+}
+
+// Refuses what a configuration does not need and what makes YAML dangerous (aliases that expand
+// without bound) or surprising (several documents, tags), before any tree is built.
+class PlainYamlOnly : public YAML::EventHandler {
+ public:
+  explicit PlainYamlOnly(const Source& source) : source_(source) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++num_documents_ > 1) fail(source_.at(mark), "a second YAML document; wanted one");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { check(mark, "", anchor); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    fail(source_.at(mark), "a YAML alias (*name); write the value out");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string&) override {
+    check(mark, tag, anchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    check(mark, tag, anchor);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    check(mark, tag, anchor);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  // "?" marks an untagged plain value, "!" a quoted one.
+  void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
+    if (anchor != 0) fail(source_.at(mark), "a YAML anchor (&name); write the value out");
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      fail(source_.at(mark), fmt::format("the YAML tag {}; write the value without it", tag));
+    }
+  }
+
+  const Source& source_;
+  int num_documents_ = 0;
+};
+
+YAML::Node parse(const std::string& text, const Source& source) {
+  if (text.size() > kMaxBytes) {
+    fail(source.name,
+         fmt::format("got {} bytes, wanted a configuration of at most {}", text.size(), kMaxBytes));
+  }
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    PlainYamlOnly handler(source);
+    while (parser.HandleNextDocument(handler)) {
+    }
+    return YAML::Load(text);
+  } catch (const YAML::Exception& failure) {
+    fail(source.at(failure.mark), "YAML syntax: " + failure.msg);
+  }
+}
+
+std::optional<Json> read_number(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789.eE+-") != text.npos) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto all_read = [end](const std::from_chars_result& result) {
+    return result.ec == std::errc() && result.ptr == end;
+  };
+  std::int64_t whole = 0;
+  if (negative && all_read(std::from_chars(text.data(), end, whole))) return Json(whole);
+  std::uint64_t positive = 0;
+  if (!negative && all_read(std::from_chars(text.data(), end, positive))) return Json(positive);
+  double real = 0;
+  if (all_read(std::from_chars(text.data(), end, real))) return Json(real);
+  return std::nullopt;
+}
+
+Json scalar_to_json(const YAML::Node& node) {
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;  // quoted
+  if (text == "null" || text == "Null" || text == "NULL" || text == "~") return nullptr;
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  return read_number(text).value_or(Json(text));
+}
+
+// Calls visit(key, key node, value node) for each entry of a map; a key given twice is an error.
+template <class Visit>
+void for_each_key(const YAML::Node& map, const Source& source, Visit visit) {
+  std::map<std::string, std::string> seen;
+  for (const auto& entry : map) {
+    const std::string where = source.at(entry.first.Mark());
+    if (!entry.first.IsScalar()) fail(where, "got a map or list as a key, wanted a name");
+    const std::string key = entry.first.Scalar();
+    const auto [first, is_new] = seen.emplace(key, where);
+    if (!is_new) fail(where, fmt::format("'{}' is given twice, first at {}", key, first->second));
+    visit(key, entry.first, entry.second);
+  }
+}
+
+Json to_json(const YAML::Node& node, const Source& source) {
+  switch (node.Type()) {
+    case YAML::NodeType::Scalar:
+      return scalar_to_json(node);
+    case YAML::NodeType::Sequence: {
+      Json list = Json::array();
+      for (const YAML::Node& element : node) list.push_back(to_json(element, source));
+      return list;
+    }
+    case YAML::NodeType::Map: {
+      Json map = Json::object();
+      for_each_key(node, source,
+                   [&](const std::string& key, const YAML::Node&, const YAML::Node& value) {
+                     map[key] = to_json(value, source);
+                   });
+      return map;
+    }
+    default:
+      return nullptr;
+  }
+}
+
+Setting make_setting(const YAML::Node& value, const std::string& key_where, const Source& source) {
+  Setting setting;
+  setting.key_where = key_where;
+  // An empty value (`path:`) lies nowhere; its key says where.
+  setting.where = value.IsNull() ? key_where : source.at(value.Mark());
+  if (value.IsScalar()) setting.text = value.Scalar();
+  setting.value = to_json(value, source);
+  return setting;
+}
+
+// The settings of one section; one without a key when it holds something else than keys.
+void read_section(const std::string& section, const std::string& section_where,
+                  const YAML::Node& keys, const Source& source, std::vector<Setting>& settings) {
+  const auto add = [&](Setting setting, std::string key) {
+    setting.section = section;
+    setting.section_where = section_where;
+    setting.key = std::move(key);
+    settings.push_back(std::move(setting));
+  };
+  if (!keys.IsMap() || keys.size() == 0) {
+    add(make_setting(keys, section_where, source), "");
+    return;
+  }
+  for_each_key(keys, source,
+               [&](const std::string& key, const YAML::Node& key_node, const YAML::Node& value) {
+                 add(make_setting(value, source.at(key_node.Mark()), source), key);
+               });
+}
+
+}  // namespace
+
+std::vector<Setting> read_settings(const std::string& text, const std::string& file) {
+  const Source source{file};
+  const YAML::Node root = parse(text, source);
+  if (!root.IsNull() && !root.IsMap()) {
+    fail(source.at(root.Mark()), "wanted sections, each a map of keys (section: {key: value})");
+  }
+  std::vector<Setting> settings;
+  for_each_key(
+      root, source,
+      [&](const std::string& section, const YAML::Node& section_node, const YAML::Node& keys) {
+        read_section(section, source.at(section_node.Mark()), keys, source, settings);
+      });
+  return settings;
+}
+
+Setting read_override(const std::string& text) {
+  const Source source{"command line: " + text, false};
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const std::size_t dot = name.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot == 0 ||
+      dot + 1 == name.size()) {
+    fail(source.name, "wanted section.key=value, for example run.max_steps=100");
+  }
+  const YAML::Node value = parse(text.substr(equals + 1), source);
+  Setting setting = make_setting(value, source.name, source);
+  setting.section = name.substr(0, dot);
+  setting.section_where = source.name;
+  setting.key = name.substr(dot + 1);
+  return setting;
+}
+
+void reject(const Setting& setting, std::string_view wanted, std::string advice) {
+  constexpr std::size_t kShown = 80;
+  std::string got = setting.value.is_string()
+                        ? fmt::format("'{}'", setting.value.get<std::string>())
+                        : setting.value.dump();
+  if (got.size() > kShown) got = got.substr(0, kShown) + "...";
+  fail(setting.where, fmt::format("{}: got {}, wanted {}", setting.name(), got, wanted),
+       std::move(advice));
+}
+
+}  // namespace packtrain

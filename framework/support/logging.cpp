@@ -1,0 +1,83 @@
+#include "framework/support/logging.h"
+
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+struct LogPosition {
+  std::mutex mutex;
+  std::int64_t step = 0;
+  std::string phase = "start";
+};
+
+LogPosition& log_position() {
+  static LogPosition position;
+  return position;
+}
+
+// `%*` in the pattern.
+class PositionFlag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg&, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    LogPosition& position = log_position();
+    const std::lock_guard lock(position.mutex);
+    fmt::format_to(std::back_inserter(line), "step {} {}", position.step, position.phase);
+  }
+
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PositionFlag>();
+  }
+};
+
+std::shared_ptr<spdlog::sinks::sink> open_log_file(const std::string& log_file) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(log_file);
+    sink->set_level(spdlog::level::debug);
+    return sink;
+  } catch (const spdlog::spdlog_ex& failure) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("cannot open the log file {}: {}", log_file, failure.what()),
+                "Choose a run.output folder that can be written.");
+  }
+}
+
+}  // namespace
+
+void start_logging(int rank, int num_ranks, const std::string& log_file) {
+  auto terminal = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  terminal->set_level(rank == 0 ? spdlog::level::info : spdlog::level::warn);
+  std::vector<spdlog::sink_ptr> sinks = {std::move(terminal)};
+  if (!log_file.empty()) sinks.push_back(open_log_file(log_file));
+
+  auto logger = std::make_shared<spdlog::logger>("packtrain", sinks.begin(), sinks.end());
+  logger->set_level(spdlog::level::debug);
+  logger->flush_on(spdlog::level::info);  // a killed run keeps its last lines
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PositionFlag>('*').set_pattern(
+      fmt::format("%Y-%m-%d %H:%M:%S.%e rank {}/{} %* %^%l%$: %v", rank, num_ranks));
+  logger->set_formatter(std::move(formatter));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void set_log_position(std::int64_t step, std::string_view phase) {
+  LogPosition& position = log_position();
+  const std::lock_guard lock(position.mutex);
+  position.step = step;
+  position.phase = phase;
+}
+
+}  // namespace packtrain

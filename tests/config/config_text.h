@@ -1,0 +1,62 @@
+// Loading configurations from text, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "framework/config/load.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+
+namespace packtrain {
+
+// A file config.yaml in a folder of its own, removed with the object.
+class ConfigText {
+ public:
+  explicit ConfigText(const std::string& yaml) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "config-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    folder_ = pattern;
+    write_text_atomically(path(), yaml, ErrorCategory::kInternal);
+  }
+  ~ConfigText() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  ConfigText(const ConfigText&) = delete;
+  ConfigText& operator=(const ConfigText&) = delete;
+
+  std::string path() const { return folder_ + "/config.yaml"; }
+
+ private:
+  std::string folder_;
+};
+
+inline Config load(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return load_config(ConfigText(yaml).path(), overrides);
+}
+
+// The text of the error that loading must end in, with the file's folder cut off.
+inline std::string load_error(const std::string& yaml,
+                              const std::vector<std::string>& overrides = {}) {
+  const ConfigText file(yaml);
+  try {
+    load_config(file.path(), overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    std::string text = error.what();
+    for (std::size_t at; (at = text.find(file.path())) != std::string::npos;) {
+      text.replace(at, file.path().size(), "config.yaml");
+    }
+    return text;
+  }
+  ADD_FAILURE() << "loaded without an error:\n" << yaml;
+  return "";
+}
+
+}  // namespace packtrain

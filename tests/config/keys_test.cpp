@@ -1,0 +1,98 @@
+// Which keys there are, and what is said of others.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+// The keys are a promise to everybody who has a configuration: this list changes on purpose only.
+TEST(ConfigKeys, ThePublicListIsFrozen) {
+  std::string keys;
+  for (const std::string& key : config_keys()) keys += key + "\n";
+  EXPECT_EQ(keys, read_text(CONFIG_KEYS_FILE, ErrorCategory::kInternal));
+}
+
+TEST(ConfigKeys, AnUnknownKeyNamesTheNearestOne) {
+  EXPECT_EQ(load_error("run:\n  seed: 1\n  num_epoch: 3\n"),
+            "config.yaml:3:3: unknown key 'run.num_epoch'\n  Did you mean run.num_epochs?");
+  EXPECT_EQ(load_error("optimizer: {lerning_rate: 1}"),
+            "config.yaml:1:13: unknown key 'optimizer.lerning_rate'\n"
+            "  Did you mean optimizer.learning_rate?");
+}
+
+TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
+  EXPECT_EQ(load_error("optimiser: {learning_rate: 1}"),
+            "config.yaml:1:1: unknown section 'optimiser'\n  Did you mean optimizer?");
+  EXPECT_EQ(load_error("\n\nentirely: {different: 1}"),
+            "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, data, batch, "
+            "optimizer, schedule, parallel, precision, checkpoint, metrics, memory, run, debug.");
+}
+
+TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
+  EXPECT_EQ(load_error("model: {max_length: 1}"),
+            "config.yaml:1:9: unknown key 'model.max_length'\n  Did you mean data.max_length?");
+  EXPECT_EQ(load_error("learning_rate: 1e-5"),
+            "config.yaml:1:1: unknown section 'learning_rate'\n"
+            "  Did you mean optimizer.learning_rate?");
+  EXPECT_EQ(load_error("name: adamw"),
+            "config.yaml:1:1: unknown section 'name'\n"
+            "  Did you mean optimizer.name or schedule.name?");
+  EXPECT_EQ(load_error("run: {savesteps: 1}"),
+            "config.yaml:1:7: unknown key 'run.savesteps'\n"
+            "  Did you mean checkpoint.save_steps?");
+}
+
+TEST(ConfigKeys, WithoutAnythingNearTheSectionsKeysAreListed) {
+  EXPECT_EQ(load_error("memory: {zzzzzzzzzz: 1}"),
+            "config.yaml:1:10: unknown key 'memory.zzzzzzzzzz'\n  Keys of memory: recompute.");
+}
+
+struct OtherName {
+  const char* typed;
+  const char* ours;
+};
+
+class NamesOfOtherTrainers : public testing::TestWithParam<OtherName> {};
+
+TEST_P(NamesOfOtherTrainers, AreAnsweredWithOurs) {
+  const auto& [typed, ours] = GetParam();
+  const std::string answer = fmt::format("'{}' is called {} here.", typed, ours);
+  for (const std::string& yaml :
+       {fmt::format("{}: 1", typed), fmt::format("run: {{{}: 1}}", typed)}) {
+    const std::string error = load_error(yaml);
+    EXPECT_NE(error.find(answer), std::string::npos) << error;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, NamesOfOtherTrainers,
+    testing::Values(
+        OtherName{"num_train_epochs", "run.num_epochs"},
+        OtherName{"sequence_len", "data.max_length"},
+        OtherName{"max_seq_length", "data.max_length"},
+        OtherName{"sample_packing", "batch.strategy"}, OtherName{"packing", "batch.strategy"},
+        OtherName{"per_device_train_batch_size", "batch.micro_batch_size"},
+        OtherName{"gradient_accumulation_steps", "batch.global_batch_size"},
+        OtherName{"lr", "optimizer.learning_rate"}, OtherName{"bf16", "precision.compute"},
+        OtherName{"gradient_checkpointing", "memory.recompute"},
+        OtherName{"model_name_or_path", "model.path"}, OtherName{"output_dir", "run.output"},
+        OtherName{"eval_steps", "run.evaluate_steps"}));
+
+TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
+  EXPECT_EQ(load_error("batch: {global_batch_tokens: 4096}"),
+            "config.yaml:1:9: batch.global_batch_tokens is not in this version\n"
+            "  Give batch.global_batch_size, in examples.");
+}
+
+TEST(ConfigKeys, EveryDefaultIsWrittenOut) {
+  const std::string yaml = dump_config(Config());
+  for (const std::string& key : config_keys()) {
+    const std::string line = "\n  " + key.substr(key.find('.') + 1) + ": ";
+    EXPECT_NE(yaml.find(line), std::string::npos) << key;
+  }
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,128 @@
+// Files, overrides and settings that contradict each other.
+#include <gtest/gtest.h>
+
+#include "framework/support/nearest.h"
+#include "tests/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+TEST(ConfigFile, AMissingOneIsAConfigurationError) {
+  try {
+    load_config("/does/not/exist.yaml");
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 64);
+    EXPECT_NE(error.message().find("/does/not/exist.yaml"), std::string::npos);
+  }
+}
+
+TEST(ConfigFile, SyntaxErrorsHaveAPlace) {
+  const std::string error = load_error("run:\n  seed: [1, 2\nmodel: {}\n");
+  EXPECT_EQ(error.substr(0, 12), "config.yaml:") << error;
+  EXPECT_NE(error.find("YAML syntax: "), std::string::npos) << error;
+}
+
+TEST(ConfigFile, AKeyGivenTwiceIsAnError) {
+  EXPECT_EQ(load_error("run:\n  seed: 1\n  seed: 2\n"),
+            "config.yaml:3:3: 'seed' is given twice, first at config.yaml:2:3");
+  EXPECT_EQ(load_error("run: {seed: 1}\nmodel: {}\nrun: {output: a}\n"),
+            "config.yaml:3:1: 'run' is given twice, first at config.yaml:1:1");
+  EXPECT_EQ(load_error("model: {config: {a: {b: 1, b: 2}}}"),
+            "config.yaml:1:28: 'b' is given twice, first at config.yaml:1:22");
+}
+
+TEST(ConfigFile, OnlySectionsAreTaken) {
+  EXPECT_EQ(load_error("[1, 2]"),
+            "config.yaml:1:1: wanted sections, each a map of keys (section: {key: value})");
+  EXPECT_EQ(load_error("run: {seed: 1}\n---\nrun: {seed: 2}\n"),
+            "config.yaml:2:1: a second YAML document; wanted one");
+}
+
+TEST(ConfigFile, AnchorsAliasesAndTagsAreRefused) {
+  EXPECT_NE(load_error("run: {output: &a b}").find("anchor"), std::string::npos);
+  EXPECT_NE(load_error("run: {output: *a}").find("config.yaml:1:"), std::string::npos);
+  EXPECT_NE(load_error("run: {output: !!str 1}").find("tag"), std::string::npos);
+}
+
+TEST(ConfigFile, NestingWithoutEndIsAnErrorNotACrash) {
+  load_error("model: {config: " + std::string(100'000, '[') + "}");
+}
+
+TEST(ConfigOverrides, ApplyInOrderOverTheFile) {
+  const Config config = load(
+      "run: {seed: 1}\ndata: {validation: a}",
+      {"run.seed=2", "run.seed=3", "optimizer.betas=[0.5, 0.6]",
+       "model.config={model_type: llama, hidden_size: 64}", "data.validation=", "run.output=a=b"});
+  EXPECT_EQ(config.run.seed, 3U);
+  EXPECT_EQ(config.optimizer.betas, (std::array{0.5, 0.6}));
+  EXPECT_EQ(config.model.config, R"({"model_type":"llama","hidden_size":64})");
+  EXPECT_EQ(config.data.validation, "");
+  EXPECT_EQ(config.run.output, "a=b");
+}
+
+TEST(ConfigOverrides, AreNamedInErrors) {
+  EXPECT_EQ(load_error("", {"run.sed=1"}),
+            "command line: run.sed=1: unknown key 'run.sed'\n  Did you mean run.seed?");
+  EXPECT_EQ(load_error("", {"run.seed=x"}),
+            "command line: run.seed=x: run.seed: got 'x', wanted an integer from 0 to 2^64 - 1");
+  EXPECT_EQ(load_error("", {"seed"}),
+            "command line: seed: wanted section.key=value, for example run.max_steps=100");
+  EXPECT_EQ(load_error("", {"seed=1"}),
+            "command line: seed=1: wanted section.key=value, for example run.max_steps=100");
+}
+
+TEST(ConfigChecks, TheLongestExampleMustFitAMicroBatch) {
+  EXPECT_EQ(load_error("batch: {max_tokens_per_micro_batch: 2048}"),
+            "data.max_length is 4096 (default), but batch.max_tokens_per_micro_batch is 2048 "
+            "(config.yaml:1:37): the longest example would fit into no micro-batch\n"
+            "  Lower data.max_length or raise batch.max_tokens_per_micro_batch.");
+}
+
+TEST(ConfigChecks, Fp32GradientsAreNotRoundedOnTheWire) {
+  const std::string error = load_error("", {"precision.compute=fp32"});
+  EXPECT_NE(error.find("precision.compute is fp32 (command line: precision.compute=fp32), but "
+                       "precision.reduce is bf16 (default)"),
+            std::string::npos)
+      << error;
+  load("precision: {compute: bf16, reduce: fp32}");
+}
+
+TEST(ConfigChecks, WarmUpMustEnd) {
+  load("schedule: {warmup_steps: 10}\nrun: {max_steps: 10}");
+  EXPECT_NE(load_error("schedule: {warmup_steps: 11}\nrun: {max_steps: 10}").find("would not end"),
+            std::string::npos);
+}
+
+TEST(ConfigChecks, EvaluatingNeedsAStore) {
+  EXPECT_NE(load_error("run: {evaluate_steps: 5}").find("data.validation"), std::string::npos);
+}
+
+TEST(ConfigChecks, AModelHasOneOrigin) {
+  EXPECT_NE(load_error("model: {path: a, config: {x: 1}}").find("are both given"),
+            std::string::npos);
+  load("model: {path: a, config: {x: 1}}", {"model.config=null"});
+}
+
+TEST(ConfigChecks, TrainingNeedsAStoreAndAModel) {
+  EXPECT_THROW(check_for_training(load("model: {path: a}")), Error);
+  EXPECT_THROW(check_for_training(load("data: {train: a}")), Error);
+  check_for_training(load("model: {path: a}\ndata: {train: a}"));
+  check_for_training(load("model: {config: {x: 1}}\ndata: {train: a}"));
+}
+
+TEST(ConfigChecks, EvaluatingNeedsNoModelButAStore) {
+  EXPECT_THROW(check_for_evaluation(load("model: {path: a}")), Error);
+  check_for_evaluation(load("data: {validation: a}"));
+}
+
+TEST(NearestName, CountsASwapAsOneChange) {
+  const std::vector<std::string> names = {"train", "plan", "prepare"};
+  EXPECT_EQ(nearest_name("trian", names), "train");
+  EXPECT_EQ(nearest_name("pln", names), "plan");
+  EXPECT_EQ(nearest_name("preparation", names), std::nullopt);
+  EXPECT_EQ(nearest_name("xy", names), std::nullopt);
+}
+
+}  // namespace
+}  // namespace packtrain

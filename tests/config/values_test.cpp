@@ -1,0 +1,178 @@
+// What values mean, and what is said of wrong ones.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+TEST(ConfigValues, AnEmptyFileGivesTheDefaults) {
+  EXPECT_EQ(dump_config(load("")), dump_config(Config()));
+  EXPECT_EQ(dump_config(load("memory:\nrun: {}\n")), dump_config(Config()));
+}
+
+TEST(ConfigValues, EveryKindOfValueIsRead) {
+  const Config config = load(R"(
+model: {path: models/a b, frozen: ["embed*", "*.norm"]}
+data: {train: 7, max_length: 512, too_long: drop}
+batch: {strategy: padding_free, order: sequential, normalize: examples}
+optimizer: {learning_rate: 1.0e-5, betas: [0.8, 0], epsilon: 1e-9}
+schedule: {name: linear, warmup_steps: 5}
+parallel: {backend: mpi, zero_stage: 2}
+precision: {compute: fp32, reduce: fp32, deterministic: true}
+run: {max_steps: null, seed: 18446744073709551615}
+)");
+  EXPECT_EQ(config.model.path, "models/a b");
+  EXPECT_EQ(config.model.frozen, (std::vector<std::string>{"embed*", "*.norm"}));
+  EXPECT_EQ(config.data.train, "7");
+  EXPECT_EQ(config.data.max_length, 512);
+  EXPECT_EQ(config.data.too_long, TooLong::kDrop);
+  EXPECT_EQ(config.batch.strategy, Strategy::kPaddingFree);
+  EXPECT_EQ(config.batch.order, OrderKind::kSequential);
+  EXPECT_EQ(config.batch.normalize, Normalize::kExamples);
+  EXPECT_EQ(config.optimizer.learning_rate, 1e-5);
+  EXPECT_EQ(config.optimizer.betas, (std::array{0.8, 0.0}));
+  EXPECT_EQ(config.optimizer.epsilon, 1e-9);
+  EXPECT_EQ(config.schedule.name, ScheduleKind::kLinear);
+  EXPECT_EQ(config.schedule.warmup_steps, 5);
+  EXPECT_EQ(config.parallel.backend, BackendKind::kMpi);
+  EXPECT_EQ(config.parallel.zero_stage, 2);
+  EXPECT_EQ(config.precision.compute, Precision::kFloat32);
+  EXPECT_TRUE(config.precision.deterministic);
+  EXPECT_EQ(config.run.max_steps, std::nullopt);
+  EXPECT_EQ(config.run.seed, 18446744073709551615ULL);
+}
+
+TEST(ConfigValues, ModelConfigBecomesTypedJson) {
+  const Config config = load(R"(
+model:
+  config:
+    model_type: llama
+    hidden_size: 256
+    rms_norm_eps: 1e-5
+    rope_theta: 500000.0
+    tie_word_embeddings: true
+    pad_token_id: null
+    torch_dtype: "16"
+    eos_token_id: [1, -2]
+    rope_scaling: {rope_type: llama3, factor: 8.0}
+)");
+  EXPECT_EQ(config.model.config,
+            R"({"model_type":"llama","hidden_size":256,"rms_norm_eps":1e-05,)"
+            R"("rope_theta":500000.0,"tie_word_embeddings":true,"pad_token_id":null,)"
+            R"("torch_dtype":"16","eos_token_id":[1,-2],)"
+            R"("rope_scaling":{"rope_type":"llama3","factor":8.0}})");
+}
+
+TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
+  Config config;
+  config.model.config = R"({"model_type":"llama","n":1,"x":0.1,"deep":{"list":[1,"true",null]}})";
+  config.model.frozen = {"a: b", "*\"#"};
+  config.data.train = "stores/with space: and # more";
+  config.data.validation = "null";
+  config.optimizer.learning_rate = 0.1 + 0.2;
+  config.schedule.warmup_steps = 3;
+  config.run.max_steps = 12;
+  config.run.evaluate_steps = 4;
+  config.run.output = "/runs/\xC3\xA9t\xC3\xA9\n";
+  const Config again = load(dump_config(config));
+  EXPECT_EQ(dump_config(again), dump_config(config));
+  EXPECT_EQ(again.model.config, config.model.config);
+  EXPECT_EQ(again.model.frozen, config.model.frozen);
+  EXPECT_EQ(again.data.train, config.data.train);
+  EXPECT_EQ(again.data.validation, config.data.validation);
+  EXPECT_EQ(again.optimizer.learning_rate, config.optimizer.learning_rate);
+  EXPECT_EQ(again.run.output, config.run.output);
+}
+
+TEST(ConfigValues, TheHashFollowsTheSettingsNotTheirSpelling) {
+  EXPECT_EQ(hash_config(load("run: {seed: 1}")), hash_config(load("run:\n  seed:   1  # one\n")));
+  EXPECT_NE(hash_config(load("run: {seed: 1}")), hash_config(load("run: {seed: 2}")));
+}
+
+struct WrongValue {
+  const char* yaml;
+  const char* error;
+};
+
+class WrongValues : public testing::TestWithParam<WrongValue> {};
+
+TEST_P(WrongValues, AreNamedWithPlaceGotAndWanted) {
+  EXPECT_EQ(load_error(GetParam().yaml), GetParam().error);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, WrongValues,
+    testing::Values(
+        WrongValue{"run:\n  seed: 0\n  num_epochs: many\n",
+                   "config.yaml:3:15: run.num_epochs: got 'many', wanted an integer >= 1"},
+        WrongValue{"run: {num_epochs: 0}",
+                   "config.yaml:1:19: run.num_epochs: got 0, wanted an integer >= 1"},
+        WrongValue{"run: {num_epochs: 1.5}",
+                   "config.yaml:1:19: run.num_epochs: got 1.5, wanted an integer >= 1"},
+        WrongValue{"run: {num_epochs: '2'}",
+                   "config.yaml:1:19: run.num_epochs: got '2', wanted an integer >= 1"},
+        WrongValue{"run:\n  num_epochs:\n",
+                   "config.yaml:2:3: run.num_epochs: got null, wanted an integer >= 1"},
+        WrongValue{"run: {num_epochs: 18446744073709551615}",
+                   "config.yaml:1:19: run.num_epochs: got 18446744073709551615, wanted an integer "
+                   ">= 1"},
+        WrongValue{"run: {max_steps: 0}",
+                   "config.yaml:1:18: run.max_steps: got 0, wanted an integer >= 1 or null"},
+        WrongValue{"run: {seed: -1}",
+                   "config.yaml:1:13: run.seed: got -1, wanted an integer from 0 to 2^64 - 1"},
+        WrongValue{"run: {output: ''}",
+                   "config.yaml:1:15: run.output: got '', wanted text that is not empty"},
+        WrongValue{"run: {output: [a]}", "config.yaml:1:15: run.output: got [\"a\"], wanted text"},
+        WrongValue{"metrics: {serve: yes}",
+                   "config.yaml:1:18: metrics.serve: got 'yes', wanted true or false"},
+        WrongValue{"metrics: {port: 65536}",
+                   "config.yaml:1:17: metrics.port: got 65536, wanted an integer from 1 to 65535"},
+        WrongValue{"checkpoint: {keep: 1}",
+                   "config.yaml:1:20: checkpoint.keep: got 1, wanted an integer from 2 to 1000000"},
+        WrongValue{"parallel: {zero_stage: 1}",
+                   "config.yaml:1:24: parallel.zero_stage: got 1, wanted an integer from 2 to 3"},
+        WrongValue{"optimizer: {betas: [0.9, 1.0]}",
+                   "config.yaml:1:20: optimizer.betas: got [0.9,1.0], wanted two numbers >= 0 and "
+                   "< 1, like [0.9, 0.95]"},
+        WrongValue{"optimizer: {betas: 0.9}",
+                   "config.yaml:1:20: optimizer.betas: got 0.9, wanted two numbers >= 0 and < 1, "
+                   "like [0.9, 0.95]"},
+        WrongValue{"optimizer: {epsilon: 0}",
+                   "config.yaml:1:22: optimizer.epsilon: got 0, wanted a number > 0"},
+        WrongValue{"optimizer: {learning_rate: .nan}",
+                   "config.yaml:1:28: optimizer.learning_rate: got '.nan', wanted a number >= 0"},
+        WrongValue{"model: {frozen: [a, 1]}",
+                   "config.yaml:1:17: model.frozen: got [\"a\",1], wanted a list of texts that are "
+                   "not empty, like [a, b]"},
+        WrongValue{"model: {config: llama}",
+                   "config.yaml:1:17: model.config: got 'llama', wanted a map of config.json keys, "
+                   "like {model_type: llama, ...}"},
+        WrongValue{"batch: {strategy: ballanced}",
+                   "config.yaml:1:19: batch.strategy: got 'ballanced', wanted one of padding_free, "
+                   "balanced\n  Did you mean balanced?"},
+        WrongValue{"batch: {strategy: true}",
+                   "config.yaml:1:19: batch.strategy: got true, wanted one of padding_free, "
+                   "balanced"},
+        WrongValue{"batch: {strategy: multipack}",
+                   "config.yaml:1:19: batch.strategy: got 'multipack', wanted one of padding_free, "
+                   "balanced\n  'multipack' is not in this version."},
+        WrongValue{"data: {too_long: split}",
+                   "config.yaml:1:18: data.too_long: got 'split', wanted one of error, truncate, "
+                   "drop\n  'split' is not in this version."},
+        WrongValue{"batch: {order: group_by_length}",
+                   "config.yaml:1:16: batch.order: got 'group_by_length', wanted one of "
+                   "sequential, random\n  'group_by_length' is not in this version."},
+        WrongValue{"memory: {recompute: selective}",
+                   "config.yaml:1:21: memory.recompute: got 'selective', wanted one of none, full\n"
+                   "  'selective' is not in this version."},
+        WrongValue{"batch: {max_tokens_per_micro_batch: auto}",
+                   "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'auto', wanted an "
+                   "integer from 1 to 2147483647\n  'auto' is not in this version: give a "
+                   "number."},
+        WrongValue{"memory: full", "config.yaml:1:9: memory: got 'full', wanted a map of keys"}));
+
+}  // namespace
+}  // namespace packtrain
