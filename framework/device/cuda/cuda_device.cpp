@@ -1,7 +1,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 #include "framework/device/cuda/check.h"
@@ -62,7 +62,8 @@ std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& /*optio
   const int count = num_cuda_devices();
   if (index < 0 || index >= count) {
     throw Error(ErrorCategory::kDevice,
-                fmt::format("no CUDA device {} on this host: {} visible", index, count),
+                "no CUDA device " + std::to_string(index) +
+                    " on this host: " + std::to_string(count) + " visible",
                 "Start at most one rank per GPU of a host; nvidia-smi and CUDA_VISIBLE_DEVICES "
                 "tell which GPUs a process sees.");
   }

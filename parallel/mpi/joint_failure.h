@@ -1,0 +1,20 @@
+// How a failing rank ends the job: one message when all ranks fail alike, each one's otherwise.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+namespace packtrain {
+
+struct FailureReport {
+  int exit_code = 1;
+  std::string text;
+  bool operator==(const FailureReport&) const = default;
+};
+
+// Reports through rank 0 where that fails too within two seconds, else directly, and aborts the
+// job. `comm` spans all ranks and serves nothing else.
+[[noreturn]] void fail_jointly(MPI_Comm comm, const FailureReport& report, const std::string& host);
+
+}  // namespace packtrain

@@ -1,0 +1,15 @@
+// Collectives over NCCL for memory of the process's CUDA device.
+#pragma once
+
+#include <memory>
+
+#include "parallel/communicator.h"
+
+namespace packtrain {
+
+// A communicator of the ranks of `control`, which carries NCCL's id to them. Collective; the CUDA
+// device must be chosen. Throws Error(kDevice) when built without CUDA or when the NCCL found at
+// run time is older than the one built against.
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control);
+
+}  // namespace packtrain

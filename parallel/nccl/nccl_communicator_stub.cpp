@@ -1,0 +1,12 @@
+// Stands in for NCCL where CUDA is not built.
+#include "framework/support/error.h"
+#include "parallel/nccl/nccl_communicator.h"
+
+namespace packtrain {
+
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& /*control*/) {
+  throw Error(ErrorCategory::kDevice, "the nccl backend was asked for, but this build has no CUDA",
+              "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
+}
+
+}  // namespace packtrain

@@ -1,0 +1,17 @@
+#include "parallel/world.h"
+
+#include <cstdlib>
+
+#include "parallel/local/local_world.h"
+#include "parallel/mpi/mpi_world.h"
+
+namespace packtrain {
+
+std::unique_ptr<World> join_world() {
+  // Set by Open MPI's mpirun, by process managers that speak PMI, and by Slurm's PMIx plug-in.
+  const bool launched = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||
+                        std::getenv("PMI_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr;
+  return launched ? make_mpi_world() : make_local_world();
+}
+
+}  // namespace packtrain
