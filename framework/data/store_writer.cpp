@@ -157,8 +157,8 @@ std::unique_ptr<StoreWriter> StoreWriter::create(const std::string& folder, cons
                                                  bool overwrite, std::int64_t max_shard_tokens) {
   constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
   if (info.vocab_size < 1 || info.vocab_size > kMaxVocabSize) {
-    throw Error(ErrorCategory::kData, fmt::format("{}: vocabulary size is {}, wanted 1..{}", folder,
-                                                  info.vocab_size, kMaxVocabSize));
+    throw Error(ErrorCategory::kConfig, fmt::format("{}: vocabulary size is {}, wanted 1..{}",
+                                                    folder, info.vocab_size, kMaxVocabSize));
   }
   try {
     clear_folder(folder, overwrite);

@@ -17,7 +17,8 @@ class StoreWriter {
   // `info` gives tokenizer, vocab_size and sources; counts are filled in by finish().
   // Throws Error(kData) when the folder exists and is not empty; `overwrite` replaces a store, or
   // what is left of one, but nothing else. A shard file is closed once it has `max_shard_tokens`,
-  // so memory is bounded by that (about 5 bytes a token).
+  // so memory is bounded by that (about 5 bytes a token). Error(kConfig): vocab_size not in
+  // 1..2^31-1.
   static std::unique_ptr<StoreWriter> create(const std::string& folder, const StoreInfo& info,
                                              bool overwrite,
                                              std::int64_t max_shard_tokens = kMaxShardTokens);

@@ -1,0 +1,306 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/data/store_writer.h"
+#include "framework/data/token_store.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/support/safetensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+using Ids = std::vector<std::int32_t>;
+using Mask = std::vector<std::uint8_t>;
+
+StoreInfo two_sources() {
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"first", "second"};
+  return info;
+}
+
+// Three examples of 3, 1 and 4 tokens.
+StoreInfo write_store(const std::string& folder, std::int64_t max_shard_tokens = 1000) {
+  const auto writer = StoreWriter::create(folder, two_sources(), false, max_shard_tokens);
+  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
+  writer->add(Ids{9}, Mask{1}, 1);
+  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 1, 1}, 1);
+  return writer->finish();
+}
+
+template <typename T>
+std::vector<T> copy(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+void expect_the_three_examples(const TokenStore& store) {
+  EXPECT_EQ(copy(store.lengths()), (Ids{3, 1, 4}));
+  EXPECT_EQ(copy(store.num_loss_tokens()), (Ids{1, 0, 3}));
+  EXPECT_EQ(copy(store.input_ids(0)), (Ids{1, 2, 3}));
+  EXPECT_EQ(copy(store.input_ids(1)), (Ids{9}));
+  EXPECT_EQ(copy(store.input_ids(2)), (Ids{4, 5, 6, 0}));
+  EXPECT_EQ(copy(store.loss_mask(0)), (Mask{1, 0, 1}));
+  EXPECT_EQ(copy(store.loss_mask(2)), (Mask{0, 1, 1, 1}));
+  EXPECT_EQ(store.source(0), 0);
+  EXPECT_EQ(store.source(2), 1);
+}
+
+TEST(TokenStore, WhatIsWrittenIsRead) {
+  const TemporaryFolder folder;
+  const StoreInfo written = write_store(folder / "store");
+  EXPECT_EQ(written.num_loss_tokens, 4) << "the first token of an example never counts";
+  const auto store = TokenStore::open(folder / "store");
+  EXPECT_EQ(store->info().num_examples, 3);
+  EXPECT_EQ(store->info().num_tokens, 8);
+  EXPECT_EQ(store->info().num_loss_tokens, 4);
+  EXPECT_EQ(store->info().vocab_size, 10);
+  EXPECT_EQ(store->info().sources, two_sources().sources);
+  expect_the_three_examples(*store);
+}
+
+TEST(TokenStore, ReadsTheSameFromManyShardsAsFromOne) {
+  const TemporaryFolder folder;
+  write_store(folder / "one");
+  write_store(folder / "many", 1);
+  EXPECT_TRUE(std::filesystem::exists(folder / "many/part-00002.safetensors"));
+  const auto one = TokenStore::open(folder / "one");
+  const auto many = TokenStore::open(folder / "many");
+  expect_the_three_examples(*many);
+  EXPECT_EQ(one->fingerprint(), many->fingerprint());
+}
+
+TEST(TokenStore, FingerprintTellsAChangedLength) {
+  const TemporaryFolder folder;
+  write_store(folder / "a");
+  const auto writer = StoreWriter::create(folder / "b", two_sources(), false);
+  writer->add(Ids{1, 2}, Mask{1, 1}, 0);
+  writer->add(Ids{9, 8}, Mask{1, 0}, 1);
+  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 1, 1}, 1);
+  writer->finish();
+  EXPECT_NE(TokenStore::open(folder / "a")->fingerprint(),
+            TokenStore::open(folder / "b")->fingerprint());
+}
+
+TEST(TokenStore, AskingForAnExampleThatIsNotThereIsAnError) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  const auto store = TokenStore::open(folder / "store");
+  EXPECT_EQ(error_of([&] { store->input_ids(3); }).category(), ErrorCategory::kInternal);
+  EXPECT_EQ(error_of([&] { store->loss_mask(-1); }).category(), ErrorCategory::kInternal);
+}
+
+TEST(TokenStore, AStoreThatWasNotFinishedIsNoStore) {
+  const TemporaryFolder folder;
+  {
+    const auto writer = StoreWriter::create(folder / "store", two_sources(), false, 1);
+    writer->add(Ids{1, 2}, Mask{1, 1}, 0);
+  }
+  const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+  EXPECT_EQ(error.category(), ErrorCategory::kData);
+  EXPECT_EQ(error.message(), folder / "store: is no token store: it has no store.json");
+}
+
+TEST(StoreWriter, RefusesAFolderInUseAndReplacesAStoreWhenTold) {
+  const TemporaryFolder folder;
+  write_store(folder / "store", 1);
+  const auto create = [&](bool overwrite) {
+    return StoreWriter::create(folder / "store", two_sources(), overwrite);
+  };
+  EXPECT_NE(error_of([&] { create(false); }).message().find("is not empty"), std::string::npos);
+  const auto writer = create(true);
+  writer->add(Ids{7, 7}, Mask{1, 1}, 0);
+  writer->finish();
+  EXPECT_EQ(TokenStore::open(folder / "store")->info().num_examples, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "store/part-00001.safetensors"));
+}
+
+TEST(StoreWriter, NeverRemovesWhatIsNoPartOfAStore) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  write_bytes(folder / "store/thesis.txt", "years of work");
+  const Error error = error_of([&] { StoreWriter::create(folder / "store", two_sources(), true); });
+  EXPECT_NE(error.message().find("thesis.txt"), std::string::npos) << error.what();
+  EXPECT_EQ(TokenStore::open(folder / "store")->info().num_examples, 3);
+}
+
+TEST(StoreWriter, RefusesWrongExamplesAndNamesThePlace) {
+  const TemporaryFolder folder;
+  const auto writer = StoreWriter::create(folder / "store", two_sources(), false);
+  writer->add(Ids{1}, Mask{1}, 0);
+  const auto message = [&](const Ids& ids, const Mask& mask, std::int16_t source) {
+    const Error error = error_of([&] { writer->add(ids, mask, source); });
+    EXPECT_EQ(error.category(), ErrorCategory::kData);
+    return error.message();
+  };
+  const std::string place = folder / "store: example 1: ";
+  EXPECT_EQ(message({1, 10}, {1, 1}, 0), place + "token 1: id 10 is outside the vocabulary 0..9");
+  EXPECT_EQ(message({-1}, {1}, 0), place + "token 0: id -1 is outside the vocabulary 0..9");
+  EXPECT_EQ(message({1}, {1, 1}, 0), place + "has 1 tokens, but a mask of 2");
+  EXPECT_EQ(message({1}, {2}, 0), place + "token 0: loss_mask is 2, wanted 0 or 1");
+  EXPECT_EQ(message({1}, {1}, 2), place + "source is 2, wanted 0..1");
+  EXPECT_EQ(message({}, {}, 0), place + "has 0 tokens, wanted 1..2147483647");
+}
+
+TEST(StoreWriter, RefusesToFinishWithoutAnExample) {
+  const TemporaryFolder folder;
+  const auto writer = StoreWriter::create(folder / "store", two_sources(), false);
+  EXPECT_EQ(error_of([&] { writer->finish(); }).category(), ErrorCategory::kData);
+}
+
+// The columns of a shard of three examples of 3, 1 and 4 tokens, for tests to damage.
+struct Columns {
+  Ids input_ids{1, 2, 3, 9, 4, 5, 6, 0};
+  std::vector<std::int64_t> offsets{0, 3, 4, 8};
+  Mask loss_mask{1, 0, 1, 1, 0, 1, 1, 1};
+  Ids num_loss_tokens{1, 0, 3};
+  std::vector<std::int16_t> source{0, 1, 1};
+
+  void write(const std::string& path) const {
+    const auto tensor = [](const char* name, DataType dtype, const auto& values) {
+      return TensorToWrite{name, dtype, {std::ssize(values)}, std::as_bytes(std::span(values))};
+    };
+    write_safetensors(
+        path,
+        std::vector<TensorToWrite>{tensor("input_ids", DataType::kInt32, input_ids),
+                                   tensor("offsets", DataType::kInt64, offsets),
+                                   tensor("loss_mask", DataType::kUInt8, loss_mask),
+                                   tensor("num_loss_tokens", DataType::kInt32, num_loss_tokens),
+                                   tensor("source", DataType::kInt16, source)},
+        {}, ErrorCategory::kData);
+  }
+};
+
+std::string message_after(const std::function<void(Columns&)>& damage) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  Columns columns;
+  damage(columns);
+  columns.write(folder / "store/part-00000.safetensors");
+  const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+  EXPECT_EQ(error.category(), ErrorCategory::kData);
+  const std::string place = folder / "store/part-00000.safetensors: ";
+  EXPECT_TRUE(error.message().starts_with(place)) << error.what();
+  return error.message().substr(std::min(place.size(), error.message().size()));
+}
+
+TEST(DamagedStore, UndamagedColumnsOpen) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  Columns().write(folder / "store/part-00000.safetensors");
+  expect_the_three_examples(*TokenStore::open(folder / "store"));
+}
+
+TEST(DamagedStore, AWrongIdNamesItsExampleAndToken) {
+  EXPECT_EQ(message_after([](Columns& c) { c.input_ids[6] = 10; }),
+            "example 2, token 2: id 10 is outside the vocabulary 0..9");
+  EXPECT_EQ(message_after([](Columns& c) { c.input_ids[3] = -7; }),
+            "example 1, token 0: id -7 is outside the vocabulary 0..9");
+}
+
+TEST(DamagedStore, AWrongIdInALaterShardIsNamedByItsIndexInTheStore) {
+  const TemporaryFolder folder;
+  write_store(folder / "store", 4);  // examples 0 and 1, then 2
+  Columns columns{{4, 5, 66, 0}, {0, 4}, {0, 1, 1, 1}, {3}, {1}};
+  columns.write(folder / "store/part-00001.safetensors");
+  const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+  EXPECT_NE(error.message().find("part-00001.safetensors: example 2, token 2: id 66"),
+            std::string::npos)
+      << error.what();
+}
+
+TEST(DamagedStore, WrongOffsetsAreNamed) {
+  EXPECT_EQ(message_after([](Columns& c) { c.offsets[0] = 1; }), "offsets[0] is 1, wanted 0");
+  EXPECT_EQ(message_after([](Columns& c) { c.offsets[2] = 3; }),
+            "example 1 has offsets 3 and 3, wanted 1 to 2^31-1 tokens");
+  EXPECT_EQ(message_after([](Columns& c) { c.offsets[1] = -5; }),
+            "example 0 has offsets 0 and -5, wanted 1 to 2^31-1 tokens");
+  EXPECT_EQ(message_after([](Columns& c) { c.offsets[3] = 1L << 40; }),
+            "example 2 has offsets 4 and 1099511627776, wanted 1 to 2^31-1 tokens");
+  EXPECT_EQ(message_after([](Columns& c) { c.offsets[3] = 9; }),
+            "the last offset is 9, wanted num_tokens = 8");
+}
+
+TEST(DamagedStore, WrongMasksCountsAndSourcesAreNamed) {
+  EXPECT_EQ(message_after([](Columns& c) { c.loss_mask[5] = 2; }),
+            "example 2, token 1: loss_mask is 2, wanted 0 or 1");
+  EXPECT_EQ(message_after([](Columns& c) { c.num_loss_tokens[1] = 1; }),
+            "example 1: num_loss_tokens is 1, but its mask has 0");
+  EXPECT_EQ(message_after([](Columns& c) { c.source[1] = 2; }),
+            "example 1: source is 2, wanted 0..1");
+}
+
+TEST(DamagedStore, AColumnOfAnotherLengthIsRefused) {
+  const std::string message = message_after([](Columns& c) { c.input_ids.push_back(1); });
+  EXPECT_NE(message.find("tensor 'input_ids' has 9 elements"), std::string::npos) << message;
+}
+
+TEST(DamagedStore, ATruncatedShardIsRefusedAtAnyLength) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  const std::string path = folder / "store/part-00000.safetensors";
+  const auto size = std::filesystem::file_size(path);
+  for (const std::uintmax_t length :
+       {size - 1, size - 8, size / 2, std::uintmax_t{9}, std::uintmax_t{0}}) {
+    std::filesystem::resize_file(path, length);
+    const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+    EXPECT_EQ(error.category(), ErrorCategory::kData) << length;
+    EXPECT_TRUE(error.message().starts_with(path + ": ")) << error.what();
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(error_of([&] { TokenStore::open(folder / "store"); }).category(), ErrorCategory::kData);
+}
+
+struct WrongManifest {
+  const char* name;
+  const char* find;  // in a good store.json
+  const char* replace;
+  const char* message;
+};
+
+class DamagedManifest : public ::testing::TestWithParam<WrongManifest> {};
+
+TEST_P(DamagedManifest, IsRefusedWithAMessageThatSaysWhy) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  const std::string path = folder / "store/store.json";
+  std::string text = read_text(path, ErrorCategory::kData);
+  const std::size_t at = text.find(GetParam().find);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, std::string(GetParam().find).size(), GetParam().replace);
+  write_bytes(path, text);
+  const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+  EXPECT_EQ(error.category(), ErrorCategory::kData);
+  EXPECT_NE(error.message().find(GetParam().message), std::string::npos) << error.what();
+}
+
+const WrongManifest kWrongManifests[] = {
+    {"no_json", "{", "[", "is not a JSON object"},
+    {"version", "\"format_version\": 1", "\"format_version\": 2", "has format version 2, wanted 1"},
+    {"missing_key", "\"vocab_size\"", "\"vocabulary\"", "lacks the key 'vocab_size'"},
+    {"wrong_type", "\"vocab_size\": 10", "\"vocab_size\": \"10\"", "'vocab_size' is \"10\""},
+    {"negative", "\"vocab_size\": 10", "\"vocab_size\": -1", "'vocab_size' is -1"},
+    {"vocabulary_too_large", "\"vocab_size\": 10", "\"vocab_size\": 3000000000", "at most"},
+    {"smaller_vocabulary", "\"vocab_size\": 10", "\"vocab_size\": 9", "example 1, token 0: id 9"},
+    {"path_in_shard", "part-00000", "../part-00000", "wanted 'part-00000.safetensors'"},
+    {"path_in_tokenizer", "\"tokenizer\": \"\"", "\"tokenizer\": \"/etc\"", "'tokenizer' is"},
+    {"total_examples", "\"num_examples\": 3", "\"num_examples\": 4", "wanted 4 and 8"},
+    {"total_loss_tokens", "\"num_loss_tokens\": 4", "\"num_loss_tokens\": 5",
+     "the examples have 4"},
+    {"fewer_sources", "\"first\",", "", "source is 1, wanted 0..0"},
+};
+
+INSTANTIATE_TEST_SUITE_P(TokenStore, DamagedManifest, ::testing::ValuesIn(kWrongManifests),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace packtrain
