@@ -1,0 +1,135 @@
+#include "framework/metrics/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+namespace {
+
+struct Screen {
+  std::vector<std::string> writes;
+
+  ProgressOutput log() {
+    return {.write = [this](std::string_view text) { writes.emplace_back(text); }};
+  }
+  ProgressOutput terminal(std::size_t width) {
+    ProgressOutput output = log();
+    output.is_terminal = true;
+    output.width = width;
+    return output;
+  }
+};
+
+StepRecord record_of(std::int64_t step, double step_time_s = 0.25) {
+  StepRecord record;
+  record.step = step;
+  record.step_time_s = step_time_s;
+  return record;
+}
+
+bool tells_of(const std::string& line, std::int64_t step) {
+  return line.find("step " + std::to_string(step) + "/") != std::string::npos;
+}
+
+TEST(Progress, WritesALineASecondInALogAlwaysTheFirstAndTheLast) {
+  Screen screen;
+  Progress progress(10, screen.log());
+  for (int step = 1; step <= 10; ++step) progress.step(record_of(step), 0.25 * step);
+  ASSERT_EQ(screen.writes.size(), 4U);
+  EXPECT_TRUE(tells_of(screen.writes[0], 1));
+  EXPECT_TRUE(tells_of(screen.writes[1], 5));
+  EXPECT_TRUE(tells_of(screen.writes[2], 9));
+  EXPECT_TRUE(tells_of(screen.writes[3], 10));
+  for (const std::string& line : screen.writes) {
+    EXPECT_EQ(line.find('\n'), line.size() - 1);
+    EXPECT_EQ(line.find_first_of("\r\x1b"), std::string::npos) << "control codes in a log";
+  }
+}
+
+TEST(Progress, WritesTheStepHeldBackWhenTheRunStopsEarly) {
+  Screen screen;
+  {
+    Progress progress(10, screen.log());
+    progress.step(record_of(1), 0.1);
+    progress.step(record_of(2), 0.2);
+  }
+  ASSERT_EQ(screen.writes.size(), 2U);
+  EXPECT_TRUE(tells_of(screen.writes[1], 2));
+}
+
+TEST(Progress, WritesNothingTwice) {
+  Screen screen;
+  {
+    Progress progress(2, screen.log());
+    progress.step(record_of(1), 0.1);
+    progress.step(record_of(2), 0.2);
+  }
+  EXPECT_EQ(screen.writes.size(), 2U);
+}
+
+TEST(Progress, WritesAStepWithoutAFiniteLoss) {
+  Screen screen;
+  Progress progress(10, screen.log());
+  progress.step(record_of(1), 0.1);
+  StepRecord record = record_of(2);
+  record.loss = std::nan("");
+  progress.step(record, 0.2);
+  EXPECT_EQ(screen.writes.size(), 2U);
+}
+
+TEST(Progress, WritesEveryEvaluationAfterItsStep) {
+  Screen screen;
+  Progress progress(10, screen.log());
+  progress.step(record_of(1), 0.1);
+  progress.step(record_of(2), 0.2);
+  progress.evaluation({.step = 2, .loss = 2.5});
+  ASSERT_EQ(screen.writes.size(), 3U);
+  EXPECT_TRUE(tells_of(screen.writes[1], 2));
+  EXPECT_TRUE(screen.writes[2].starts_with("step 2  validation loss 2.500"));
+}
+
+TEST(Progress, RewritesOneLineOnATerminal) {
+  Screen screen;
+  Progress progress(4, screen.terminal(100));
+  for (int step = 1; step <= 4; ++step) progress.step(record_of(step), step);
+  ASSERT_EQ(screen.writes.size(), 4U);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(screen.writes[i].starts_with("\r\x1b[K[####")) << screen.writes[i];
+    EXPECT_EQ(screen.writes[i].find('\n'), std::string::npos);
+  }
+  EXPECT_NE(screen.writes[1].find("[##########..........] step 2/4"), std::string::npos);
+  EXPECT_TRUE(screen.writes[3].ends_with("\n")) << "the last line stays";
+}
+
+TEST(Progress, NeverWrapsALineOnATerminal) {
+  Screen screen;
+  Progress progress(4, screen.terminal(40));
+  progress.step(record_of(1), 1);
+  EXPECT_EQ(screen.writes[0].size(), std::string("\r\x1b[K").size() + 39);
+}
+
+TEST(Progress, DrawsAtMostTenTimesASecondOnATerminal) {
+  Screen screen;
+  Progress progress(1000, screen.terminal(100));
+  for (int step = 1; step <= 200; ++step) progress.step(record_of(step), 0.01 * step);
+  EXPECT_GE(screen.writes.size(), 15U);
+  EXPECT_LE(screen.writes.size(), 21U);
+}
+
+TEST(Progress, EstimatesTheTimeLeftWithoutTheWarmUp) {
+  Screen screen;
+  Progress progress(102, screen.log());
+  progress.step(record_of(1, 60.0), 60);
+  EXPECT_DOUBLE_EQ(progress.seconds_left(2), 6000.0) << "all it knows";
+  progress.step(record_of(2, 1.0), 61);
+  EXPECT_DOUBLE_EQ(progress.seconds_left(2), 100.0);
+  progress.step(record_of(3, 2.0), 63);
+  EXPECT_DOUBLE_EQ(progress.seconds_left(2), 110.0);
+  EXPECT_DOUBLE_EQ(progress.seconds_left(103), 0.0);
+}
+
+}  // namespace
+}  // namespace packtrain
