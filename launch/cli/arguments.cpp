@@ -1,0 +1,28 @@
+#include "launch/cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include "framework/support/error.h"
+#include "launch/cli/output.h"
+
+namespace packtrain {
+
+bool parse_arguments(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    print_result(app.help());
+    return false;
+  } catch (const CLI::ParseError& failure) {
+    throw Error(ErrorCategory::kConfig, fmt::format("{}: {}", app.get_name(), failure.what()),
+                fmt::format("`{} --help` shows what it takes.", app.get_name()));
+  }
+}
+
+void ConfigArguments::add_to(CLI::App& app) {
+  app.add_option("CONFIG", path, "configuration file (YAML)")->required();
+  app.add_option("OVERRIDES", overrides, "section.key=value, over the file, in order");
+}
+
+}  // namespace packtrain

@@ -1,0 +1,23 @@
+// Command lines of subcommands, on CLI11.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+// Parses into the app's bound variables. Returns false when help was asked for and printed: then
+// there is nothing more to do. Throws Error(kConfig) for a wrong command line. `app` has the name
+// "packtrain SUBCOMMAND".
+bool parse_arguments(CLI::App& app, int argc, char** argv);
+
+// CONFIG [section.key=value ...]
+struct ConfigArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+
+  void add_to(CLI::App& app);
+};
+
+}  // namespace packtrain

@@ -1,0 +1,53 @@
+// packtrain export: a checkpoint as a Hugging Face folder. One process, no job.
+#include <fmt/format.h>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/hugging_face.h"
+#include "framework/support/error.h"
+#include "launch/cli/arguments.h"
+#include "launch/cli/output.h"
+#include "launch/cli/program.h"
+
+namespace packtrain {
+namespace {
+
+// `source` itself when it is a checkpoint, else the newest one of a run folder.
+std::string find_checkpoint(const std::string& source) {
+  if (is_checkpoint(source)) return source;
+  if (const auto newest = find_latest_checkpoint(source + "/checkpoints")) return *newest;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{}: got a folder without a usable checkpoint, wanted a checkpoint (with "
+                          "its manifest) or a run folder (with checkpoints/step-N)",
+                          source),
+              "Give the run.output folder of a run that saved one.");
+}
+
+}  // namespace
+
+int run_export(int argc, char** argv) {
+  CLI::App app("Writes a checkpoint as a Hugging Face folder that `transformers` loads.",
+               "packtrain export");
+  std::string source;
+  std::string out;
+  std::string dtype = "bfloat16";
+  ExportOptions options;
+  app.add_option("SOURCE", source, "checkpoint folder, or run folder: its newest")->required();
+  app.add_option("--out", out, "folder to make")->required();
+  app.add_option("--dtype", dtype, "of the weights written (default bfloat16)")
+      ->check(CLI::IsMember({"bfloat16", "float32"}));
+  app.add_option("--tokenizer", options.tokenizer_folder, "folder whose tokenizer files to copy");
+  app.add_option("--max-shard-size", options.max_shard_bytes, "like 5GB, 500MB (default 5GB)")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  if (!parse_arguments(app, argc, argv)) return 0;
+  options.bfloat16 = dtype == "bfloat16";
+
+  const std::string checkpoint = find_checkpoint(source);
+  const TrainingState state = read_checkpoint_state(checkpoint);
+  export_model(out, parse_decoder_config(state.model_config), checkpoint_parameters(checkpoint),
+               options);
+  print_result(fmt::format("{}: step {} of {}, {}\n", out, state.step, checkpoint, dtype));
+  return 0;
+}
+
+}  // namespace packtrain

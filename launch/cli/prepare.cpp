@@ -1,0 +1,93 @@
+// packtrain prepare: token ids and random lengths here, everything with a tokenizer in Python.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "framework/data/pretokenized.h"
+#include "framework/data/synthetic.h"
+#include "launch/cli/arguments.h"
+#include "launch/cli/output.h"
+#include "launch/cli/program.h"
+#include "launch/cli/tools.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kForms =
+    "packtrain prepare makes a token store. Three forms:\n"
+    "  packtrain prepare SOURCE... --tokenizer PATH --out STORE          text or JSONL, see below\n"
+    "  packtrain prepare --pretokenized FILE... --vocab-size N --out STORE\n"
+    "  packtrain prepare --synthetic LENGTHS --examples N --vocab-size N --out STORE\n"
+    "The last two need no Python; give one with --help for its options.\n\n";
+
+// `--name` or `--name=value` among the arguments.
+bool has_option(int argc, char** argv, std::string_view name) {
+  return std::any_of(argv + 1, argv + argc, [name](const std::string_view argument) {
+    return argument.starts_with(name) &&
+           (argument.size() == name.size() || argument[name.size()] == '=');
+  });
+}
+
+struct StoreArguments {
+  std::string out;
+  std::int64_t vocab_size = 0;
+  bool overwrite = false;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--vocab-size", vocab_size, "ids are 0..N-1")
+        ->required()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--out", out, "folder of the store to make")->required();
+    app.add_flag("--overwrite", overwrite, "replace a store that is there");
+  }
+};
+
+void print_store(const std::string& folder, const StoreInfo& info) {
+  print_result(fmt::format("{}: {} examples, {} tokens, {} loss tokens\n", folder,
+                           info.num_examples, info.num_tokens, info.num_loss_tokens));
+}
+
+int run_pretokenized(int argc, char** argv) {
+  CLI::App app("Makes a token store from JSONL lines with input_ids and, optionally, labels.",
+               "packtrain prepare");
+  std::vector<std::string> files;
+  StoreArguments store;
+  app.add_option("--pretokenized", files, "JSONL files")->required();
+  store.add_to(app);
+  if (!parse_arguments(app, argc, argv)) return 0;
+  print_store(store.out, prepare_pretokenized(files, store.vocab_size, store.out, store.overwrite));
+  return 0;
+}
+
+int run_synthetic(int argc, char** argv) {
+  CLI::App app("Makes a token store of random ids, for benchmarks.", "packtrain prepare");
+  std::string lengths;
+  SyntheticOptions options;
+  StoreArguments store;
+  app.add_option("--synthetic", lengths, "lognormal:MU,SIGMA[,MIN,MAX], lengths in tokens")
+      ->required();
+  app.add_option("--examples", options.num_examples, "how many")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of lengths and ids (default 0)");
+  store.add_to(app);
+  if (!parse_arguments(app, argc, argv)) return 0;
+  options.lengths = parse_lengths(lengths);
+  options.vocab_size = store.vocab_size;
+  print_store(store.out, prepare_synthetic(options, store.out, store.overwrite));
+  return 0;
+}
+
+}  // namespace
+
+int run_prepare(int argc, char** argv) {
+  if (has_option(argc, argv, "--pretokenized")) return run_pretokenized(argc, argv);
+  if (has_option(argc, argv, "--synthetic")) return run_synthetic(argc, argv);
+  const bool asks_help = has_option(argc, argv, "--help") || has_option(argc, argv, "-h");
+  if (asks_help) print_result(kForms);
+  run_tool("prepare.py", std::span(argv + 1, static_cast<std::size_t>(argc - 1)));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,24 @@
+// The `packtrain` program: a table of subcommands, one file each.
+#pragma once
+
+namespace packtrain {
+
+struct Subcommand {
+  const char* name;
+  const char* summary;
+  // argv[0] is the subcommand's name. Returns the exit code; throws Error and anything else that
+  // run_program maps to one. Results go to standard output, all else to standard error.
+  int (*run)(int argc, char** argv);
+};
+
+// Runs what the arguments say and returns the process's exit code: 0, an Error's own, or
+// 70 for any other exception. Usage errors are Error(kConfig): 64.
+int run_program(int argc, char** argv);
+
+int run_prepare(int argc, char** argv);
+int run_train(int argc, char** argv);
+int run_evaluate(int argc, char** argv);
+int run_export(int argc, char** argv);
+int run_version(int argc, char** argv);
+
+}  // namespace packtrain

@@ -1,0 +1,27 @@
+// packtrain train: under mpirun one process a rank, or alone on one rank.
+#include <fmt/format.h>
+
+#include "framework/config/load.h"
+#include "framework/support/logging.h"
+#include "framework/training/run.h"
+#include "launch/cli/arguments.h"
+#include "launch/cli/in_world.h"
+#include "launch/cli/program.h"
+
+namespace packtrain {
+
+int run_train(int argc, char** argv) {
+  return in_world([argc, argv](World& world) {
+    CLI::App app("Trains as CONFIG says; under mpirun on all ranks.", "packtrain train");
+    ConfigArguments arguments;
+    arguments.add_to(app);
+    if (!parse_arguments(app, argc, argv)) return;
+    const Config config = load_config(arguments.path, arguments.overrides);
+    check_for_training(config);
+    start_logging(world.rank(), world.size(),
+                  fmt::format("{}/log/rank-{}.log", config.run.output, world.rank()));
+    run_training(config, world);
+  });
+}
+
+}  // namespace packtrain
