@@ -1,0 +1,119 @@
+#include "models/decoder.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "framework/support/error.h"
+#include "models/decoder_layer.h"
+#include "models/embedding_block.h"
+#include "models/head_block.h"
+#include "models/ops/rotary/rotary.h"
+#include "models/parameters.h"
+
+namespace packtrain {
+namespace {
+
+// `*` matches any characters, none included; everything else itself.
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) {
+    return pattern == name;
+  }
+  if (!name.starts_with(pattern.substr(0, star))) {
+    return false;
+  }
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t begin = star; begin <= name.size(); ++begin) {
+    if (matches(rest, name.substr(begin))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Applies the options to one block's parameters after another, and remembers which patterns hit.
+class ParameterOptions {
+ public:
+  explicit ParameterOptions(const DecoderOptions& options)
+      : options_(options), used_(options.frozen.size(), false) {}
+
+  std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
+    for (ParameterSpec& parameter : parameters) {
+      parameter.decay = parameter.decay || options_.decay_norms_and_biases;
+      for (std::size_t i = 0; i < used_.size(); ++i) {
+        if (matches(options_.frozen[i], parameter.name)) {
+          parameter.trainable = false;
+          used_[i] = true;
+        }
+      }
+    }
+    return parameters;
+  }
+
+  void check_all_used() const {
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) {
+        throw Error(ErrorCategory::kConfig,
+                    "frozen: pattern '" + options_.frozen[i] + "' matches no parameter",
+                    "names look like embed.weight, layers.0.attention.qkv.weight, "
+                    "final_norm.weight, head.weight; * matches any characters");
+      }
+    }
+  }
+
+ private:
+  const DecoderOptions& options_;
+  std::vector<bool> used_;
+};
+
+std::int64_t total_numel(const std::vector<ParameterSpec>& parameters, bool matrices_only) {
+  std::int64_t total = 0;
+  for (const ParameterSpec& parameter : parameters) {
+    if (!matrices_only || parameter.shape.size() == 2) {
+      total += parameter.numel();
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
+                                                 const DecoderOptions& options) {
+  ParameterOptions choose(options);
+  const auto frequencies = std::make_shared<const RotaryFrequencies>(
+      rotary_frequencies(config.rotary_base, config.head_dim, config.rotary_scaling));
+  std::vector<std::unique_ptr<Block>> blocks;
+  blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config))));
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute,
+                                                    choose.apply(layer_parameters(config, layer)),
+                                                    frequencies));
+  }
+  blocks.push_back(
+      std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config.norm_epsilon));
+  choose.check_all_used();
+  return blocks;
+}
+
+std::int64_t num_matmul_parameters(const DecoderConfig& config) {
+  return config.num_layers * total_numel(layer_parameters(config, 0), true) +
+         config.vocab_size * config.hidden_size;
+}
+
+std::int64_t num_parameters(const DecoderConfig& config) {
+  const std::int64_t embedding = total_numel(embedding_parameters(config), false);
+  const std::int64_t head = total_numel(head_parameters(config), false);
+  return config.num_layers * total_numel(layer_parameters(config, 0), false) + head +
+         (config.tied_embeddings ? 0 : embedding);
+}
+
+double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths) {
+  const auto heads_width = static_cast<double>(config.num_heads * config.head_dim);
+  const auto num_layers = static_cast<double>(config.num_layers);
+  return 6.0 * static_cast<double>(num_matmul_parameters(config)) * num_tokens +
+         6.0 * num_layers * heads_width * sum_squared_lengths;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,109 @@
+#include "models/ops/rotary/rotary.h"
+
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sin.h>
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "models/ops/autograd.h"
+
+namespace packtrain {
+namespace {
+
+double scaled_frequency(double frequency, const RotaryScaling& scaling) {
+  if (scaling.kind == RotaryScaling::Kind::kNone) {
+    return frequency;
+  }
+  const double slowed = frequency / scaling.factor;
+  if (scaling.kind == RotaryScaling::Kind::kLinear) {
+    return slowed;
+  }
+  const double wavelength = 2.0 * std::numbers::pi / frequency;
+  const double num_waves = static_cast<double>(scaling.original_max_positions) / wavelength;
+  if (num_waves < scaling.low_frequency_factor) {
+    return slowed;
+  }
+  if (num_waves > scaling.high_frequency_factor) {
+    return frequency;
+  }
+  const double blend = (num_waves - scaling.low_frequency_factor) /
+                       (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  return (1.0 - blend) * slowed + blend * frequency;
+}
+
+// `direction` 1 turns forward, -1 back.
+at::Tensor turn(const at::Tensor& x, std::int64_t num_rotated, const RotaryTables& tables,
+                double direction) {
+  at::Tensor y = at::empty_like(x);
+  const std::int64_t half = x.size(2) / 2;
+  const std::int64_t num_kept = x.size(1) - num_rotated;
+  const at::Tensor turning = x.narrow(1, 0, num_rotated);
+  const at::Tensor first = turning.narrow(2, 0, half);
+  const at::Tensor second = turning.narrow(2, half, half);
+  const at::Tensor turned = y.narrow(1, 0, num_rotated);
+  const at::Tensor sin = direction < 0 ? tables.sin.neg() : tables.sin;
+  turned.narrow(2, 0, half).copy_(at::mul(first, tables.cos).sub_(at::mul(second, sin)));
+  turned.narrow(2, half, half).copy_(at::mul(second, tables.cos).add_(at::mul(first, sin)));
+  y.narrow(1, num_rotated, num_kept).copy_(x.narrow(1, num_rotated, num_kept));
+  return y;
+}
+
+}  // namespace
+
+std::vector<float> rotary_frequencies(double base, std::int64_t head_dim,
+                                      const RotaryScaling& scaling) {
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
+    frequencies.push_back(static_cast<float>(scaled_frequency(std::pow(base, exponent), scaling)));
+  }
+  return frequencies;
+}
+
+RotaryFrequencies::RotaryFrequencies(std::vector<float> frequencies)
+    : frequencies_(std::move(frequencies)) {}
+
+at::Tensor RotaryFrequencies::on(const at::Device& device) const {
+  const std::lock_guard lock(mutex_);
+  if (!cached_.defined() || cached_.device() != device) {
+    // The copy never writes through the pointer.
+    const at::Tensor host = at::from_blob(const_cast<float*>(frequencies_.data()),
+                                          {static_cast<std::int64_t>(frequencies_.size())},
+                                          at::TensorOptions(at::kFloat));
+    cached_ = host.to(device, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  }
+  return cached_;
+}
+
+RotaryTables rotary_tables(const at::Tensor& position_ids, const at::Tensor& frequencies) {
+  const at::Tensor angles = at::mul(position_ids.to(at::kFloat).unsqueeze(1), frequencies);
+  return {at::cos(angles).unsqueeze(1), at::sin(angles).unsqueeze(1)};
+}
+
+at::Tensor rotary_forward(const at::Tensor& qkv, std::int64_t num_rotated,
+                          const RotaryTables& tables) {
+  return turn(qkv, num_rotated, tables, 1.0);
+}
+
+at::Tensor rotary_backward(const at::Tensor& grad_output, std::int64_t num_rotated,
+                           const RotaryTables& tables) {
+  return turn(grad_output, num_rotated, tables, -1.0);
+}
+
+at::Tensor rotary(const at::Tensor& qkv, std::int64_t num_rotated, const RotaryTables& tables) {
+  return apply_operator(
+      {qkv}, {.forward = [num_rotated, tables](
+                             const Tensors& inputs,
+                             Tensors&) { return rotary_forward(inputs[0], num_rotated, tables); },
+              .backward =
+                  [num_rotated, tables](const Tensors&, const at::Tensor& grad_output) {
+                    return Tensors{rotary_backward(grad_output, num_rotated, tables)};
+                  }});
+}
+
+}  // namespace packtrain

@@ -1,0 +1,57 @@
+#include "models/parameters.h"
+
+#include <string>
+#include <utility>
+
+namespace packtrain {
+namespace {
+
+using Kind = Initialization::Kind;
+
+void add_norm(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t size) {
+  list.push_back({name + ".weight", {size}, {Kind::kOnes, 0.0}, /*decay=*/false, true});
+}
+
+void add_linear(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t rows,
+                std::int64_t columns, double standard_deviation, bool bias) {
+  list.push_back(
+      {name + ".weight", {rows, columns}, {Kind::kNormal, standard_deviation}, true, true});
+  if (bias) {
+    list.push_back({name + ".bias", {rows}, {Kind::kZeros, 0.0}, /*decay=*/false, true});
+  }
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
+  std::vector<ParameterSpec> list;
+  add_linear(list, "embed", config.vocab_size, config.hidden_size, config.initializer_range, false);
+  return list;
+}
+
+std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t q = config.num_heads * config.head_dim;
+  const std::int64_t kv = config.num_kv_heads * config.head_dim;
+  const std::int64_t inner = config.intermediate_size;
+  const double deviation = config.initializer_range;
+  std::vector<ParameterSpec> list;
+  add_norm(list, prefix + "attention_norm", hidden);
+  add_linear(list, prefix + "attention.qkv", q + 2 * kv, hidden, deviation, config.attention_bias);
+  add_linear(list, prefix + "attention.output", hidden, q, deviation, config.attention_bias);
+  add_norm(list, prefix + "mlp_norm", hidden);
+  add_linear(list, prefix + "mlp.gate_up", 2 * inner, hidden, deviation, config.mlp_bias);
+  add_linear(list, prefix + "mlp.down", hidden, inner, deviation, config.mlp_bias);
+  return list;
+}
+
+std::vector<ParameterSpec> head_parameters(const DecoderConfig& config) {
+  std::vector<ParameterSpec> list;
+  add_norm(list, "final_norm", config.hidden_size);
+  add_linear(list, config.tied_embeddings ? "embed" : "head", config.vocab_size, config.hidden_size,
+             config.initializer_range, false);
+  return list;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,20 @@
+// The parameters of each block of a decoder: names, shapes, initial values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/block.h"
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+// H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
+std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  // embed [V, H]
+// attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],
+// mlp_norm [H], mlp.gate_up [2 I, H], mlp.down [H, I]; each bias follows its weight.
+std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
+// final_norm [H], head [V, H]; with tied embeddings the second is the embedding itself.
+std::vector<ParameterSpec> head_parameters(const DecoderConfig& config);
+
+}  // namespace packtrain
