@@ -10,10 +10,20 @@
 
 namespace packtrain {
 
-// All spans point into `storage`, in this order, each starting at a multiple of 256 bytes, so that
-// one copy moves the batch to the device. Labels are already shifted: labels[t] is the next token
-// of the same example where its loss mask is set, else -100.
+constexpr std::int32_t kNoLabel = -100;  // PyTorch's ignore_index
+
+// All spans point into `bytes`, in this order, each starting at a multiple of 256 bytes from its
+// begin, so that one copy moves the batch to the device. Labels are already shifted: labels[t] is
+// the next token of the same example where its loss mask is set, else -100.
+// Move only: a copy's spans would point into the original.
 struct PackedBatch {
+  PackedBatch() = default;
+  PackedBatch(PackedBatch&&) = default;
+  PackedBatch& operator=(PackedBatch&&) = default;
+  PackedBatch(const PackedBatch&) = delete;
+  PackedBatch& operator=(const PackedBatch&) = delete;
+  ~PackedBatch() = default;
+
   std::vector<std::byte> storage;        // unless the caller gave pinned memory
   std::span<std::byte> bytes;            // the whole buffer
   std::span<std::int32_t> input_ids;     // [num_tokens], padding included
@@ -22,9 +32,9 @@ struct PackedBatch {
   std::span<std::int32_t> cu_seqlens;    // [num_sequences + 1], the dummy sequence included
   std::span<std::int32_t> loss_index;    // [num_loss_tokens] rows with a label, ascending
   std::span<float> loss_weight;          // [num_loss_tokens] what each row's loss is multiplied by
-  std::int32_t max_seqlen = 0;
-  std::int64_t num_real_tokens = 0;  // without the dummy sequence
-  std::vector<Piece> pieces;         // where each real sequence came from
+  std::int32_t max_seqlen = 0;           // the dummy sequence included
+  std::int64_t num_real_tokens = 0;      // without the dummy sequence
+  std::vector<Piece> pieces;             // where each real sequence came from
 };
 
 }  // namespace packtrain

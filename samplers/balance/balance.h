@@ -1,0 +1,40 @@
+// Balancing: items of known cost laid over ranks x micro-batches so that little time is waited.
+//
+// The ranks of a step meet at every micro-batch (they gather the same weights), so a step takes
+//   sum over micro-batches of the slowest rank's cost,
+// which is what is minimised here, under a token budget for every rank's micro-batch. With one
+// micro-batch this is multiprocessor scheduling, NP-hard and in practice easy: a greedy start
+// (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), then
+// exchanges between the slowest rank and light ones.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace packtrain {
+
+// What stays together in one micro-batch: an example, or a piece of one.
+struct BalanceItem {
+  double cost = 0;  // >= 0, any unit
+  std::int64_t tokens = 0;
+};
+
+struct Placement {
+  struct Slot {
+    std::int32_t rank = 0;
+    std::int32_t micro_batch = 0;
+  };
+  std::int32_t num_micro_batches = 0;
+  std::vector<Slot> slots;  // [items]
+};
+
+// Lays `items` over `num_ranks` ranks and as few micro-batches as the heuristics find room for;
+// no rank's micro-batch holds more than `max_tokens`. Deterministic: ties go to the lower index.
+// Micro-batches come slowest first, so that the largest buffers are allocated at once.
+// B items take O(B log B) while the budget leaves room, O(B * ranks * micro-batches) where it
+// binds. Throws Error(kInternal) when a single item exceeds `max_tokens`: the planner has checked
+// that.
+Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens);
+
+}  // namespace packtrain

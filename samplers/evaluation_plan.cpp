@@ -1,0 +1,84 @@
+#include "samplers/evaluation_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "samplers/selection.h"
+#include "samplers/strategies/strategy.h"
+
+namespace packtrain {
+namespace {
+
+std::vector<ExampleIndex> longest_first(std::span<const std::int32_t> lengths) {
+  std::vector<ExampleIndex> examples;
+  for (std::size_t example = 0; example < lengths.size(); ++example) {
+    if (lengths[example] > 0) examples.push_back(static_cast<ExampleIndex>(example));
+  }
+  std::ranges::stable_sort(examples, std::ranges::greater{},
+                           [&](ExampleIndex example) { return lengths[example]; });
+  return examples;
+}
+
+void check(std::span<const ExampleIndex> examples, std::span<const std::int32_t> lengths,
+           std::int64_t num_loss_tokens, std::int64_t max_tokens) {
+  if (num_loss_tokens == 0) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("no example to evaluate on: none of {} has a label", lengths.size()),
+                "Check data.validation and its loss mask.");
+  }
+  const ExampleIndex longest = examples.front();
+  if (lengths[longest] > max_tokens) {
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("example {} of the validation store has {} tokens, more than "
+                    "batch.max_tokens_per_micro_batch = {}",
+                    longest, lengths[longest], max_tokens),
+        fmt::format("Set batch.max_tokens_per_micro_batch to {} or more.", lengths[longest]));
+  }
+}
+
+// Next fit: a new micro-batch whenever the next example has no room.
+std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples,
+                             std::span<const std::int32_t> lengths, std::int64_t max_tokens) {
+  std::vector<MicroBatch> micro_batches;
+  std::int64_t room = 0;
+  for (const ExampleIndex example : examples) {
+    if (lengths[example] > room || micro_batches.empty()) {
+      micro_batches.emplace_back();
+      room = max_tokens;
+    }
+    micro_batches.back().push_back({.example = example, .length = lengths[example]});
+    room -= lengths[example];
+  }
+  return micro_batches;
+}
+
+}  // namespace
+
+StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
+                         std::span<const std::int32_t> num_loss_tokens,
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks) {
+  const std::vector<ExampleIndex> examples = longest_first(lengths);
+  StepPlan plan;
+  plan.num_examples = std::ssize(examples);
+  for (const ExampleIndex example : examples) {
+    plan.num_tokens += lengths[example];
+    plan.num_loss_tokens += num_loss_tokens[example];
+  }
+  check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
+
+  std::vector<MicroBatch> micro_batches = fill(examples, lengths, max_tokens_per_micro_batch);
+  const std::int64_t rounds = (std::ssize(micro_batches) + num_ranks - 1) / num_ranks;
+  plan.ranks = empty_assignment(num_ranks, rounds);
+  const auto ranks = static_cast<std::size_t>(num_ranks);
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    plan.ranks[i % ranks][i / ranks] = std::move(micro_batches[i]);
+  }
+  return plan;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,21 @@
+// The plan of an evaluation: every example once, no optimizer step to respect.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "samplers/plan.h"
+
+namespace packtrain {
+
+// Lays every example that has tokens over micro-batches of at most `max_tokens_per_micro_batch`,
+// longest examples first, neighbours of similar length, and deals those to the ranks in turn (at
+// the end some ranks may have an empty micro-batch). The plan's counts are of the whole store.
+// lengths[e], num_loss_tokens[e]: of example e. O(examples log examples).
+// Throws Error(kConfig) when an example is longer than the budget, Error(kData) when no example has
+// a label: there would be no loss to report.
+StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
+                         std::span<const std::int32_t> num_loss_tokens,
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks);
+
+}  // namespace packtrain

@@ -1,0 +1,37 @@
+// What a plan depends on besides the examples' lengths and the step.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/config.h"
+
+namespace packtrain {
+
+// Cost of a micro-batch on one rank: sum over examples of linear * L + quadratic * L^2, + constant.
+struct CostModel {
+  double linear = 1.0;
+  double quadratic = 0.0;
+  double constant = 0.0;
+
+  double of_example(std::int32_t length) const {
+    const double tokens = length;
+    return tokens * (linear + quadratic * tokens);
+  }
+};
+
+struct PlanOptions {
+  Strategy strategy = Strategy::kBalanced;
+  OrderKind order = OrderKind::kRandom;
+  TooLong too_long = TooLong::kError;
+  std::int64_t max_length = 4096;
+  std::int64_t global_batch_size = 64;  // examples an optimizer step
+  std::int64_t micro_batch_size = 4;    // padding_free only
+  // Real tokens; a collator that rounds rows up stays within it when it is a multiple of the
+  // rounding.
+  std::int64_t max_tokens_per_micro_batch = 16384;
+  std::uint64_t seed = 0;
+  int num_ranks = 1;
+  CostModel cost;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,94 @@
+#include "samplers/selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+
+Selection::Selection(std::span<const std::int32_t> lengths,
+                     std::span<const std::int32_t> num_loss_tokens, const LossCounter& counter,
+                     TooLong too_long, std::int64_t max_length)
+    : lengths_(lengths),
+      num_loss_tokens_(num_loss_tokens),
+      counter_(counter),
+      max_length_(max_length) {
+  if (lengths.size() != num_loss_tokens.size()) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("selection: {} lengths, but {} counts of loss tokens", lengths.size(),
+                            num_loss_tokens.size()));
+  }
+  if (lengths.size() > std::numeric_limits<ExampleIndex>::max()) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("the store has {} examples, at most {} can be planned", lengths.size(),
+                            std::numeric_limits<ExampleIndex>::max()),
+                "Split the store.");
+  }
+  for (std::size_t example = 0; example < lengths.size(); ++example) {
+    if (select(example, too_long)) examples_.push_back(static_cast<ExampleIndex>(example));
+  }
+  examples_.shrink_to_fit();
+  if (examples_.empty()) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
+                            "dropped as longer than data.max_length = {}, {} have no label",
+                            lengths.size(), losses_.empty_examples, losses_.dropped_examples,
+                            max_length, losses_.masked_examples),
+                "Check data.train, its loss mask, data.max_length and data.too_long.");
+  }
+}
+
+bool Selection::select(std::size_t example, TooLong too_long) {
+  if (lengths_[example] <= 0) {
+    ++losses_.empty_examples;
+    return false;
+  }
+  const bool cut = is_too_long(example);
+  if (cut && too_long == TooLong::kDrop) {
+    ++losses_.dropped_examples;
+    return false;
+  }
+  const bool truncated = cut && too_long == TooLong::kTruncate;
+  const bool has_label = num_loss_tokens_[example] > 0 &&
+                         (!truncated || num_loss_tokens(static_cast<ExampleIndex>(example)) > 0);
+  if (!has_label) {
+    ++losses_.masked_examples;
+    return false;
+  }
+  if (cut && !truncated) fail_too_long();
+  if (truncated) ++losses_.truncated_examples;
+  return true;
+}
+
+std::int32_t Selection::length(ExampleIndex example) const {
+  return is_too_long(example) ? static_cast<std::int32_t>(max_length_) : lengths_[example];
+}
+
+std::int64_t Selection::num_loss_tokens(ExampleIndex example) const {
+  if (!is_too_long(example)) return num_loss_tokens_[example];
+  return counter_.loss_tokens_before(example, static_cast<std::int32_t>(max_length_));
+}
+
+void Selection::fail_too_long() const {
+  std::size_t count = 0;
+  std::size_t first = 0;
+  std::int32_t longest = 0;
+  for (std::size_t example = 0; example < lengths_.size(); ++example) {
+    if (!is_too_long(example) || num_loss_tokens_[example] <= 0) continue;
+    if (count++ == 0) first = example;
+    longest = std::max(longest, lengths_[example]);
+  }
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("example {} has {} tokens, more than data.max_length = {} ({} of {} examples "
+                  "are longer, the longest has {} tokens)",
+                  first, lengths_[first], max_length_, count, lengths_.size(), longest),
+      fmt::format("Set data.max_length to {} or more (and batch.max_tokens_per_micro_batch to at "
+                  "least that), or data.too_long to truncate or drop.",
+                  longest));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,51 @@
+// Selection: which examples of a store are trained, and how much of each. Nothing is left out
+// without being counted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "samplers/loss_counter.h"
+
+namespace packtrain {
+
+using ExampleIndex = std::uint32_t;  // 4 bytes: a plan for 100 million examples stays small
+
+// What was left out or cut, of one epoch. An example is counted once, in the order given here.
+struct PlanLosses {
+  std::int64_t empty_examples = 0;      // no tokens
+  std::int64_t dropped_examples = 0;    // longer than max_length, policy drop
+  std::int64_t masked_examples = 0;     // no label, or none left after truncation
+  std::int64_t truncated_examples = 0;  // longer than max_length, policy truncate; trained
+};
+
+class Selection {
+ public:
+  // `lengths`, `num_loss_tokens` [num_examples of the store] and `counter` must outlive it.
+  // Throws Error(kData) when an example is too long under policy error (fully masked ones are no
+  // reason to stop) or no example is left.
+  Selection(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
+            const LossCounter& counter, TooLong too_long, std::int64_t max_length);
+
+  std::span<const ExampleIndex> examples() const { return examples_; }  // ascending
+  const PlanLosses& losses() const { return losses_; }
+  // Of a selected example, after truncation.
+  std::int32_t length(ExampleIndex example) const;
+  std::int64_t num_loss_tokens(ExampleIndex example) const;
+
+ private:
+  bool is_too_long(std::size_t example) const { return lengths_[example] > max_length_; }
+  bool select(std::size_t example, TooLong too_long);
+  [[noreturn]] void fail_too_long() const;
+
+  std::span<const std::int32_t> lengths_;
+  std::span<const std::int32_t> num_loss_tokens_;
+  const LossCounter& counter_;
+  std::int64_t max_length_;
+  std::vector<ExampleIndex> examples_;
+  PlanLosses losses_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,59 @@
+#include "samplers/statistics.h"
+
+#include <algorithm>
+
+namespace packtrain {
+namespace {
+
+// Sum over micro-batches of the slowest rank, and over everything.
+struct Load {
+  double slowest = 0;
+  double total = 0;
+
+  double imbalance(double num_ranks) const { return total > 0 ? slowest * num_ranks / total : 1.0; }
+};
+
+}  // namespace
+
+std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple) {
+  return std::max<std::int64_t>(1, (num_tokens + row_multiple - 1) / row_multiple) * row_multiple;
+}
+
+PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
+                               std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple) {
+  Load tokens;
+  Load costs;
+  std::int64_t rows = 0;
+  const auto num_micro_batches = static_cast<std::size_t>(plan.num_micro_batches());
+  for (std::size_t m = 0; m < num_micro_batches; ++m) {
+    double most_tokens = 0;
+    double most_cost = 0;
+    for (const std::vector<MicroBatch>& rank : plan.ranks) {
+      std::int64_t rank_tokens = 0;
+      double rank_cost = cost.constant;
+      for (const Piece& piece : rank[m]) {
+        rank_tokens += piece.length;
+        rank_cost += cost.of_example(piece.length);
+      }
+      rows += num_rows(rank_tokens, row_multiple);
+      tokens.total += static_cast<double>(rank_tokens);
+      costs.total += rank_cost;
+      most_tokens = std::max(most_tokens, static_cast<double>(rank_tokens));
+      most_cost = std::max(most_cost, rank_cost);
+    }
+    tokens.slowest += most_tokens;
+    costs.slowest += most_cost;
+  }
+  PlanStatistics statistics;
+  if (rows == 0) return statistics;
+  const auto num_ranks = static_cast<double>(plan.ranks.size());
+  const double capacity = num_ranks * static_cast<double>(num_micro_batches) *
+                          static_cast<double>(max_tokens_per_micro_batch);
+  statistics.fill = tokens.total / capacity;
+  statistics.padding_fraction = 1.0 - tokens.total / static_cast<double>(rows);
+  statistics.token_imbalance = tokens.imbalance(num_ranks);
+  statistics.cost_imbalance = costs.imbalance(num_ranks);
+  return statistics;
+}
+
+}  // namespace packtrain

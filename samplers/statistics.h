@@ -1,0 +1,28 @@
+// How well a plan uses the machine: the figures of the step line, all known before the step runs.
+#pragma once
+
+#include <cstdint>
+
+#include "samplers/options.h"
+#include "samplers/plan.h"
+
+namespace packtrain {
+
+struct PlanStatistics {
+  double fill = 0;              // real tokens / (ranks * micro-batches * token budget)
+  double padding_fraction = 0;  // rows that hold no real token / all rows
+  // Ranks meet at every micro-batch, so the step lasts as long as the sum over micro-batches of the
+  // slowest rank. Divided by the mean rank's sum: 1 = nobody waits; its inverse is the utilisation.
+  double token_imbalance = 1;
+  double cost_imbalance = 1;
+};
+
+// Rows of a batch of `num_tokens` tokens rounded up to a multiple of `row_multiple` (>= 1). A batch
+// never has none: an empty micro-batch is one dummy sequence of `row_multiple` rows.
+std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple);
+
+// Of the whole step, over all ranks. `row_multiple`: what the collator rounds rows up to.
+PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
+                               std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple);
+
+}  // namespace packtrain

@@ -1,0 +1,19 @@
+// balanced: the whole optimizer batch laid at once over ranks x as few micro-batches as the token
+// budget allows, so that the ranks wait for each other as little as possible (balance/balance.h).
+#pragma once
+
+#include <span>
+
+#include "samplers/options.h"
+#include "samplers/plan.h"
+#include "samplers/selection.h"
+
+namespace packtrain {
+
+// Nothing to check: every example fits a micro-batch, and micro-batches are added as needed.
+void check_balanced(const Selection& selection, const PlanOptions& options);
+
+// Pieces of a micro-batch stay in the step's order.
+Assignment assign_balanced(std::span<const Piece> pieces, const PlanOptions& options);
+
+}  // namespace packtrain

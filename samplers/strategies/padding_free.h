@@ -1,0 +1,20 @@
+// padding_free: micro_batch_size examples a rank and micro-batch, flattened; the online mini-batch
+// mode of arXiv 2407.09105. Chunk i of the step goes to rank i % num_ranks in micro-batch
+// i / num_ranks, as data-parallel loaders deal batches.
+#pragma once
+
+#include <span>
+
+#include "samplers/options.h"
+#include "samplers/plan.h"
+#include "samplers/selection.h"
+
+namespace packtrain {
+
+// Throws Error(kConfig) when the longest micro_batch_size examples together exceed the budget: a
+// shuffle may put them into one micro-batch, and a run must not stop for it in its third epoch.
+void check_padding_free(const Selection& selection, const PlanOptions& options);
+
+Assignment assign_padding_free(std::span<const Piece> pieces, const PlanOptions& options);
+
+}  // namespace packtrain

@@ -1,0 +1,32 @@
+#include "samplers/strategies/strategy.h"
+
+#include <array>
+
+#include "framework/support/error.h"
+#include "samplers/strategies/balanced.h"
+#include "samplers/strategies/padding_free.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::array kStrategies = {
+    StrategyEntry{Strategy::kPaddingFree, check_padding_free, assign_padding_free},
+    StrategyEntry{Strategy::kBalanced, check_balanced, assign_balanced},
+};
+
+}  // namespace
+
+const StrategyEntry& find_strategy(Strategy strategy) {
+  for (const StrategyEntry& entry : kStrategies) {
+    if (entry.strategy == strategy) return entry;
+  }
+  throw Error(ErrorCategory::kInternal,
+              "this strategy is missing from the table in samplers/strategies");
+}
+
+Assignment empty_assignment(int num_ranks, std::int64_t num_micro_batches) {
+  return Assignment(static_cast<std::size_t>(num_ranks),
+                    std::vector<MicroBatch>(static_cast<std::size_t>(num_micro_batches)));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,274 @@
+#include "collators/flattening.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "samplers/planner.h"
+#include "tests/samplers/lengths.h"
+#include "tests/samplers/memory_store.h"
+
+namespace packtrain {
+namespace {
+
+using test::MemoryExample;
+using test::MemoryStore;
+using Ints = std::vector<std::int32_t>;
+
+constexpr std::int32_t N = kNoLabel;
+
+template <typename T>
+std::vector<T> values(std::span<T> span) {
+  return {span.begin(), span.end()};
+}
+
+// Example e has the ids 100 e, 100 e + 1, ...
+MemoryStore store_of(const Ints& lengths, bool supervised = true) {
+  std::vector<MemoryExample> examples;
+  for (const std::int32_t length : lengths) {
+    MemoryExample example{Ints(static_cast<std::size_t>(length)),
+                          std::vector<std::uint8_t>(static_cast<std::size_t>(length), supervised)};
+    std::iota(example.input_ids.begin(), example.input_ids.end(),
+              100 * static_cast<std::int32_t>(examples.size()));
+    examples.push_back(std::move(example));
+  }
+  return MemoryStore(std::move(examples));
+}
+
+Piece piece(std::int64_t example, std::int32_t begin, std::int32_t length, bool continues = false) {
+  return {.example = example, .begin = begin, .length = length, .continues = continues};
+}
+
+MicroBatch whole(const MemoryStore& store) {
+  MicroBatch pieces;
+  for (std::size_t e = 0; e < store.lengths().size(); ++e) {
+    pieces.push_back(piece(static_cast<std::int64_t>(e), 0, store.lengths()[e]));
+  }
+  return pieces;
+}
+
+// Rows not rounded up.
+PackedBatch flatten_exactly(const MemoryStore& store, const MicroBatch& pieces,
+                            const LossNormalization& normalization = {}) {
+  return flatten(store, pieces, normalization, {.row_multiple = 1});
+}
+
+// The worked example of "Improving Hugging Face Training Efficiency Through Packing with Flash
+// Attention 2" (Hugging Face blog, 2024): lengths 4, 8, 5, 11.
+TEST(Flattening, LaysTheBlogsExampleEndToEnd) {
+  const MemoryStore store = store_of({4, 8, 5, 11});
+  const PackedBatch batch = flatten_exactly(store, whole(store));
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 4, 12, 17, 28}));
+  EXPECT_EQ(batch.max_seqlen, 11);
+  EXPECT_EQ(batch.num_real_tokens, 28);
+  EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1,
+                                              2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(values(batch.input_ids),
+            (Ints{0,   1,   2,   3,   100, 101, 102, 103, 104, 105, 106, 107, 200, 201,
+                  202, 203, 204, 300, 301, 302, 303, 304, 305, 306, 307, 308, 309, 310}));
+  EXPECT_EQ(batch.pieces, whole(store));
+}
+
+TEST(Flattening, ShiftsLabelsInsideEachExampleOnly) {
+  const MemoryStore store = store_of({4, 8, 5, 11});
+  const PackedBatch batch = flatten_exactly(store, whole(store));
+  // The blog masks each example's first label; shifted, that is each example's last row.
+  EXPECT_EQ(values(batch.labels),
+            (Ints{1,   2,   3, N,   101, 102, 103, 104, 105, 106, 107, N,   201, 202,
+                  203, 204, N, 301, 302, 303, 304, 305, 306, 307, 308, 309, 310, N}));
+  EXPECT_EQ(batch.loss_index.size(), 24U);
+  EXPECT_EQ(values(batch.loss_index.first(4)), (Ints{0, 1, 2, 4}));
+}
+
+TEST(Flattening, LabelsOnlySupervisedTokens) {
+  const MemoryStore store({{.input_ids = {5, 6, 7, 8}, .loss_mask = {1, 0, 1, 1}},
+                           {.input_ids = {9, 10}, .loss_mask = {1, 0}},
+                           {.input_ids = {11}, .loss_mask = {1}}});
+  const PackedBatch batch = flatten_exactly(store, whole(store));
+  EXPECT_EQ(values(batch.labels), (Ints{N, 7, 8, N, N, N, N}));
+  EXPECT_EQ(values(batch.loss_index), (Ints{1, 2}));
+}
+
+TEST(Flattening, BoundariesFromPositionIdsEqualThePlannedOnes) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const auto examples = test::draw_examples(seed, 1 + static_cast<std::int64_t>(seed), 100);
+    const MemoryStore store = store_of(examples.lengths);
+    const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 64});
+    EXPECT_EQ(boundaries_from_position_ids(batch.position_ids), values(batch.cu_seqlens));
+  }
+}
+
+TEST(BoundariesFromPositionIds, HandlesNoTokenAndRejectsAMissingStart) {
+  EXPECT_EQ(boundaries_from_position_ids({}), (Ints{0}));
+  EXPECT_THROW(boundaries_from_position_ids(Ints{1, 2, 0}), Error);
+}
+
+TEST(Flattening, RoundsRowsUpWithOneDummySequence) {
+  const MemoryStore store = store_of({4, 8});
+  const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 16});
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 4, 12, 16}));
+  EXPECT_EQ(values(batch.position_ids.last(4)), (Ints{0, 1, 2, 3}));
+  EXPECT_EQ(values(batch.input_ids.last(4)), (Ints{0, 0, 0, 0}));
+  EXPECT_EQ(values(batch.labels.last(4)), (Ints{N, N, N, N}));
+  EXPECT_EQ(batch.num_real_tokens, 12);
+  EXPECT_EQ(batch.pieces.size(), 2U);
+  EXPECT_EQ(batch.loss_index.size(), 10U);
+}
+
+TEST(Flattening, AddsNoDummyWhereRowsAreAlreadyAMultiple) {
+  const MemoryStore store = store_of({4, 12});
+  const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 16});
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 4, 16}));
+}
+
+TEST(Flattening, MakesADummyOnlyBatchOfAnEmptyMicroBatch) {
+  const MemoryStore store = store_of({4});
+  const PackedBatch batch = flatten(store, {}, {}, {.row_multiple = 8});
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 8}));
+  EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(batch.max_seqlen, 8);
+  EXPECT_EQ(batch.num_real_tokens, 0);
+  EXPECT_TRUE(batch.loss_index.empty());
+  EXPECT_TRUE(batch.loss_weight.empty());
+}
+
+TEST(Flattening, KeepsTheLabelOfASplitPiecesLastToken) {
+  const MemoryStore store = store_of({7});
+  const PackedBatch batch =
+      flatten_exactly(store, {piece(0, 0, 3, true), piece(0, 3, 2, true), piece(0, 5, 2)});
+  EXPECT_EQ(values(batch.labels), (Ints{1, 2, 3, 4, 5, 6, N}));
+  EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 0, 1, 0, 1}));
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 3, 5, 7}));
+}
+
+TEST(Flattening, GivesATruncatedExampleNoLabelBeyondTheCut) {
+  const MemoryStore store = store_of({7});
+  const PackedBatch batch = flatten_exactly(store, {piece(0, 0, 3)});
+  EXPECT_EQ(values(batch.labels), (Ints{1, 2, N}));
+  EXPECT_EQ(values(batch.input_ids), (Ints{0, 1, 2}));
+}
+
+TEST(Flattening, WeighsEachExampleTheSameUnderExamples) {
+  const MemoryStore store = store_of({3, 6, 9});
+  const LossNormalization normalization{.mode = Normalize::kExamples, .num_examples = 3};
+  // Whole, truncated to 3 of 6 tokens (2 labels), split into 4 + 5 tokens.
+  const PackedBatch batch = flatten_exactly(
+      store, {piece(0, 0, 3), piece(1, 0, 3), piece(2, 0, 4, true), piece(2, 4, 5)}, normalization);
+  ASSERT_EQ(batch.loss_weight.size(), 2U + 2U + 8U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(batch.loss_weight[i], 1.0F / 6);
+  for (std::size_t i = 4; i < 12; ++i) EXPECT_FLOAT_EQ(batch.loss_weight[i], 1.0F / 24);
+}
+
+TEST(Flattening, WeightsSumToOneOverAStep) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto examples = test::draw_examples(seed, 40, 200);
+    const MemoryStore store = store_of(examples.lengths);
+    const StoreLossCounter counter(store);
+    PlanOptions options = test::draw_options(seed, 200);
+    options.too_long = TooLong::kTruncate;
+    options.max_length = 150;
+    const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
+    const StepPlan plan = planner.plan(0);
+    for (const Normalize mode : {Normalize::kTokens, Normalize::kExamples}) {
+      const LossNormalization normalization{mode, plan.num_loss_tokens, plan.num_examples};
+      double sum = 0;
+      std::int64_t num_loss_tokens = 0;
+      for (const auto& rank : plan.ranks) {
+        for (const MicroBatch& micro_batch : rank) {
+          const PackedBatch batch = flatten(store, micro_batch, normalization);
+          sum = std::accumulate(batch.loss_weight.begin(), batch.loss_weight.end(), sum);
+          num_loss_tokens += std::ssize(batch.loss_weight);
+        }
+      }
+      EXPECT_NEAR(sum, 1.0, 1e-5) << "seed " << seed;
+      EXPECT_EQ(num_loss_tokens, plan.num_loss_tokens);
+    }
+  }
+}
+
+TEST(Flattening, LaysEveryArrayAtAMultipleOf256BytesInOneBuffer) {
+  const MemoryStore store = store_of({4, 8, 5, 11});
+  const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 32});
+  std::ptrdiff_t end = 0;
+  const auto check = [&](const auto& array) {
+    const auto bytes = std::as_bytes(array);
+    const std::ptrdiff_t offset = bytes.data() - batch.bytes.data();
+    EXPECT_EQ(offset % 256, 0);
+    EXPECT_GE(offset, end);
+    end = offset + std::ssize(bytes);
+    EXPECT_LE(end, std::ssize(batch.bytes));
+  };
+  check(batch.input_ids);
+  check(batch.labels);
+  check(batch.position_ids);
+  check(batch.cu_seqlens);
+  check(batch.loss_index);
+  check(batch.loss_weight);
+  EXPECT_EQ(batch.bytes.data(), batch.storage.data());
+}
+
+TEST(Flattening, WritesIntoTheCallersMemory) {
+  const MemoryStore store = store_of({4, 8});
+  std::vector<std::byte> memory(1 << 16, std::byte{0xff});  // as dirty as reused pinned memory
+  int calls = 0;
+  const PackedBatch batch =
+      flatten(store, whole(store), {}, {.row_multiple = 16}, [&](std::size_t) {
+        ++calls;
+        return std::span(memory);
+      });
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(batch.storage.empty());
+  EXPECT_EQ(batch.bytes.data(), memory.data());
+  EXPECT_LT(batch.bytes.size(), memory.size());
+  const PackedBatch reference = flatten(store, whole(store), {}, {.row_multiple = 16});
+  EXPECT_EQ(values(batch.input_ids), values(reference.input_ids));
+  EXPECT_EQ(values(batch.labels), values(reference.labels));
+  EXPECT_EQ(values(batch.position_ids), values(reference.position_ids));
+  EXPECT_EQ(values(batch.cu_seqlens), values(reference.cu_seqlens));
+  EXPECT_EQ(values(batch.loss_index), values(reference.loss_index));
+  EXPECT_EQ(values(batch.loss_weight), values(reference.loss_weight));
+}
+
+TEST(Flattening, RejectsMemorySmallerThanAskedFor) {
+  const MemoryStore store = store_of({4});
+  std::vector<std::byte> memory(16);
+  EXPECT_THROW(flatten(store, whole(store), {}, {}, [&](std::size_t) { return std::span(memory); }),
+               Error);
+}
+
+TEST(Flattening, StaysValidWhenTheBatchIsMoved) {
+  const MemoryStore store = store_of({4});
+  PackedBatch batch = flatten_exactly(store, whole(store));
+  const PackedBatch moved = std::move(batch);
+  EXPECT_EQ(values(moved.input_ids), (Ints{0, 1, 2, 3}));
+  EXPECT_EQ(moved.bytes.data(), moved.storage.data());
+}
+
+TEST(Flattening, RejectsAPieceOutsideItsExample) {
+  const MemoryStore store = store_of({4});
+  for (const Piece& wrong :
+       {piece(0, -1, 2), piece(0, 0, 5), piece(0, 2, 3), piece(0, 0, 0), piece(0, 0, 4, true)}) {
+    try {
+      flatten_exactly(store, {wrong});
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kInternal);
+      EXPECT_NE(error.message().find("example 0"), std::string::npos);
+    }
+  }
+}
+
+TEST(Flattening, AFullyMaskedBatchHasNoSupervisedRow) {
+  const MemoryStore store = store_of({4, 5}, false);
+  const PackedBatch batch = flatten_exactly(store, whole(store));
+  EXPECT_TRUE(batch.loss_index.empty());
+  EXPECT_EQ(values(batch.labels), Ints(9, N));
+}
+
+}  // namespace
+}  // namespace packtrain

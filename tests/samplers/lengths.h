@@ -1,0 +1,88 @@
+// Drawn inputs for the property tests of the samplers: lengths, label counts, options.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "framework/support/random.h"
+#include "samplers/planner.h"
+
+namespace packtrain::test {
+
+// Every token but the first is a label.
+class EveryTokenCounts final : public LossCounter {
+ public:
+  std::int64_t loss_tokens_before(std::int64_t, std::int32_t num_tokens) const override {
+    return num_tokens - 1;
+  }
+};
+
+struct Examples {
+  std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> num_loss_tokens;
+};
+
+inline Examples examples_of(std::vector<std::int32_t> lengths) {
+  Examples examples{std::move(lengths), {}};
+  for (const std::int32_t length : examples.lengths) {
+    examples.num_loss_tokens.push_back(std::max(length - 1, 0));
+  }
+  return examples;
+}
+
+// Lengths of at least 2 tokens: lognormal, uniform, bimodal, all equal, or with one giant.
+inline Examples draw_examples(std::uint64_t seed, std::int64_t count, std::int32_t longest) {
+  const CounterRandom random(seed, "test lengths");
+  const std::uint64_t kind = random.below(0, 5);
+  std::vector<std::int32_t> lengths;
+  for (std::uint64_t i = 1; i <= static_cast<std::uint64_t>(count); ++i) {
+    double length = 20;
+    if (kind == 0) length = std::exp(4.0 + random.normal(i));
+    if (kind == 1) length = 2 + random.uniform(2 * i) * longest;
+    if (kind == 2) length = random.uniform(2 * i) < 0.9 ? 10 : longest - 5;
+    if (kind == 3 && i == 1) length = longest;
+    lengths.push_back(std::clamp(static_cast<std::int32_t>(length), 2, longest));
+  }
+  return examples_of(std::move(lengths));
+}
+
+// Options under which every draw is plannable.
+inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
+  const CounterRandom random(seed, "test options");
+  PlanOptions options;
+  options.strategy = random.below(0, 2) == 0 ? Strategy::kPaddingFree : Strategy::kBalanced;
+  options.order = random.below(1, 2) == 0 ? OrderKind::kSequential : OrderKind::kRandom;
+  options.max_length = longest;
+  options.global_batch_size = 1 + static_cast<std::int64_t>(random.below(2, 40));
+  options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(3, 5));
+  options.max_tokens_per_micro_batch = longest + static_cast<std::int64_t>(random.below(4, 1000));
+  if (options.strategy == Strategy::kPaddingFree) {
+    options.max_tokens_per_micro_batch = longest * options.micro_batch_size;
+  }
+  options.seed = random.bits(5);
+  options.num_ranks = 1 + static_cast<int>(random.below(6, 9));
+  options.cost = {.linear = 1.0, .quadratic = random.uniform(7) / 1000, .constant = 0.0};
+  return options;
+}
+
+// Indices of the examples of a plan, ascending; an example shows up as often as it has pieces.
+inline std::vector<std::int64_t> examples_in(const StepPlan& plan) {
+  std::vector<std::int64_t> examples;
+  for (const auto& rank : plan.ranks) {
+    for (const MicroBatch& micro_batch : rank) {
+      for (const Piece& piece : micro_batch) examples.push_back(piece.example);
+    }
+  }
+  std::ranges::sort(examples);
+  return examples;
+}
+
+inline std::int64_t tokens_in(const MicroBatch& micro_batch) {
+  std::int64_t tokens = 0;
+  for (const Piece& piece : micro_batch) tokens += piece.length;
+  return tokens;
+}
+
+}  // namespace packtrain::test

@@ -1,0 +1,52 @@
+// A token store in memory, for tests of what reads stores.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain::test {
+
+struct MemoryExample {
+  std::vector<std::int32_t> input_ids;
+  std::vector<std::uint8_t> loss_mask;
+};
+
+class MemoryStore final : public TokenStore {
+ public:
+  explicit MemoryStore(std::vector<MemoryExample> examples) : examples_(std::move(examples)) {
+    for (const MemoryExample& example : examples_) {
+      lengths_.push_back(static_cast<std::int32_t>(example.input_ids.size()));
+      const auto& mask = example.loss_mask;
+      num_loss_tokens_.push_back(
+          mask.empty() ? 0 : std::accumulate(mask.begin() + 1, mask.end(), std::int32_t{0}));
+    }
+  }
+
+  const StoreInfo& info() const override { return info_; }
+  const std::string& folder() const override { return folder_; }
+  std::span<const std::int32_t> lengths() const override { return lengths_; }
+  std::span<const std::int32_t> num_loss_tokens() const override { return num_loss_tokens_; }
+  std::span<const std::int32_t> input_ids(std::int64_t example) const override {
+    return examples_.at(static_cast<std::size_t>(example)).input_ids;
+  }
+  std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
+    return examples_.at(static_cast<std::size_t>(example)).loss_mask;
+  }
+  std::int16_t source(std::int64_t) const override { return 0; }
+  std::string fingerprint() const override { return "memory"; }
+
+ private:
+  std::vector<MemoryExample> examples_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> num_loss_tokens_;
+  StoreInfo info_;
+  std::string folder_ = "memory";
+};
+
+}  // namespace packtrain::test

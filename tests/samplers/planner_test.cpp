@@ -1,0 +1,260 @@
+#include "samplers/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "tests/samplers/lengths.h"
+
+namespace packtrain {
+namespace {
+
+using test::draw_examples;
+using test::draw_options;
+using test::Examples;
+using test::examples_in;
+using test::examples_of;
+using test::tokens_in;
+
+constexpr std::uint64_t kNumDraws = 200;
+constexpr std::int32_t kLongest = 600;
+
+const test::EveryTokenCounts kCounter;
+
+// The draws cover fewer examples than ranks, one example, and batches larger than the store.
+Examples draw(std::uint64_t seed) {
+  const CounterRandom random(seed, "test sizes");
+  return draw_examples(seed, 1 + static_cast<std::int64_t>(random.below(0, 150)), kLongest);
+}
+
+Planner make_planner(const Examples& examples, const PlanOptions& options) {
+  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
+}
+
+Error error_of(const Examples& examples, const PlanOptions& options) {
+  try {
+    make_planner(examples, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCategory::kInternal, "no error was thrown"};
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(Plan, EveryExampleAppearsExactlyOnceAnEpoch) {
+  for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
+    const Examples examples = draw(seed);
+    const Planner planner = make_planner(examples, draw_options(seed, kLongest));
+    for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+      std::map<std::int64_t, int> times;
+      for (std::int64_t step = 0; step < planner.steps_per_epoch(); ++step) {
+        const StepPlan plan = planner.plan(epoch * planner.steps_per_epoch() + step);
+        EXPECT_EQ(plan.epoch, epoch);
+        for (const std::int64_t example : examples_in(plan)) ++times[example];
+      }
+      ASSERT_EQ(times.size(), examples.lengths.size()) << "seed " << seed;
+      for (const auto& [example, count] : times) ASSERT_EQ(count, 1) << "example " << example;
+    }
+  }
+}
+
+TEST(Plan, EveryRankHasTheSameNumberOfMicroBatchesWithinTheBudget) {
+  for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
+    const PlanOptions options = draw_options(seed, kLongest);
+    const Examples examples = draw(seed);
+    const Planner planner = make_planner(examples, options);
+    for (std::int64_t step = 0; step < planner.steps_per_epoch(); ++step) {
+      const StepPlan plan = planner.plan(step);
+      ASSERT_EQ(std::ssize(plan.ranks), options.num_ranks);
+      ASSERT_GE(plan.num_micro_batches(), 1);
+      for (const auto& rank : plan.ranks) {
+        ASSERT_EQ(std::ssize(rank), plan.num_micro_batches());
+        for (const MicroBatch& micro_batch : rank) {
+          ASSERT_LE(tokens_in(micro_batch), options.max_tokens_per_micro_batch);
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, CountsAreThoseOfTheStep) {
+  for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
+    const Examples examples = draw(seed);
+    const PlanOptions options = draw_options(seed, kLongest);
+    const Planner planner = make_planner(examples, options);
+    const std::int64_t last = planner.steps_per_epoch() - 1;
+    for (std::int64_t step = 0; step <= last; ++step) {
+      const StepPlan plan = planner.plan(step);
+      std::int64_t tokens = 0;
+      for (const std::int64_t example : examples_in(plan)) {
+        tokens += examples.lengths[static_cast<std::size_t>(example)];
+      }
+      EXPECT_EQ(plan.num_examples, std::ssize(examples_in(plan)));
+      EXPECT_EQ(plan.num_tokens, tokens);
+      EXPECT_EQ(plan.num_loss_tokens, tokens - plan.num_examples);
+      if (step < last) {
+        EXPECT_EQ(plan.num_examples, options.global_batch_size);
+      }
+    }
+  }
+}
+
+TEST(Plan, ExamplesOfAStepDependNeitherOnRanksNorOnStrategy) {
+  for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
+    const Examples examples = draw(seed);
+    PlanOptions options = draw_options(seed, kLongest);
+    options.max_tokens_per_micro_batch = kLongest * options.micro_batch_size;
+    const Planner reference = make_planner(examples, options);
+    for (const Strategy strategy : {Strategy::kPaddingFree, Strategy::kBalanced}) {
+      for (const int num_ranks : {1, 3, 64}) {
+        options.strategy = strategy;
+        options.num_ranks = num_ranks;
+        const Planner planner = make_planner(examples, options);
+        for (std::int64_t step = 0; step < 3; ++step) {
+          ASSERT_EQ(examples_in(planner.plan(step)), examples_in(reference.plan(step)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, IsTheSameInAnyCallOrderAndFromSeveralThreads) {
+  const Examples examples = draw_examples(4, 500, kLongest);
+  PlanOptions options = draw_options(1, kLongest);
+  options.order = OrderKind::kRandom;
+  options.max_tokens_per_micro_batch = kLongest * 5;
+  const std::int64_t num_steps = 4 * make_planner(examples, options).steps_per_epoch();
+  std::vector<StepPlan> expected;
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    expected.push_back(make_planner(examples, options).plan(step));  // no call before it
+  }
+  const Planner planner = make_planner(examples, options);
+  std::vector<int> wrong(4, 0);
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const CounterRandom random(t, "call order");
+      for (std::uint64_t call = 0; call < 200; ++call) {
+        const auto step = random.below(call, static_cast<std::uint64_t>(num_steps));
+        if (planner.plan(static_cast<std::int64_t>(step)).ranks != expected[step].ranks) ++wrong[t];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) EXPECT_EQ(count, 0);
+}
+
+TEST(Plan, RejectsANegativeStep) {
+  const Examples examples = examples_of({5, 6});
+  const Planner planner = make_planner(examples, {});
+  EXPECT_THROW(planner.plan(-1), Error);
+}
+
+TEST(Order, SequentialIsTheStoresOrder) {
+  const Examples examples = examples_of({5, 6, 7, 8, 9});
+  PlanOptions options;
+  options.order = OrderKind::kSequential;
+  options.global_batch_size = 2;
+  const Planner planner = make_planner(examples, options);
+  EXPECT_EQ(planner.steps_per_epoch(), 3);
+  EXPECT_EQ(examples_in(planner.plan(0)), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(examples_in(planner.plan(2)), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(examples_in(planner.plan(4)), (std::vector<std::int64_t>{2, 3}));
+}
+
+TEST(Order, RandomDiffersBetweenEpochsAndSeeds) {
+  const Examples examples = draw_examples(1, 100, kLongest);
+  PlanOptions options;
+  options.global_batch_size = 10;
+  const Planner planner = make_planner(examples, options);
+  EXPECT_NE(examples_in(planner.plan(0)), examples_in(planner.plan(10)));
+  options.seed = 1;
+  EXPECT_NE(examples_in(planner.plan(0)), examples_in(make_planner(examples, options).plan(0)));
+}
+
+TEST(Order, RandomPutsEveryExampleEverywhereEquallyOften) {
+  const Examples examples = examples_of(std::vector<std::int32_t>(8, 5));
+  PlanOptions options;
+  options.global_batch_size = 1;
+  const Planner planner = make_planner(examples, options);
+  constexpr int kNumEpochs = 4000;
+  std::array<std::array<int, 8>, 8> times{};  // [place][example]
+  for (std::int64_t step = 0; step < 8 * kNumEpochs; ++step) {
+    const std::int64_t example = examples_in(planner.plan(step)).front();
+    ++times[static_cast<std::size_t>(step % 8)][static_cast<std::size_t>(example)];
+  }
+  // Binomial(4000, 1/8): mean 500, standard deviation 21.
+  for (const auto& place : times) {
+    for (const int count : place) EXPECT_NEAR(count, 500, 105);
+  }
+}
+
+TEST(PaddingFreePlan, DealsChunksToRanksInTurn) {
+  const Examples examples = examples_of({4, 8, 5, 11, 3, 2, 9});
+  PlanOptions options;
+  options.strategy = Strategy::kPaddingFree;
+  options.order = OrderKind::kSequential;
+  options.micro_batch_size = 2;
+  options.num_ranks = 3;
+  options.global_batch_size = 7;
+  const StepPlan plan = make_planner(examples, options).plan(0);
+  ASSERT_EQ(plan.num_micro_batches(), 2);
+  const auto piece = [](std::int64_t example, std::int32_t length) {
+    return Piece{.example = example, .begin = 0, .length = length, .continues = false};
+  };
+  EXPECT_EQ(plan.ranks[0][0], (MicroBatch{piece(0, 4), piece(1, 8)}));
+  EXPECT_EQ(plan.ranks[1][0], (MicroBatch{piece(2, 5), piece(3, 11)}));
+  EXPECT_EQ(plan.ranks[2][0], (MicroBatch{piece(4, 3), piece(5, 2)}));
+  EXPECT_EQ(plan.ranks[0][1], (MicroBatch{piece(6, 9)}));
+  EXPECT_TRUE(plan.ranks[1][1].empty());
+  EXPECT_TRUE(plan.ranks[2][1].empty());
+}
+
+TEST(PaddingFreePlan, RefusesABudgetThatAShuffleMightExceed) {
+  PlanOptions options;
+  options.strategy = Strategy::kPaddingFree;
+  options.micro_batch_size = 2;
+  options.max_tokens_per_micro_batch = 19;
+  const Examples examples = examples_of({4, 9, 5, 11, 3});
+  const Error error = error_of(examples, options);
+  EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+  expect_contains(error.message(), "example 3 with 11 tokens");
+  expect_contains(error.message(), "20 tokens, more than batch.max_tokens_per_micro_batch = 19");
+  expect_contains(error.advice(), "batch.micro_batch_size");
+  options.max_tokens_per_micro_batch = 20;
+  EXPECT_NO_THROW(make_planner(examples, options));
+}
+
+TEST(Planner, NamesAnExampleThatFitsNoMicroBatch) {
+  PlanOptions options;
+  options.max_tokens_per_micro_batch = 10;
+  const Error error = error_of(examples_of({4, 8, 11, 5}), options);
+  EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+  expect_contains(error.message(),
+                  "example 2 has 11 tokens, more than batch.max_tokens_per_micro_batch = 10");
+  expect_contains(error.advice(), "data.max_length");
+}
+
+TEST(Planner, RejectsOptionsOutOfRange) {
+  const Examples examples = examples_of({4, 8});
+  PlanOptions options;
+  options.global_batch_size = 0;
+  expect_contains(error_of(examples, options).message(), "batch.global_batch_size");
+  options = {};
+  options.num_ranks = 0;
+  expect_contains(error_of(examples, options).message(), "number of ranks");
+  options = {};
+  options.max_tokens_per_micro_batch = std::int64_t{1} << 31;
+  expect_contains(error_of(examples, options).message(), "batch.max_tokens_per_micro_batch");
+}
+
+}  // namespace
+}  // namespace packtrain

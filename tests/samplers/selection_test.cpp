@@ -1,0 +1,131 @@
+#include "samplers/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "framework/support/error.h"
+#include "samplers/planner.h"
+#include "tests/samplers/memory_store.h"
+
+namespace packtrain {
+namespace {
+
+// Only the tokens from 6 on are labels.
+class CompletionOnly final : public LossCounter {
+ public:
+  std::int64_t loss_tokens_before(std::int64_t, std::int32_t num_tokens) const override {
+    return std::max(num_tokens - 6, 0);
+  }
+};
+
+const CompletionOnly kCounter;
+// Empty, short, fully masked, too long, too long and fully masked.
+const std::vector<std::int32_t> kLengths = {0, 8, 9, 20, 21};
+const std::vector<std::int32_t> kLossTokens = {0, 2, 0, 14, 0};
+
+std::vector<ExampleIndex> selected(const Selection& selection) {
+  return {selection.examples().begin(), selection.examples().end()};
+}
+
+TEST(Selection, LeavesOutEmptyAndFullyMaskedExamplesAndCountsThem) {
+  const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kError, 100);
+  EXPECT_EQ(selected(selection), (std::vector<ExampleIndex>{1, 3}));
+  EXPECT_EQ(selection.losses().empty_examples, 1);
+  EXPECT_EQ(selection.losses().masked_examples, 2);
+  EXPECT_EQ(selection.losses().dropped_examples, 0);
+  EXPECT_EQ(selection.losses().truncated_examples, 0);
+}
+
+TEST(Selection, DropsTooLongExamplesAndCountsThem) {
+  const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kDrop, 10);
+  EXPECT_EQ(selected(selection), (std::vector<ExampleIndex>{1}));
+  EXPECT_EQ(selection.losses().dropped_examples, 2);
+  EXPECT_EQ(selection.losses().masked_examples, 1);
+}
+
+TEST(Selection, TruncatesTooLongExamplesAndTheirLabels) {
+  const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kTruncate, 10);
+  EXPECT_EQ(selected(selection), (std::vector<ExampleIndex>{1, 3}));
+  EXPECT_EQ(selection.losses().truncated_examples, 1);
+  EXPECT_EQ(selection.length(1), 8);
+  EXPECT_EQ(selection.num_loss_tokens(1), 2);
+  EXPECT_EQ(selection.length(3), 10);
+  EXPECT_EQ(selection.num_loss_tokens(3), 4);
+}
+
+TEST(Selection, CountsAnExampleThatTruncationLeavesWithoutLabelAsMasked) {
+  const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kTruncate, 8);
+  EXPECT_EQ(selection.losses().truncated_examples, 1);
+  const std::vector<std::int32_t> lengths = {4, 20};
+  const std::vector<std::int32_t> labels = {3, 14};
+  const Selection short_cut(lengths, labels, kCounter, TooLong::kTruncate, 6);
+  EXPECT_EQ(selected(short_cut), (std::vector<ExampleIndex>{0}));
+  EXPECT_EQ(short_cut.losses().truncated_examples, 0);
+  EXPECT_EQ(short_cut.losses().masked_examples, 1);
+}
+
+TEST(Selection, NamesTheFirstTooLongExampleAndTheLongest) {
+  const std::vector<std::int32_t> lengths = {4, 20, 5, 30};
+  const std::vector<std::int32_t> labels = {3, 19, 4, 29};
+  std::optional<Error> error;
+  try {
+    const Selection selection(lengths, labels, kCounter, TooLong::kError, 10);
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->category(), ErrorCategory::kData);
+  EXPECT_EQ(error->message(),
+            "example 1 has 20 tokens, more than data.max_length = 10 (2 of 4 examples are longer, "
+            "the longest has 30 tokens)");
+  EXPECT_NE(error->advice().find("data.too_long"), std::string::npos);
+  EXPECT_NE(error->advice().find("batch.max_tokens_per_micro_batch"), std::string::npos);
+}
+
+TEST(Selection, FailsWhenNothingIsLeft) {
+  const std::vector<std::int32_t> lengths = {0, 7};
+  const std::vector<std::int32_t> labels = {0, 0};
+  for (const std::size_t count : {0, 1, 2}) {
+    try {
+      const std::span<const std::int32_t> all_lengths(lengths);
+      const std::span<const std::int32_t> all_labels(labels);
+      const Selection selection(all_lengths.first(count), all_labels.first(count), kCounter,
+                                TooLong::kError, 10);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kData);
+      EXPECT_NE(error.message().find("no example is left"), std::string::npos);
+    }
+  }
+}
+
+TEST(StoreLossCounter, CountsSupervisedTokensThatHaveAPredecessor) {
+  const test::MemoryStore store({{.input_ids = {5, 6, 7, 8}, .loss_mask = {1, 0, 1, 1}}});
+  const StoreLossCounter counter(store);
+  const std::vector<std::int64_t> expected = {0, 0, 0, 1, 2, 2};
+  for (std::int32_t num_tokens = 0; num_tokens < 6; ++num_tokens) {
+    EXPECT_EQ(counter.loss_tokens_before(0, num_tokens),
+              expected[static_cast<std::size_t>(num_tokens)]);
+  }
+}
+
+TEST(Plan, HoldsTruncatedLengthsAndLabels) {
+  PlanOptions options;
+  options.too_long = TooLong::kTruncate;
+  options.max_length = 10;
+  options.order = OrderKind::kSequential;
+  const Planner planner(kLengths, kLossTokens, kCounter, options);
+  const StepPlan plan = planner.plan(0);
+  ASSERT_EQ(plan.ranks[0][0].size(), 2U);
+  EXPECT_EQ(plan.ranks[0][0][1],
+            (Piece{.example = 3, .begin = 0, .length = 10, .continues = false}));
+  EXPECT_EQ(plan.num_tokens, 18);
+  EXPECT_EQ(plan.num_loss_tokens, 6);
+  EXPECT_EQ(planner.losses().truncated_examples, 1);
+}
+
+}  // namespace
+}  // namespace packtrain
