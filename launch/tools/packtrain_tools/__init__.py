@@ -1,0 +1,1 @@
+"""What the Python tools of packtrain share: sources, encoding, token stores, progress."""

@@ -1,0 +1,254 @@
+"""`packtrain prepare` and the tokenizer trainer, as programs; stores read back through C++."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from transformers import AutoTokenizer
+
+TOOLS = Path(__file__).resolve().parents[2] / "launch" / "tools"
+STORE_DUMP = os.environ["PACKTRAIN_STORE_DUMP"]
+sys.path.insert(0, str(TOOLS))
+
+from packtrain_tools.encoding import Example  # noqa: E402
+from packtrain_tools.store import StoreWriter  # noqa: E402
+
+CORPUS = [f"The {a} {b} saw {c} birds.\n" for a in ("old", "young", "wise")
+          for b in ("fox", "owl", "hare") for c in range(20)]
+
+
+def run_tool(name, *arguments, exit_code=0):
+    result = subprocess.run([sys.executable, TOOLS / name, *map(str, arguments)],
+                            capture_output=True, text=True, timeout=100)
+    assert result.returncode == exit_code, result.stderr
+    return result
+
+
+def dump(store):
+    result = subprocess.run([STORE_DUMP, store], capture_output=True, text=True, timeout=100)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def write_lines(path, *values):
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    (folder / "corpus.txt").write_text("%\n".join(CORPUS))
+    run_tool("train_tokenizer.py", folder / "corpus.txt", "--separator", "%", "--vocab-size", 300,
+             "--out", folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def oracle(tokenizer_folder):
+    return AutoTokenizer.from_pretrained(tokenizer_folder)
+
+
+def ids_of(oracle, text):
+    return oracle(text, add_special_tokens=False)["input_ids"]
+
+
+def test_transformers_loads_the_trained_tokenizer_and_any_text_survives_it(oracle):
+    assert len(oracle) == 300
+    assert oracle.eos_token == "<|endoftext|>"
+    for text in ("The old fox", "ünïcode 漢字 \x00\n\t", CORPUS[0]):
+        assert oracle.decode(ids_of(oracle, text)) == text
+
+
+def test_training_a_tokenizer_is_deterministic(tokenizer_folder, tmp_path):
+    corpus = tokenizer_folder.parent / "corpus.txt"
+    run_tool("train_tokenizer.py", corpus, "--separator", "%", "--vocab-size", 300, "--out",
+             tmp_path / "again")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tokenizer_folder / name).read_bytes()
+
+
+def test_a_text_file_is_one_example_that_ends_with_the_end_token(tokenizer_folder, oracle, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfThe old owl\r\nsaw 3 birds.")
+    run_tool("prepare.py", tmp_path / "a.txt", "--tokenizer", tokenizer_folder, "--out",
+             tmp_path / "store")
+    ids = ids_of(oracle, "The old owl\nsaw 3 birds.") + [oracle.eos_token_id]
+    columns = load_file(tmp_path / "store" / "part-00000.safetensors")
+    for name, dtype, values in [
+            ("input_ids", np.int32, ids), ("offsets", np.int64, [0, len(ids)]),
+            ("loss_mask", np.uint8, [1] * len(ids)), ("num_loss_tokens", np.int32, [len(ids) - 1]),
+            ("source", np.int16, [0])]:
+        assert columns.pop(name).tobytes() == np.array(values, dtype).tobytes(), name
+    assert not columns
+
+
+def test_only_the_completion_is_learned_and_no_token_lies_across_the_boundary(
+        tokenizer_folder, oracle, tmp_path):
+    pairs = [("The ol", "d fox"), ("", "The fox"), ("saw 1", "")]
+    source = write_lines(tmp_path / "a.jsonl", *[{"prompt": p, "completion": c, "id": 7}
+                                                 for p, c in pairs])
+    run_tool("prepare.py", source, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store")
+    examples = dump(tmp_path / "store")["examples"]
+    assert len(examples) == len(pairs)
+    for example, (prompt, completion) in zip(examples, pairs):
+        prompt_ids = ids_of(oracle, prompt)
+        learned = ids_of(oracle, completion) + [oracle.eos_token_id]
+        assert example["input_ids"] == prompt_ids + learned
+        assert example["loss_mask"] == [0] * len(prompt_ids) + [1] * len(learned)
+
+
+def test_cpp_reads_what_python_wrote(tokenizer_folder, oracle, tmp_path):
+    folder = tmp_path / "texts"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "b").write_text("one\n%\n\n%\ntwo\n")
+    (folder / "a.md").write_text("zero")
+    (folder / "sub" / "c.jsonl").write_text('\n{"text": "three"}\n')
+    (folder / "b.dat").write_bytes(b"\x00\xff")
+    (folder / ".hidden").write_text("no")
+    extra = write_lines(tmp_path / "extra.jsonl", {"text": "four"}, {"text": "  "})
+    result = run_tool("prepare.py", folder, extra, "--tokenizer", tokenizer_folder, "--out",
+                      tmp_path / "store", "--separator", "%", "--json")
+    assert "1 *.dat" in result.stderr
+    store = dump(tmp_path / "store")
+    texts = ["zero", "one\n", "two\n", "three", "four"]
+    assert [e["input_ids"] for e in store["examples"]] == [
+        ids_of(oracle, text) + [oracle.eos_token_id] for text in texts]
+    assert [e["source"] for e in store["examples"]] == [0, 0, 0, 0, 1]
+    assert store["sources"] == [str(folder), str(extra)]
+    assert store["vocab_size"] == 300
+    tokenizer = (tokenizer_folder / "tokenizer.json").read_bytes()
+    assert store["tokenizer_hash"] == hashlib.sha256(tokenizer).hexdigest()
+    assert (tmp_path / "store" / store["tokenizer"] / "tokenizer.json").read_bytes() == tokenizer
+    lengths = [len(e["input_ids"]) for e in store["examples"]]
+    summary = json.loads(result.stdout)
+    assert summary["num_skipped"] == 2
+    assert summary["stores"][0]["num_tokens"] == sum(lengths) == store["num_tokens"]
+    assert summary["stores"][0]["length"]["max"] == max(lengths)
+    assert summary["stores"][0]["length"]["median"] == sorted(lengths)[2]
+
+
+def test_cpp_reads_many_shards_that_python_wrote(tokenizer_folder, tmp_path):
+    writer = StoreWriter(str(tmp_path / "store"), str(tokenizer_folder), 300, ["s"], False,
+                         max_shard_tokens=4)
+    rows = [[1, 2, 3], [4, 5], [6], [7, 8, 9, 10, 11], [12]]
+    for row in rows:
+        writer.add(Example(np.array(row, np.int32), np.ones(len(row), np.uint8), 0))
+    writer.finish()
+    assert sorted(p.name for p in (tmp_path / "store").glob("part-*")) == [
+        f"part-{i:05}.safetensors" for i in range(3)]
+    assert [e["input_ids"] for e in dump(tmp_path / "store")["examples"]] == rows
+
+
+def test_the_store_does_not_depend_on_the_number_of_workers(tokenizer_folder, tmp_path):
+    source = write_lines(tmp_path / "a.jsonl", *[{"text": text * (1 + i % 7)}
+                                                 for i, text in enumerate(CORPUS * 25)])
+    for workers in (1, 3):
+        run_tool("prepare.py", source, "--tokenizer", tokenizer_folder, "--workers", workers,
+                 "--out", tmp_path / f"out{workers}", "--validation-fraction", 0.1,
+                 "--validation-out", tmp_path / f"validation{workers}", "--max-examples", 4000)
+    for kind in ("out", "validation"):
+        for name in ("part-00000.safetensors", "store.json"):
+            assert ((tmp_path / f"{kind}1" / name).read_bytes() ==
+                    (tmp_path / f"{kind}3" / name).read_bytes())
+    training = dump(tmp_path / "out1")["examples"]
+    validation = dump(tmp_path / "validation1")["examples"]
+    assert len(training) + len(validation) == 4000
+    assert 320 <= len(validation) <= 480  # 400, more or less four standard deviations
+
+
+def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(tokenizer_folder, oracle, tmp_path):
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    tokenizer = json.loads((tokenizer_folder / "tokenizer.json").read_text())
+    end = {"id": "<|endoftext|>", "type_id": 0}
+    tokenizer["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": end}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {end["id"]: {"id": end["id"], "ids": [0], "tokens": [end["id"]]}}}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    write_lines(folder / "tokenizer_config.json", {"bos_token": {"content": end["id"]}})
+    source = write_lines(tmp_path / "a.jsonl", {"prompt": "The", "completion": " owl"})
+    run_tool("prepare.py", source, "--tokenizer", folder, "--out", tmp_path / "store")
+    [example] = dump(tmp_path / "store")["examples"]
+    prompt, completion = ids_of(oracle, "The"), ids_of(oracle, " owl")
+    assert example["input_ids"] == [0] + prompt + completion  # no eos_token: none is appended
+    assert example["loss_mask"] == [0] + [0] * len(prompt) + [1] * len(completion)
+
+
+@pytest.mark.parametrize("line, message", [
+    (b'{"text": ', "is no valid JSON"),
+    (b'[1]', "is a list, wanted a JSON object"),
+    (b'{"txt": "x"}', "has the keys 'txt'; wanted 'text', or 'prompt' and 'completion'"),
+    (b'{"prompt": "x"}', "has the keys 'prompt'"),
+    (b'{"text": "x", "prompt": "y", "completion": "z"}', "has the keys 'text', 'prompt'"),
+    (b'{"text": 3}', "'text' is 3, wanted a string"),
+    (b'{"prompt": "x", "completion": null}', "'completion' is null, wanted a string"),
+    (b'{"text": "x", "text": "y"}', "the key 'text' appears twice"),
+    (b'{"text": "\\ud800"}', "half of a surrogate pair"),
+    (b'{"text": "\xff"}', "is not UTF-8: byte 0xff"),
+    (b'[' * 100_000, "a.jsonl:3: is n"),
+])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_bad_line_is_named(tokenizer_folder, tmp_path, line, message, workers):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "good"}\n\n' + line + b'\n{"text": 1}\n')
+    result = run_tool("prepare.py", path, "--tokenizer", tokenizer_folder, "--out",
+                      tmp_path / "store", "--workers", workers, exit_code=65)
+    assert f"packtrain prepare: {path}:3: " in result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "store" / "store.json").exists()
+
+
+def test_a_bad_byte_in_a_text_is_named_by_its_line(tokenizer_folder, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\n%\ntwo\nthr\xe9e\n")
+    result = run_tool("prepare.py", tmp_path / "a.txt", "--separator", "%", "--tokenizer",
+                      tokenizer_folder, "--out", tmp_path / "store", exit_code=65)
+    assert f"{tmp_path / 'a.txt'}:4: is not UTF-8: byte 0xe9" in result.stderr
+
+
+def test_missing_and_empty_sources_are_errors(tokenizer_folder, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "folder").mkdir()
+    for name, message in [("missing", "No such file"), ("empty.txt", "no example was left"),
+                          ("folder", "holds no file of text or JSONL")]:
+        result = run_tool("prepare.py", tmp_path / name, "--tokenizer", tokenizer_folder, "--out",
+                          tmp_path / f"store-{name}", exit_code=65)
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_a_folder_without_a_tokenizer_is_a_configuration_error(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    result = run_tool("prepare.py", tmp_path / "a.txt", "--tokenizer", tmp_path, "--out",
+                      tmp_path / "store", exit_code=64)
+    assert f"{tmp_path}: has no tokenizer.json" in result.stderr
+
+
+def test_stores_are_replaced_only_when_told_and_nothing_else_ever(tokenizer_folder, tmp_path):
+    (tmp_path / "a.txt").write_text("one two")
+    arguments = [tmp_path / "a.txt", "--tokenizer", tokenizer_folder, "--out", tmp_path / "store"]
+    run_tool("prepare.py", *arguments)
+    assert "is not empty" in run_tool("prepare.py", *arguments, exit_code=65).stderr
+    run_tool("prepare.py", *arguments, "--overwrite")
+    assert len(dump(tmp_path / "store")["examples"]) == 1
+    (tmp_path / "store" / "thesis.txt").write_text("years of work")
+    result = run_tool("prepare.py", *arguments, "--overwrite", exit_code=65)
+    assert "'thesis.txt', which is no part of a token store" in result.stderr
+    assert (tmp_path / "store" / "thesis.txt").exists()
+    assert len(dump(tmp_path / "store")["examples"]) == 1
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--workers", "0"], ["--max-examples", "0"], ["--validation-fraction", "0.1"],
+    ["--validation-fraction", "1.5", "--validation-out", "v"], ["--unknown"]])
+def test_usage_errors_have_their_exit_code(tokenizer_folder, tmp_path, arguments):
+    run_tool("prepare.py", tmp_path, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store",
+             *arguments, exit_code=64)
