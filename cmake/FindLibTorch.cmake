@@ -29,8 +29,16 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   get_filename_component(LibTorch_SITE "${TORCH_ROOT}" DIRECTORY)
   set(LibTorch_RPATH "${TORCH_ROOT}/lib;${LibTorch_SITE}/nvidia/nccl/lib;${LibTorch_SITE}/nvidia/cu13/lib")
 
+  # The wheel carries headers of another fmt, whose code is nowhere to link with; they would shadow
+  # the system's fmt, which spdlog is built with.
+  get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  list(GET _fmt_include 0 _fmt_include)
+  set(_fmt_first "${PROJECT_BINARY_DIR}/system-fmt")
+  file(MAKE_DIRECTORY "${_fmt_first}")
+  file(CREATE_LINK "${_fmt_include}/fmt" "${_fmt_first}/fmt" SYMBOLIC)
+
   add_library(LibTorch::cpu INTERFACE IMPORTED)
-  target_include_directories(LibTorch::cpu SYSTEM INTERFACE
+  target_include_directories(LibTorch::cpu SYSTEM INTERFACE "${_fmt_first}"
     "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
   target_compile_definitions(LibTorch::cpu INTERFACE AT_PER_OPERATOR_HEADERS)
   # The wheel's libraries find each other at run time; the linker need not see them all.
