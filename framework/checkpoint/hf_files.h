@@ -1,0 +1,30 @@
+// The names and the weight files of a Hugging Face folder. Used by import and export.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "framework/support/safetensors.h"
+
+namespace packtrain {
+
+inline constexpr const char* kHfConfigName = "config.json";
+inline constexpr const char* kHfWeightsName = "model.safetensors";
+inline constexpr const char* kHfIndexName = "model.safetensors.index.json";
+
+std::string hf_shard_name(int index, int num_shards);  // model-00001-of-00003.safetensors
+
+// A tensor and the mapped file that it lies in.
+struct HfTensor {
+  std::shared_ptr<const SafetensorsFile> file;
+  const TensorView* view = nullptr;
+};
+
+// Maps model.safetensors or, where that is not there, the files its index names. Throws
+// Error(kConfig) when the folder has neither or a named file is missing, Error(kCheckpoint) when an
+// index or file is damaged or points out of the folder.
+std::map<std::string, HfTensor> open_hf_tensors(const std::string& folder);
+
+}  // namespace packtrain

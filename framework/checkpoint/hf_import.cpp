@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "framework/checkpoint/hf_files.h"
+#include "framework/checkpoint/hugging_face.h"
+#include "framework/checkpoint/tensor_bytes.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+using HfTensors = std::map<std::string, HfTensor>;
+using Pieces = std::map<std::string, std::vector<WeightPiece>>;  // by our parameter
+
+[[noreturn]] void fail(const std::string& folder, const std::string& fault,
+                       const std::string& advice = "") {
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", folder, fault), advice);
+}
+
+// Tensors that old files hold although they are no parameters: tables computed from the config,
+// and the head of a model whose head is its embedding.
+bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
+  return config.tied_embeddings && name == "lm_head.weight" && tensor.shape == head_shape;
+}
+
+void check_piece(const std::string& folder, const HfTensors& tensors, const WeightPiece& piece) {
+  const auto found = tensors.find(piece.hf_name);
+  if (found == tensors.end()) {
+    fail(folder, fmt::format("has no tensor '{}'", piece.hf_name),
+         "Its config.json and its weights do not belong together.");
+  }
+  const TensorView& tensor = *found->second.view;
+  if (tensor.shape != piece.hf_shape) {
+    fail(folder,
+         fmt::format("tensor '{}' has shape [{}], want [{}]", piece.hf_name,
+                     fmt::join(tensor.shape, ", "), fmt::join(piece.hf_shape, ", ")),
+         "Its config.json and its weights do not belong together.");
+  }
+  const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
+                        tensor.dtype == DataType::kBFloat16;
+  if (!is_float) {
+    fail(folder, fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
+         "Quantized weights cannot be trained; use the unquantized model.");
+  }
+}
+
+// Every tensor the model needs is there, and none that it does not know. Every rank checks all of
+// them, so that all fail alike.
+void check_tensors(const std::string& folder, const HfTensors& tensors,
+                   const std::vector<WeightPiece>& pieces, const DecoderConfig& config) {
+  std::set<std::string_view> used;
+  for (const WeightPiece& piece : pieces) {
+    check_piece(folder, tensors, piece);
+    used.insert(piece.hf_name);
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (used.contains(name) || is_ignorable(name, *tensor.view, config)) continue;
+    fail(folder, fmt::format("tensor '{}' belongs to no parameter of the model", name),
+         "The model has parts that its config.json does not tell of, or that packtrain does not "
+         "know.");
+  }
+}
+
+// The part of `piece` that `shard` owns, copied out of the mapped file.
+void import_piece(const TensorView& tensor, const WeightPiece& piece, const ShardView& shard) {
+  const std::int64_t row_numel = tensor.numel() / piece.num_rows;
+  const std::int64_t piece_begin = piece.row_begin * row_numel;
+  const std::int64_t begin = std::max(shard.begin, piece_begin);
+  const std::int64_t end = std::min(shard.begin + shard.numel, piece_begin + tensor.numel());
+  if (begin >= end) return;
+  const std::size_t width = size_of(tensor.dtype);
+  const auto bytes = tensor.data.subspan(static_cast<std::size_t>(begin - piece_begin) * width,
+                                         static_cast<std::size_t>(end - begin) * width);
+  copy_elements(bytes, tensor.dtype, shard.weight.narrow(0, begin - shard.begin, end - begin));
+}
+
+}  // namespace
+
+void import_weights(const std::string& folder, const DecoderConfig& config,
+                    std::span<const ShardView> shards) {
+  const HfTensors tensors = open_hf_tensors(folder);
+  const std::vector<WeightPiece> pieces = find_family(config.family).weights(config);
+  check_tensors(folder, tensors, pieces, config);
+  Pieces of_parameter;
+  for (const WeightPiece& piece : pieces) of_parameter[piece.parameter].push_back(piece);
+  for (const ShardView& shard : shards) {
+    const auto found = of_parameter.find(shard.parameter);
+    if (found == of_parameter.end()) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("family '{}' maps no tensor to parameter '{}'", config.family,
+                              shard.parameter));
+    }
+    for (const WeightPiece& piece : found->second) {
+      import_piece(*tensors.at(piece.hf_name).view, piece, shard);
+    }
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,192 @@
+#include "framework/checkpoint/manifest.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+
+namespace packtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "packtrain-checkpoint";
+constexpr const char* kDigest = "xxh3-128";
+constexpr std::uintmax_t kMaxManifestBytes = 100'000'000;
+
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+const json& member(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) {
+    throw Fault(fmt::format("has no '{}'", key));
+  }
+  return object[key];
+}
+
+std::string text_member(const json& object, const char* key) {
+  const json& value = member(object, key);
+  if (!value.is_string()) throw Fault(fmt::format("'{}' is not a string", key));
+  return value.get<std::string>();
+}
+
+std::uint64_t unsigned_member(const json& object, const char* key) {
+  const json& value = member(object, key);
+  if (!value.is_number_unsigned()) throw Fault(fmt::format("'{}' is not a whole number", key));
+  return value.get<std::uint64_t>();
+}
+
+std::int64_t count_from(const json& value, const std::string& what) {
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) {
+    throw Fault(fmt::format("'{}' is not a whole number", what));
+  }
+  return value.get<std::int64_t>();
+}
+
+std::int64_t count_member(const json& object, const char* key) {
+  return count_from(member(object, key), key);
+}
+
+json state_json(const TrainingState& state) {
+  return {{"step", state.step},
+          {"epoch", state.epoch},
+          {"seed", state.seed},
+          {"num_ranks", state.num_ranks},
+          {"total_steps", state.total_steps},
+          {"config_hash", state.config_hash},
+          {"data_fingerprint", state.data_fingerprint},
+          {"config_yaml", state.config_yaml},
+          {"model_config", state.model_config}};
+}
+
+TrainingState parse_state(const json& object) {
+  TrainingState state;
+  state.step = count_member(object, "step");
+  state.epoch = count_member(object, "epoch");
+  state.seed = unsigned_member(object, "seed");
+  state.num_ranks = count_member(object, "num_ranks");
+  state.total_steps = count_member(object, "total_steps");
+  state.config_hash = text_member(object, "config_hash");
+  state.data_fingerprint = text_member(object, "data_fingerprint");
+  state.config_yaml = text_member(object, "config_yaml");
+  state.model_config = text_member(object, "model_config");
+  return state;
+}
+
+std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_ranks) {
+  if (num_ranks < 1 || !array.is_array() || array.size() != static_cast<std::size_t>(num_ranks)) {
+    throw Fault(fmt::format("'files' is not a list of {} files, one a rank", num_ranks));
+  }
+  std::vector<CheckpointFile> files;
+  for (const json& object : array) {
+    const std::string wanted =
+        rank_file_name(static_cast<int>(files.size()), static_cast<int>(num_ranks));
+    CheckpointFile file{text_member(object, "name"), unsigned_member(object, "size"),
+                        text_member(object, "digest")};
+    if (file.name != wanted) {
+      throw Fault(fmt::format("names the file '{}', want '{}'", file.name, wanted));
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& object) {
+  if (!object.is_object()) throw Fault("'parameters' is not an object");
+  std::map<std::string, std::vector<std::int64_t>> parameters;
+  for (const auto& [name, shape] : object.items()) {
+    if (!shape.is_array()) throw Fault(fmt::format("the shape of '{}' is not a list", name));
+    std::int64_t numel = 1;
+    for (const json& size : shape) {
+      parameters[name].push_back(count_from(size, name));
+      if (__builtin_mul_overflow(numel, parameters[name].back(), &numel)) {
+        throw Fault(fmt::format("the shape of '{}' overflows", name));
+      }
+    }
+  }
+  return parameters;
+}
+
+Manifest parse(const json& document) {
+  if (text_member(document, "format") != kFormat) {
+    throw Fault(fmt::format("'format' is not '{}'", kFormat));
+  }
+  if (const auto version = count_member(document, "version"); version != kManifestVersion) {
+    throw Fault(
+        fmt::format("has format version {}, this program reads {}", version, kManifestVersion));
+  }
+  if (text_member(document, "digest") != kDigest) {
+    throw Fault(fmt::format("'digest' is not '{}'", kDigest));
+  }
+  Manifest manifest;
+  manifest.state = parse_state(member(document, "state"));
+  manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
+  manifest.parameters = parse_parameters(member(document, "parameters"));
+  return manifest;
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  json files = json::array();
+  for (const CheckpointFile& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"size", file.size}, {"digest", file.digest}});
+  }
+  json parameters = json::object();
+  for (const auto& [name, shape] : manifest.parameters) parameters[name] = shape;
+  const json document = {{"format", kFormat}, {"version", kManifestVersion},
+                         {"digest", kDigest}, {"state", state_json(manifest.state)},
+                         {"files", files},    {"parameters", parameters}};
+  // A path with stray bytes in the saved configuration must not cost the checkpoint.
+  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  std::string fault;
+  try {
+    return parse(json::parse(text));
+  } catch (const Fault& error) {
+    fault = error.what();
+  } catch (const json::exception& error) {
+    fault = fmt::format("is not JSON: {}", error.what());
+  }
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault),
+              "The checkpoint is damaged or from another version; use an older one.");
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kManifestName);
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, error.message()),
+                "Give a folder named step-N that a training run saved.");
+  }
+  if (size > kMaxManifestBytes) {
+    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: has {} bytes, at most {} are read",
+                                                        path, size, kMaxManifestBytes));
+  }
+  return parse_manifest(read_text(path, ErrorCategory::kCheckpoint), path);
+}
+
+TrainingState read_checkpoint_state(const std::string& folder) {
+  return read_manifest(folder).state;
+}
+
+bool is_checkpoint(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(folder + "/" + kManifestName, ignored);
+}
+
+}  // namespace packtrain

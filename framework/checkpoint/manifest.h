@@ -1,0 +1,35 @@
+// manifest.json: what a checkpoint consists of. Written last, so a folder that has one is whole.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/folder_names.h"
+
+namespace packtrain {
+
+inline constexpr int kManifestVersion = 1;
+
+struct CheckpointFile {
+  std::string name;
+  std::uint64_t size = 0;  // bytes
+  std::string digest;      // XXH3-128 of the whole file, 32 hexadecimal digits
+};
+
+struct Manifest {
+  TrainingState state;
+  std::vector<CheckpointFile> files;  // of rank 0, 1, ...
+  // The full shape of every parameter. Which ranges of it a file holds, its own header says.
+  std::map<std::string, std::vector<std::int64_t>> parameters;
+};
+
+std::string manifest_text(const Manifest& manifest);
+// Throws Error(kCheckpoint) naming `path` and the first fault. File names are compared with those
+// that rank_file_name() makes, so that none can point out of the folder.
+Manifest parse_manifest(const std::string& text, const std::string& path);
+Manifest read_manifest(const std::string& folder);
+
+}  // namespace packtrain

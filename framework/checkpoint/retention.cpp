@@ -1,0 +1,150 @@
+#include "framework/checkpoint/retention.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <tuple>
+
+#include "framework/checkpoint/manifest.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFewestCheckpoints = 2;  // the newest one may turn out to be damaged
+
+void check(const std::error_code& error, const std::string& path, const char* what) {
+  if (!error) return;
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}: {}", path, what, error.message()));
+}
+
+bool is_link(const StoredFolder& folder) {
+  std::error_code ignored;
+  return fs::is_symlink(folder.path, ignored);
+}
+
+void rename_folder(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  check(error, from, "cannot rename");
+}
+
+void clean_up(const std::string& root, const StoredFolder& folder) {
+  const std::int64_t step = folder.name.step;
+  if (folder.name.kind == FolderKind::kTemporary) {
+    spdlog::info("removing {}, left by a save that did not end", folder.path);
+    remove_folder(folder.path);
+  } else if (folder.name.kind == FolderKind::kReplaced) {
+    const StoredFolder final{{step, FolderKind::kFinal}, folder_path(root, step)};
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(final.path, ignored))) {
+      rename_folder(folder.path, final.path);
+    } else if (!find_fault(final)) {
+      remove_folder(folder.path);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<StoredFolder> list_folders(const std::string& root) {
+  std::vector<StoredFolder> folders;
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto name = parse_folder_name(entry->path().filename().string());
+    std::error_code ignored;
+    if (name && entry->is_directory(ignored)) folders.push_back({*name, entry->path().string()});
+  }
+  std::sort(folders.begin(), folders.end(), [](const StoredFolder& a, const StoredFolder& b) {
+    return std::tuple(-a.name.step, a.name.kind) < std::tuple(-b.name.step, b.name.kind);
+  });
+  return folders;
+}
+
+std::optional<std::string> find_fault(const StoredFolder& folder) {
+  try {
+    const Manifest manifest = read_manifest(folder.path);
+    if (manifest.state.step != folder.name.step) {
+      return fmt::format("{}: its manifest is of step {}", folder.path, manifest.state.step);
+    }
+    for (const CheckpointFile& file : manifest.files) {
+      const std::string path = folder.path + "/" + file.name;
+      std::error_code error;
+      const std::uintmax_t size = fs::file_size(path, error);
+      if (error) return fmt::format("{}: {}", path, error.message());
+      if (size != file.size) {
+        return fmt::format("{}: has {} bytes, want {}", path, size, file.size);
+      }
+    }
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return std::nullopt;
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code error;
+  fs::remove(path + "/" + kManifestName, error);  // from here on nobody takes it for whole
+  check(error, path, "cannot remove the manifest");
+  std::vector<fs::path> ours;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (is_checkpoint_file_name(entry->path().filename().string())) ours.push_back(entry->path());
+  }
+  check(error, path, "cannot list");
+  for (const fs::path& file : ours) {
+    fs::remove(file, error);
+    check(error, file.string(), "cannot remove");
+  }
+  fs::remove(path, error);  // never recursive: files of others stay, and are reported
+  check(error, path, "cannot remove");
+}
+
+void clean_up_leftovers(const std::string& root) {
+  for (const StoredFolder& folder : list_folders(root)) {
+    if (is_link(folder)) continue;
+    try {
+      clean_up(root, folder);
+    } catch (const Error& error) {
+      spdlog::warn("{}", error.message());
+    }
+  }
+}
+
+void remove_old_checkpoints(const std::string& root, int keep, std::int64_t saved_step) {
+  int num_usable = 0;
+  for (const StoredFolder& folder : list_folders(root)) {
+    if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
+    if (find_fault(folder)) continue;
+    ++num_usable;
+    if (num_usable <= std::max(keep, kFewestCheckpoints) || folder.name.step == saved_step) {
+      continue;
+    }
+    try {
+      // Renamed first: a removal cut short is then finished by the next save.
+      const std::string doomed = folder_path(root, folder.name.step, FolderKind::kTemporary);
+      rename_folder(folder.path, doomed);
+      remove_folder(doomed);
+    } catch (const Error& error) {
+      spdlog::warn("{}", error.message());
+    }
+  }
+}
+
+std::optional<std::string> find_latest_checkpoint(const std::string& root) {
+  for (const StoredFolder& folder : list_folders(root)) {
+    if (folder.name.kind == FolderKind::kTemporary) continue;
+    const auto fault = find_fault(folder);
+    if (!fault) return folder.path;
+    spdlog::warn("checkpoint passed over: {}", *fault);
+  }
+  return std::nullopt;
+}
+
+}  // namespace packtrain

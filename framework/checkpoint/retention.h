@@ -1,0 +1,39 @@
+// Which checkpoints a folder holds, which of them are usable, and removing those not needed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/checkpoint/folder_names.h"
+
+namespace packtrain {
+
+struct StoredFolder {
+  FolderName name;
+  std::string path;
+};
+
+// Folders of `root` with a name of ours, newest step first. Empty when `root` does not exist.
+std::vector<StoredFolder> list_folders(const std::string& root);
+
+// Why a checkpoint cannot be used: no readable manifest, the manifest of another step, or a file
+// that is missing or has another size. Nothing when it can.
+std::optional<std::string> find_fault(const StoredFolder& folder);
+
+// Removes our files in `path`, the manifest first, and the folder when nothing else is in it.
+// Throws Error(kCheckpoint).
+void remove_folder(const std::string& path);
+
+// The functions below are for one rank at a time, while saving. They log what they cannot remove.
+
+// Removes what crashed saves left: step-N.tmp, and step-N.old where step-N is usable; puts
+// step-N.old back where step-N is gone.
+void clean_up_leftovers(const std::string& root);
+
+// Removes usable checkpoints but the newest `keep` (at least two) and `saved_step`. What cannot be
+// used is neither counted nor touched.
+void remove_old_checkpoints(const std::string& root, int keep, std::int64_t saved_step);
+
+}  // namespace packtrain
