@@ -1,13 +1,13 @@
 #include "models/ops/adamw/adamw.h"
 
 #include <ATen/Parallel.h>
-#include <c10/util/BFloat16.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "framework/support/error.h"
+#include "models/ops/adamw/adamw_cpu.h"
 #include "models/ops/adamw/adamw_cuda.h"
 
 namespace packtrain {
@@ -59,38 +59,13 @@ void set_scalars(const AdamWOptions& options, AdamWArguments& arguments) {
   arguments.epsilon = static_cast<float>(options.epsilon);
 }
 
-// Elements [begin, end). Plain loops over unaliased pointers, for the compiler to vectorise.
-void update_range(const AdamWArguments& a, float clip_factor, std::int64_t begin,
-                  std::int64_t end) {
-  float* __restrict__ master = a.master;
-  const float* __restrict__ grad = a.grad;
-  float* __restrict__ exp_avg = a.exp_avg;
-  float* __restrict__ exp_avg_sq = a.exp_avg_sq;
-  for (std::int64_t i = begin; i < end; ++i) {
-    const float g = clip_factor * grad[i];
-    const float m = a.beta1 * exp_avg[i] + a.one_minus_beta1 * g;
-    const float v = a.beta2 * exp_avg_sq[i] + a.one_minus_beta2 * g * g;
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    master[i] =
-        master[i] * a.decay - a.step_size * m / (std::sqrt(v) * a.inverse_root_bias2 + a.epsilon);
-  }
-  if (a.weight == nullptr) return;
-  if (a.weight_is_bfloat16) {
-    auto* __restrict__ weight = static_cast<at::BFloat16*>(a.weight);
-    for (std::int64_t i = begin; i < end; ++i) weight[i] = static_cast<at::BFloat16>(master[i]);
-  } else {
-    std::copy(master + begin, master + end, static_cast<float*>(a.weight) + begin);
-  }
-}
-
 void adamw_cpu(const AdamWArguments& arguments) {
   if (*arguments.skip != 0) return;
   constexpr std::int64_t kGrain = 4096;  // the weight's pass finds master in the cache
   const float clip_factor = *arguments.clip_factor;
   at::parallel_for(0, arguments.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; i += kGrain) {
-      update_range(arguments, clip_factor, i, std::min(i + kGrain, end));
+      adamw_cpu_range(arguments, clip_factor, i, std::min(i + kGrain, end));
     }
   });
 }
