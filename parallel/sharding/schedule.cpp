@@ -69,8 +69,8 @@ class Builder {
       : table_(table), slots_(slots), options_(options), uses_(list_uses(table, slots, options)) {
     mark_slot_changes(uses_, slots.num_weight_slots);
     mark_gradient_writes(uses_);
-    arrived_.assign(slots.num_weight_slots, false);
-    reduced_before_.assign(slots.num_grad_slots, false);
+    gather_of_slot_.assign(slots.num_weight_slots, -1);
+    reduction_of_slot_.assign(slots.num_grad_slots, -1);
     accumulate_.assign(table.units.size(), false);
   }
 
@@ -80,7 +80,7 @@ class Builder {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
       if (use.last_write) reduce(use, grad_slot);
-      if (changes_slot(use)) gather(use.next_unit, slots_.free(use.weight_slot));
+      if (changes_slot(use)) gather(use.next_unit, {slots_.free(use.weight_slot)});
     }
     return std::move(schedule_);
   }
@@ -90,21 +90,23 @@ class Builder {
     return use.next_unit >= 0 && use.next_unit != use.unit;
   }
 
-  // Each slot's first unit, in the order of first use, behind the optimizer's last update.
+  // Each slot's first unit, in the order of first use, behind the optimizer's last update. The
+  // stream keeps order, so only the first gather has to wait for it.
   void gather_first_units() {
     std::vector<bool> seen(slots_.num_weight_slots, false);
     for (const Use& use : uses_) {
-      if (!seen[use.weight_slot]) gather(use.unit, slots_.begun());
+      if (!seen[use.weight_slot]) gather(use.unit, {});
       seen[use.weight_slot] = true;
     }
+    schedule_.front().waits = {slots_.begun()};
   }
 
-  void gather(int unit, int behind) {
+  void gather(int unit, std::vector<int> waits) {
     Action action{.kind = ActionKind::kGather, .unit = unit};
     action.weight_slot = slots_.weight_slot_of_unit[unit];
-    action.waits = {behind};
+    action.waits = std::move(waits);
     action.records = {slots_.ready(action.weight_slot)};
-    arrived_[action.weight_slot] = false;
+    gather_of_slot_[action.weight_slot] = num_gathers_++;
     schedule_.push_back(std::move(action));
   }
 
@@ -116,10 +118,12 @@ class Builder {
     action.training = options_.training && use.block >= table_.first_trainable_block;
     action.accumulate = use.accumulate;
     action.releases = changes_slot(use);
-    if (!arrived_[use.weight_slot]) action.waits.push_back(slots_.ready(use.weight_slot));
-    arrived_[use.weight_slot] = true;
-    if (use.first_write && reduced_before_[grad_slot])
+    if (is_news(gather_of_slot_[use.weight_slot], gathers_seen_)) {
+      action.waits.push_back(slots_.ready(use.weight_slot));
+    }
+    if (use.first_write && is_news(reduction_of_slot_[grad_slot], reductions_seen_)) {
       action.waits.push_back(slots_.grad_free(grad_slot));
+    }
     if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
     if (use.last_write) action.records.push_back(slots_.grad_ready(grad_slot));
     schedule_.push_back(std::move(action));
@@ -133,8 +137,15 @@ class Builder {
     action.waits = {slots_.grad_ready(grad_slot)};
     action.records = {slots_.grad_free(grad_slot)};
     accumulate_[use.unit] = true;
-    reduced_before_[grad_slot] = true;
+    reduction_of_slot_[grad_slot] = num_reductions_++;
     schedule_.push_back(std::move(action));
+  }
+
+  // Streams keep order: whoever waited for number n of one has waited for all before it.
+  static bool is_news(int number, int& seen) {
+    if (number <= seen) return false;
+    seen = number;
+    return true;
   }
 
   int grad_slot_of(const Use& use) {
@@ -148,9 +159,13 @@ class Builder {
   ScheduleOptions options_;
   std::vector<Use> uses_;
   Schedule schedule_;
-  std::vector<bool> arrived_;         // [weight slots] compute has waited for its present content
-  std::vector<bool> reduced_before_;  // [gradient slots] in this step
-  std::vector<bool> accumulate_;      // [units] the shard already holds a micro-batch's gradient
+  std::vector<int> gather_of_slot_;     // [weight slots] number of the gather that filled it
+  std::vector<int> reduction_of_slot_;  // [gradient slots] number of the reduction that read it
+  int num_gathers_ = 0;
+  int num_reductions_ = 0;
+  int gathers_seen_ = -1;         // by the compute stream
+  int reductions_seen_ = -1;      // by the compute stream
+  std::vector<bool> accumulate_;  // [units] the shard already holds a micro-batch's gradient
   int num_rotating_writes_ = 0;
 };
 

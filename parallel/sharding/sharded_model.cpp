@@ -71,6 +71,9 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   Pass pass;
   pass.batches = micro_batches;
   pass.tapes.resize(blocks_.size());
+  if (options_.poison_slots) {
+    for (int slot = 0; slot < slots_.num_weight_slots; ++slot) poison(slot);
+  }
   compute_->record(*events_[slots_.begun()]);
   for (const Action& action : schedule) perform(action, pass);
   reduce_stream_->record(*events_[slots_.reduced()]);
@@ -101,7 +104,7 @@ void ShardedModel::perform(const Action& action, Pass& pass) {
       reduce(action);
       break;
   }
-  if (action.releases && options_.poison_slots) release(action);
+  if (action.releases && options_.poison_slots) poison(action.weight_slot);
   for (const int event : action.records) stream.record(*events_[event]);
 }
 
@@ -185,9 +188,10 @@ void ShardedModel::reduce(const Action& action) {
   });
 }
 
-void ShardedModel::release(const Action& action) {
+void ShardedModel::poison(int weight_slot) {
+  if (gather_->size() == 1) return;  // there are no slots, only the weights themselves
   compute_->run([&](StreamHandle) {
-    storage_->weight_slot(action.weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
+    storage_->weight_slot(weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
   });
 }
 

@@ -61,7 +61,7 @@ class ShardedModel {
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);
   void reduce(const Action& action);
-  void release(const Action& action);
+  void poison(int weight_slot);
   Stream& stream_of(const Action& action);
   const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
   const std::vector<Parameter>& parameters_of(const Action& action);

@@ -21,7 +21,7 @@ struct ShardingOptions {
   int gather_slots = 3;  // stage 3: rotating weight slots
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
   at::ScalarType reduce = at::kFloat;   // dtype of gradients on the wire
-  bool poison_slots = false;            // fill a weight slot with NaN when it is released
+  bool poison_slots = false;  // fill weight slots with NaN when released and at a step's start
 };
 
 // Owned by this rank, trainable units end to end; float32 [n]. Gaps hold zeros.

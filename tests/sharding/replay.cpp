@@ -1,0 +1,130 @@
+#include "tests/sharding/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+namespace packtrain::testing {
+namespace {
+
+using Clock = std::array<int, 3>;  // actions seen of each stream
+
+enum class Resource { kWeightSlot, kGradSlot, kShard };
+
+struct Access {
+  std::string who;
+  int stream;
+  int number;  // of the action in its stream
+  bool write;
+};
+
+class Replay {
+ public:
+  Replay(const UnitTable& table, const SlotTable& slots) : table_(table), slots_(slots) {
+    events_.assign(slots.num_events(), Clock{});
+    recorded_.assign(slots.num_events(), false);
+    content_.assign(slots.num_weight_slots, -1);
+    // What the step before this one left: its last use of every slot, and the optimizer's update.
+    step(Action{.kind = ActionKind::kForward, .waits = {}, .records = {slots.begun()}},
+         "the step before", [&] {
+           for (int s = 0; s < slots.num_weight_slots; ++s) access(Resource::kWeightSlot, s, false);
+           for (std::size_t u = 0; u < table.units.size(); ++u)
+             access(Resource::kShard, static_cast<int>(u), true);
+         });
+  }
+
+  void perform(const Action& action) {
+    const char* names[] = {"gather", "forward", "backward", "reduce"};
+    const std::string who = fmt::format("{} of unit {} (block {}, micro-batch {})",
+                                        names[static_cast<int>(action.kind)], action.unit,
+                                        action.block, action.micro_batch);
+    step(action, who, [&] {
+      if (action.kind == ActionKind::kGather) {
+        access(Resource::kShard, action.unit, false);
+        access(Resource::kWeightSlot, action.weight_slot, true);
+        content_[action.weight_slot] = action.unit;
+      } else if (action.kind == ActionKind::kReduce) {
+        access(Resource::kGradSlot, action.grad_slot, false);
+        ++reductions_[{action.unit, action.micro_batch}];
+        if (action.accumulate != (action.micro_batch > 0)) fault("adds up wrongly");
+      } else {
+        compute(action);
+      }
+    });
+  }
+
+  std::vector<std::string> finish(const ScheduleOptions& options) {
+    for (std::size_t u = 0; u < table_.units.size(); ++u) {
+      const bool trains = options.training && !table_.units[u].trainable.empty();
+      for (int m = 0; m < options.num_micro_batches; ++m) {
+        const int count = reductions_[{static_cast<int>(u), m}];
+        if (count != (trains ? 1 : 0))
+          faults_.push_back(fmt::format("unit {} is reduced {} times", u, count));
+      }
+    }
+    return faults_;
+  }
+
+ private:
+  void compute(const Action& action) {
+    access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
+    if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
+    if (action.grad_slot >= 0) access(Resource::kGradSlot, action.grad_slot, true);
+  }
+
+  template <class Body>
+  void step(const Action& action, const std::string& who, const Body& body) {
+    stream_ = static_cast<int>(action.stream());
+    who_ = who;
+    Clock& clock = clocks_[stream_];
+    for (const int event : action.waits) {
+      if (!recorded_[event]) fault(fmt::format("waits for event {}, which nobody records", event));
+      for (int s = 0; s < 3; ++s) clock[s] = std::max(clock[s], events_[event][s]);
+    }
+    ++clock[stream_];
+    body();
+    for (const int event : action.records) {
+      events_[event] = clock;
+      recorded_[event] = true;
+    }
+  }
+
+  void access(Resource resource, int index, bool write) {
+    auto& history = accesses_[{resource, index}];
+    const Clock& now = clocks_[stream_];
+    for (const Access& before : history) {
+      if ((write || before.write) && now[before.stream] < before.number) {
+        fault("races with " + before.who);
+      }
+    }
+    history.push_back({who_, stream_, now[stream_], write});
+  }
+
+  void fault(const std::string& what) { faults_.push_back(who_ + " " + what); }
+
+  const UnitTable& table_;
+  const SlotTable& slots_;
+  std::array<Clock, 3> clocks_{};
+  std::vector<Clock> events_;
+  std::vector<bool> recorded_;
+  std::vector<int> content_;
+  std::map<std::pair<Resource, int>, std::vector<Access>> accesses_;
+  std::map<std::pair<int, int>, int> reductions_;
+  std::vector<std::string> faults_;
+  std::string who_;
+  int stream_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
+                                     const SlotTable& slots, const ScheduleOptions& options) {
+  Replay replay(table, slots);
+  for (const Action& action : schedule) replay.perform(action);
+  return replay.finish(options);
+}
+
+}  // namespace packtrain::testing

@@ -1,0 +1,162 @@
+#include "parallel/sharding/schedule.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/sharding/replay.h"
+#include "tests/sharding/toy_blocks.h"
+
+namespace packtrain::testing {
+namespace {
+
+struct Case {
+  ToyOptions model;
+  int gather_slots;
+  int num_micro_batches;
+  bool training;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const int layers : {1, 2, 5}) {
+    for (const bool tied : {false, true}) {
+      for (const std::vector<int>& frozen : {std::vector<int>{}, {0}, {1, 3}}) {
+        for (const int slots : {1, 2, 3, 99}) {
+          for (const int micro_batches : {1, 3}) {
+            for (const bool training : {true, false}) {
+              ToyOptions model{
+                  .num_layers = layers, .hidden = 8, .tied = tied, .frozen_layers = frozen};
+              model.frozen_first = frozen == std::vector<int>{0};
+              cases.push_back({model, slots, micro_batches, training});
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+std::string describe(const Case& c) {
+  return fmt::format("{} layers, tied {}, {} frozen, {} slots, {} micro-batches, training {}",
+                     c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.gather_slots,
+                     c.num_micro_batches, c.training);
+}
+
+struct Made {
+  std::vector<std::unique_ptr<Block>> blocks;
+  UnitTable table;
+  SlotTable slots;
+  ScheduleOptions options;
+  Schedule schedule;
+};
+
+Made make(const Case& c) {
+  Made made;
+  made.blocks = make_toy_blocks(c.model);
+  made.table = make_unit_table(made.blocks, 2);
+  made.slots = make_slot_table(made.table, c.gather_slots);
+  made.options = {c.num_micro_batches, c.training};
+  made.schedule = make_schedule(made.table, made.slots, made.options);
+  return made;
+}
+
+TEST(Schedule, HasNoRaceAndGivesEveryBlockItsOwnWeights) {
+  for (const Case& c : all_cases()) {
+    const Made made = make(c);
+    const auto faults = find_faults(made.schedule, made.table, made.slots, made.options);
+    EXPECT_TRUE(faults.empty()) << describe(c) << ": " << faults.front();
+  }
+}
+
+TEST(Schedule, EveryWaitIsNeeded) {
+  for (const Case& c : all_cases()) {
+    const Made made = make(c);
+    for (std::size_t a = 0; a < made.schedule.size(); ++a) {
+      for (std::size_t w = 0; w < made.schedule[a].waits.size(); ++w) {
+        Schedule damaged = made.schedule;
+        damaged[a].waits.erase(damaged[a].waits.begin() + static_cast<std::ptrdiff_t>(w));
+        EXPECT_FALSE(find_faults(damaged, made.table, made.slots, made.options).empty())
+            << describe(c) << ": wait " << w << " of action " << a << " guards nothing";
+      }
+    }
+  }
+}
+
+TEST(Schedule, GathersEachUnitOnceWhenEverySlotIsKept) {
+  const Made made = make({{.num_layers = 5}, 99, 3, true});
+  std::size_t num_gathers = 0;
+  for (const Action& action : made.schedule)
+    num_gathers += action.kind == ActionKind::kGather ? 1 : 0;
+  EXPECT_EQ(num_gathers, made.table.units.size());
+}
+
+TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
+  // 5 rotating units in 3 slots: forward gathers 5, backward only the 2 that had to go, and the
+  // next micro-batch finds the first 3 still there.
+  const Made made = make({{.num_layers = 5}, 3, 2, true});
+  std::size_t num_gathers = 0;
+  for (const Action& action : made.schedule)
+    num_gathers += action.kind == ActionKind::kGather ? 1 : 0;
+  EXPECT_EQ(num_gathers, 2U + 5U + 2U + 2U + 2U);  // resident, forward, backward, forward, backward
+}
+
+TEST(Schedule, StopsBackwardAtTheFirstTrainedBlock) {
+  ToyOptions model{
+      .num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 1}, .frozen_first = true};
+  const Made made = make({model, 3, 1, true});
+  for (const Action& action : made.schedule) {
+    if (action.kind == ActionKind::kBackward) {
+      EXPECT_GE(action.block, 3);
+    }
+    if (action.kind == ActionKind::kForward) {
+      EXPECT_EQ(action.training, action.block >= 3);
+    }
+  }
+}
+
+TEST(FlatLayout, SplitsEveryParameterOverTheRanksWithoutGapOrOverlap) {
+  const std::vector<ParameterSpec> specs = {{"a", {1000, 7}, {}, true, true},
+                                            {"b", {5}, {}, false, true},
+                                            {"c", {333, 3}, {}, true, true}};
+  for (const int ranks : {1, 2, 3, 7}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    for (const Segment& segment : layout.segments) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const OwnedRange owned = owned_range(layout, segment, rank);
+        if (owned.numel == 0) continue;
+        EXPECT_EQ(owned.parameter_begin, next);
+        next += owned.numel;
+      }
+      EXPECT_EQ(next, segment.spec.numel()) << segment.spec.name << " on " << ranks << " ranks";
+    }
+  }
+}
+
+TEST(FlatLayout, DecayRunsCoverTheShardAndAgreeWithTheParameters) {
+  const std::vector<ParameterSpec> specs = {{"norm", {64}, {}, false, true},
+                                            {"weight", {100, 100}, {}, true, true}};
+  for (const int ranks : {1, 2, 5}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::int64_t covered = 0;
+      for (const DecayRun& run : decay_runs(layout, rank)) {
+        EXPECT_EQ(run.begin, covered);
+        covered += run.numel;
+        for (const Segment& segment : layout.segments) {
+          const OwnedRange owned = owned_range(layout, segment, rank);
+          const std::int64_t begin = std::max(owned.shard_begin, run.begin);
+          const std::int64_t end = std::min(owned.shard_begin + owned.numel, run.begin + run.numel);
+          if (begin < end) {
+            EXPECT_EQ(run.decay, segment.spec.decay) << segment.spec.name;
+          }
+        }
+      }
+      EXPECT_EQ(covered, layout.shard_numel);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace packtrain::testing

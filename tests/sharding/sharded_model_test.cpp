@@ -1,0 +1,233 @@
+// Run with 1, 2 and 4 ranks over MPI: the sharded model against its own blocks run by hand.
+#include "parallel/sharding/sharded_model.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/support/random.h"
+#include "models/batch.h"
+#include "parallel/world.h"
+#include "tests/sharding/toy_blocks.h"
+
+namespace packtrain::testing {
+namespace {
+
+World* world = nullptr;
+
+constexpr int kRows = 6;
+
+at::Tensor random_tensor(const std::string& name, std::vector<std::int64_t> shape, double scale) {
+  at::Tensor tensor = at::empty(shape, at::kFloat);
+  const CounterRandom random(7, name);
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    tensor.data_ptr<float>()[i] = static_cast<float>(scale * random.normal(i));
+  }
+  return tensor;
+}
+
+DeviceBatch toy_batch(int rank, int micro_batch, int hidden) {
+  DeviceBatch batch;
+  const std::string name = "batch" + std::to_string(rank) + "." + std::to_string(micro_batch);
+  batch.loss_weight = random_tensor(name, {kRows * hidden}, 1.0);
+  return batch;
+}
+
+// Loss and gradients of all ranks' micro-batches together, block by block, without sharding.
+struct Reference {
+  double loss = 0;
+  std::map<std::string, at::Tensor> gradients;
+};
+
+Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batches) {
+  const auto blocks = make_toy_blocks(model);
+  Reference result;
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& block : blocks) {
+    for (const ParameterSpec& spec : block->parameters()) {
+      weights[spec.name] = random_tensor(spec.name, spec.shape, 0.5);
+      if (spec.trainable) result.gradients[spec.name] = at::zeros(spec.shape, at::kFloat);
+    }
+  }
+  const auto parameters = [&](const Block& block) {
+    std::vector<Parameter> list;
+    for (const ParameterSpec& spec : block.parameters()) {
+      list.push_back(
+          {weights[spec.name], spec.trainable ? result.gradients[spec.name] : at::Tensor(), true});
+    }
+    return list;
+  };
+  for (int r = 0; r < num_ranks; ++r) {
+    for (int m = 0; m < num_micro_batches; ++m) {
+      const DeviceBatch batch = toy_batch(r, m, model.hidden);
+      at::Tensor x;
+      std::vector<std::unique_ptr<Tape>> tapes;
+      for (const auto& block : blocks) {
+        BlockOutput output = block->forward(parameters(*block), batch, x, true);
+        x = output.value;
+        tapes.push_back(std::move(output.tape));
+      }
+      result.loss += x.item<double>();
+      x = at::Tensor();
+      for (std::size_t b = blocks.size(); b-- > 0;) {
+        x = blocks[b]->backward(parameters(*blocks[b]), batch, std::move(tapes[b]), x);
+      }
+    }
+  }
+  return result;
+}
+
+struct Outcome {
+  double loss = 0;  // of all ranks
+  bool gradients_right = true;
+};
+
+class Harness {
+ public:
+  Harness(const ToyOptions& toy, const ShardingOptions& options, std::int64_t delay_us)
+      : toy_(toy),
+        device_(make_cpu_device({.stream_delay_us = delay_us, .delay_seed = 3, .num_threads = 1})) {
+    const Backend backend = world->size() > 1 ? Backend::kMpi : Backend::kLocal;
+    model_ = std::make_unique<ShardedModel>(make_toy_blocks(toy), *device_, world->connect(backend),
+                                            world->connect(backend), options);
+    for (const ShardView& shard : model_->shards()) {
+      const at::Tensor whole = random_tensor(shard.parameter, shard.shape, 0.5).view({-1});
+      shard.weight.copy_(whole.narrow(0, shard.begin, shard.numel));
+    }
+    model_->weights_changed();
+  }
+
+  ShardedModel& model() { return *model_; }
+
+  Outcome train(const Schedule& schedule, int num_micro_batches, const Reference& reference) {
+    std::vector<DeviceBatch> batches;
+    for (int m = 0; m < num_micro_batches; ++m)
+      batches.push_back(toy_batch(world->rank(), m, toy_.hidden));
+    double loss = model_->run(schedule, batches).item<double>();
+    bool right = true;
+    for (const ShardView& shard : model_->shards()) {
+      if (!shard.trainable) continue;
+      const std::int64_t offset =
+          shard.weight.storage_offset() - model_->state().master.storage_offset();
+      const at::Tensor got = model_->state().grad.narrow(0, offset, shard.numel);
+      const at::Tensor want =
+          reference.gradients.at(shard.parameter).view({-1}).narrow(0, shard.begin, shard.numel);
+      right = right && at::allclose(got, want, 1e-4, 1e-5);
+    }
+    Outcome outcome{loss, right};
+    double wrong = right ? 0 : 1;
+    world->control().all_reduce(&outcome.loss, 1, DataType::kFloat64, ReduceOp::kSum, nullptr);
+    world->control().all_reduce(&wrong, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);
+    outcome.gradients_right = wrong == 0;
+    return outcome;
+  }
+
+ private:
+  ToyOptions toy_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ShardedModel> model_;
+};
+
+bool is_right(const Outcome& outcome, const Reference& reference) {
+  return std::abs(outcome.loss - reference.loss) <= 1e-4 * std::abs(reference.loss) + 1e-5 &&
+         outcome.gradients_right;
+}
+
+const std::vector<ToyOptions>& models() {
+  static const std::vector<ToyOptions> list = {
+      {.num_layers = 5},
+      {.num_layers = 5, .hidden = 8, .tied = true},
+      {.num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 2}, .frozen_first = true}};
+  return list;
+}
+
+TEST(ShardedModel, EqualsTheBlocksRunByHandAtAnyStageAndAnyNumberOfSlots) {
+  for (const ToyOptions& toy : models()) {
+    for (const int micro_batches : {1, 3}) {
+      const Reference reference = run_by_hand(toy, world->size(), micro_batches);
+      for (const int stage : {3, 2}) {
+        for (const int slots : {1, 2, 3}) {
+          Harness harness(toy, {.zero_stage = stage, .gather_slots = slots, .poison_slots = true},
+                          200);
+          ShardedModel& model = harness.model();
+          const Schedule schedule =
+              make_schedule(model.units(), model.slots(), {micro_batches, true});
+          for (int repeat = 0; repeat < 2; ++repeat) {
+            EXPECT_TRUE(is_right(harness.train(schedule, micro_batches, reference), reference))
+                << "stage " << stage << ", " << slots << " slots, " << micro_batches
+                << " micro-batches";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ShardedModel, ReducesInBFloat16WithinItsRounding) {
+  const ToyOptions toy{.num_layers = 3};
+  Harness harness(toy, {.reduce = at::kBFloat16}, 0);
+  const Reference reference = run_by_hand(toy, world->size(), 1);
+  std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden)};
+  harness.model().train(batches);
+  for (const ShardView& shard : harness.model().shards()) {
+    const std::int64_t offset = shard.weight.storage_offset();
+    const at::Tensor got = harness.model().state().grad.narrow(0, offset, shard.numel);
+    const at::Tensor want =
+        reference.gradients.at(shard.parameter).view({-1}).narrow(0, shard.begin, shard.numel);
+    EXPECT_TRUE(at::allclose(got, want, 4e-2, 4e-2)) << shard.parameter;
+  }
+}
+
+TEST(ShardedModel, FrozenParametersTakeNoGradientMemory) {
+  const ToyOptions all{.num_layers = 4, .hidden = 64};
+  ToyOptions some = all;
+  some.frozen_layers = {1, 2};
+  Harness trained(all, {}, 0);
+  Harness frozen(some, {}, 0);
+  EXPECT_LT(frozen.model().state().grad.numel(), trained.model().state().grad.numel());
+  EXPECT_LT(frozen.model().state().exp_avg.numel(), trained.model().state().exp_avg.numel());
+}
+
+// Removes each wait of the compute stream for a gather in turn; delays make the race real.
+TEST(ShardedModel, CatchesARemovedWait) {
+  if (world->size() == 1) return;  // one rank gathers nothing: there is no wait to remove
+  const ToyOptions toy{.num_layers = 5};
+  const Reference reference = run_by_hand(toy, world->size(), 1);
+  Harness harness(toy, {.gather_slots = 2, .poison_slots = true}, 3000);
+  ShardedModel& model = harness.model();
+  const Schedule schedule = make_schedule(model.units(), model.slots(), {1, true});
+  int num_damaged = 0;
+  for (std::size_t a = 0; a < schedule.size(); ++a) {
+    const int waited = schedule[a].waits.empty() ? -1 : schedule[a].waits.front();
+    const bool for_gather =
+        waited >= 0 && waited < model.slots().num_weight_slots;  // a ready event
+    if (schedule[a].stream() != ActionStream::kCompute || !for_gather) continue;
+    Schedule damaged = schedule;
+    damaged[a].waits.clear();
+    ++num_damaged;
+    bool caught = false;
+    for (int attempt = 0; attempt < 50 && !caught; ++attempt) {
+      caught = !is_right(harness.train(damaged, 1, reference), reference);
+    }
+    EXPECT_TRUE(caught) << "nobody noticed that action " << a << " no longer waits";
+    EXPECT_TRUE(is_right(harness.train(schedule, 1, reference), reference)) << "after action " << a;
+  }
+  EXPECT_GE(num_damaged, 6);
+}
+
+}  // namespace
+}  // namespace packtrain::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const auto world = packtrain::join_world();
+  packtrain::testing::world = world.get();
+  const at::NoGradGuard no_grad;
+  return RUN_ALL_TESTS();
+}
