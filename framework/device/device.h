@@ -23,6 +23,7 @@ using StreamHandle = void*;
 class Event {
  public:
   virtual ~Event() = default;
+  virtual void synchronize() = 0;  // the host waits for the latest record()
 };
 
 class Stream {

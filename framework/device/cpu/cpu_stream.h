@@ -45,6 +45,10 @@ class CpuRecord {
 };
 
 struct CpuEvent final : Event {
+  void synchronize() override {
+    if (latest) latest->wait();
+  }
+
   std::shared_ptr<CpuRecord> latest;  // null before the first record()
 };
 

@@ -1,5 +1,6 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ class CudaDevice final : public Device {
 
   HostBuffer allocate_host(std::size_t bytes) override {
     if (bytes == 0) return {};
+    const c10::cuda::CUDAGuard guard(index_);  // may be called from a thread of the data path
     void* data = nullptr;
     PACKTRAIN_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
     std::shared_ptr<void> owner(data, [](void* pinned) { cudaFreeHost(pinned); });

@@ -14,6 +14,7 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
+  void synchronize() override;
   cudaEvent_t get() const { return event_; }
 
  private:
