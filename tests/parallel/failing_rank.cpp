@@ -1,4 +1,4 @@
-// Fails as told, for failure_test.py: failing_rank alike|RANK SECONDS_UNTIL_THE_OTHERS_END
+// Fails as told, for failure_test.cmake: failing_rank alike|different|RANK
 #include <chrono>
 #include <cstdlib>
 #include <string>

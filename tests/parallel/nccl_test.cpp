@@ -1,0 +1,160 @@
+// The NCCL backend, one GPU a rank. Device memory is read and written through pinned host memory
+// of the device room.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "framework/device/cuda/check.h"
+#include "framework/device/device.h"
+#include "framework/support/error.h"
+#include "framework/support/random.h"
+#include "tests/parallel/bfloat16.h"
+#include "tests/parallel/world_fixture.h"
+
+namespace packtrain {
+namespace {
+
+// Chooses the GPU once; it stays chosen.
+Device& test_device() {
+  static const std::unique_ptr<Device> device = make_cuda_device(test_world().local_rank(), {});
+  return *device;
+}
+
+class Nccl : public testing::Test {
+ protected:
+  Device& device_ = test_device();
+  std::unique_ptr<Stream> stream_ = device_.make_stream(StreamKind::kGather);
+  std::unique_ptr<Communicator> comm_ = test_world().connect(Backend::kNccl);
+  std::size_t rank_ = static_cast<std::size_t>(comm_->rank());
+  std::size_t size_ = static_cast<std::size_t>(comm_->size());
+
+  static float value(std::size_t rank, std::size_t i) {
+    return static_cast<float>(CounterRandom(7, "values", rank).normal(i));
+  }
+
+  template <typename T>
+  CommunicatorMemory upload(const std::vector<T>& values) {
+    CommunicatorMemory memory = comm_->allocate(values.size() * sizeof(T));
+    PACKTRAIN_CUDA_CHECK(
+        cudaMemcpy(memory.data, values.data(), memory.size, cudaMemcpyHostToDevice));
+    return memory;
+  }
+
+  template <typename T>
+  std::vector<T> download(const CommunicatorMemory& memory) {
+    stream_->synchronize();
+    std::vector<T> values(memory.size / sizeof(T));
+    PACKTRAIN_CUDA_CHECK(
+        cudaMemcpy(values.data(), memory.data, memory.size, cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+  template <typename T>
+  static T* at(const CommunicatorMemory& memory, std::size_t index) {
+    return static_cast<T*>(memory.data) + index;
+  }
+};
+
+TEST_F(Nccl, HasTheWorldsRanks) {
+  EXPECT_EQ(comm_->rank(), test_world().rank());
+  EXPECT_EQ(comm_->size(), test_world().size());
+  comm_->barrier();
+  comm_->poll_error();
+}
+
+TEST_F(Nccl, AllGatherWorksInPlace) {
+  constexpr std::size_t kCount = 100003;
+  std::vector<float> mine(kCount * size_, -1.0F);
+  for (std::size_t i = 0; i < kCount; ++i) mine[rank_ * kCount + i] = value(rank_, i);
+  const CommunicatorMemory all = upload(mine);
+  stream_->run([&](StreamHandle stream) {
+    comm_->all_gather(at<float>(all, rank_ * kCount), all.data, kCount, DataType::kFloat32, stream);
+  });
+  const auto got = download<float>(all);
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], value(i / kCount, i % kCount));
+}
+
+TEST_F(Nccl, ReduceScatterAddsFloat32) {
+  constexpr std::size_t kCount = 4099;
+  std::vector<float> mine(kCount * size_);
+  for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = value(rank_, i);
+  const CommunicatorMemory send = upload(mine);
+  const CommunicatorMemory receive = comm_->allocate(kCount * sizeof(float));
+  stream_->run([&](StreamHandle stream) {
+    comm_->reduce_scatter(send.data, receive.data, kCount, DataType::kFloat32, stream);
+  });
+  const auto got = download<float>(receive);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    double exact = 0;
+    for (std::size_t r = 0; r < size_; ++r) exact += value(r, rank_ * kCount + i);
+    ASSERT_NEAR(got[i], exact, 1e-6 * static_cast<double>(size_));
+  }
+}
+
+TEST_F(Nccl, ReduceScatterAddsBFloat16InPlace) {
+  constexpr std::size_t kCount = 4099;
+  std::vector<std::uint16_t> mine(kCount * size_);
+  for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = to_bfloat16(value(rank_, i));
+  const CommunicatorMemory send = upload(mine);
+  stream_->run([&](StreamHandle stream) {
+    comm_->reduce_scatter(send.data, at<std::uint16_t>(send, rank_ * kCount), kCount,
+                          DataType::kBFloat16, stream);
+  });
+  const auto got = download<std::uint16_t>(send);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    double exact = 0;
+    double terms = 0;
+    for (std::size_t r = 0; r < size_; ++r) {
+      const float term = from_bfloat16(to_bfloat16(value(r, rank_ * kCount + i)));
+      exact += term;
+      terms += std::abs(term);
+    }
+    // Rings may round at each hop.
+    ASSERT_NEAR(from_bfloat16(got[rank_ * kCount + i]), exact,
+                terms * static_cast<double>(size_) / 256);
+  }
+}
+
+TEST_F(Nccl, AllReduceKnowsSumMinAndMax) {
+  const auto reduced = [&](ReduceOp op) {
+    const CommunicatorMemory word = upload(std::vector<std::int64_t>{comm_->rank() + 5});
+    stream_->run([&](StreamHandle stream) {
+      comm_->all_reduce(word.data, 1, DataType::kInt64, op, stream);
+    });
+    return download<std::int64_t>(word)[0];
+  };
+  const auto n = static_cast<std::int64_t>(size_);
+  EXPECT_EQ(reduced(ReduceOp::kSum), 5 * n + n * (n - 1) / 2);
+  EXPECT_EQ(reduced(ReduceOp::kMin), 5);
+  EXPECT_EQ(reduced(ReduceOp::kMax), 5 + n - 1);
+}
+
+TEST_F(Nccl, BroadcastSendsTheRootsBytes) {
+  const int root = comm_->size() - 1;
+  const CommunicatorMemory bytes = upload(std::vector<std::uint8_t>(5001, test_world().rank()));
+  stream_->run([&](StreamHandle stream) { comm_->broadcast(bytes.data, 5001, root, stream); });
+  for (const std::uint8_t byte : download<std::uint8_t>(bytes)) ASSERT_EQ(byte, root);
+}
+
+TEST_F(Nccl, SplitMakesGroupsByColor) {
+  const auto alone = comm_->split(comm_->rank(), 0);
+  EXPECT_EQ(alone->size(), 1);
+  const auto reversed = comm_->split(0, -comm_->rank());
+  EXPECT_EQ(reversed->size(), comm_->size());
+  EXPECT_EQ(reversed->rank(), comm_->size() - 1 - comm_->rank());
+  reversed->barrier();
+}
+
+TEST_F(Nccl, AnAbortedCommunicatorRefusesWork) {
+  comm_->barrier();
+  comm_->abort();
+  comm_->abort();
+  EXPECT_THROW(comm_->poll_error(), Error);
+}
+
+}  // namespace
+}  // namespace packtrain
