@@ -15,10 +15,10 @@ struct Holder : torch::CustomClassHolder {
 };
 
 struct Adapter : torch::autograd::Function<Adapter> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const Tensors& inputs,
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::TensorList inputs,
                             const c10::intrusive_ptr<Holder>& holder) {
     Tensors saved;
-    at::Tensor output = holder->functions.forward(inputs, saved);
+    at::Tensor output = holder->functions.forward(inputs.vec(), saved);
     context->save_for_backward(std::move(saved));
     context->saved_data["pair"] = c10::IValue::make_capsule(holder);
     return output;
@@ -37,7 +37,8 @@ struct Adapter : torch::autograd::Function<Adapter> {
 }  // namespace
 
 at::Tensor apply_operator(const Tensors& inputs, ForwardBackward functions) {
-  return Adapter::apply(inputs, c10::make_intrusive<Holder>(std::move(functions)));
+  // As a TensorList: libtorch looks for inputs in no other container.
+  return Adapter::apply(at::TensorList(inputs), c10::make_intrusive<Holder>(std::move(functions)));
 }
 
 }  // namespace packtrain

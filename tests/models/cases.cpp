@@ -1,0 +1,95 @@
+#include "tests/models/cases.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "framework/support/random.h"
+
+namespace packtrain {
+
+std::vector<OperatorCase> operator_cases() {
+  std::vector<at::Device> devices = {at::Device(at::kCPU)};
+  const char* wanted = std::getenv("PACKTRAIN_TEST_DEVICE");
+  if (wanted != nullptr && std::string(wanted) == "cuda") {
+    devices.emplace_back(at::kCUDA, 0);
+  }
+  std::vector<OperatorCase> cases;
+  for (const at::Device& device : devices) {
+    cases.push_back({device, at::kFloat, 1e-5});
+    cases.push_back({device, at::kBFloat16, 2e-2});
+  }
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<OperatorCase>& info) {
+  return std::string(info.param.device.is_cuda() ? "cuda" : "cpu") +
+         (info.param.dtype == at::kFloat ? "_float32" : "_bfloat16");
+}
+
+at::Tensor random_tensor(const OperatorCase& on, at::IntArrayRef shape, std::string_view name) {
+  const CounterRandom random(1, name);
+  const at::Tensor x = at::empty(shape, at::TensorOptions(at::kFloat));
+  float* out = x.data_ptr<float>();
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    out[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));
+  }
+  return x.to(on.device, on.dtype);
+}
+
+Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name) {
+  const at::Tensor value = random_tensor(on, shape, name);
+  return {value, at::full_like(value, std::numeric_limits<double>::quiet_NaN()), false};
+}
+
+at::Tensor reference_leaf(const at::Tensor& x) {
+  return x.detach().to(at::kCPU, at::kDouble, false, /*copy=*/true).set_requires_grad(true);
+}
+
+void expect_close(const at::Tensor& actual, const at::Tensor& reference, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(actual.sizes(), reference.sizes()) << what;
+  const at::Tensor want = reference.detach().to(at::kCPU, at::kDouble);
+  const at::Tensor got = actual.detach().to(at::kCPU, at::kDouble);
+  if (want.numel() == 0) {
+    return;
+  }
+  const double scale = want.abs().max().item<double>();
+  const double error = (got - want).abs().max().item<double>();
+  // Written so that NaN fails.
+  EXPECT_TRUE(error <= tolerance * scale + 1e-12)
+      << what << ": error " << error << ", largest value " << scale;
+}
+
+void expect_matches_reference(
+    const OperatorCase& on, const at::Tensor& x, const std::vector<Parameter>& weights,
+    const std::function<at::Tensor(const at::Tensor&)>& op,
+    const std::function<at::Tensor(const at::Tensor&, const std::vector<at::Tensor>&)>& reference) {
+  const at::Tensor leaf = x.detach().set_requires_grad(true);
+  std::vector<at::Tensor> reference_leaves = {reference_leaf(x)};
+  std::vector<at::Tensor> reference_weights;
+  for (const Parameter& weight : weights) {
+    reference_weights.push_back(reference_leaf(weight.value));
+  }
+  const at::Tensor want = reference(reference_leaves[0], reference_weights);
+  const at::Tensor got = op(leaf);
+  EXPECT_EQ(got.scalar_type(), on.dtype);
+  expect_close(got, want, on.tolerance, "output");
+
+  const at::Tensor grad_output = random_tensor(on, want.sizes(), "grad_output");
+  reference_leaves.insert(reference_leaves.end(), reference_weights.begin(),
+                          reference_weights.end());
+  const auto wanted =
+      torch::autograd::grad({want}, reference_leaves, {grad_output.to(at::kCPU, at::kDouble)});
+  const auto dx = torch::autograd::grad({got}, {leaf}, {grad_output});
+  expect_close(dx[0], wanted[0], on.tolerance, "d x");
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    expect_close(weights[i].grad, wanted[i + 1], on.tolerance, "d weight " + std::to_string(i));
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,47 @@
+// What tests of operators run on: devices, dtypes, tolerances, comparisons with float64.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/block.h"
+
+namespace packtrain {
+
+// One combination to run a test on. The CPU always; CUDA too with PACKTRAIN_TEST_DEVICE=cuda.
+struct OperatorCase {
+  at::Device device;
+  at::ScalarType dtype;
+  // Largest error allowed, as a share of the largest reference value: some float32 sums' rounding,
+  // or a few roundings to bfloat16 (2^-9 each).
+  double tolerance;
+
+  at::TensorOptions options() const { return at::TensorOptions(dtype).device(device); }
+};
+
+std::vector<OperatorCase> operator_cases();
+std::string case_name(const testing::TestParamInfo<OperatorCase>& info);
+
+// Standard normal numbers, rounded to the case's dtype; the same on every device.
+at::Tensor random_tensor(const OperatorCase& on, at::IntArrayRef shape, std::string_view name);
+// A parameter of random values whose gradient is full of NaN until written.
+Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name);
+
+// A float64 copy on the CPU that gradients can be asked of.
+at::Tensor reference_leaf(const at::Tensor& x);
+
+void expect_close(const at::Tensor& actual, const at::Tensor& reference, double tolerance,
+                  const std::string& what);
+
+// Runs `op` and the float64 formula `reference` on the same x, and compares outputs, d x and the
+// gradients of `weights`, which `reference` is given in float64.
+void expect_matches_reference(
+    const OperatorCase& on, const at::Tensor& x, const std::vector<Parameter>& weights,
+    const std::function<at::Tensor(const at::Tensor&)>& op,
+    const std::function<at::Tensor(const at::Tensor&, const std::vector<at::Tensor>&)>& reference);
+
+}  // namespace packtrain

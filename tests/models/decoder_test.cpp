@@ -1,0 +1,202 @@
+// The whole decoder: what packing, recomputation, tying and freezing must not change.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+
+#include "framework/support/error.h"
+#include "tests/models/batches.h"
+#include "tests/models/cases.h"
+
+namespace packtrain {
+namespace {
+
+class Decoder : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, Decoder, testing::ValuesIn(operator_cases()), case_name);
+
+const std::vector<std::int32_t> kLengths = {9, 2, 31, 1, 14};
+
+void expect_same_grads(const TestModel::Result& got, const TestModel::Result& want,
+                       double tolerance) {
+  ASSERT_EQ(got.grads.size(), want.grads.size());
+  for (const auto& [name, grad] : want.grads) {
+    expect_close(got.grads.at(name), grad, tolerance, name);
+  }
+}
+
+// Loss and gradients of each sequence alone, summed.
+TestModel::Result one_by_one(TestModel& model, const Sequences& sequences,
+                             const at::Device& device) {
+  TestModel::Result sum;
+  for (const auto& ids : sequences.ids) {
+    TestModel::Result result = model.train(make_batch({{ids}}, device));
+    result.loss = result.loss.to(at::kCPU, at::kDouble);
+    for (auto& [name, grad] : result.grads) {
+      grad = grad.to(at::kCPU, at::kDouble);
+      if (sum.loss.defined()) {
+        grad.add_(sum.grads.at(name));
+      }
+    }
+    if (sum.loss.defined()) {
+      result.loss.add_(sum.loss);
+    }
+    sum = std::move(result);
+  }
+  return sum;
+}
+
+TEST_P(Decoder, PackedEqualsOneByOne) {
+  const OperatorCase& on = GetParam();
+  for (const bool tied : {false, true}) {
+    DecoderConfig config = small_config();
+    config.tied_embeddings = tied;
+    TestModel model(config, {}, on.options());
+    const Sequences sequences = random_sequences(kLengths, 61);
+    const TestModel::Result alone = one_by_one(model, sequences, on.device);
+    const TestModel::Result packed = model.train(make_batch(sequences, on.device));
+    // Float32 sums in another order; in bfloat16 each of the gradients summed is rounded too.
+    const double tolerance = on.dtype == at::kFloat ? 2e-6 : 4e-2;
+    expect_close(packed.loss, alone.loss, tolerance, "loss");
+    expect_same_grads(packed, alone, tolerance);
+  }
+}
+
+TEST_P(Decoder, APaddingSequenceChangesNothing) {
+  const OperatorCase& on = GetParam();
+  TestModel model(small_config(), {}, on.options());
+  Sequences sequences = random_sequences(kLengths, 61);
+  const TestModel::Result plain = model.train(make_batch(sequences, on.device));
+  const DeviceBatch unpadded = make_batch(sequences, on.device);
+  sequences.ids.emplace_back(23, 0);
+  DeviceBatch padded = make_batch(sequences, on.device);
+  padded.loss_index = unpadded.loss_index;
+  padded.loss_labels = unpadded.loss_labels;
+  padded.loss_weight = unpadded.loss_weight;
+  const TestModel::Result result = model.train(padded);
+  const double tolerance = on.dtype == at::kFloat ? 2e-6 : 2e-2;
+  expect_close(result.loss, plain.loss, tolerance, "loss");
+  expect_same_grads(result, plain, tolerance);
+}
+
+TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
+  const OperatorCase& on = GetParam();
+  if (on.dtype != at::kFloat) {
+    return;  // differences of a bfloat16 loss say nothing
+  }
+  DecoderConfig config = small_config();
+  config.tied_embeddings = true;
+  TestModel model(config, {}, on.options());
+  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  const TestModel::Result result = model.train(batch);
+  for (const auto& [name, grad] : result.grads) {
+    // Along the gradient itself the slope is its norm.
+    const double norm = grad.to(at::kDouble).norm().item<double>();
+    const double step = 1e-2 / norm;
+    const at::Tensor value = model.value(name);
+    const at::Tensor kept = value.clone();
+    value.add_(grad, step / norm);
+    const double above = model.evaluate(batch).item<double>();
+    value.copy_(kept).sub_(grad, step / norm);
+    const double below = model.evaluate(batch).item<double>();
+    value.copy_(kept);
+    EXPECT_NEAR((above - below) / (2 * step) / norm, 1.0, 2e-2) << name;
+  }
+}
+
+TEST_P(Decoder, RecomputationChangesNoBit) {
+  const OperatorCase& on = GetParam();
+  DecoderOptions options;
+  TestModel kept(small_config(), options, on.options());
+  options.recompute = true;
+  TestModel recomputed(small_config(), options, on.options());
+  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  // CUDA's attention adds gradients with atomics.
+  const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
+  expect_same_grads(recomputed.train(batch), kept.train(batch), tolerance);
+}
+
+TEST_P(Decoder, FrozenParametersHaveNoGradientAndOthersTheSame) {
+  const OperatorCase& on = GetParam();
+  DecoderOptions options;
+  TestModel whole(small_config(), options, on.options());
+  options.frozen = {"embed.weight", "layers.0.*"};
+  TestModel partly(small_config(), options, on.options());
+  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  const TestModel::Result want = whole.train(batch);
+  const TestModel::Result got = partly.train(batch);
+  EXPECT_FALSE(got.grads.contains("embed.weight"));
+  EXPECT_FALSE(got.grads.contains("layers.0.mlp.down.bias"));
+  EXPECT_EQ(got.grads.size(), 2 + 10);
+  for (const auto& [name, grad] : got.grads) {
+    expect_close(grad, want.grads.at(name), on.tolerance, name);
+  }
+}
+
+TEST_P(Decoder, WithoutSupervisedRowsLossAndGradientsAreZero) {
+  const OperatorCase& on = GetParam();
+  TestModel model(small_config(), {}, on.options());
+  const TestModel::Result result = model.train(random_batch({1, 1, 1}, 61, on.device));
+  EXPECT_EQ(result.loss.item<float>(), 0.0F);
+  for (const auto& [name, grad] : result.grads) {
+    EXPECT_EQ(grad.abs().max().item<double>(), 0.0) << name;
+  }
+}
+
+TEST_P(Decoder, EvaluationGivesTheSameLossAndEachRows) {
+  const OperatorCase& on = GetParam();
+  TestModel model(small_config(), {}, on.options());
+  DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  const at::Tensor loss = model.train(batch).loss;
+  batch.row_losses = at::empty(batch.loss_weight.sizes(), batch.loss_weight.options());
+  EXPECT_EQ(model.evaluate(batch).item<float>(), loss.item<float>());
+  expect_close((batch.row_losses * batch.loss_weight).sum(), loss, 1e-6, "sum of rows");
+}
+
+TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
+  DecoderConfig config = small_config();
+  config.attention_bias = config.mlp_bias = false;
+  const std::int64_t layer = 32 * (4 + 2 * 2) * 8 + 32 * 32 + 3 * 32 * 48;
+  EXPECT_EQ(num_matmul_parameters(config), 2 * layer + 61 * 32);
+  EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 2 * 61 * 32);
+  EXPECT_DOUBLE_EQ(training_flops(config, 10, 100),
+                   6.0 * static_cast<double>(2 * layer + 61 * 32) * 10 + 6.0 * 2 * 32 * 100);
+  config.tied_embeddings = true;
+  EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 61 * 32);
+}
+
+TEST(DecoderParameters, NormsAndBiasesDecayOnlyOnRequest) {
+  DecoderOptions options;
+  for (const bool all : {false, true}) {
+    options.decay_norms_and_biases = all;
+    for (const auto& block : make_decoder(small_config(), options)) {
+      for (const ParameterSpec& parameter : block->parameters()) {
+        EXPECT_EQ(parameter.decay, all || parameter.shape.size() == 2) << parameter.name;
+      }
+    }
+  }
+}
+
+TEST(DecoderParameters, ATiedHeadSharesTheEmbedding) {
+  DecoderConfig config = small_config();
+  config.tied_embeddings = true;
+  const auto blocks = make_decoder(config, {});
+  EXPECT_EQ(blocks.front()->parameters()[0].name, "embed.weight");
+  EXPECT_EQ(blocks.back()->parameters()[1].name, "embed.weight");
+  EXPECT_EQ(blocks.size(), 4U);
+}
+
+TEST(DecoderParameters, APatternThatFreezesNothingIsAnError) {
+  DecoderOptions options;
+  options.frozen = {"layers.*", "layer.0.*"};
+  try {
+    make_decoder(small_config(), options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    EXPECT_NE(error.message().find("'layer.0.*'"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace packtrain

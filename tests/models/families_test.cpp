@@ -1,0 +1,159 @@
+// Hugging Face configs in and out, and the map of weights.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "framework/support/error.h"
+#include "models/decoder.h"
+#include "models/families/family.h"
+
+namespace packtrain {
+namespace {
+
+nlohmann::json old_llama() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
+    "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "hidden_act": "silu",
+    "max_position_embeddings": 131072, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+    "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "tie_word_embeddings": true, "attention_bias": false, "attention_dropout": 0.0,
+    "pretraining_tp": 1, "use_cache": true, "bos_token_id": 128000, "eos_token_id": [1, 2],
+    "initializer_range": 0.02, "mlp_bias": false, "transformers_version": "4.45.0",
+    "_name_or_path": "somewhere"})");
+}
+
+// As transformers 5 writes it.
+nlohmann::json new_llama() {
+  nlohmann::json config = old_llama();
+  config["rope_parameters"] = config["rope_scaling"];
+  config["rope_parameters"]["rope_theta"] = config["rope_theta"];
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  return config;
+}
+
+std::string message_of(const nlohmann::json& config) {
+  try {
+    parse_decoder_config(config.dump());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    return error.message();
+  }
+  return "no error";
+}
+
+void expect_refused(const std::string& key, const nlohmann::json& value) {
+  nlohmann::json config = old_llama();
+  config[key] = value;
+  const std::string message = message_of(config);
+  EXPECT_NE(message.find("'" + key), std::string::npos) << key << ": " << message;
+}
+
+TEST(LlamaConfig, ReadsEveryValue) {
+  const DecoderConfig config = parse_decoder_config(old_llama().dump());
+  EXPECT_EQ(config.vocab_size, 128256);
+  EXPECT_EQ(config.num_kv_heads, 8);
+  EXPECT_EQ(config.head_dim, 64);
+  EXPECT_EQ(config.norm_epsilon, 1e-5);
+  EXPECT_EQ(config.rotary_base, 500000.0);
+  EXPECT_EQ(config.rotary_scaling.kind, RotaryScaling::Kind::kLlama3);
+  EXPECT_EQ(config.rotary_scaling.factor, 32.0);
+  EXPECT_EQ(config.rotary_scaling.original_max_positions, 8192);
+  EXPECT_TRUE(config.tied_embeddings);
+}
+
+TEST(LlamaConfig, OldAndNewLayoutMeanTheSame) {
+  EXPECT_EQ(parse_decoder_config(old_llama().dump()), parse_decoder_config(new_llama().dump()));
+}
+
+TEST(LlamaConfig, HasTheFamilysDefaults) {
+  const DecoderConfig config = parse_decoder_config(
+      R"({"model_type": "llama", "vocab_size": 10, "hidden_size": 64, "intermediate_size": 96,
+          "num_hidden_layers": 2, "num_attention_heads": 4})");
+  EXPECT_EQ(config.num_kv_heads, 4);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.max_positions, 2048);
+  EXPECT_EQ(config.norm_epsilon, 1e-6);
+  EXPECT_EQ(config.rotary_base, 10000.0);
+  EXPECT_FALSE(config.tied_embeddings);
+}
+
+TEST(LlamaConfig, WhatIsWrittenReadsBackEqual) {
+  for (const char* kind : {"none", "linear", "llama3"}) {
+    nlohmann::json json = old_llama();
+    json["rope_scaling"]["rope_type"] = kind;
+    if (std::string(kind) == "none") {
+      json["rope_scaling"] = nullptr;
+    } else if (std::string(kind) == "linear") {
+      json["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+    }
+    const DecoderConfig config = parse_decoder_config(json.dump());
+    EXPECT_EQ(parse_decoder_config(find_family("llama").write(config).dump()), config) << kind;
+  }
+}
+
+TEST(LlamaConfig, RefusesWhatTheDecoderDoesNotCompute) {
+  expect_refused("hidden_act", "gelu");
+  expect_refused("pretraining_tp", 2);
+  expect_refused("attention_dropout", 0.1);
+  expect_refused("sliding_window", 4096);
+  expect_refused("quantization_config", {{"bits", 4}});
+  expect_refused("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}});
+  expect_refused("rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}, {"mystery", 1}});
+}
+
+TEST(LlamaConfig, RefusesWrongAndMissingValues) {
+  expect_refused("vocab_size", "many");
+  expect_refused("vocab_size", 0);
+  expect_refused("hidden_size", 2048.5);
+  expect_refused("num_hidden_layers", nullptr);
+  expect_refused("num_key_value_heads", 5);
+  expect_refused("head_dim", 63);
+  expect_refused("rms_norm_eps", -1.0);
+  expect_refused("tie_word_embeddings", 1);
+  expect_refused("rope_scaling", {{"rope_type", "linear"}});
+  expect_refused("rope_theta", 0);
+}
+
+TEST(Families, AnUnknownModelTypeListsTheKnownOnes) {
+  nlohmann::json config = old_llama();
+  config["model_type"] = "mamba";
+  EXPECT_NE(message_of(config).find("llama"), std::string::npos);
+  EXPECT_NE(message_of({{"vocab_size", 3}}).find("model_type"), std::string::npos);
+  EXPECT_THROW(parse_decoder_config("{not json"), Error);
+}
+
+// Every row of every parameter comes from exactly one Hugging Face tensor of the right shape.
+void expect_covered(const DecoderConfig& config) {
+  std::map<std::string, std::int64_t> next_row;
+  for (const WeightPiece& piece : find_family(config.family).weights(config)) {
+    EXPECT_EQ(piece.row_begin, next_row[piece.parameter]) << piece.parameter;
+    EXPECT_EQ(piece.num_rows, piece.hf_shape.at(0)) << piece.hf_name;
+    next_row[piece.parameter] += piece.num_rows;
+  }
+  std::map<std::string, std::int64_t> rows;
+  for (const auto& block : make_decoder(config, {})) {
+    for (const ParameterSpec& parameter : block->parameters()) {
+      rows[parameter.name] = parameter.shape.at(0);
+    }
+  }
+  EXPECT_EQ(rows, next_row);
+}
+
+TEST(LlamaWeights, CoverEveryRowOfEveryParameterOnce) {
+  nlohmann::json json = old_llama();
+  for (const bool tied : {false, true}) {
+    for (const bool bias : {false, true}) {
+      json["tie_word_embeddings"] = tied;
+      json["attention_bias"] = bias;
+      json["mlp_bias"] = bias;
+      expect_covered(parse_decoder_config(json.dump()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace packtrain
