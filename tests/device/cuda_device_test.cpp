@@ -1,0 +1,92 @@
+// The CUDA device; needs a GPU.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "framework/device/cuda/peak_tflops.h"
+#include "framework/device/device.h"
+
+namespace packtrain {
+namespace {
+
+class CudaStreams : public testing::Test {
+ protected:
+  std::unique_ptr<Device> device_ = make_cuda_device(0, {});
+  std::unique_ptr<Stream> compute_ = device_->make_stream(StreamKind::kCompute);
+  std::unique_ptr<Stream> gather_ = device_->make_stream(StreamKind::kGather);
+  std::unique_ptr<Event> event_ = device_->make_event();
+  at::TensorOptions options_ = at::TensorOptions(at::kFloat).device(at::kCUDA, 0);
+};
+
+TEST_F(CudaStreams, RunMakesTheStreamCurrentAndPutsTheOldOneBack) {
+  const auto before = c10::cuda::getCurrentCUDAStream();
+  compute_->run([&](StreamHandle handle) {
+    EXPECT_EQ(c10::cuda::getCurrentCUDAStream().stream(), handle);
+    EXPECT_NE(handle, nullptr) << "not the legacy default stream";
+  });
+  EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), before);
+}
+
+TEST_F(CudaStreams, StreamsOfTheCollectivesHaveHighPriority) {
+  const auto priority = [](Stream& stream) {
+    int value = 0;
+    stream.run([&](StreamHandle) { value = c10::cuda::getCurrentCUDAStream().priority(); });
+    return value;
+  };
+  EXPECT_LT(priority(*gather_), priority(*compute_));
+  EXPECT_LT(priority(*device_->make_stream(StreamKind::kReduce)), priority(*compute_));
+}
+
+TEST_F(CudaStreams, AnEventOrdersTwoStreams) {
+  const at::Tensor slot = at::full({1 << 24}, 0.0, options_);
+  at::Tensor seen;
+  compute_->synchronize();
+  for (int round = 1; round <= 20; ++round) {
+    gather_->wait(*event_);
+    gather_->run([&](StreamHandle) {
+      for (int i = 0; i < 8; ++i) slot.fill_(-1);
+      slot.fill_(round);
+    });
+    gather_->record(*event_);
+    compute_->wait(*event_);
+    compute_->run([&](StreamHandle) { seen = slot.slice(0, slot.numel() - 1).clone(); });
+    compute_->record(*event_);
+    compute_->synchronize();
+    ASSERT_EQ(seen.item<float>(), static_cast<float>(round));
+  }
+}
+
+TEST_F(CudaStreams, AnEventNeverRecordedHoldsNobodyUp) {
+  compute_->wait(*event_);
+  compute_->synchronize();
+}
+
+TEST_F(CudaStreams, HostBuffersArePinned) {
+  const HostBuffer buffer = device_->allocate_host(4096);
+  ASSERT_NE(buffer.data, nullptr);
+  EXPECT_TRUE(at::from_blob(buffer.data, {4096}, at::TensorOptions(at::kByte)).is_pinned());
+}
+
+TEST_F(CudaStreams, PeakMemoryCountsWhatTheAllocatorGave) {
+  const std::size_t before = device_->peak_memory_bytes();
+  {
+    const at::Tensor large = at::empty({1 << 26}, options_);
+  }
+  EXPECT_GE(device_->peak_memory_bytes(), before);
+  EXPECT_GE(device_->peak_memory_bytes(), std::size_t{1} << 28U);
+}
+
+TEST(PeakTflops, KnowsCommonGpusByTheNamesCudaGivesThem) {
+  EXPECT_EQ(peak_tflops_of("NVIDIA H200"), 989.4);
+  EXPECT_EQ(peak_tflops_of("NVIDIA H100 80GB HBM3"), 989.4);
+  EXPECT_EQ(peak_tflops_of("NVIDIA H100 PCIe"), 756.5);
+  EXPECT_EQ(peak_tflops_of("NVIDIA A100-SXM4-80GB"), 312.0);
+  EXPECT_EQ(peak_tflops_of("Some later GPU"), 0);
+}
+
+}  // namespace
+}  // namespace packtrain
