@@ -72,7 +72,11 @@ void ShardReader::add_file(std::size_t index) {
 void ShardReader::add_range(const std::string& tensor_name, const TensorView& tensor,
                             std::size_t file) {
   const auto name = parse_tensor_name(tensor_name);
-  if (!name) fail(path_of(file), fmt::format("has a tensor of the odd name '{}'", tensor_name));
+  const bool is_known = name && manifest_.parameters.contains(name->parameter);
+  if (!is_known) {
+    verify(file);
+    fail(path_of(file), fmt::format("has the tensor '{}' of no parameter", tensor_name));
+  }
   const std::int64_t full = numel_of(shape(name->parameter));
   if (tensor.shape.size() != 1 || name->begin > full || tensor.shape[0] > full - name->begin) {
     fail(path_of(file), fmt::format("'{}' of shape [{}] does not lie in a parameter of {} elements",
@@ -91,9 +95,10 @@ const std::vector<std::int64_t>& ShardReader::shape(const std::string& parameter
 }
 
 const std::vector<ShardReader::Range>& ShardReader::ranges(const std::string& kind,
-                                                           const std::string& parameter) const {
+                                                           const std::string& parameter) {
   const auto found = ranges_.find(kind + "/" + parameter);
   if (found == ranges_.end()) {
+    verify_all();
     fail(folder_, fmt::format("has no {} of parameter '{}'", kind, parameter),
          kind == "weight" ? kAdvice
                           : "The parameter was frozen when this was saved: keep it frozen, or "
@@ -102,7 +107,7 @@ const std::vector<ShardReader::Range>& ShardReader::ranges(const std::string& ki
   return found->second;
 }
 
-DataType ShardReader::dtype(const std::string& kind, const std::string& parameter) const {
+DataType ShardReader::dtype(const std::string& kind, const std::string& parameter) {
   return ranges(kind, parameter).front().tensor->dtype;
 }
 
@@ -114,6 +119,10 @@ void ShardReader::verify(std::size_t file) {
     fail(path, fmt::format("has the digest {}, want {}", digest, manifest_.files[file].digest));
   }
   verified_[file] = true;
+}
+
+void ShardReader::verify_all() {
+  for (std::size_t file = 0; file < files_.size(); ++file) verify(file);
 }
 
 void ShardReader::read(const std::string& kind, const std::string& parameter, std::int64_t begin,
@@ -134,6 +143,7 @@ void ShardReader::read(const std::string& kind, const std::string& parameter, st
     cursor = stop;
   }
   if (cursor != end) {
+    verify_all();
     fail(folder_, fmt::format("element {} of {} of '{}' is in no file", cursor, kind, parameter));
   }
 }

@@ -24,7 +24,7 @@ class ShardReader {
   // The full shape. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
   const std::vector<std::int64_t>& shape(const std::string& parameter) const;
   // The stored type of `kind` (weight, exp_avg, exp_avg_sq).
-  DataType dtype(const std::string& kind, const std::string& parameter) const;
+  DataType dtype(const std::string& kind, const std::string& parameter);
 
   // Fills `destination` (1-D, any device; converted to its dtype) with the elements of the
   // flattened parameter from `begin` on. A file's digest is verified when it is first read.
@@ -42,8 +42,10 @@ class ShardReader {
 
   void add_file(std::size_t index);
   void add_range(const std::string& tensor_name, const TensorView& tensor, std::size_t file);
-  const std::vector<Range>& ranges(const std::string& kind, const std::string& parameter) const;
+  const std::vector<Range>& ranges(const std::string& kind, const std::string& parameter);
   void verify(std::size_t file);
+  // Before something is called missing: a damaged header is the likelier reason.
+  void verify_all();
   std::string path_of(std::size_t file) const;
 
   std::string folder_;
