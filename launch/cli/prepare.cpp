@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -20,7 +21,7 @@ constexpr const char* kForms =
     "  packtrain prepare SOURCE... --tokenizer PATH --out STORE          text or JSONL, see below\n"
     "  packtrain prepare --pretokenized FILE... --vocab-size N --out STORE\n"
     "  packtrain prepare --synthetic LENGTHS --examples N --vocab-size N --out STORE\n"
-    "The last two need no Python; give one with --help for its options.\n\n";
+    "The last two need no Python.\n\n";
 
 // `--name` or `--name=value` among the arguments.
 bool has_option(int argc, char** argv, std::string_view name) {
@@ -51,7 +52,7 @@ void print_store(const std::string& folder, const StoreInfo& info) {
 
 int run_pretokenized(int argc, char** argv) {
   CLI::App app("Makes a token store from JSONL lines with input_ids and, optionally, labels.",
-               "packtrain prepare");
+               "packtrain prepare --pretokenized");
   std::vector<std::string> files;
   StoreArguments store;
   app.add_option("--pretokenized", files, "JSONL files")->required();
@@ -62,7 +63,8 @@ int run_pretokenized(int argc, char** argv) {
 }
 
 int run_synthetic(int argc, char** argv) {
-  CLI::App app("Makes a token store of random ids, for benchmarks.", "packtrain prepare");
+  CLI::App app("Makes a token store of random ids, for benchmarks.",
+               "packtrain prepare --synthetic");
   std::string lengths;
   SyntheticOptions options;
   StoreArguments store;
@@ -80,13 +82,22 @@ int run_synthetic(int argc, char** argv) {
   return 0;
 }
 
+// Every form's options; ends in the help of the Python tool.
+[[noreturn]] void print_help(char** argv) {
+  std::string help = "--help";
+  std::array<char*, 2> ask = {argv[0], help.data()};
+  print_result(kForms);
+  run_pretokenized(2, ask.data());
+  run_synthetic(2, ask.data());
+  run_tool("prepare.py", std::span(ask).subspan(1));
+}
+
 }  // namespace
 
 int run_prepare(int argc, char** argv) {
+  if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) print_help(argv);
   if (has_option(argc, argv, "--pretokenized")) return run_pretokenized(argc, argv);
   if (has_option(argc, argv, "--synthetic")) return run_synthetic(argc, argv);
-  const bool asks_help = has_option(argc, argv, "--help") || has_option(argc, argv, "-h");
-  if (asks_help) print_result(kForms);
   run_tool("prepare.py", std::span(argv + 1, static_cast<std::size_t>(argc - 1)));
 }
 

@@ -3,38 +3,24 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "framework/config/load.h"
 #include "framework/support/error.h"
-#include "framework/support/file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace packtrain {
 
 // A file config.yaml in a folder of its own, removed with the object.
 class ConfigText {
  public:
-  explicit ConfigText(const std::string& yaml) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "config-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    folder_ = pattern;
-    write_text_atomically(path(), yaml, ErrorCategory::kInternal);
-  }
-  ~ConfigText() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  ConfigText(const ConfigText&) = delete;
-  ConfigText& operator=(const ConfigText&) = delete;
+  explicit ConfigText(const std::string& yaml) { testing::write_bytes(path(), yaml); }
 
-  std::string path() const { return folder_ + "/config.yaml"; }
+  std::string path() const { return folder_ / "config.yaml"; }
 
  private:
-  std::string folder_;
+  testing::TemporaryFolder folder_;
 };
 
 inline Config load(const std::string& yaml, const std::vector<std::string>& overrides = {}) {

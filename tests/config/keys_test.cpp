@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "framework/support/file.h"
 #include "tests/config/config_text.h"
 
 namespace packtrain {
@@ -54,7 +55,7 @@ struct OtherName {
   const char* ours;
 };
 
-class NamesOfOtherTrainers : public testing::TestWithParam<OtherName> {};
+class NamesOfOtherTrainers : public ::testing::TestWithParam<OtherName> {};
 
 TEST_P(NamesOfOtherTrainers, AreAnsweredWithOurs) {
   const auto& [typed, ours] = GetParam();
@@ -68,7 +69,7 @@ TEST_P(NamesOfOtherTrainers, AreAnsweredWithOurs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Config, NamesOfOtherTrainers,
-    testing::Values(
+    ::testing::Values(
         OtherName{"num_train_epochs", "run.num_epochs"},
         OtherName{"sequence_len", "data.max_length"},
         OtherName{"max_seq_length", "data.max_length"},

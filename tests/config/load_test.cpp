@@ -1,7 +1,6 @@
 // Files, overrides and settings that contradict each other.
 #include <gtest/gtest.h>
 
-#include "framework/support/nearest.h"
 #include "tests/config/config_text.h"
 
 namespace packtrain {
@@ -114,14 +113,6 @@ TEST(ConfigChecks, TrainingNeedsAStoreAndAModel) {
 TEST(ConfigChecks, EvaluatingNeedsNoModelButAStore) {
   EXPECT_THROW(check_for_evaluation(load("model: {path: a}")), Error);
   check_for_evaluation(load("data: {validation: a}"));
-}
-
-TEST(NearestName, CountsASwapAsOneChange) {
-  const std::vector<std::string> names = {"train", "plan", "prepare"};
-  EXPECT_EQ(nearest_name("trian", names), "train");
-  EXPECT_EQ(nearest_name("pln", names), "plan");
-  EXPECT_EQ(nearest_name("preparation", names), std::nullopt);
-  EXPECT_EQ(nearest_name("xy", names), std::nullopt);
 }
 
 }  // namespace

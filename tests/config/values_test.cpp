@@ -97,7 +97,7 @@ struct WrongValue {
   const char* error;
 };
 
-class WrongValues : public testing::TestWithParam<WrongValue> {};
+class WrongValues : public ::testing::TestWithParam<WrongValue> {};
 
 TEST_P(WrongValues, AreNamedWithPlaceGotAndWanted) {
   EXPECT_EQ(load_error(GetParam().yaml), GetParam().error);
@@ -105,7 +105,7 @@ TEST_P(WrongValues, AreNamedWithPlaceGotAndWanted) {
 
 INSTANTIATE_TEST_SUITE_P(
     Config, WrongValues,
-    testing::Values(
+    ::testing::Values(
         WrongValue{"run:\n  seed: 0\n  num_epochs: many\n",
                    "config.yaml:3:15: run.num_epochs: got 'many', wanted an integer >= 1"},
         WrongValue{"run: {num_epochs: 0}",
