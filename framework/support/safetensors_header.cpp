@@ -54,8 +54,8 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
   enum class Place { kStart, kTop, kTensor, kMetadata, kArray, kDone };
 
   [[noreturn]] bool refuse(std::string_view got) const {
-    throw SafetensorsFault(
-        fmt::format("the header of '{}', key '{}', does not allow {} there", name_, key_, got));
+    throw SafetensorsFault(fmt::format(
+        "the header of '{:.100}', key '{:.100}', does not allow {} there", name_, key_, got));
   }
   void check_complete();
 
@@ -119,8 +119,8 @@ bool HeaderEvents::key(string_t& text) {
   }
   if (!is_new) {
     throw SafetensorsFault(place_ == Place::kTop
-                               ? fmt::format("the name '{}' appears twice", name_)
-                               : fmt::format("'{}' has the key '{}' twice", name_, key_));
+                               ? fmt::format("the name '{:.100}' appears twice", name_)
+                               : fmt::format("'{:.100}' has the key '{:.100}' twice", name_, key_));
   }
   return true;
 }
@@ -147,25 +147,26 @@ bool HeaderEvents::end_array() {
 void HeaderEvents::check_complete() {
   if (!dtype_ || !shape_ || !offsets_) {
     throw SafetensorsFault(
-        fmt::format("tensor '{}' lacks one of dtype, shape, data_offsets", name_));
+        fmt::format("tensor '{:.100}' lacks one of dtype, shape, data_offsets", name_));
   }
   SafetensorsEntry& entry = header_.tensors.at(name_);
   const auto* type =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.name == *dtype_; });
   if (type == kTypes.end()) {
-    throw SafetensorsFault(fmt::format("tensor '{}' has dtype {}, which packtrain does not read",
-                                       name_, dtype_->substr(0, 32)));
+    throw SafetensorsFault(
+        fmt::format("tensor '{:.100}' has dtype {}, which packtrain does not read", name_,
+                    dtype_->substr(0, 32)));
   }
   entry.dtype = type->type;
   for (const std::uint64_t size : *shape_) {
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      throw SafetensorsFault(fmt::format("tensor '{}' has a dimension of {}", name_, size));
+      throw SafetensorsFault(fmt::format("tensor '{:.100}' has a dimension of {}", name_, size));
     }
     entry.shape.push_back(static_cast<std::int64_t>(size));
   }
   if (offsets_->size() != 2) {
     throw SafetensorsFault(
-        fmt::format("tensor '{}' has {} data_offsets, wanted 2", name_, offsets_->size()));
+        fmt::format("tensor '{:.100}' has {} data_offsets, wanted 2", name_, offsets_->size()));
   }
   entry.begin = offsets_->front();
   entry.end = offsets_->back();
@@ -173,19 +174,19 @@ void HeaderEvents::check_complete() {
 
 void check_size(const std::string& name, const SafetensorsEntry& entry) {
   if (entry.end < entry.begin) {
-    throw SafetensorsFault(fmt::format("tensor '{}' ends at byte {}, before its begin {}", name,
-                                       entry.end, entry.begin));
+    throw SafetensorsFault(fmt::format("tensor '{:.100}' ends at byte {}, before its begin {}",
+                                       name, entry.end, entry.begin));
   }
   const auto numel = checked_numel(entry.shape);
   std::uint64_t num_bytes = 0;
   if (!numel || __builtin_mul_overflow(static_cast<std::uint64_t>(*numel), size_of(entry.dtype),
                                        &num_bytes)) {
-    throw SafetensorsFault(fmt::format("tensor '{}': the size of its shape overflows", name));
+    throw SafetensorsFault(fmt::format("tensor '{:.100}': the size of its shape overflows", name));
   }
   if (num_bytes != entry.end - entry.begin) {
     throw SafetensorsFault(
-        fmt::format("tensor '{}' has {} bytes at data_offsets [{}, {}], but {} [{}] needs {}", name,
-                    entry.end - entry.begin, entry.begin, entry.end,
+        fmt::format("tensor '{:.100}' has {} bytes at data_offsets [{}, {}], but {} [{}] needs {}",
+                    name, entry.end - entry.begin, entry.begin, entry.end,
                     safetensors_dtype_name(entry.dtype), fmt::join(entry.shape, ", "), num_bytes));
   }
 }
@@ -201,9 +202,9 @@ void check_coverage(const SafetensorsHeader& header, std::uint64_t num_data_byte
   std::uint64_t expected = 0;
   for (const auto& [entry, name] : order) {
     if (entry->begin != expected) {
-      throw SafetensorsFault(fmt::format("tensor '{}' begins at byte {} of the data, wanted {}: {}",
-                                         *name, entry->begin, expected,
-                                         entry->begin < expected ? "an overlap" : "a hole"));
+      throw SafetensorsFault(
+          fmt::format("tensor '{:.100}' begins at byte {} of the data, wanted {}: {}", *name,
+                      entry->begin, expected, entry->begin < expected ? "an overlap" : "a hole"));
     }
     expected = entry->end;
   }

@@ -98,8 +98,9 @@ def write_stores(arguments, encoder: Encoder, files: list[SourceFile]) -> dict:
 def print_summary(summary: dict):
     for store in summary["stores"]:
         length = store["length"]
-        print(f"{store['path']}: {store['num_examples']:,} examples, {store['num_tokens']:,} tokens "
-              f"({store['num_loss_tokens']:,} to predict), vocabulary of {store['vocab_size']:,}")
+        print(f"{store['path']}: {store['num_examples']:,} examples, "
+              f"{store['num_tokens']:,} tokens ({store['num_loss_tokens']:,} to predict), "
+              f"vocabulary of {store['vocab_size']:,}")
         print(f"  tokens an example: min {length['min']:,}, median {length['median']:,.1f}, "
               f"mean {length['mean']:,.1f}, p99 {length['p99']:,.1f}, max {length['max']:,}")
     if summary["num_skipped"]:

@@ -74,7 +74,8 @@ def test_training_a_tokenizer_is_deterministic(tokenizer_folder, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (tokenizer_folder / name).read_bytes()
 
 
-def test_a_text_file_is_one_example_that_ends_with_the_end_token(tokenizer_folder, oracle, tmp_path):
+def test_a_text_file_is_one_example_that_ends_with_the_end_token(
+        tokenizer_folder, oracle, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfThe old owl\r\nsaw 3 birds.")
     run_tool("prepare.py", tmp_path / "a.txt", "--tokenizer", tokenizer_folder, "--out",
              tmp_path / "store")
@@ -162,7 +163,8 @@ def test_the_store_does_not_depend_on_the_number_of_workers(tokenizer_folder, tm
     assert 320 <= len(validation) <= 480  # 400, more or less four standard deviations
 
 
-def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(tokenizer_folder, oracle, tmp_path):
+def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(
+        tokenizer_folder, oracle, tmp_path):
     folder = tmp_path / "tokenizer"
     folder.mkdir()
     tokenizer = json.loads((tokenizer_folder / "tokenizer.json").read_text())
@@ -182,29 +184,40 @@ def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(tokenizer_folde
     assert example["loss_mask"] == [0] + [0] * len(prompt) + [1] * len(completion)
 
 
-@pytest.mark.parametrize("line, message", [
-    (b'{"text": ', "is no valid JSON"),
-    (b'[1]', "is a list, wanted a JSON object"),
-    (b'{"txt": "x"}', "has the keys 'txt'; wanted 'text', or 'prompt' and 'completion'"),
-    (b'{"prompt": "x"}', "has the keys 'prompt'"),
-    (b'{"text": "x", "prompt": "y", "completion": "z"}', "has the keys 'text', 'prompt'"),
-    (b'{"text": 3}', "'text' is 3, wanted a string"),
-    (b'{"prompt": "x", "completion": null}', "'completion' is null, wanted a string"),
-    (b'{"text": "x", "text": "y"}', "the key 'text' appears twice"),
-    (b'{"text": "\\ud800"}', "half of a surrogate pair"),
-    (b'{"text": "\xff"}', "is not UTF-8: byte 0xff"),
-    (b'[' * 100_000, "a.jsonl:3: is n"),
-])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_bad_line_is_named(tokenizer_folder, tmp_path, line, message, workers):
+BAD_LINES = {
+    "cut_short": (b'{"text": ', "is no valid JSON"),
+    "list": (b'[1]', "is a list, wanted a JSON object"),
+    "unknown_key": (b'{"txt": "x"}', "the keys 'txt'; wanted 'text', or 'prompt' and 'completion'"),
+    "no_completion": (b'{"prompt": "x"}', "has the keys 'prompt'"),
+    "both_kinds": (b'{"text": "x", "prompt": "y", "completion": "z"}', "the keys 'text', 'prompt'"),
+    "number": (b'{"text": 3}', "'text' is 3, wanted a string"),
+    "null": (b'{"prompt": "x", "completion": null}', "'completion' is null, wanted a string"),
+    "twice": (b'{"text": "x", "text": "y"}', "the key 'text' appears twice"),
+    "surrogate": (b'{"text": "\\ud800"}', "half of a surrogate pair"),
+    "not_utf8": (b'{"text": "\xff"}', "is not UTF-8: byte 0xff"),
+    "deep": (b'[' * 100_000, "is nested too deeply"),
+}
+
+
+def expect_bad_line(tokenizer_folder, tmp_path, name, *options):
+    line, message = BAD_LINES[name]
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n\n' + line + b'\n{"text": 1}\n')
     result = run_tool("prepare.py", path, "--tokenizer", tokenizer_folder, "--out",
-                      tmp_path / "store", "--workers", workers, exit_code=65)
+                      tmp_path / "store", *options, exit_code=65)
     assert f"packtrain prepare: {path}:3: " in result.stderr
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "store" / "store.json").exists()
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_a_bad_line_is_named(tokenizer_folder, tmp_path, name):
+    expect_bad_line(tokenizer_folder, tmp_path, name, "--workers", 1)
+
+
+def test_a_bad_line_found_by_a_worker_process_is_named(tokenizer_folder, tmp_path):
+    expect_bad_line(tokenizer_folder, tmp_path, "number", "--workers", 3)
 
 
 def test_a_bad_byte_in_a_text_is_named_by_its_line(tokenizer_folder, tmp_path):

@@ -220,6 +220,13 @@ TEST(SafetensorsLength, AHeaderOverTheLimitIsRefusedThoughTheFileHoldsIt) {
   EXPECT_NE(message.find("at most 100000000"), std::string::npos) << message;
 }
 
+TEST(Safetensors, AnEndlessNameDoesNotFillTheMessage) {
+  const std::string name(1'000'000, 'n');
+  const std::string message = message_for(file_with("{\"" + name + "\":{}}", 0));
+  EXPECT_LT(message.size(), 1000U);
+  EXPECT_NE(message.find("nnn' lacks one of"), std::string::npos);
+}
+
 TEST(Safetensors, AnyPrefixOfAValidFileIsRefused) {
   const std::string whole =
       file_with("{" + tensor("a", R"("shape":[1],"data_offsets":[0,4])") + "}", 4);

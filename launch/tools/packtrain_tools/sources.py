@@ -48,7 +48,8 @@ class Text:
 def list_files(sources: list[str]) -> tuple[list[SourceFile], dict[str, int]]:
     """The files of all sources, and how many files of folders were left out, by suffix."""
     if len(sources) > MAX_SOURCES:
-        raise ToolError(f"got {len(sources)} sources, wanted at most {MAX_SOURCES}", exit_code=CONFIG)
+        raise ToolError(f"got {len(sources)} sources, wanted at most {MAX_SOURCES}",
+                        exit_code=CONFIG)
     files: list[SourceFile] = []
     left_out: dict[str, int] = {}
     for index, source in enumerate(sources):
@@ -155,7 +156,8 @@ def _string(value: dict, key: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ToolError(f"{place}: '{key}' holds half of a surrogate pair, which is no text") from None
+        raise ToolError(
+            f"{place}: '{key}' holds half of a surrogate pair, which is no text") from None
     return text
 
 
