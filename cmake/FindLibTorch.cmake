@@ -3,21 +3,22 @@
 #   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
 #        environment made by launch/setup
 #   out: LibTorch::cpu, LibTorch::cuda (with CUDA), LibTorch::nccl (with CUDA), LibTorch_SITE,
-#        LibTorch_RPATH
+#        LibTorch_RPATH, LibTorch_PYTHON (the environment's interpreter)
 if(NOT TORCH_ROOT)
-  file(SHA256 "${PROJECT_SOURCE_DIR}/launch/requirements.txt" _hash)
+  # The same rule as in launch/common.sh. Not cached: other requirements mean another environment.
+  set(_requirements "${PROJECT_SOURCE_DIR}/launch/requirements.txt")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_requirements}")
+  file(SHA256 "${_requirements}" _hash)
   string(SUBSTRING "${_hash}" 0 12 _hash)
-  if(DEFINED ENV{PACKTRAIN_CACHE})
+  if(NOT "$ENV{PACKTRAIN_CACHE}" STREQUAL "")
     set(_cache "$ENV{PACKTRAIN_CACHE}")
-  elseif(DEFINED ENV{XDG_CACHE_HOME})
+  elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
     set(_cache "$ENV{XDG_CACHE_HOME}/packtrain")
   else()
     set(_cache "$ENV{HOME}/.cache/packtrain")
   endif()
-  file(GLOB _found "${_cache}/env-${_hash}/lib/python3*/site-packages/torch")
-  if(_found)
-    list(GET _found 0 _found)
-    set(TORCH_ROOT "${_found}" CACHE PATH "The torch folder of a Python environment" FORCE)
+  if(EXISTS "${_cache}/env-${_hash}/.complete")  # launch/setup writes it last
+    file(GLOB TORCH_ROOT "${_cache}/env-${_hash}/lib/python3*/site-packages/torch")
   endif()
 endif()
 
@@ -27,6 +28,7 @@ find_package_handle_standard_args(LibTorch REQUIRED_VARS TORCH_ROOT
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   get_filename_component(LibTorch_SITE "${TORCH_ROOT}" DIRECTORY)
+  get_filename_component(LibTorch_PYTHON "${LibTorch_SITE}/../../../bin/python" ABSOLUTE)
   set(LibTorch_RPATH "${TORCH_ROOT}/lib;${LibTorch_SITE}/nvidia/nccl/lib;${LibTorch_SITE}/nvidia/cu13/lib")
 
   # The wheel carries headers of another fmt, whose code is nowhere to link with; they would shadow

@@ -1,5 +1,6 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH])
+# packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
 
 function(packtrain_compile_options target)
@@ -73,4 +74,16 @@ function(packtrain_test name)
                            LABELS "${arg_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1")
     endforeach()
   endif()
+endfunction()
+
+# A Python test in the pinned environment. Labelled `python`, besides LABELS.
+function(packtrain_pytest name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILE;TIMEOUT" "LABELS;ENVIRONMENT")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name}
+    COMMAND "${LibTorch_PYTHON}" -m pytest -q -p no:cacheprovider "${CMAKE_CURRENT_SOURCE_DIR}/${arg_FILE}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "python;${arg_LABELS}"
+    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
 endfunction()

@@ -1,0 +1,43 @@
+# What the launch scripts share; sourced, never run.
+# shellcheck shell=bash
+
+packtrain_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+say() { printf '%s\n' "$*" >&2; }
+
+# die CODE MESSAGE...
+die() {
+  local code="$1"
+  shift
+  say "error: $*"
+  exit "$code"
+}
+
+# The folder of cached environments; cmake/FindLibTorch.cmake follows the same rule.
+packtrain_cache() {
+  printf '%s\n' "${PACKTRAIN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/packtrain}"
+}
+
+# The Python environment that belongs to this checkout's launch/requirements.txt.
+packtrain_env() {
+  local hash
+  hash="$(sha256sum "$packtrain_root/launch/requirements.txt")"
+  printf '%s/env-%s\n' "$(packtrain_cache)" "${hash:0:12}"
+}
+
+# version_at_least HAVE WANT
+version_at_least() {
+  [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$2" ]
+}
+
+# command_version COMMAND: the first dotted number of `COMMAND --version`, nothing when missing
+command_version() {
+  command -v "$1" >/dev/null && "$1" --version | grep -oE '[0-9]+(\.[0-9]+)+' | head -n1
+}
+
+# Puts the environment's cmake and ninja first when launch/setup had to install them there.
+use_build_tools() {
+  local tools
+  tools="$(packtrain_env)/build-tools"
+  [ ! -d "$tools" ] || PATH="$tools:$PATH"
+}

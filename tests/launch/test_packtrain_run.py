@@ -1,0 +1,124 @@
+"""packtrain-run: flags, environment, exit codes and signals, with a stand-in for packtrain."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+RUN = HERE.parent.parent / "launch" / "packtrain-run"
+FAKE = HERE / "fake_packtrain"
+
+
+def start(*arguments, **environment):
+    # A pipeline of CI may ignore SIGINT, which a shell cannot undo.
+    return subprocess.Popen(
+        [RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **environment},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
+def run(*arguments, **environment):
+    process = start(*arguments, **environment)
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, output, errors
+
+
+def test_every_rank_gets_the_arguments_and_train_is_the_default_subcommand():
+    code, output, _ = run("-n", "2", "--program", FAKE, "some/config.yaml", "run.seed=3")
+    assert code == 0
+    for rank in (0, 1):
+        assert f"rank {rank} " in output
+    assert output.count("arguments ['train', 'some/config.yaml', 'run.seed=3']") == 2
+
+
+def test_another_subcommand_is_passed_on():
+    code, output, _ = run("-n", "1", "--program", FAKE, "evaluate", "config.yaml", "--json")
+    assert code == 0
+    assert "arguments ['evaluate', 'config.yaml', '--json']" in output
+
+
+def test_more_ranks_than_cores_are_allowed():
+    num_ranks = len(os.sched_getaffinity(0)) + 2
+    code, output, errors = run("-n", str(num_ranks), "--program", FAKE, "train", "ok")
+    assert code == 0, errors
+    assert output.count("rank ") == num_ranks
+    assert "threads 1 " in output
+
+
+def test_the_cores_are_shared_out_unless_the_user_says_otherwise():
+    _, output, _ = run("-n", "1", "--program", FAKE, "train", "ok", OMP_NUM_THREADS="3")
+    assert "threads 3 " in output
+
+
+def test_our_environment_variables_reach_the_ranks():
+    _, output, _ = run("-n", "1", "--program", FAKE, "train", "ok", PACKTRAIN_TEST_TAG="here")
+    assert "tag here " in output
+
+
+def test_the_exit_code_is_the_failing_ranks_and_the_others_are_ended():
+    begin = time.monotonic()
+    code, _, _ = run("-n", "2", "--program", FAKE, "train", "fail")
+    assert code == 65
+    assert time.monotonic() - begin < 30
+
+
+def test_a_killed_rank_is_named_by_its_signal():
+    code, _, errors = run("-n", "2", "--program", FAKE, "train", "die")
+    assert code == 137
+    assert "SIGKILL" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stop_lets_the_ranks_save(number):
+    process = start("-n", "2", "--program", FAKE, "train", "save")
+    num_ready = 0
+    while num_ready < 2:
+        num_ready += process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.send_signal(number)  # twice changes nothing
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 75, errors
+    assert "saved" in output
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.3])
+def test_a_stop_before_the_ranks_are_ready_is_not_lost(delay_s):
+    process = start("-n", "2", "--program", FAKE, "train", "save")
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 75, errors
+
+
+def test_a_subcommand_with_nothing_to_save_ends_at_once():
+    process = start("-n", "2", "--program", FAKE, "evaluate", "wait")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+
+
+def test_sigquit_ends_training_at_once():
+    process = start("-n", "2", "--program", FAKE, "train", "wait")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGQUIT)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n", "2"], ["-n", "0", "a.yaml"], ["-n", "x", "a.yaml"],
+                                       ["--bogus", "-n", "1", "a.yaml"], ["a.yaml"]])
+def test_wrong_usage_is_a_configuration_error(arguments):
+    code, _, errors = run(*arguments)
+    assert code == 64
+    assert "usage" in errors
+
+
+def test_a_program_that_is_not_there_is_named():
+    code, _, errors = run("-n", "1", "--program", "/nowhere/packtrain", "a.yaml")
+    assert code == 69
+    assert "/nowhere/packtrain" in errors

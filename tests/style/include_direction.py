@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Finds includes that run against the direction of the rooms (docs/architecture.md).
+
+    include_direction.py [ROOT]    prints every fault; exit code 1 when there is one
+"""
+
+import pathlib
+import re
+import sys
+
+from includes import Include, IncludeGraph
+
+# A file may include its own room and rooms of lower levels; the longest prefix names the room.
+LEVELS = {
+    "framework/support": 0,
+    "framework/config": 1, "framework/metrics": 1, "framework/device": 1,
+    "framework/data": 2,
+    "samplers": 3,
+    "collators": 4,
+    "models": 5,
+    "parallel": 6,
+    "parallel/sharding": 7,
+    "framework/checkpoint": 8,
+    "framework/training": 9,
+    "launch": 10,
+    "tests": 11, "benchmarks": 11,
+}
+# Rooms that may include less than their level says.
+ONLY = {
+    "parallel": ("framework/support/", "framework/device/", "parallel/"),
+    "parallel/sharding": ("framework/support/", "framework/device/", "models/block.h",
+                          "models/batch.h", "parallel/"),
+}
+# Headers of others, and the only folders that may see them, be it through a header of ours.
+CONFINED = (
+    (re.compile(r"nccl\w*\.h"), ("parallel/nccl/",)),
+    (re.compile(r"mpi\w*\.h"), ("parallel/mpi/",)),
+    (re.compile(r"(cuda|cublas|cudnn|curand|cusparse|cusolver|nvToolsExt|nvtx3/|cub/|thrust/|"
+                r"cooperative_groups|(c10|ATen)/(cuda|cudnn)/)"),
+     ("models/ops/", "framework/device/cuda/", "parallel/nccl/")),
+)
+BANNED = {
+    "torch/torch.h": "costs 25 s a file", "ATen/ATen.h": "include ATen/core/Tensor.h",
+    "ATen/Functions.h": "include ATen/ops/<op>.h",
+    "fstream": "hides errors: framework/support/file.h", "iostream": "fmt and logging",
+}
+TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
+
+
+def room_of(path: str) -> str | None:
+    rooms = [room for room in LEVELS if path.startswith(room + "/")]
+    return max(rooms, key=len, default=None)
+
+
+def check_direction(graph: IncludeGraph, file: str, include: Include) -> str | None:
+    if include.path not in graph.includes:
+        return f'"{include.path}" is no file of this repository (wanted its path from the root)'
+    mine, theirs = room_of(file), room_of(include.path)
+    if theirs == mine or LEVELS[mine] >= LEVELS["tests"]:
+        return None
+    if LEVELS[theirs] >= LEVELS[mine]:
+        return f"{mine} must not include {theirs} ({include.path})"
+    if mine in ONLY and not include.path.startswith(ONLY[mine]):
+        return f"{mine} must not include {include.path}"
+    return None
+
+
+def check_external(graph: IncludeGraph, file: str) -> list[str]:
+    faults = []
+    for header in sorted(graph.external(file)):
+        if file.endswith(".cu") and TORCH.match(header):
+            faults.append(f"a .cu file must not see libtorch ({header})")
+        for pattern, folders in CONFINED:
+            if pattern.match(header) and not file.startswith(folders + ("tests/", "benchmarks/")):
+                faults.append(f"must not see {header}: only {', '.join(folders)} may")
+    return faults
+
+
+def find_faults(root: pathlib.Path) -> list[str]:
+    graph = IncludeGraph(root)
+    faults = []
+    for file, includes in graph.includes.items():
+        for include in includes:
+            if include.is_ours:
+                fault = check_direction(graph, file, include)
+            else:
+                fault = BANNED.get(include.path) and f"<{include.path}>: {BANNED[include.path]}"
+            if fault:
+                faults.append(f"{file}:{include.line}: {fault}")
+        faults += [f"{file}: {fault}" for fault in check_external(graph, file)]
+    return faults
+
+
+def main() -> int:
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+    faults = find_faults(root if root.is_dir() else root.parent.parent.parent)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
