@@ -27,6 +27,7 @@ Selection::Selection(std::span<const std::int32_t> lengths,
                             std::numeric_limits<ExampleIndex>::max()),
                 "Split the store.");
   }
+  examples_.reserve(lengths.size());
   for (std::size_t example = 0; example < lengths.size(); ++example) {
     if (select(example, too_long)) examples_.push_back(static_cast<ExampleIndex>(example));
   }

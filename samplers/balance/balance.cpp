@@ -48,7 +48,7 @@ std::vector<int> slowest_first(const Bins& bins) {
 
 Placement to_placement(const Bins& bins, std::span<const std::int32_t> original) {
   Placement placement;
-  placement.num_micro_batches = bins.num_micro_batches;
+  placement.num_micro_batches = 1;
   placement.slots.resize(original.size());
   std::int32_t position = 0;
   for (const int m : slowest_first(bins)) {
@@ -57,6 +57,7 @@ Placement to_placement(const Bins& bins, std::span<const std::int32_t> original)
       for (const std::int32_t item : bin.items) {
         placement.slots[static_cast<std::size_t>(original[static_cast<std::size_t>(item)])] = {
             rank, position};
+        placement.num_micro_batches = position + 1;  // those the exchanges emptied come last
       }
       ++rank;
     }

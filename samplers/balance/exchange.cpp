@@ -139,6 +139,8 @@ class Search {
   }
 
   bool apply(std::size_t slow, const Exchange& exchange) {
+    // An emptied bin's cost may be a rounding error away from 0, on either side.
+    if (exchange.give == kNoItem) return false;
     if (exchange.gain <= kSmallestGain * bins_.bins[slow].cost) return false;
     move(exchange.give, slow, exchange.partner);
     if (exchange.take != kNoItem) move(exchange.take, exchange.partner, slow);

@@ -243,6 +243,19 @@ TEST(Planner, NamesAnExampleThatFitsNoMicroBatch) {
   expect_contains(error.advice(), "data.max_length");
 }
 
+TEST(Plan, CountsBeyond31Bits) {
+  constexpr std::int32_t kHuge = 1 << 30;
+  PlanOptions options;
+  options.max_length = kHuge;
+  options.max_tokens_per_micro_batch = kHuge;
+  options.num_ranks = 2;
+  options.cost.quadratic = 1;
+  const StepPlan plan = make_planner(examples_of({kHuge, kHuge, kHuge, 10}), options).plan(0);
+  EXPECT_EQ(plan.num_tokens, 3 * std::int64_t{kHuge} + 10);
+  EXPECT_EQ(plan.num_loss_tokens, plan.num_tokens - 4);
+  EXPECT_EQ(plan.num_micro_batches(), 2);
+}
+
 TEST(Planner, RejectsOptionsOutOfRange) {
   const Examples examples = examples_of({4, 8});
   PlanOptions options;
