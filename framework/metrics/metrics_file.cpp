@@ -36,7 +36,7 @@ void cut_lines_after(const std::string& path, std::int64_t last_step) {
     begin = end;
   }
   if (num_cut == 0) return;
-  spdlog::info("{}: {} lines of an earlier process, after step {}, are cut", path, num_cut,
+  spdlog::info("{}: cut {} line(s) that an earlier process wrote after step {}", path, num_cut,
                last_step);
   write_text_atomically(path, kept, ErrorCategory::kInternal);
 }

@@ -118,7 +118,7 @@ TEST(Exporter, AnswersWhileAHundredSlowClientsHang) {
   }
   const auto begin = Clock::now();
   EXPECT_EQ(request(exporter->endpoint(), "GET", "/metrics").body.size(), 100'000U);
-  EXPECT_LT(Clock::now() - begin, seconds(3));
+  EXPECT_LT(Clock::now() - begin, seconds(8));  // less than the idle timeout
 }
 
 TEST(Exporter, StopsAtOnceWithClientsHanging) {
@@ -130,7 +130,7 @@ TEST(Exporter, StopsAtOnceWithClientsHanging) {
   }
   const auto begin = Clock::now();
   exporter.reset();
-  EXPECT_LT(Clock::now() - begin, seconds(3));
+  EXPECT_LT(Clock::now() - begin, seconds(8));  // less than the idle timeout
 }
 
 TEST(Exporter, StopsWhileBeingScraped) {
