@@ -11,8 +11,8 @@ namespace packtrain {
 // Error(kStopped) after a signal asked it to save and stop, and Errors of every other category.
 void run_training(const Config& config, World& world);
 
-// Loss of data.validation under the model (model.path: Hugging Face folder; or the newest checkpoint
-// of run.output, or checkpoint.resume when it names a folder). Collective; the same on every rank.
+// Loss of data.validation under model.path (a Hugging Face folder or a checkpoint) or, without it,
+// the newest checkpoint of run.output. Collective; the same on every rank.
 EvaluationRecord run_evaluation(const Config& config, World& world);
 
 }  // namespace packtrain

@@ -1,0 +1,94 @@
+#include "framework/training/batch_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace packtrain {
+namespace {
+
+double sum_squared_lengths(const StepPlan& plan) {
+  double sum = 0;
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& pieces : micro_batches) {
+      for (const Piece& piece : pieces) sum += static_cast<double>(piece.length) * piece.length;
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+HostBuffer HostBufferPool::take(std::size_t size) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto fits = std::find_if(unused_.begin(), unused_.end(),
+                                   [&](const HostBuffer& buffer) { return buffer.size >= size; });
+    if (fits != unused_.end()) {
+      HostBuffer found = std::move(*fits);
+      unused_.erase(fits);
+      return found;
+    }
+  }
+  return device_.allocate_host(size + size / 4);  // some room: the next batch may be a bit larger
+}
+
+void HostBufferPool::give_back(HostBuffer buffer) {
+  const std::lock_guard lock(mutex_);
+  unused_.push_back(std::move(buffer));
+}
+
+BatchSource::BatchSource(const TokenStore& store, const Planner& planner, Device& device,
+                         const BatchSourceOptions& options, std::int64_t first_step,
+                         std::int64_t total_steps)
+    : store_(store),
+      planner_(planner),
+      options_(options),
+      next_step_(first_step),
+      total_steps_(total_steps),
+      pool_(device) {
+  start_next();
+}
+
+void BatchSource::start_next() {
+  if (next_step_ >= total_steps_) return;
+  pending_ = std::async(std::launch::async, [this, step = next_step_] { return prepare(step); });
+  ++next_step_;
+}
+
+PreparedStep BatchSource::next() {
+  const auto begin = std::chrono::steady_clock::now();
+  PreparedStep step = pending_.get();
+  wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  start_next();
+  return step;
+}
+
+PreparedStep BatchSource::prepare(std::int64_t step) {
+  PreparedStep prepared;
+  prepared.plan = planner_.plan(step);
+  const FlatteningOptions flattening;
+  prepared.statistics = plan_statistics(
+      prepared.plan, options_.cost, options_.max_tokens_per_micro_batch, flattening.row_multiple);
+  prepared.sum_squared_lengths = sum_squared_lengths(prepared.plan);
+  const LossNormalization normalization{options_.normalize, prepared.plan.num_loss_tokens,
+                                        prepared.plan.num_examples};
+  const HostAllocator allocate = [&](std::size_t size) {
+    prepared.buffers.push_back(pool_.take(size));
+    return std::span<std::byte>(prepared.buffers.back().data, size);
+  };
+  for (const MicroBatch& pieces : prepared.plan.ranks[options_.rank]) {
+    prepared.micro_batches.push_back(flatten(store_, pieces, normalization, flattening, allocate));
+  }
+  return prepared;
+}
+
+void BatchSource::recycle(PreparedStep step) {
+  for (HostBuffer& buffer : step.buffers) pool_.give_back(std::move(buffer));
+}
+
+double BatchSource::take_wait_s() {
+  return std::exchange(wait_s_, 0.0);
+}
+
+}  // namespace packtrain

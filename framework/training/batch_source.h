@@ -1,0 +1,75 @@
+// This rank's batches, step by step, made ahead of time on a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <mutex>
+#include <vector>
+
+#include "collators/flattening.h"
+#include "collators/packed_batch.h"
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "framework/device/device.h"
+#include "samplers/planner.h"
+#include "samplers/statistics.h"
+
+namespace packtrain {
+
+// Host memory for batches, taken and given back: pinning memory costs more than filling it.
+class HostBufferPool {
+ public:
+  explicit HostBufferPool(Device& device) : device_(device) {}
+  // Both from any thread.
+  HostBuffer take(std::size_t size);
+  void give_back(HostBuffer buffer);
+
+ private:
+  Device& device_;
+  std::mutex mutex_;
+  std::vector<HostBuffer> unused_;
+};
+
+// What one rank needs for one optimizer step.
+struct PreparedStep {
+  StepPlan plan;
+  PlanStatistics statistics;
+  double sum_squared_lengths = 0;          // over all ranks
+  std::vector<PackedBatch> micro_batches;  // of this rank, in host memory of the pool
+  std::vector<HostBuffer> buffers;
+};
+
+struct BatchSourceOptions {
+  int rank = 0;
+  Normalize normalize = Normalize::kTokens;
+  std::int64_t max_tokens_per_micro_batch = 0;
+  CostModel cost;
+};
+
+class BatchSource {
+ public:
+  // Steps first_step .. total_steps - 1. Everything given must outlive the source.
+  BatchSource(const TokenStore& store, const Planner& planner, Device& device,
+              const BatchSourceOptions& options, std::int64_t first_step, std::int64_t total_steps);
+
+  PreparedStep next();
+  // Gives a step's memory back, when the device has read it.
+  void recycle(PreparedStep step);
+  // Seconds that next() waited since the last call.
+  double take_wait_s();
+
+ private:
+  PreparedStep prepare(std::int64_t step);
+  void start_next();
+
+  const TokenStore& store_;
+  const Planner& planner_;
+  BatchSourceOptions options_;
+  std::int64_t next_step_;
+  std::int64_t total_steps_;
+  HostBufferPool pool_;
+  std::future<PreparedStep> pending_;
+  double wait_s_ = 0;
+};
+
+}  // namespace packtrain

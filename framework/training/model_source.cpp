@@ -1,0 +1,111 @@
+#include "framework/training/model_source.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <map>
+
+#include "framework/checkpoint/hugging_face.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "models/decoder.h"
+#include "models/families/family.h"
+#include "models/initialize.h"
+
+namespace packtrain {
+namespace {
+
+void initialize_weights(std::uint64_t seed, ShardedModel& model) {
+  std::map<std::string, ParameterSpec> specs;
+  for (const Unit& unit : model.units().units) {
+    for (const Segment& segment : unit.trainable.segments) specs[segment.spec.name] = segment.spec;
+    for (const Segment& segment : unit.frozen.segments) specs[segment.spec.name] = segment.spec;
+  }
+  for (const ShardView& shard : model.shards()) {
+    const at::Tensor values = at::empty({shard.numel}, at::kFloat);
+    initialize(specs.at(shard.parameter), seed, shard.begin, values);
+    shard.weight.copy_(values);
+  }
+}
+
+}  // namespace
+
+ModelSource checkpoint_source(const std::string& folder) {
+  ModelSource source;
+  source.kind = ModelSource::Kind::kCheckpoint;
+  source.folder = folder;
+  source.config_json = read_checkpoint_state(folder).model_config;
+  source.decoder = parse_decoder_config(source.config_json);
+  return source;
+}
+
+ModelSource find_model(const ModelSection& model) {
+  ModelSource source;
+  if (model.path.empty()) {
+    source.config_json = model.config;
+  } else if (is_checkpoint(model.path)) {
+    return checkpoint_source(model.path);
+  } else {
+    const std::string file = (std::filesystem::path(model.path) / "config.json").string();
+    if (!std::filesystem::exists(file)) {
+      throw Error(
+          ErrorCategory::kConfig,
+          fmt::format("model.path: {} is no model: it has neither config.json (Hugging Face) "
+                      "nor manifest.json (a checkpoint of packtrain)",
+                      model.path),
+          "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
+    }
+    source.kind = ModelSource::Kind::kHuggingFace;
+    source.folder = model.path;
+    source.config_json = read_text(file, ErrorCategory::kConfig);
+  }
+  source.decoder = parse_decoder_config(source.config_json);
+  return source;
+}
+
+void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
+                      const DecoderConfig& decoder) {
+  if (store_vocab_size <= decoder.vocab_size) return;
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("token store {} has a vocabulary of {} tokens, the model one of {}", store_folder,
+                  store_vocab_size, decoder.vocab_size),
+      "Prepare the store with the model's own tokenizer, or enlarge the model's vocab_size.");
+}
+
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+                                                 const RunDevice& run_device, World& world) {
+  DecoderOptions options;
+  options.frozen = config.model.frozen;
+  options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
+  options.recompute = config.memory.recompute == Recompute::kFull;
+  auto blocks = make_decoder(decoder, options);
+  auto gather = world.connect(run_device.backend);
+  auto reduce = world.connect(run_device.backend);
+  auto model =
+      std::make_unique<ShardedModel>(std::move(blocks), *run_device.device, std::move(gather),
+                                     std::move(reduce), sharding_options(config));
+  spdlog::info("{}: {:.1f} million parameters in {} layers", decoder.family,
+               static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers);
+  return model;
+}
+
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model) {
+  const std::vector<ShardView> shards = model.shards();
+  switch (source.kind) {
+    case ModelSource::Kind::kRandom:
+      initialize_weights(seed, model);
+      break;
+    case ModelSource::Kind::kHuggingFace:
+      import_weights(source.folder, source.decoder, shards);
+      break;
+    case ModelSource::Kind::kCheckpoint:
+      load_checkpoint(source.folder, shards, false);
+      break;
+  }
+  model.weights_changed();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,54 @@
+// The end of an optimizer step: global norm, clipping, AdamW on the flat shard. Nothing here waits
+// for the device: loss and norm are read from a StepOutcome when they have arrived.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "framework/config/config.h"
+#include "framework/device/device.h"
+#include "parallel/sharding/sharded_model.h"
+
+namespace packtrain {
+
+// What the device says of a step, over all ranks. read() waits for it.
+class StepOutcome {
+ public:
+  explicit StepOutcome(Device& device);
+
+  struct Values {
+    double loss = 0;
+    double grad_norm = 0;         // before clipping
+    bool applied = true;          // false: loss or norm was not finite, nothing was written
+    bool stop_requested = false;  // by any rank
+  };
+  Values read();
+
+ private:
+  friend class Optimizer;
+  HostBuffer memory_;
+  at::Tensor host_;  // float32 [4], view of memory_
+  std::unique_ptr<Event> arrived_;
+};
+
+class Optimizer {
+ public:
+  Optimizer(ShardedModel& model, const OptimizerSection& options);
+
+  // One update from the gradients that ShardedModel::train left. `loss`: this rank's; `number`:
+  // optimizer steps taken with this one, from 1. Collective. A step whose loss or norm is not
+  // finite writes nothing, on any rank.
+  void step(const at::Tensor& loss, double learning_rate, std::int64_t number, bool stop_requested,
+            StepOutcome& outcome);
+
+ private:
+  void update(double learning_rate, std::int64_t number, const at::Tensor& clip_factor,
+              const at::Tensor& skip);
+
+  ShardedModel& model_;
+  OptimizerSection options_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,56 @@
+#include "framework/training/run.h"
+
+#include <spdlog/spdlog.h>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/data/token_store.h"
+#include "framework/training/evaluator.h"
+#include "framework/training/model_source.h"
+#include "framework/training/run_device.h"
+#include "framework/training/run_folder.h"
+#include "framework/training/trainer.h"
+
+namespace packtrain {
+namespace {
+
+// model.path when given, else the newest checkpoint of the run, else the configured random weights.
+ModelSource evaluated_model(const Config& config) {
+  if (config.model.path.empty()) {
+    const auto newest = find_latest_checkpoint(checkpoints_folder(config));
+    if (newest) return checkpoint_source(*newest);
+  }
+  return find_model(config.model);
+}
+
+const char* describe(ModelSource::Kind kind) {
+  switch (kind) {
+    case ModelSource::Kind::kRandom:
+      return "random initial weights";
+    case ModelSource::Kind::kHuggingFace:
+      return "Hugging Face folder";
+    case ModelSource::Kind::kCheckpoint:
+      return "checkpoint";
+  }
+  return "";
+}
+
+}  // namespace
+
+void run_training(const Config& config, World& world) {
+  Trainer trainer(config, world);
+  trainer.run();
+}
+
+EvaluationRecord run_evaluation(const Config& config, World& world) {
+  const auto store = TokenStore::open(config.data.validation);
+  const ModelSource source = evaluated_model(config);
+  check_vocabulary(store->folder(), store->info().vocab_size, source.decoder);
+  const RunDevice device = choose_device(config, world);
+  Evaluator evaluator(*store, config.batch.max_tokens_per_micro_batch, *device.device, world);
+  spdlog::info("evaluating {} {}", describe(source.kind), source.folder);
+  const auto model = make_sharded_model(config, source.decoder, device, world);
+  load_weights(source, config.run.seed, *model);
+  return evaluator.evaluate(*model, 0);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,79 @@
+#include "framework/training/run_device.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+// The least over all ranks: every rank decides the same.
+std::int64_t least(World& world, std::int64_t value) {
+  world.control().all_reduce(&value, 1, DataType::kInt64, ReduceOp::kMin, nullptr);
+  return value;
+}
+
+[[noreturn]] void too_many_ranks(const World& world) {
+  throw Error(ErrorCategory::kDevice,
+              fmt::format("{} ranks were started on host {}, which has {} GPUs", world.local_size(),
+                          world.host(), num_cuda_devices()),
+              "Start at most one rank per GPU (packtrain-run -n), or train on the CPU with "
+              "parallel.backend=mpi.");
+}
+
+Backend choose_backend(const Config& config, World& world) {
+  const Backend on_cpu = world.size() > 1 ? Backend::kMpi : Backend::kLocal;
+  const bool enough = least(world, num_cuda_devices() >= world.local_size() ? 1 : 0) == 1;
+  switch (config.parallel.backend) {
+    case BackendKind::kMpi:
+      return on_cpu;
+    case BackendKind::kLocal:
+      if (world.size() == 1) return Backend::kLocal;
+      throw Error(ErrorCategory::kConfig,
+                  fmt::format("parallel.backend is local, but {} ranks were started", world.size()),
+                  "Use parallel.backend=auto, mpi or nccl for several ranks.");
+    case BackendKind::kNccl:
+      if (!enough) too_many_ranks(world);
+      return Backend::kNccl;
+    case BackendKind::kAuto:
+      break;
+  }
+  const bool any_gpu = least(world, num_cuda_devices() > 0 ? 0 : 1) == 0;
+  if (any_gpu && !enough) too_many_ranks(world);
+  return any_gpu ? Backend::kNccl : on_cpu;
+}
+
+}  // namespace
+
+RunDevice choose_device(const Config& config, World& world) {
+  DeviceOptions options;
+  options.stream_delay_us = config.debug.stream_delay_us;
+  options.delay_seed = config.run.seed + world.rank();
+  RunDevice chosen;
+  chosen.backend = choose_backend(config, world);
+  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
+                                                   : make_cpu_device(options);
+  if (config.precision.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+  const char* names[] = {"local", "MPI", "NCCL"};
+  spdlog::info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
+               chosen.device->name(), names[static_cast<int>(chosen.backend)]);
+  return chosen;
+}
+
+at::ScalarType scalar_type(Precision precision) {
+  return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
+}
+
+ShardingOptions sharding_options(const Config& config) {
+  ShardingOptions options;
+  options.zero_stage = config.parallel.zero_stage;
+  options.gather_slots = config.parallel.gather_slots;
+  options.compute = scalar_type(config.precision.compute);
+  options.reduce = scalar_type(config.precision.reduce);
+  options.poison_slots = config.debug.poison_slots;
+  return options;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,26 @@
+// The device and the communicators of this rank, chosen from the configuration and the machine.
+#pragma once
+
+#include <memory>
+
+#include "framework/config/config.h"
+#include "framework/device/device.h"
+#include "parallel/sharding/sharded_model.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+struct RunDevice {
+  std::unique_ptr<Device> device;
+  Backend backend = Backend::kLocal;
+};
+
+// `auto`: NCCL where the hosts have GPUs, else MPI, or local for a single rank. Collective.
+// Throws Error(kDevice) when a host has GPUs but fewer than ranks, or an asked-for backend cannot
+// serve: never a silent fallback.
+RunDevice choose_device(const Config& config, World& world);
+
+at::ScalarType scalar_type(Precision precision);
+ShardingOptions sharding_options(const Config& config);
+
+}  // namespace packtrain

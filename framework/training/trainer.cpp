@@ -1,0 +1,158 @@
+#include "framework/training/trainer.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/config/load.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+#include "framework/training/run_folder.h"
+#include "framework/training/upload.h"
+#include "models/decoder.h"
+
+namespace packtrain {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Trainer::~Trainer() = default;
+
+void Trainer::run() {
+  last_finish_s_ = now_s();
+  for (std::int64_t step = first_step_; step < total_steps_; ++step) {
+    train_step(step);
+    const std::int64_t done = step + 1;
+    const bool save_due =
+        config_.checkpoint.save_steps > 0 && done % config_.checkpoint.save_steps == 0;
+    const bool evaluate_due =
+        config_.run.evaluate_steps > 0 && done % config_.run.evaluate_steps == 0;
+    if (save_due || evaluate_due || done == total_steps_) finish_all();
+    if (stop_agreed_) stop(done);
+    if (evaluate_due || done == total_steps_) evaluate(done);
+    if (save_due || done == total_steps_) save(done);
+  }
+}
+
+void Trainer::train_step(std::int64_t step) {
+  set_log_position(step, "train");
+  Pending pending;
+  pending.prepared = batches_->next();
+  pending.data_wait_s = batches_->take_wait_s();
+  pending.learning_rate = learning_rate_->at(step);
+  pending.outcome = std::make_unique<StepOutcome>(*device_.device);
+  std::vector<DeviceBatch> micro_batches;
+  model_->compute().run([&](StreamHandle) {
+    for (const PackedBatch& batch : pending.prepared.micro_batches) {
+      micro_batches.push_back(upload(batch, *device_.device));
+    }
+  });
+  const at::Tensor loss = model_->train(micro_batches);
+  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
+                   *pending.outcome);
+  pending.communication_wait_s = model_->take_communication_wait_s();
+  pending_.push_back(std::move(pending));
+  // A GPU is kept busy by reading each outcome one step late.
+  const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
+  while (pending_.size() > num_in_flight) finish_oldest();
+}
+
+void Trainer::finish_all() {
+  while (!pending_.empty()) finish_oldest();
+}
+
+void Trainer::finish_oldest() {
+  Pending pending = std::move(pending_.front());
+  pending_.pop_front();
+  const StepOutcome::Values values = pending.outcome->read();
+  const double finish_s = now_s();
+  const std::int64_t step = pending.prepared.plan.step;
+  if (!values.applied) {
+    throw Error(ErrorCategory::kNonFinite,
+                fmt::format("step {}: loss {} and gradient norm {}: the update was not applied",
+                            step + 1, values.loss, values.grad_norm),
+                "Lower optimizer.learning_rate or lengthen the warm-up; the newest checkpoint is "
+                "from before this step.");
+  }
+  metrics_->step(make_record(pending, values, finish_s - last_finish_s_));
+  last_finish_s_ = finish_s;
+  stop_agreed_ = stop_agreed_ || values.stop_requested;
+  batches_->recycle(std::move(pending.prepared));
+}
+
+StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Values& values,
+                                double step_time_s) const {
+  const StepPlan& plan = pending.prepared.plan;
+  StepRecord record;
+  record.step = plan.step + 1;
+  record.epoch = plan.epoch;
+  record.loss = values.loss;
+  record.grad_norm = values.grad_norm;
+  record.learning_rate = pending.learning_rate;
+  record.num_examples = plan.num_examples;
+  record.num_tokens = plan.num_tokens;
+  record.num_loss_tokens = plan.num_loss_tokens;
+  record.step_time_s = step_time_s;
+  record.tokens_per_second = static_cast<double>(plan.num_tokens) / step_time_s;
+  record.tokens_per_second_per_device = record.tokens_per_second / world_.size();
+  const double flops = training_flops(source_.decoder, static_cast<double>(plan.num_tokens),
+                                      pending.prepared.sum_squared_lengths);
+  record.model_tflops_per_device = flops / step_time_s / world_.size() / 1e12;
+  const double peak = device_.device->peak_tflops();
+  record.mfu = peak > 0 ? record.model_tflops_per_device / peak : 0;
+  record.padding_fraction = pending.prepared.statistics.padding_fraction;
+  record.fill = pending.prepared.statistics.fill;
+  record.token_imbalance = pending.prepared.statistics.token_imbalance;
+  record.cost_imbalance = pending.prepared.statistics.cost_imbalance;
+  record.data_wait_s = pending.data_wait_s;
+  record.comm_wait_s = pending.communication_wait_s;
+  record.peak_memory_bytes = static_cast<std::int64_t>(device_.device->peak_memory_bytes());
+  return record;
+}
+
+void Trainer::evaluate(std::int64_t step) {
+  if (evaluator_ == nullptr) return;
+  set_log_position(step, "evaluate");
+  metrics_->evaluation(evaluator_->evaluate(*model_, step));
+  last_finish_s_ = now_s();
+}
+
+void Trainer::save(std::int64_t steps_done) {
+  if (last_saved_ == steps_done) return;
+  set_log_position(steps_done, "checkpoint");
+  model_->compute().synchronize();
+  TrainingState state;
+  state.step = steps_done;
+  state.epoch = steps_done / planner_->steps_per_epoch();
+  state.seed = config_.run.seed;
+  state.num_ranks = world_.size();
+  state.total_steps = total_steps_;
+  state.config_hash = hash_config(config_);
+  state.data_fingerprint = train_store_->fingerprint();
+  state.config_yaml = dump_config(config_);
+  state.model_config = source_.config_json;
+  const std::string folder = save_checkpoint(checkpoints_folder(config_), state, model_->shards(),
+                                             config_.checkpoint.keep, world_.control());
+  last_saved_ = steps_done;
+  spdlog::info("saved {}", folder);
+  last_finish_s_ = now_s();
+}
+
+void Trainer::stop(std::int64_t steps_done) {
+  finish_all();
+  save(steps_done);
+  throw Error(ErrorCategory::kStopped,
+              fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
+                          total_steps_, checkpoints_folder(config_)),
+              "The same command continues from there.");
+}
+
+}  // namespace packtrain

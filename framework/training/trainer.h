@@ -1,0 +1,86 @@
+// The Trainer: one object that owns a run's parts and drives them step by step.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "framework/metrics/metrics.h"
+#include "framework/training/batch_source.h"
+#include "framework/training/evaluator.h"
+#include "framework/training/learning_rate.h"
+#include "framework/training/model_source.h"
+#include "framework/training/optimizer.h"
+#include "framework/training/run_device.h"
+#include "framework/training/stop_signal.h"
+#include "parallel/world.h"
+#include "samplers/loss_counter.h"
+#include "samplers/planner.h"
+
+namespace packtrain {
+
+class Trainer {
+ public:
+  // Opens data, plans, builds the model, loads or resumes weights. Collective.
+  Trainer(const Config& config, World& world);
+  ~Trainer();
+
+  // Trains to the end. Throws Error(kStopped) when asked to stop (after saving), Error(kNonFinite)
+  // when a step was refused.
+  void run();
+
+ private:
+  // A step given to the device whose outcome has not been read yet.
+  struct Pending {
+    PreparedStep prepared;
+    std::unique_ptr<StepOutcome> outcome;
+    double learning_rate = 0;
+    double data_wait_s = 0;
+    double communication_wait_s = 0;
+  };
+
+  void open_data();
+  void make_plan();
+  void make_model();
+  void resume();
+  void check_resumed(const TrainingState& state, const std::string& folder) const;
+  void start_metrics();
+
+  void train_step(std::int64_t step);
+  void finish_oldest();  // reads an outcome, reports it
+  void finish_all();
+  StepRecord make_record(const Pending& pending, const StepOutcome::Values& values,
+                         double step_time_s) const;
+  void evaluate(std::int64_t step);
+  void save(std::int64_t steps_done);
+  void stop(std::int64_t steps_done);
+
+  Config config_;
+  World& world_;
+  RunDevice device_;
+  std::unique_ptr<TokenStore> train_store_;
+  std::unique_ptr<TokenStore> validation_store_;
+  std::unique_ptr<LossCounter> loss_counter_;
+  std::unique_ptr<Planner> planner_;
+  PlanOptions plan_options_;
+  ModelSource source_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<LearningRate> learning_rate_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<BatchSource> batches_;
+  StopSignal stop_signal_;
+  std::int64_t first_step_ = 0;
+  std::int64_t total_steps_ = 0;
+  std::int64_t last_saved_ = -1;
+  bool stop_agreed_ = false;
+  std::deque<Pending> pending_;
+  double last_finish_s_ = 0;
+};
+
+}  // namespace packtrain

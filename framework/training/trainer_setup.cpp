@@ -1,0 +1,178 @@
+// How a Trainer comes to be: data, plan, model, weights, metrics, in this order.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+#include "framework/training/run_folder.h"
+#include "framework/training/trainer.h"
+#include "models/decoder.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kEndpointBytes = 128;
+
+// Every rank's text (at most kEndpointBytes - 1 characters), on every rank.
+std::vector<std::string> all_texts(World& world, const std::string& text) {
+  std::array<char, kEndpointBytes> mine{};
+  std::memcpy(mine.data(), text.data(), std::min(text.size(), kEndpointBytes - 1));
+  std::vector<char> all(kEndpointBytes * world.size());
+  world.control().all_gather(mine.data(), all.data(), kEndpointBytes, DataType::kUInt8, nullptr);
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < world.size(); ++rank) texts.emplace_back(&all[rank * kEndpointBytes]);
+  return texts;
+}
+
+// The step of rank 0's answer, so that no rank sees a checkpoint that another does not.
+std::int64_t agreed(World& world, std::int64_t value) {
+  world.control().broadcast(&value, sizeof(value), 0, nullptr);
+  return value;
+}
+
+CostModel model_cost(const DecoderConfig& decoder) {
+  CostModel cost;
+  cost.linear = training_flops(decoder, 1.0, 0.0);
+  cost.quadratic = training_flops(decoder, 0.0, 1.0);
+  return cost;
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, World& world) : config_(config), world_(world) {
+  set_log_position(0, "start");
+  open_data();
+  source_ = find_model(config_.model);
+  make_plan();
+  device_ = choose_device(config_, world_);
+  make_model();
+  resume();
+  start_metrics();
+  const BatchSourceOptions options{world_.rank(), config_.batch.normalize,
+                                   config_.batch.max_tokens_per_micro_batch, plan_options_.cost};
+  batches_ = std::make_unique<BatchSource>(*train_store_, *planner_, *device_.device, options,
+                                           first_step_, total_steps_);
+}
+
+void Trainer::open_data() {
+  train_store_ = TokenStore::open(config_.data.train);
+  if (!config_.data.validation.empty())
+    validation_store_ = TokenStore::open(config_.data.validation);
+  loss_counter_ = std::make_unique<StoreLossCounter>(*train_store_);
+}
+
+void Trainer::make_plan() {
+  check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
+  plan_options_.strategy = config_.batch.strategy;
+  plan_options_.order = config_.batch.order;
+  plan_options_.too_long = config_.data.too_long;
+  plan_options_.max_length = config_.data.max_length;
+  plan_options_.global_batch_size = config_.batch.global_batch_size;
+  plan_options_.micro_batch_size = config_.batch.micro_batch_size;
+  plan_options_.max_tokens_per_micro_batch = config_.batch.max_tokens_per_micro_batch;
+  plan_options_.seed = config_.run.seed;
+  plan_options_.num_ranks = world_.size();
+  plan_options_.cost = model_cost(source_.decoder);
+  planner_ = std::make_unique<Planner>(train_store_->lengths(), train_store_->num_loss_tokens(),
+                                       *loss_counter_, plan_options_);
+  total_steps_ = planner_->steps_per_epoch() * config_.run.num_epochs;
+  if (config_.run.max_steps) total_steps_ = std::min(total_steps_, *config_.run.max_steps);
+  learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
+                                                  total_steps_);
+  const PlanLosses& losses = planner_->losses();
+  spdlog::info(
+      "{} examples, {} steps an epoch, {} steps in all; left out: {} empty, {} without "
+      "supervised tokens, {} too long; {} truncated",
+      train_store_->info().num_examples, planner_->steps_per_epoch(), total_steps_,
+      losses.empty_examples, losses.masked_examples, losses.dropped_examples,
+      losses.truncated_examples);
+}
+
+void Trainer::make_model() {
+  model_ = make_sharded_model(config_, source_.decoder, device_, world_);
+  if (model_->state().master.numel() == 0) {
+    throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
+                "Remove a pattern from model.frozen.");
+  }
+  optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer);
+  if (validation_store_ == nullptr) return;
+  check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
+                   source_.decoder);
+  evaluator_ = std::make_unique<Evaluator>(
+      *validation_store_, config_.batch.max_tokens_per_micro_batch, *device_.device, world_);
+}
+
+void Trainer::resume() {
+  const std::string root = checkpoints_folder(config_);
+  const bool named = config_.checkpoint.resume != "auto" && config_.checkpoint.resume != "never";
+  const std::string folder =
+      named ? config_.checkpoint.resume : find_latest_checkpoint(root).value_or("");
+  if (config_.checkpoint.resume == "never" && !folder.empty()) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
+                "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");
+  }
+  if (folder.empty()) {
+    load_weights(source_, config_.run.seed, *model_);
+    return;
+  }
+  const TrainingState state = read_checkpoint_state(folder);
+  if (agreed(world_, state.step) != state.step) {
+    throw Error(
+        ErrorCategory::kCheckpoint,
+        fmt::format("rank {} finds checkpoint {}, rank 0 another one", world_.rank(), folder),
+        "All ranks must see the same run.output: use a shared file system.");
+  }
+  check_resumed(state, folder);
+  load_checkpoint(folder, model_->shards(), true);
+  model_->weights_changed();
+  first_step_ = state.step;
+  last_saved_ = state.step;
+  spdlog::info("resumed from {}: {} of {} steps done", folder, state.step, total_steps_);
+}
+
+void Trainer::check_resumed(const TrainingState& state, const std::string& folder) const {
+  const auto refuse = [&](const char* what, const std::string& saved, const std::string& now) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{} was written with {} {}, this run has {}", folder, what, saved, now),
+                "Give this run its own run.output, or restore the setting.");
+  };
+  if (state.data_fingerprint != train_store_->fingerprint()) {
+    refuse("training data of fingerprint", state.data_fingerprint, train_store_->fingerprint());
+  }
+  if (state.seed != config_.run.seed) {
+    refuse("run.seed", std::to_string(state.seed), std::to_string(config_.run.seed));
+  }
+  if (state.step > total_steps_) {
+    refuse("steps", std::to_string(state.step), fmt::format("only {}", total_steps_));
+  }
+}
+
+void Trainer::start_metrics() {
+  if (world_.rank() == 0) write_run_files(config_, plan_options_, *planner_, total_steps_);
+  world_.control().barrier();  // the folder is there
+  MetricsOptions options;
+  options.serve = config_.metrics.serve;
+  options.address = config_.metrics.address;
+  options.port = config_.metrics.port + world_.local_rank();
+  options.run_folder = config_.run.output;
+  options.run_name = run_name(config_);
+  options.host = world_.host();
+  options.rank = world_.rank();
+  options.total_steps = total_steps_;
+  options.first_step = first_step_;
+  metrics_ = Metrics::start(options);
+  const auto endpoints = all_texts(world_, metrics_->endpoint().value_or(""));
+  const auto hosts = all_texts(world_, world_.host());
+  if (world_.rank() == 0) {
+    write_metrics_targets(config_.run.output, options.run_name, endpoints, hosts);
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,99 @@
+"""Starts the real program on a tiny model and reads back what it wrote."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("PACKTRAIN_PROGRAM", str(REPO / "build" / "bin" / "packtrain"))
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+          "--mca", "btl_vader_single_copy_mechanism", "none"]
+
+CONFIG = """
+model:
+  config: {model_type: llama, hidden_size: 64, intermediate_size: 160, num_hidden_layers: 4,
+           num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 512, hidden_act: silu,
+           max_position_embeddings: 512, rms_norm_eps: 1.0e-6, tie_word_embeddings: true}
+data: {train: %(train)s, validation: %(validation)s, max_length: 512}
+batch: {global_batch_size: 16, micro_batch_size: 2, max_tokens_per_micro_batch: 1024}
+optimizer: {learning_rate: 3.0e-3}
+precision: {compute: fp32, reduce: fp32}
+metrics: {serve: false}
+checkpoint: {save_steps: 0}
+run: {output: %(output)s, max_steps: 20, seed: 5, num_epochs: 2}
+"""
+
+
+class Lab:
+    """A folder with small token stores; run() trains in a fresh run folder of it."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.train_store = self.make_store("train", 240, 11)
+        self.validation_store = self.make_store("validation", 20, 12)
+
+    def make_store(self, name, num_examples, seed, *extra):
+        store = self.folder / name
+        subprocess.run([PROGRAM, "prepare", "--synthetic", "lognormal:3.7,0.9,4,400", "--examples",
+                        str(num_examples), "--seed", str(seed), "--vocab-size", "512", "--out", str(store),
+                        *extra], check=True, capture_output=True, text=True)
+        return store
+
+    def config(self, name, **overrides):
+        path = self.folder / f"{name}.yaml"
+        paths = {"train": self.train_store, "validation": self.validation_store,
+                 "output": self.folder / "runs" / name}
+        path.write_text(CONFIG % {**paths, **overrides})
+        return path
+
+    def start(self, name, *overrides, ranks=1, command="train", config=None):
+        launcher = [] if ranks == 1 else [*MPIRUN, "-np", str(ranks)]
+        words = [*launcher, PROGRAM, command, str(config or self.config(name)), *overrides]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def finish(self, process, timeout=120):
+        """(exit code, stdout, stderr)"""
+        out, err = process.communicate(timeout=timeout)
+        return process.returncode, out, err
+
+    def run(self, name, *overrides, ranks=1):
+        """Trains to the end; the run's folder."""
+        code, _, err = self.finish(self.start(name, *overrides, ranks=ranks))
+        assert code == 0, err
+        return self.folder / "runs" / name
+
+    def evaluate(self, name, *overrides, ranks=1):
+        code, out, err = self.finish(
+            self.start(name, *overrides, "--json", ranks=ranks, command="evaluate"))
+        assert code == 0, err
+        return json.loads(out)
+
+
+def steps(run_folder):
+    """The step lines of metrics.jsonl, by step."""
+    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line for line in lines if "grad_norm" in line}
+
+
+def losses(run_folder):
+    return [line["loss"] for _, line in sorted(steps(run_folder).items())]
+
+
+def weights(run_folder, kind="weight"):
+    """All parameters of the newest checkpoint, assembled from its shards: {name: flat array}."""
+    import numpy
+    from safetensors.numpy import load_file
+
+    folders = (run_folder / "checkpoints").glob("step-*")
+    newest = max((f for f in folders if f.suffix == ""), key=lambda f: int(f.name.split("-")[1]))
+    pieces = {}
+    for shard in sorted(newest.glob("rank-*.safetensors")):
+        for key, tensor in load_file(shard).items():
+            found_kind, rest = key.split("/", 1)
+            name, begin = rest.rsplit("@", 1)
+            if found_kind == kind:
+                pieces.setdefault(name, []).append((int(begin), tensor))
+    return {name: numpy.concatenate([t for _, t in sorted(parts, key=lambda p: p[0])])
+            for name, parts in pieces.items()}

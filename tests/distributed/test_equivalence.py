@@ -1,0 +1,106 @@
+"""The same optimizer batches give the same losses however the work is laid out."""
+
+import json
+import pathlib
+
+import numpy
+import pytest
+from runs import losses, steps, weights
+
+GOLDEN = pathlib.Path(__file__).parent / "golden_losses.json"
+
+
+@pytest.fixture(scope="session")
+def one_rank(lab):
+    return lab.run("one-rank")
+
+
+def assert_same_losses(run_folder, reference, tolerance=2e-5):
+    numpy.testing.assert_allclose(losses(run_folder), losses(reference), rtol=tolerance)
+
+
+def test_the_loss_falls(one_rank):
+    values = losses(one_rank)
+    assert len(values) == 20
+    assert values[-1] < values[0] - 0.02
+
+
+def test_losses_are_those_of_the_stored_golden_run(one_rank):
+    numpy.testing.assert_allclose(losses(one_rank), json.loads(GOLDEN.read_text()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_n_ranks_equal_one(lab, one_rank, ranks):
+    run_folder = lab.run(f"{ranks}-ranks", ranks=ranks)
+    assert_same_losses(run_folder, one_rank)
+    mine, theirs = steps(run_folder), steps(one_rank)
+    for step in mine:
+        assert mine[step]["num_tokens"] == theirs[step]["num_tokens"]
+        assert mine[step]["num_loss_tokens"] == theirs[step]["num_loss_tokens"]
+        assert mine[step]["grad_norm"] == pytest.approx(theirs[step]["grad_norm"], rel=1e-4)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_balanced_equals_padding_free(lab, one_rank, ranks):
+    assert_same_losses(lab.run(f"padding-free-{ranks}", "batch.strategy=padding_free", ranks=ranks), one_rank)
+
+
+@pytest.mark.parametrize("overrides", [
+    ["parallel.zero_stage=2"],
+    ["parallel.gather_slots=1"],
+    ["parallel.gather_slots=2", "debug.poison_slots=true", "debug.stream_delay_us=500"],
+    ["memory.recompute=full"],
+], ids=["zero-stage-2", "one-slot", "poisoned-and-delayed", "recomputed"])
+def test_the_schedule_changes_no_bit(lab, overrides):
+    reference = lab.run("two-ranks-plain", ranks=2)
+    assert losses(lab.run("two-ranks-" + overrides[0].replace("=", "-"), *overrides, ranks=2)) == losses(reference)
+
+
+def test_accumulation_equals_one_batch(lab, one_rank):
+    small = lab.run("accumulated", "batch.max_tokens_per_micro_batch=512")
+    large = lab.run("one-batch", "batch.max_tokens_per_micro_batch=65536")
+    assert steps(small)[1]["fill"] != steps(large)[1]["fill"]
+    assert_same_losses(small, one_rank)
+    assert_same_losses(large, one_rank)
+
+
+def test_each_example_weighs_the_same_when_asked(lab):
+    one = lab.run("examples-1", "batch.normalize=examples")
+    two = lab.run("examples-2", "batch.normalize=examples", ranks=2)
+    assert_same_losses(two, one)
+    assert losses(one) != losses(lab.run("tokens-1"))
+
+
+def test_initial_weights_are_the_same_at_any_number_of_ranks(lab):
+    still = ["optimizer.learning_rate=0", "optimizer.weight_decay=0", "run.max_steps=1"]
+    reference = weights(lab.run("init-1", *still))
+    for ranks in (2, 4):
+        found = weights(lab.run(f"init-{ranks}", *still, ranks=ranks))
+        assert found.keys() == reference.keys()
+        for name in reference:
+            assert numpy.array_equal(found[name], reference[name]), name
+
+
+def test_frozen_parameters_stay_bit_equal_and_have_no_moments(lab):
+    frozen = "model.frozen=[embed.weight, layers.0.*, layers.2.mlp.*]"
+    start = weights(lab.run("init-frozen", "optimizer.learning_rate=0", "optimizer.weight_decay=0", "run.max_steps=1"))
+    run_folder = lab.run("frozen", frozen, ranks=2)
+    end, moments = weights(run_folder), weights(run_folder, "exp_avg")
+    for name in start:
+        is_frozen = name == "embed.weight" or name.startswith(("layers.0.", "layers.2.mlp."))
+        assert numpy.array_equal(start[name], end[name]) == is_frozen, name
+        assert (name in moments) != is_frozen, name
+    assert_same_losses(run_folder, lab.run("frozen-1", frozen))
+
+
+def test_bfloat16_follows_float32(lab, one_rank):
+    run_folder = lab.run("bf16", "precision.compute=bf16", "precision.reduce=bf16", ranks=2)
+    numpy.testing.assert_allclose(losses(run_folder), losses(one_rank), rtol=5e-3)
+
+
+def test_evaluation_is_the_same_on_any_number_of_ranks(lab):
+    found = [lab.evaluate("evaluated", ranks=ranks) for ranks in (1, 2)]
+    small = lab.evaluate("evaluated", "batch.max_tokens_per_micro_batch=512")
+    assert found[0]["loss"] == pytest.approx(found[1]["loss"], rel=1e-6)
+    assert found[0]["loss"] == pytest.approx(small["loss"], rel=1e-6)
+    assert found[0]["num_loss_tokens"] == found[1]["num_loss_tokens"] > 0

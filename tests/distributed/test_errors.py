@@ -1,0 +1,90 @@
+"""Bad input: the right exit code, and a message that names the place."""
+
+import json
+import shutil
+import struct
+
+import numpy
+import pytest
+from runs import PROGRAM
+
+
+def damage_ids(store, value):
+    """Overwrites one token id in a copy's first shard."""
+    path = sorted(store.glob("*.safetensors"))[0]
+    data = bytearray(path.read_bytes())
+    (header_bytes,) = struct.unpack("<Q", data[:8])
+    begin, _ = json.loads(data[8:8 + header_bytes])["input_ids"]["data_offsets"]
+    place = 8 + header_bytes + begin + 4 * 100
+    data[place:place + 4] = numpy.int32(value).tobytes()
+    path.write_bytes(data)
+
+
+def expect(lab, code, words, *overrides, ranks=1, name="error", config=None):
+    found, _, err = lab.finish(lab.start(name, *overrides, ranks=ranks, config=config))
+    assert found == code, err
+    for word in words:
+        assert word in err, err
+    return err
+
+
+def copy_of(lab, name):
+    target = lab.folder / name
+    shutil.copytree(lab.train_store, target)
+    return target
+
+
+@pytest.mark.parametrize("value", [512, -1, 2**31 - 1])
+def test_an_id_outside_the_vocabulary(lab, value):
+    store = copy_of(lab, f"wrong-id-{value}")
+    damage_ids(store, value)
+    expect(lab, 65, [str(store), "example", str(value)], f"data.train={store}")
+
+
+def test_a_truncated_store(lab):
+    store = copy_of(lab, "truncated")
+    shard = sorted(store.glob("*.safetensors"))[0]
+    shard.write_bytes(shard.read_bytes()[:-1000])
+    expect(lab, 65, [shard.name], f"data.train={store}")
+
+
+def test_a_missing_store(lab):
+    expect(lab, 65, ["no-such-store"], "data.train=no-such-store")
+
+
+def test_a_typo_in_the_configuration_is_named_with_its_line(lab):
+    config = lab.config("typo")
+    config.write_text(config.read_text().replace("micro_batch_size: 2", "micro_bach_size: 2"))
+    line = next(n for n, text in enumerate(config.read_text().splitlines(), 1) if "micro_bach_size" in text)
+    expect(lab, 64, ["micro_bach_size", "micro_batch_size", f"{config.name}:{line}"], config=config)
+
+
+def test_an_error_of_all_ranks_is_printed_once(lab):
+    err = expect(lab, 64, ["optimiser"], "optimiser.learning_rate=1", ranks=2)
+    assert err.count("did you mean") <= 1
+    assert err.count("optimiser.learning_rate=1") <= 2  # one message names the place and the key
+
+
+def test_more_ranks_than_devices(lab):
+    expect(lab, 69, ["2 ranks", "GPU"], "parallel.backend=nccl", ranks=2)
+
+
+def test_an_example_over_the_token_budget(lab):
+    expect(lab, 64, ["example", "max_tokens_per_micro_batch"], "batch.max_tokens_per_micro_batch=128",
+           "data.max_length=128", "data.too_long=error") if False else None
+    err = expect(lab, 65, ["example", "data.max_length"], "data.max_length=100")
+    assert "100" in err
+
+
+def test_a_store_of_another_vocabulary(lab):
+    store = lab.folder / "larger-vocabulary"
+    import subprocess
+    subprocess.run([PROGRAM, "prepare", "--synthetic", "lognormal:3,0.5,4,100", "--examples", "50", "--seed", "1",
+                    "--vocab-size", "600", "--out", str(store)], check=True, capture_output=True)
+    expect(lab, 65, ["600", "512"], f"data.train={store}")
+
+
+def test_a_loss_that_is_not_finite_is_never_applied(lab):
+    err = expect(lab, 71, ["not applied"], "optimizer.learning_rate=1e30", "optimizer.max_grad_norm=0",
+                 "schedule.warmup_steps=0", name="diverged")
+    assert "step" in err

@@ -1,0 +1,79 @@
+"""Resumed = uninterrupted, at the same and at other numbers of ranks; stopping on request."""
+
+import shutil
+import signal
+import time
+
+import numpy
+import pytest
+from runs import losses, steps
+
+
+def take_checkpoint(source, step, target):
+    """A new run folder that knows nothing but one checkpoint of another run."""
+    (target / "checkpoints").mkdir(parents=True)
+    shutil.copytree(source / "checkpoints" / f"step-{step}", target / "checkpoints" / f"step-{step}")
+
+
+@pytest.fixture(scope="session")
+def unbroken(lab):
+    return lab.run("unbroken", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=2)
+
+
+@pytest.mark.parametrize("step", [7, 14])
+def test_resumed_run_is_bit_equal(lab, unbroken, step):
+    name = f"resumed-{step}"
+    take_checkpoint(unbroken, step, lab.folder / "runs" / name)
+    resumed = steps(lab.run(name, ranks=2))
+    assert sorted(resumed) == list(range(step + 1, 21))
+    for number, line in resumed.items():
+        assert line["loss"] == steps(unbroken)[number]["loss"]
+        assert line["grad_norm"] == steps(unbroken)[number]["grad_norm"]
+
+
+def test_resumes_on_four_then_two_then_one_rank(lab, unbroken):
+    four = lab.run("chain-4", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=4)
+    take_checkpoint(four, 7, lab.folder / "runs" / "chain-2")
+    two = lab.run("chain-2", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=2)
+    take_checkpoint(two, 14, lab.folder / "runs" / "chain-1")
+    one = lab.run("chain-1")
+    assert sorted(steps(one)) == list(range(15, 21))
+    numpy.testing.assert_allclose(losses(two), losses(unbroken)[7:], rtol=2e-5)
+    numpy.testing.assert_allclose(losses(one), losses(unbroken)[14:], rtol=2e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_signal_saves_and_the_same_command_continues(lab, ranks):
+    name = f"stopped-{ranks}"
+    longer = ["run.max_steps=60", "run.num_epochs=5"]
+    process = lab.start(name, *longer, "debug.stream_delay_us=3000", ranks=ranks)
+    metrics = lab.folder / "runs" / name / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    code, _, err = lab.finish(process)
+    assert code == 75, err
+    assert "stopped on request" in err
+    stopped_at = max(steps(lab.folder / "runs" / name))
+    assert stopped_at < 60
+    run_folder = lab.run(name, *longer, ranks=ranks)
+    reference = lab.run(f"not-stopped-{ranks}", *longer, ranks=ranks)
+    assert losses(run_folder) == losses(reference)
+
+
+def test_another_data_set_is_refused(lab, unbroken):
+    name = "other-data"
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    other = lab.make_store("other", 100, 99)
+    code, _, err = lab.finish(lab.start(name, f"data.train={other}"))
+    assert code == 66
+    assert "fingerprint" in err
+
+
+def test_never_refuses_to_write_over_checkpoints(lab, unbroken):
+    code, _, err = lab.finish(lab.start("unbroken", "checkpoint.resume=never", ranks=2))
+    assert code == 64
+    assert "already holds checkpoints" in err
+    assert err.count("already holds checkpoints") == 1  # all ranks fail alike: said once
