@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Checks an exported model in `transformers`: its loss on a validation store, every example alone
+and in float32, must equal the loss that `packtrain evaluate --json` printed. Prints a unigram
+model's perplexity on the same tokens, and sampled continuations."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+import transformers
+
+from packtrain_tools.errors import Parser, ToolError, run_main
+from packtrain_tools.store_reader import StoreReader
+
+PROGRAM = "check_export"
+VERIFY = 74  # exit code: kVerify of framework/support/error.h
+PROMPT_TOKENS = 8
+
+
+def parse_arguments():
+    parser = Parser(prog=PROGRAM, description=__doc__)
+    parser.add_argument("--model", required=True, help="the folder that `packtrain export` wrote")
+    parser.add_argument("--train", required=True, metavar="STORE", help="for the unigram model")
+    parser.add_argument("--validation", required=True, metavar="STORE")
+    parser.add_argument("--max-length", required=True, type=int, metavar="N",
+                        help="longer examples are cut to N tokens, as with data.too_long: truncate")
+    parser.add_argument("--evaluation", required=True, metavar="FILE",
+                        help="what `packtrain evaluate --json` printed")
+    parser.add_argument("--tolerance", type=float, default=1e-4, metavar="NATS",
+                        help="the losses may differ by this much (default 1e-4)")
+    return parser.parse_args()
+
+
+def read_examples(store: StoreReader, max_length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for input_ids, loss_mask in store.examples():
+        yield input_ids[:max_length], loss_mask[:max_length] == 1
+
+
+def sum_losses(model, store: StoreReader, max_length: int) -> tuple[float, int]:
+    """Summed cross-entropy in nats over all tokens to predict, and their number."""
+    total, count = 0.0, 0
+    with torch.inference_mode():
+        for input_ids, predicted in read_examples(store, max_length):
+            ids = torch.from_numpy(input_ids.astype(np.int64))
+            rows = torch.from_numpy(predicted[1:])  # row t predicts token t + 1
+            logits = model(ids[None]).logits[0, :-1][rows].double()
+            total += torch.nn.functional.cross_entropy(logits, ids[1:][rows], reduction="sum").item()
+            count += int(rows.sum())
+    return total, count
+
+
+def unigram_loss(train: StoreReader, validation: StoreReader, max_length: int) -> float:
+    """Mean loss of the training store's token frequencies, with add-one smoothing."""
+    counts = train.count_ids() + 1
+    losses = -np.log(counts / counts.sum())
+    predicted = np.concatenate([ids[1:][mask[1:]]
+                                for ids, mask in read_examples(validation, max_length)])
+    return float(losses[predicted].mean())
+
+
+def sample(model, tokenizer, store: StoreReader, number: int) -> Iterator[tuple[str, str]]:
+    """Beginnings of validation examples, each with a continuation."""
+    torch.manual_seed(0)
+    for input_ids, _ in store.examples():
+        if len(input_ids) < 2 * PROMPT_TOKENS:
+            continue
+        prompt = torch.from_numpy(input_ids[:PROMPT_TOKENS].astype(np.int64))[None]
+        output = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=True,
+                                temperature=0.8, top_k=50, max_new_tokens=40,
+                                pad_token_id=tokenizer.pad_token_id)
+        yield (tokenizer.decode(prompt[0]),
+               tokenizer.decode(output[0, PROMPT_TOKENS:], skip_special_tokens=True))
+        number -= 1
+        if number == 0:
+            return
+
+
+def check(arguments, ours: dict, total: float, count: int):
+    theirs = total / count
+    difference = abs(ours["loss"] - theirs)
+    print(f"validation loss       packtrain {ours['loss']:.6f}   transformers {theirs:.6f}   "
+          f"difference {difference:.1e} (at most {arguments.tolerance:g})")
+    if ours["num_loss_tokens"] != count:
+        raise ToolError(f"packtrain counted {ours['num_loss_tokens']:,} tokens to predict, "
+                        f"{arguments.validation} has {count:,}", exit_code=VERIFY)
+    if not difference <= arguments.tolerance:
+        raise ToolError(f"{arguments.model}: transformers' loss is {theirs:.6f}, packtrain's "
+                        f"{ours['loss']:.6f}: they differ by {difference:.2e}, wanted at most "
+                        f"{arguments.tolerance:g}", exit_code=VERIFY)
+
+
+def main():
+    arguments = parse_arguments()
+    transformers.logging.set_verbosity_error()
+    train, validation = StoreReader(arguments.train), StoreReader(arguments.validation)
+    with open(arguments.evaluation, encoding="utf-8") as stream:
+        ours = json.load(stream)
+    model = transformers.AutoModelForCausalLM.from_pretrained(arguments.model,
+                                                              dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
+    check(arguments, ours, *sum_losses(model, validation, arguments.max_length))
+    unigram = unigram_loss(train, validation, arguments.max_length)
+    print(f"validation perplexity model {math.exp(ours['loss']):.1f}   "
+          f"unigram model {math.exp(unigram):.1f}")
+    if ours["loss"] >= unigram:
+        raise ToolError("the trained model is no better than a unigram model", exit_code=VERIFY)
+    for prompt, continuation in sample(model, tokenizer, validation, 2):
+        print(f"continuation of {prompt!r}:\n  {continuation!r}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(PROGRAM, main))
