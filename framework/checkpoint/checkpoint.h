@@ -1,5 +1,6 @@
 // Training checkpoints: safetensors shards and one JSON manifest, readable at any number of ranks.
-// A folder `step-N` is written as `step-N.tmp`, synced, its manifest last, then renamed.
+// A folder `step-N` is written as `step-N.tmp`, synced, its manifest last, then renamed. One tensor
+// a range: `weight/<parameter>@<first element>`, `exp_avg/...`, `exp_avg_sq/...`, each 1-D.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +30,26 @@ struct TrainingState {
 
 // Collective over `control`. Writes this rank's shards to `root/step-N.tmp`, agrees that all ranks
 // succeeded, rank 0 writes the manifest and renames. Then removes all but the newest `keep` valid
-// checkpoints (exact names only, never fewer than two). Throws Error(kCheckpoint) on every rank
-// when any failed; the temporary folder is removed and older checkpoints stay. Returns the folder.
+// checkpoints and this one (exact names only, never fewer than two); other ranks do not wait for
+// that. A `step-N` that is there already is replaced. `root` is on a file system that all ranks
+// share. CUDA shards are copied to host memory, all of a rank's at once. Throws Error(kCheckpoint)
+// on every rank when any failed; the temporary folder is removed and older checkpoints stay.
+// Returns the folder.
 std::string save_checkpoint(const std::string& root, const TrainingState& state,
                             std::span<const ShardView> shards, int keep, Communicator& control);
 
-// The newest folder of `root` with a manifest that verifies (sizes), or nothing. Not collective.
+// The newest folder of `root` with a manifest that verifies (sizes), or nothing; logs a warning for
+// each one passed over. `step-N.old` counts where a crash while replacing left no usable `step-N`.
+// Not collective.
 std::optional<std::string> find_latest_checkpoint(const std::string& root);
 
 // Reads the manifest alone. Throws Error(kCheckpoint) naming the folder and what is wrong.
 TrainingState read_checkpoint_state(const std::string& folder);
 
 // Fills `shards` (weight, exp_avg, exp_avg_sq) from a checkpoint written by any number of ranks,
-// by range intersection; memory-mapped. Throws Error(kCheckpoint) when a parameter is missing, has
-// another shape, or a range is not covered. `with_moments` false reads weights only.
+// by range intersection; memory-mapped, converted where the dtype differs. The digest of every file
+// that is read from is verified. Not collective. Throws Error(kCheckpoint) when a parameter is
+// missing, has another shape, or a range is not covered. `with_moments` false reads weights only.
 void load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                      bool with_moments);
 
