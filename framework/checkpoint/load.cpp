@@ -51,7 +51,7 @@ std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 ShardReader::ShardReader(std::string folder)
-    : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {
+    : folder_(std::move(folder)), manifest_(read_checkpoint_manifest(folder_)) {
   verified_.resize(manifest_.files.size(), !kVerifyDigests);
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) add_file(file);
   for (auto& [key, ranges] : ranges_) {

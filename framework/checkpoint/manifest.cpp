@@ -165,7 +165,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
               "The checkpoint is damaged or from another version; use an older one.");
 }
 
-Manifest read_manifest(const std::string& folder) {
+Manifest read_checkpoint_manifest(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kManifestName);
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
@@ -181,7 +181,7 @@ Manifest read_manifest(const std::string& folder) {
 }
 
 TrainingState read_checkpoint_state(const std::string& folder) {
-  return read_manifest(folder).state;
+  return read_checkpoint_manifest(folder).state;
 }
 
 bool is_checkpoint(const std::string& folder) {

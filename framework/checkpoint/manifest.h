@@ -30,6 +30,6 @@ std::string manifest_text(const Manifest& manifest);
 // Throws Error(kCheckpoint) naming `path` and the first fault. File names are compared with those
 // that rank_file_name() makes, so that none can point out of the folder.
 Manifest parse_manifest(const std::string& text, const std::string& path);
-Manifest read_manifest(const std::string& folder);
+Manifest read_checkpoint_manifest(const std::string& folder);
 
 }  // namespace packtrain

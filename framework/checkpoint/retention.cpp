@@ -69,7 +69,7 @@ std::vector<StoredFolder> list_folders(const std::string& root) {
 
 std::optional<std::string> find_fault(const StoredFolder& folder) {
   try {
-    const Manifest manifest = read_manifest(folder.path);
+    const Manifest manifest = read_checkpoint_manifest(folder.path);
     if (manifest.state.step != folder.name.step) {
       return fmt::format("{}: its manifest is of step {}", folder.path, manifest.state.step);
     }

@@ -127,7 +127,7 @@ std::string manifest_text(const StoreManifest& manifest) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-StoreManifest read_manifest(const std::string& folder) {
+StoreManifest read_store_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kStoreManifestName;
   if (!std::filesystem::exists(path)) {
     throw Error(ErrorCategory::kData,

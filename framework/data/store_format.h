@@ -30,6 +30,6 @@ bool is_shard_name(const std::string& name);
 
 std::string manifest_text(const StoreManifest& manifest);
 // Reads and checks folder/store.json (keys, types, ranges, sums). Throws Error(kData).
-StoreManifest read_manifest(const std::string& folder);
+StoreManifest read_store_manifest(const std::string& folder);
 
 }  // namespace packtrain

@@ -90,7 +90,7 @@ std::string MappedStore::fingerprint() const {
 }  // namespace
 
 std::unique_ptr<TokenStore> TokenStore::open(const std::string& folder) {
-  return std::make_unique<MappedStore>(folder, read_manifest(folder));
+  return std::make_unique<MappedStore>(folder, read_store_manifest(folder));
 }
 
 }  // namespace packtrain
