@@ -14,7 +14,9 @@ CudaEvent::~CudaEvent() {
   cudaEventDestroy(event_);  // nothing can be done about a failure here
 }
 
-void CudaEvent::synchronize() { PACKTRAIN_CUDA_CHECK(cudaEventSynchronize(event_)); }
+void CudaEvent::synchronize() {
+  PACKTRAIN_CUDA_CHECK(cudaEventSynchronize(event_));
+}
 
 void CudaStream::run(std::function<void(StreamHandle)> work) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
