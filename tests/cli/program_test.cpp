@@ -1,0 +1,142 @@
+// The built program from outside: exit codes and what it says.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "tests/support/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string said;  // standard output and standard error
+};
+
+Outcome run_shell(const std::string& command) {
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw Error(ErrorCategory::kInternal, "popen failed: " + command);
+  Outcome outcome;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
+    outcome.said.push_back(static_cast<char>(c));
+  }
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+class Program : public ::testing::Test {
+ protected:
+  // Runs `packtrain ARGUMENTS` in a folder of the test's own.
+  Outcome packtrain(const std::string& arguments, const std::string& before = "") const {
+    return run_shell("cd " + folder_.path() + " && " + before + " " + PROGRAM + " " + arguments);
+  }
+
+  void write(const char* name, std::string_view text) const {
+    testing::write_bytes(folder_ / name, text);
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+TEST_F(Program, HelpAndVersionAreResults) {
+  for (const char* arguments :
+       {"--help", "--version", "version", "train --help", "evaluate --help", "export --help"}) {
+    const Outcome outcome = packtrain(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments;
+    EXPECT_NE(outcome.said, "") << arguments;
+  }
+}
+
+TEST_F(Program, HelpOfPrepareHasAllItsForms) {
+  const Outcome outcome = packtrain("prepare --help");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.said;
+  for (const char* option : {"--tokenizer", "--pretokenized", "--synthetic", "--vocab-size"}) {
+    EXPECT_GE(count(outcome.said, option), 1U) << option;
+  }
+}
+
+TEST_F(Program, AnUnknownSubcommandNamesTheNearestOne) {
+  const Outcome outcome = packtrain("trian config.yaml");
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(outcome.said,
+            "packtrain: configuration error: unknown subcommand 'trian'\n"
+            "  Did you mean train?\n");
+}
+
+TEST_F(Program, WrongUsageExitsWith64) {
+  EXPECT_EQ(packtrain("").exit_code, 64);
+  for (const char* arguments :
+       {"train", "train config.yaml --no-such-option", "export somewhere", "version more",
+        "prepare --pretokenized a.jsonl", "export a --out b --dtype float8"}) {
+    const Outcome outcome = packtrain(arguments);
+    EXPECT_EQ(outcome.exit_code, 64) << arguments;
+    EXPECT_EQ(count(outcome.said, "--help` shows what it takes."), 1U) << outcome.said;
+  }
+}
+
+TEST_F(Program, AConfigurationTypoIsFoundWithFileAndLine) {
+  write("config.yaml", "run:\n  seed: 0\n  num_epoch: 2\n");
+  for (const char* arguments : {"train config.yaml", "evaluate --json config.yaml"}) {
+    const Outcome outcome = packtrain(arguments);
+    EXPECT_EQ(outcome.exit_code, 64);
+    EXPECT_EQ(outcome.said,
+              "packtrain: configuration error: config.yaml:3:3: unknown key 'run.num_epoch'\n"
+              "  Did you mean run.num_epochs?\n");
+  }
+}
+
+TEST_F(Program, RanksThatFailAlikeSayItOnce) {
+  write("config.yaml", "runs: {seed: 0}\n");
+  const Outcome outcome = packtrain("train config.yaml", MPIRUN " -np 2");
+  EXPECT_EQ(outcome.exit_code, 64) << outcome.said;
+  EXPECT_EQ(count(outcome.said, "config.yaml:1:1: unknown section 'runs'"), 1U) << outcome.said;
+}
+
+TEST_F(Program, TrainingWithoutAModelIsAConfigurationError) {
+  write("config.yaml", "data: {train: store}\n");
+  const Outcome outcome = packtrain("train config.yaml");
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(count(outcome.said, "neither model.path nor model.config"), 1U) << outcome.said;
+}
+
+TEST_F(Program, TokenIdsBecomeAStoreAndAWrongOneIsNamed) {
+  write("ids.jsonl", "{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": [1, 99]}\n");
+  const Outcome good = packtrain("prepare --pretokenized ids.jsonl --vocab-size 100 --out store");
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_EQ(good.said, "store: 2 examples, 5 tokens, 3 loss tokens\n");
+  const Outcome bad = packtrain("prepare --pretokenized ids.jsonl --vocab-size 99 --out other");
+  EXPECT_EQ(bad.exit_code, 65);
+  EXPECT_EQ(count(bad.said, "ids.jsonl:2: input_ids[1] is 99"), 1U) << bad.said;
+}
+
+TEST_F(Program, RandomLengthsBecomeAStore) {
+  const Outcome outcome = packtrain(
+      "prepare --synthetic lognormal:2,0.5,4,4 --examples 10 --vocab-size 50 --out store");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.said, "store: 10 examples, 40 tokens, 30 loss tokens\n");
+}
+
+TEST_F(Program, ExportWithoutACheckpointExitsWith66) {
+  const Outcome outcome = packtrain("export . --out model");
+  EXPECT_EQ(outcome.exit_code, 66) << outcome.said;
+  EXPECT_EQ(count(outcome.said, "wanted a checkpoint"), 1U) << outcome.said;
+}
+
+TEST_F(Program, AResultThatCannotBeWrittenIsAFailure) {
+  EXPECT_EQ(run_shell(PROGRAM " --help > /dev/full").exit_code, 70);
+}
+
+}  // namespace
+}  // namespace packtrain
