@@ -75,7 +75,7 @@ std::vector<Field> fields_of(ParallelSection& s) {
               {"mpi", BackendKind::kMpi},
               {"nccl", BackendKind::kNccl}}),
       integer("parallel.zero_stage", s.zero_stage, 2, 3),
-      integer("parallel.gather_slots", s.gather_slots, 2, 1024),
+      integer("parallel.gather_slots", s.gather_slots, 1, 1024),
   };
 }
 
