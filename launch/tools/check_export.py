@@ -25,8 +25,6 @@ def parse_arguments():
     parser.add_argument("--model", required=True, help="the folder that `packtrain export` wrote")
     parser.add_argument("--train", required=True, metavar="STORE", help="for the unigram model")
     parser.add_argument("--validation", required=True, metavar="STORE")
-    parser.add_argument("--max-length", required=True, type=int, metavar="N",
-                        help="longer examples are cut to N tokens, as with data.too_long: truncate")
     parser.add_argument("--evaluation", required=True, metavar="FILE",
                         help="what `packtrain evaluate --json` printed")
     parser.add_argument("--tolerance", type=float, default=1e-4, metavar="NATS",
@@ -34,31 +32,25 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def read_examples(store: StoreReader, max_length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for input_ids, loss_mask in store.examples():
-        yield input_ids[:max_length], loss_mask[:max_length] == 1
-
-
-def sum_losses(model, store: StoreReader, max_length: int) -> tuple[float, int]:
+def sum_losses(model, store: StoreReader) -> tuple[float, int]:
     """Summed cross-entropy in nats over all tokens to predict, and their number."""
     total, count = 0.0, 0
     with torch.inference_mode():
-        for input_ids, predicted in read_examples(store, max_length):
+        for input_ids, loss_mask in store.examples():
             ids = torch.from_numpy(input_ids.astype(np.int64))
-            rows = torch.from_numpy(predicted[1:])  # row t predicts token t + 1
+            rows = torch.from_numpy(loss_mask[1:] == 1)  # row t predicts token t + 1
             logits = model(ids[None]).logits[0, :-1][rows].double()
             total += torch.nn.functional.cross_entropy(logits, ids[1:][rows], reduction="sum").item()
             count += int(rows.sum())
     return total, count
 
 
-def unigram_loss(train: StoreReader, validation: StoreReader, max_length: int) -> float:
+def unigram_loss(train: StoreReader, validation: StoreReader) -> float:
     """Mean loss of the training store's token frequencies, with add-one smoothing."""
     counts = train.count_ids() + 1
     losses = -np.log(counts / counts.sum())
-    predicted = np.concatenate([ids[1:][mask[1:]]
-                                for ids, mask in read_examples(validation, max_length)])
-    return float(losses[predicted].mean())
+    wanted = validation.count_ids()
+    return float((wanted * losses).sum() / wanted.sum())
 
 
 def sample(model, tokenizer, store: StoreReader, number: int) -> Iterator[tuple[str, str]]:
@@ -101,8 +93,8 @@ def main():
     model = transformers.AutoModelForCausalLM.from_pretrained(arguments.model,
                                                               dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
-    check(arguments, ours, *sum_losses(model, validation, arguments.max_length))
-    unigram = unigram_loss(train, validation, arguments.max_length)
+    check(arguments, ours, *sum_losses(model, validation))
+    unigram = unigram_loss(train, validation)
     print(f"validation perplexity model {math.exp(ours['loss']):.1f}   "
           f"unigram model {math.exp(unigram):.1f}")
     if ours["loss"] >= unigram:
