@@ -39,6 +39,9 @@ class Stream {
   virtual void record(Event& event) = 0;  // the event completes when all work given so far is done
   virtual void wait(const Event& event) = 0;  // work given from now on starts after the event
   virtual void synchronize() = 0;             // the host waits until the stream is empty
+  // Seconds that a compute stream stood still in wait() since the last call, of the waits that are
+  // over (on CUDA by timing events, so the last few come with a later call). 0 for other streams.
+  virtual double take_waited_s() { return 0; }
 };
 
 // Bytes the device can copy from or to asynchronously (pinned on CUDA, plain on the CPU).

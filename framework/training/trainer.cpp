@@ -58,7 +58,7 @@ void Trainer::train_step(std::int64_t step) {
   const at::Tensor loss = model_->train(micro_batches);
   optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
                    *pending.outcome);
-  pending.communication_wait_s = model_->take_communication_wait_s();
+  pending.communication_wait_s = model_->compute().take_waited_s();
   pending_.push_back(std::move(pending));
   // A GPU is kept busy by reading each outcome one step late.
   const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
@@ -115,6 +115,9 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   record.data_wait_s = pending.data_wait_s;
   record.comm_wait_s = pending.communication_wait_s;
   record.peak_memory_bytes = static_cast<std::int64_t>(device_.device->peak_memory_bytes());
+  if (device_.device->kind() == DeviceKind::kCuda) {
+    record.peak_memory_bytes += model_->communication_bytes();
+  }
   return record;
 }
 

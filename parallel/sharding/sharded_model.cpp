@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <chrono>
+#include <exception>
 #include <limits>
 
 #include "framework/support/error.h"
@@ -10,8 +10,6 @@
 
 namespace packtrain {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 DataType communicator_type(at::ScalarType type) {
   return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
@@ -44,11 +42,16 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
           std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
       compute_(device.make_stream(StreamKind::kCompute)),
       gather_stream_(device.make_stream(StreamKind::kGather)),
-      reduce_stream_(device.make_stream(StreamKind::kReduce)) {
+      reduce_stream_(device.make_stream(StreamKind::kReduce)),
+      exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
 }
 
-ShardedModel::~ShardedModel() = default;
+ShardedModel::~ShardedModel() {
+  if (std::uncaught_exceptions() == exceptions_at_start_) return;
+  gather_->abort();
+  reduce_->abort();
+}
 
 at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
   return run(cached_schedule(micro_batches.size(), true), micro_batches);
@@ -77,19 +80,13 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   compute_->record(*events_[slots_.begun()]);
   for (const Action& action : schedule) perform(action, pass);
   reduce_stream_->record(*events_[slots_.reduced()]);
-  const auto begin = Clock::now();
   compute_->wait(*events_[slots_.reduced()]);
-  communication_wait_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
   return pass.loss;
 }
 
 void ShardedModel::perform(const Action& action, Pass& pass) {
   Stream& stream = stream_of(action);
-  const auto begin = Clock::now();
   for (const int event : action.waits) stream.wait(*events_[event]);
-  if (action.stream() == ActionStream::kCompute) {
-    communication_wait_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  }
   switch (action.kind) {
     case ActionKind::kGather:
       gather(action);
@@ -201,10 +198,6 @@ void ShardedModel::weights_changed() {
     FlatState& flat = state();
     if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
   });
-}
-
-double ShardedModel::take_communication_wait_s() {
-  return std::exchange(communication_wait_s_, 0.0);
 }
 
 }  // namespace packtrain

@@ -20,8 +20,10 @@ namespace packtrain {
 
 class ShardedModel {
  public:
-  // Collective. `gather` and `reduce` are separate communicators over the same ranks, used from
-  // separate streams. The device must outlive the model.
+  // Collective. An exception that unwinds past the model aborts both communicators, so that no
+  // stream stays inside a collective that others will never join. `gather` and `reduce` are
+  // separate communicators over the same ranks, used from separate streams. The device must outlive
+  // the model.
   ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
                std::unique_ptr<Communicator> gather, std::unique_ptr<Communicator> reduce,
                const ShardingOptions& options);
@@ -51,8 +53,8 @@ class ShardedModel {
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *compute_; }
   Communicator& reducer() { return *reduce_; }  // free between calls of train and evaluate
-  // Seconds the host or the compute stream waited for gathers and reductions since the last call.
-  double take_communication_wait_s();
+  // Bytes of communication memory, which the device's own allocator does not count.
+  std::int64_t communication_bytes() const { return storage_->communication_bytes(); }
 
  private:
   struct Pass;  // what lives through one schedule: activations, tapes, the loss
@@ -78,7 +80,7 @@ class ShardedModel {
   std::unique_ptr<Stream> reduce_stream_;
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
-  double communication_wait_s_ = 0;
+  int exceptions_at_start_;
 };
 
 }  // namespace packtrain

@@ -41,10 +41,11 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
 }
 
 at::Tensor ShardedStorage::allocate(Communicator& communicator, std::int64_t numel,
-                                    at::ScalarType type) const {
+                                    at::ScalarType type) {
   const auto options = at::TensorOptions().dtype(type).device(device_);
   if (numel == 0) return at::empty({0}, options);
   const CommunicatorMemory memory = communicator.allocate(numel * c10::elementSize(type));
+  communication_bytes_ += static_cast<std::int64_t>(memory.size);
   at::Tensor tensor =
       at::from_blob(memory.data, {numel}, [owner = memory.owner](void*) {}, options);
   return tensor.zero_();

@@ -60,11 +60,12 @@ class ShardedStorage {
 
   // A block's parameters as views, made once for each gradient slot (-1: no gradients).
   const std::vector<Parameter>& parameters(int block, int grad_slot, bool accumulate);
+  std::int64_t communication_bytes() const { return communication_bytes_; }
   // Whether units of different layouts share the gradient slot, so that gaps must be cleared.
   bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
 
  private:
-  at::Tensor allocate(Communicator& communicator, std::int64_t numel, at::ScalarType type) const;
+  at::Tensor allocate(Communicator& communicator, std::int64_t numel, at::ScalarType type);
   void place_units();
   void allocate_state();
   void allocate_slots();
@@ -78,6 +79,7 @@ class ShardedStorage {
   at::Device device_;
   std::vector<std::int64_t> trainable_begin_;  // [units] in the flat state
   std::vector<std::int64_t> frozen_begin_;     // [units] in frozen_
+  std::int64_t communication_bytes_ = 0;
   std::int64_t trainable_numel_ = 0;
   std::int64_t frozen_numel_ = 0;
   FlatState state_;

@@ -54,9 +54,15 @@ void CpuComputeStream::record(Event& event) {
 }
 
 void CpuComputeStream::wait(const Event& event) {
+  const auto begin = std::chrono::steady_clock::now();
   const auto record = static_cast<const CpuEvent&>(event).latest;
   if (record) record->wait();
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   failure_->rethrow_if_failed();
+}
+
+double CpuComputeStream::take_waited_s() {
+  return std::exchange(waited_s_, 0.0);
 }
 
 void CpuComputeStream::synchronize() {

@@ -72,10 +72,12 @@ class CpuComputeStream final : public Stream {
   void record(Event& event) override;
   void wait(const Event& event) override;
   void synchronize() override;
+  double take_waited_s() override;
 
  private:
   std::shared_ptr<CpuFailure> failure_;
   RandomDelay delay_;
+  double waited_s_ = 0;
 };
 
 // Any other stream: a thread that takes work from a queue, in order.

@@ -32,7 +32,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> make_stream(StreamKind kind) override {
     // The small kernels of collectives must not queue behind waves of a GEMM's.
     const bool high_priority = kind == StreamKind::kGather || kind == StreamKind::kReduce;
-    return std::make_unique<CudaStream>(c10::cuda::getStreamFromPool(high_priority, index_));
+    return std::make_unique<CudaStream>(c10::cuda::getStreamFromPool(high_priority, index_),
+                                        kind == StreamKind::kCompute);
   }
 
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(); }
