@@ -29,6 +29,8 @@ def parse_arguments():
                         help="what `packtrain evaluate --json` printed")
     parser.add_argument("--tolerance", type=float, default=1e-4, metavar="NATS",
                         help="the losses may differ by this much (default 1e-4)")
+    parser.add_argument("--max-unigram-ratio", type=float, metavar="R",
+                        help="fail unless the perplexity is below R times a unigram model's")
     return parser.parse_args()
 
 
@@ -84,9 +86,17 @@ def check(arguments, ours: dict, total: float, count: int):
                         f"{arguments.tolerance:g}", exit_code=VERIFY)
 
 
+def check_unigram(max_ratio: float | None, perplexity: float, unigram: float):
+    print(f"validation perplexity model {perplexity:.1f}   unigram model {unigram:.1f}")
+    if max_ratio is not None and not perplexity < max_ratio * unigram:
+        raise ToolError(f"the model's perplexity is {perplexity:.1f}, wanted less than "
+                        f"{max_ratio:g} times a unigram model's {unigram:.1f}", exit_code=VERIFY)
+
+
 def main():
     arguments = parse_arguments()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     train, validation = StoreReader(arguments.train), StoreReader(arguments.validation)
     with open(arguments.evaluation, encoding="utf-8") as stream:
         ours = json.load(stream)
@@ -95,10 +105,7 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
     check(arguments, ours, *sum_losses(model, validation))
     unigram = unigram_loss(train, validation)
-    print(f"validation perplexity model {math.exp(ours['loss']):.1f}   "
-          f"unigram model {math.exp(unigram):.1f}")
-    if ours["loss"] >= unigram:
-        raise ToolError("the trained model is no better than a unigram model", exit_code=VERIFY)
+    check_unigram(arguments.max_unigram_ratio, math.exp(ours["loss"]), math.exp(unigram))
     for prompt, continuation in sample(model, tokenizer, validation, 2):
         print(f"continuation of {prompt!r}:\n  {continuation!r}")
 

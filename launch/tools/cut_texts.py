@@ -17,8 +17,8 @@ def parse_arguments():
     parser.add_argument("sources", nargs="+", metavar="SOURCE",
                         help="what `packtrain prepare` reads: text, .jsonl, folders of them")
     parser.add_argument("--out", required=True, metavar="FILE.jsonl")
-    parser.add_argument("--max-bytes", type=int, default=4000, metavar="N",
-                        help="of a piece; a byte-level token has at least one (default 4000)")
+    parser.add_argument("--max-bytes", type=int, default=1500, metavar="N",
+                        help="of a piece; a byte-level token has at least one (default 1500)")
     return parser.parse_args()
 
 
