@@ -42,7 +42,7 @@ void cut_lines_after(const std::string& path, std::int64_t last_step) {
 }
 
 // So that the cut comes before the file is opened for appending.
-const std::string& cut_then_return(const std::string& path, std::int64_t first_step) {
+std::string cut_then_return(const std::string& path, std::int64_t first_step) {
   cut_lines_after(path, first_step);
   return path;
 }

@@ -43,7 +43,7 @@ TEST(CounterRandom, BelowIsUniformOverItsBound) {
   std::array<int, 6> counts{};
   const CounterRandom stream(4, "dice");
   for (int i = 0; i < kDraws; ++i) ++counts.at(stream.below(static_cast<std::uint64_t>(i), 6));
-  for (const int count : counts) EXPECT_NEAR(count, kDraws / 6, 500);
+  for (const int count : counts) EXPECT_NEAR(count, kDraws / 6.0, 500);
 }
 
 }  // namespace
