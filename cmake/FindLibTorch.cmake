@@ -43,6 +43,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE "${_fmt_first}"
     "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
   target_compile_definitions(LibTorch::cpu INTERFACE AT_PER_OPERATOR_HEADERS)
+  # at::parallel_for is a loop of one thread in files compiled without OpenMP. The run time is the
+  # wheel's own, so that one process never holds two.
+  target_compile_options(LibTorch::cpu INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+  target_link_libraries(LibTorch::cpu INTERFACE "${TORCH_ROOT}/lib/libgomp.so.1")
   # The wheel's libraries find each other at run time; the linker need not see them all.
   target_link_libraries(LibTorch::cpu INTERFACE
     "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so" -Wl,--allow-shlib-undefined)

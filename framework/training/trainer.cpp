@@ -48,7 +48,7 @@ void Trainer::train_step(std::int64_t step) {
   pending.prepared = batches_->next();
   pending.data_wait_s = batches_->take_wait_s();
   pending.learning_rate = learning_rate_->at(step);
-  pending.outcome = std::make_unique<StepOutcome>(*device_.device);
+  pending.outcome = outcomes_[step % outcomes_.size()].get();
   std::vector<DeviceBatch> micro_batches;
   model_->compute().run([&](StreamHandle) {
     for (const PackedBatch& batch : pending.prepared.micro_batches) {

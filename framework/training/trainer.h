@@ -1,6 +1,7 @@
 // The Trainer: one object that owns a run's parts and drives them step by step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -37,7 +38,7 @@ class Trainer {
   // A step given to the device whose outcome has not been read yet.
   struct Pending {
     PreparedStep prepared;
-    std::unique_ptr<StepOutcome> outcome;
+    StepOutcome* outcome = nullptr;
     double learning_rate = 0;
     double data_wait_s = 0;
     double communication_wait_s = 0;
@@ -79,6 +80,7 @@ class Trainer {
   std::int64_t total_steps_ = 0;
   std::int64_t last_saved_ = -1;
   bool stop_agreed_ = false;
+  std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
   std::deque<Pending> pending_;
   double last_finish_s_ = 0;
 };

@@ -101,6 +101,7 @@ void Trainer::make_model() {
                 "Remove a pattern from model.frozen.");
   }
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer);
+  for (auto& outcome : outcomes_) outcome = std::make_unique<StepOutcome>(*device_.device);
   if (validation_store_ == nullptr) return;
   check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
                    source_.decoder);

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "models/ops/autograd_cuda.h"
+
 namespace packtrain {
 namespace {
 
@@ -25,6 +27,7 @@ struct Adapter : torch::autograd::Function<Adapter> {
   }
 
   static Tensors backward(torch::autograd::AutogradContext* context, Tensors grad_outputs) {
+    if (grad_outputs.at(0).is_cuda()) attach_cuda_context();
     const auto capsule = context->saved_data.at("pair").toCapsule();
     const auto& holder = static_cast<const Holder&>(*capsule);
     const at::Tensor grad_output = grad_outputs.at(0).contiguous();

@@ -1,0 +1,67 @@
+"""On GPUs over NCCL: the CPU's golden run again, one GPU = two, stages and resuming."""
+
+import json
+import pathlib
+
+import numpy
+import pytest
+from runs import losses, steps
+from test_resume import take_checkpoint
+
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
+BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
+
+
+@pytest.fixture(scope="session")
+def one_gpu(lab):
+    return lab.run("one-gpu", *BF16, "checkpoint.save_steps=7", "checkpoint.keep=5")
+
+
+@pytest.fixture(scope="session")
+def two_gpus(lab):
+    return lab.run("two-gpus", *BF16, "checkpoint.save_steps=7", "checkpoint.keep=5", ranks=2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_float32_losses_are_the_golden_ones(lab, ranks):
+    run_folder = lab.run(f"fp32-{ranks}", ranks=ranks)
+    numpy.testing.assert_allclose(losses(run_folder), GOLDEN, rtol=1e-4)
+
+
+def test_bfloat16_follows_float32(one_gpu):
+    numpy.testing.assert_allclose(losses(one_gpu), GOLDEN, rtol=5e-3)
+
+
+def test_two_gpus_equal_one_up_to_bfloat16_noise(one_gpu, two_gpus):
+    numpy.testing.assert_allclose(losses(two_gpus), losses(one_gpu), rtol=5e-3)
+    assert steps(two_gpus)[1]["grad_norm"] == pytest.approx(steps(one_gpu)[1]["grad_norm"], rel=2e-2)
+
+
+@pytest.mark.parametrize("overrides", [
+    ["parallel.zero_stage=2"],
+    ["parallel.gather_slots=2", "debug.poison_slots=true"],
+    ["memory.recompute=full"],
+], ids=["zero-stage-2", "poisoned", "recomputed"])
+def test_the_schedule_changes_no_bit(lab, overrides):
+    exact = [*BF16, "precision.deterministic=true"]
+    reference = lab.run("two-gpus-exact", *exact, ranks=2)
+    found = lab.run("two-gpus-" + overrides[0].replace("=", "-"), *exact, *overrides, ranks=2)
+    assert losses(found) == losses(reference)
+
+
+def test_two_gpus_resumed_on_one(lab, two_gpus):
+    take_checkpoint(two_gpus, 7, lab.folder / "runs" / "resumed-on-one")
+    resumed = lab.run("resumed-on-one", *BF16)
+    numpy.testing.assert_allclose(losses(resumed), losses(two_gpus)[7:], rtol=5e-3)
+
+
+def test_evaluation_equals_the_cpu(lab):
+    on_gpu = lab.evaluate("evaluated", ranks=2)
+    on_cpu = lab.evaluate("evaluated", "parallel.backend=mpi", ranks=2)
+    assert on_gpu["loss"] == pytest.approx(on_cpu["loss"], rel=1e-5)
+
+
+def test_more_ranks_than_gpus_are_refused(lab):
+    code, _, err = lab.finish(lab.start("too-many", ranks=9))
+    assert code == 69
+    assert "9 ranks" in err
