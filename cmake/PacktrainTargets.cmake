@@ -1,5 +1,6 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH])
+# packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
 
@@ -49,17 +50,28 @@ endfunction()
 set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
     --mca btl_vader_single_copy_mechanism none --mca btl self,vader)
 
-function(packtrain_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+# A program of the tests that CTest does not start by itself: a tool of a Python test, or a GPU test
+# (NAME_gpu_test, NAME_2_ranks_gpu_test: built everywhere, run by tests/run --gpu).
+function(packtrain_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest)
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
   packtrain_compile_options(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
                         BUILD_RPATH "${LibTorch_RPATH}")
   if(arg_TORCH)
     packtrain_use_torch(${name})
   endif()
+endfunction()
+
+function(packtrain_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+  set(torch "")
+  if(arg_TORCH)
+    set(torch TORCH)
+  endif()
+  packtrain_test_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest ${torch})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
