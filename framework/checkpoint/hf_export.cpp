@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "framework/checkpoint/hf_files.h"
+#include "framework/checkpoint/hf_special_tokens.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/checkpoint/shard_reader.h"
 #include "framework/checkpoint/tensor_bytes.h"
@@ -198,6 +199,7 @@ void export_model(const std::string& folder, const DecoderConfig& config,
     copy_tokenizer(options.tokenizer_folder, temporary.path());
   }
   json document = family.write(config);
+  document.update(special_token_ids(options.model_config, options.tokenizer_folder));
   const char* dtype = options.bfloat16 ? "bfloat16" : "float32";
   document["dtype"] = dtype;
   document["torch_dtype"] = dtype;  // the same for transformers before 4.56

@@ -27,6 +27,7 @@ struct ExportOptions {
   bool bfloat16 = true;  // else float32
   std::int64_t max_shard_bytes = 5'000'000'000;
   std::string tokenizer_folder;  // its files are copied; may be empty
+  std::string model_config;      // config.json text of the source, for its token ids; may be empty
 };
 
 // Writes a folder that `transformers` loads: config.json (of the family), safetensors shards of at

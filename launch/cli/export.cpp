@@ -44,6 +44,7 @@ int run_export(int argc, char** argv) {
 
   const std::string checkpoint = find_checkpoint(source);
   const TrainingState state = read_checkpoint_state(checkpoint);
+  options.model_config = state.model_config;
   export_model(out, parse_decoder_config(state.model_config), checkpoint_parameters(checkpoint),
                options);
   print_result(fmt::format("{}: step {} of {}, {}\n", out, state.step, checkpoint, dtype));

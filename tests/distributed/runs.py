@@ -33,11 +33,11 @@ class Lab:
         self.train_store = self.make_store("train", 240, 11)
         self.validation_store = self.make_store("validation", 20, 12)
 
-    def make_store(self, name, num_examples, seed, *extra):
+    def make_store(self, name, num_examples, seed, vocab_size=512):
         store = self.folder / name
         subprocess.run([PROGRAM, "prepare", "--synthetic", "lognormal:3.7,0.9,4,400", "--examples",
-                        str(num_examples), "--seed", str(seed), "--vocab-size", "512", "--out", str(store),
-                        *extra], check=True, capture_output=True, text=True)
+                        str(num_examples), "--seed", str(seed), "--vocab-size", str(vocab_size),
+                        "--out", str(store)], check=True, capture_output=True, text=True)
         return store
 
     def config(self, name, **overrides):
