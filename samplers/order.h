@@ -13,18 +13,32 @@
 
 namespace packtrain {
 
+// Optimizer steps whose examples group_by_length sorts together.
+constexpr std::int64_t kStepsPerMegaBatch = 50;
+
+// What an order depends on besides the epoch. Everything given must outlive it.
+struct OrderOptions {
+  OrderKind kind = OrderKind::kRandom;
+  std::uint64_t seed = 0;
+  std::int64_t global_batch_size = 1;  // group_by_length: examples of similar length
+  const Selection& selection;          // group_by_length: their lengths
+};
+
 // Rearranges `examples` (ascending on entry) for one epoch; a pure function of its arguments.
-// sequential: as stored. random: Fisher-Yates shuffle, a new one each epoch.
-void arrange(OrderKind order, std::uint64_t seed, std::int64_t epoch,
-             std::span<ExampleIndex> examples);
+// sequential: as stored.
+// random: Fisher-Yates shuffle, a new one each epoch.
+// group_by_length: that shuffle, cut into mega-batches of kStepsPerMegaBatch steps; each is sorted
+// by length and cut into steps, longest example first, and these steps are shuffled inside it. So
+// lengths are similar within a step, and no example moves kStepsPerMegaBatch * global_batch_size
+// places or more from where the shuffle put it. The epoch's short last step, where there is one,
+// takes neighbours from anywhere in the lengths of the last mega-batch.
+void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleIndex> examples);
 
 // The orders of the epochs in use. Keeps the latest two, so that planning ahead across the end of
 // an epoch does not shuffle again and again: 8 bytes an example. Thread-safe.
 class EpochOrders {
  public:
-  // `examples` must outlive it.
-  EpochOrders(OrderKind order, std::uint64_t seed, std::span<const ExampleIndex> examples)
-      : order_(order), seed_(seed), examples_(examples) {}
+  explicit EpochOrders(const OrderOptions& options) : options_(options) {}
 
   std::shared_ptr<const std::vector<ExampleIndex>> of_epoch(std::int64_t epoch) const;
 
@@ -34,9 +48,7 @@ class EpochOrders {
     std::shared_ptr<const std::vector<ExampleIndex>> order;
   };
 
-  OrderKind order_;
-  std::uint64_t seed_;
-  std::span<const ExampleIndex> examples_;
+  OrderOptions options_;
   mutable std::mutex mutex_;
   mutable Entry latest_;
   mutable Entry previous_;

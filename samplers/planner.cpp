@@ -52,7 +52,7 @@ struct Planner::State {
         const LossCounter& counter, const PlanOptions& unchecked)
       : options(checked(unchecked)),
         selection(lengths, num_loss_tokens, counter, options.too_long, options.max_length),
-        orders(options.order, options.seed, selection.examples()),
+        orders({options.order, options.seed, options.global_batch_size, selection}),
         strategy(find_strategy(options.strategy)) {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
     strategy.check(selection, options);

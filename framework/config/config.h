@@ -12,7 +12,7 @@ namespace packtrain {
 
 enum class TooLong { kError, kTruncate, kDrop };
 enum class Strategy { kPaddingFree, kBalanced };
-enum class OrderKind { kSequential, kRandom };
+enum class OrderKind { kSequential, kRandom, kGroupByLength };
 enum class Normalize { kTokens, kExamples };
 enum class ScheduleKind { kCosine, kLinear, kConstant };
 enum class Precision { kFloat32, kBFloat16 };

@@ -162,9 +162,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"data: {too_long: split}",
                    "config.yaml:1:18: data.too_long: got 'split', wanted one of error, truncate, "
                    "drop\n  'split' is not in this version."},
-        WrongValue{"batch: {order: group_by_length}",
-                   "config.yaml:1:16: batch.order: got 'group_by_length', wanted one of "
-                   "sequential, random\n  'group_by_length' is not in this version."},
+        WrongValue{"batch: {order: shuffled}",
+                   "config.yaml:1:16: batch.order: got 'shuffled', wanted one of sequential, "
+                   "random, group_by_length"},
         WrongValue{"memory: {recompute: selective}",
                    "config.yaml:1:21: memory.recompute: got 'selective', wanted one of none, full\n"
                    "  'selective' is not in this version."},

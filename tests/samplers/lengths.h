@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -53,7 +54,9 @@ inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   const CounterRandom random(seed, "test options");
   PlanOptions options;
   options.strategy = random.below(0, 2) == 0 ? Strategy::kPaddingFree : Strategy::kBalanced;
-  options.order = random.below(1, 2) == 0 ? OrderKind::kSequential : OrderKind::kRandom;
+  constexpr std::array kOrders = {OrderKind::kSequential, OrderKind::kRandom,
+                                  OrderKind::kGroupByLength};
+  options.order = kOrders[random.below(1, kOrders.size())];
   options.max_length = longest;
   options.global_batch_size = 1 + static_cast<std::int64_t>(random.below(2, 40));
   options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(3, 5));
