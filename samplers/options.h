@@ -25,9 +25,9 @@ struct PlanOptions {
   TooLong too_long = TooLong::kError;
   std::int64_t max_length = 4096;
   std::int64_t global_batch_size = 64;  // examples an optimizer step
-  std::int64_t micro_batch_size = 4;    // padding_free only
-  // Real tokens; a collator that rounds rows up stays within it when it is a multiple of the
-  // rounding.
+  std::int64_t micro_batch_size = 4;    // padding and padding_free
+  // Real tokens (with strategy padding also its pads); a collator that rounds rows up stays within
+  // it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;
   std::uint64_t seed = 0;
   int num_ranks = 1;

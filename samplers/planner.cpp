@@ -80,6 +80,10 @@ const PlanLosses& Planner::losses() const {
   return state_->selection.losses();
 }
 
+const PlanOptions& Planner::options() const {
+  return state_->options;
+}
+
 StepPlan Planner::plan(std::int64_t step) const {
   if (step < 0) {
     throw Error(ErrorCategory::kInternal, fmt::format("plan: step {} is negative", step));

@@ -30,6 +30,7 @@ class Planner {
   // The last step of an epoch holds what is left: fewer than global_batch_size examples.
   std::int64_t steps_per_epoch() const;
   const PlanLosses& losses() const;
+  const PlanOptions& options() const;
   // The plan of global step `step` (from 0, across epochs). Its examples depend neither on the
   // number of ranks nor on the strategy. Thread-safe.
   StepPlan plan(std::int64_t step) const;

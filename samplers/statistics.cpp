@@ -13,6 +13,26 @@ struct Load {
   double imbalance(double num_ranks) const { return total > 0 ? slowest * num_ranks / total : 1.0; }
 };
 
+// What one rank does in one micro-batch.
+struct Work {
+  std::int64_t num_tokens = 0;
+  std::int64_t num_rows = 0;  // before rounding up
+  double cost = 0;
+};
+
+Work work_of(const MicroBatch& pieces, const CostModel& cost, bool pad_to_longest) {
+  std::int32_t longest = 0;
+  for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
+  Work work{.cost = cost.constant};
+  for (const Piece& piece : pieces) {
+    const std::int32_t rows = pad_to_longest ? longest : piece.length;
+    work.num_tokens += piece.length;
+    work.num_rows += rows;
+    work.cost += cost.of_example(rows);
+  }
+  return work;
+}
+
 }  // namespace
 
 std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple) {
@@ -20,7 +40,8 @@ std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple) {
 }
 
 PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
-                               std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple) {
+                               std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple,
+                               bool pad_to_longest) {
   Load tokens;
   Load costs;
   std::int64_t rows = 0;
@@ -29,17 +50,12 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
     double most_tokens = 0;
     double most_cost = 0;
     for (const std::vector<MicroBatch>& rank : plan.ranks) {
-      std::int64_t rank_tokens = 0;
-      double rank_cost = cost.constant;
-      for (const Piece& piece : rank[m]) {
-        rank_tokens += piece.length;
-        rank_cost += cost.of_example(piece.length);
-      }
-      rows += num_rows(rank_tokens, row_multiple);
-      tokens.total += static_cast<double>(rank_tokens);
-      costs.total += rank_cost;
-      most_tokens = std::max(most_tokens, static_cast<double>(rank_tokens));
-      most_cost = std::max(most_cost, rank_cost);
+      const Work work = work_of(rank[m], cost, pad_to_longest);
+      rows += num_rows(work.num_rows, row_multiple);
+      tokens.total += static_cast<double>(work.num_tokens);
+      costs.total += work.cost;
+      most_tokens = std::max(most_tokens, static_cast<double>(work.num_tokens));
+      most_cost = std::max(most_cost, work.cost);
     }
     tokens.slowest += most_tokens;
     costs.slowest += most_cost;

@@ -11,7 +11,7 @@
 namespace packtrain {
 
 enum class TooLong { kError, kTruncate, kDrop };
-enum class Strategy { kPaddingFree, kBalanced };
+enum class Strategy { kPadding, kPaddingFree, kBalanced };
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
 enum class Normalize { kTokens, kExamples };
 enum class ScheduleKind { kCosine, kLinear, kConstant };
@@ -36,7 +36,7 @@ struct BatchSection {
   Strategy strategy = Strategy::kBalanced;
   OrderKind order = OrderKind::kRandom;
   std::int64_t global_batch_size = 64;  // examples an optimizer step
-  std::int64_t micro_batch_size = 4;    // padding_free: examples a rank and micro-batch
+  std::int64_t micro_batch_size = 4;    // padding, padding_free: examples a rank and micro-batch
   std::int64_t max_tokens_per_micro_batch = 16384;
   Normalize normalize = Normalize::kTokens;
 };

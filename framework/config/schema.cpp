@@ -30,8 +30,10 @@ std::vector<Field> fields_of(DataSection& s) {
 std::vector<Field> fields_of(BatchSection& s) {
   return {
       choice("batch.strategy", s.strategy,
-             {{"padding_free", Strategy::kPaddingFree}, {"balanced", Strategy::kBalanced}},
-             {"padding", "fixed_length", "multipack"}),
+             {{"padding", Strategy::kPadding},
+              {"padding_free", Strategy::kPaddingFree},
+              {"balanced", Strategy::kBalanced}},
+             {"fixed_length", "multipack"}),
       choice("batch.order", s.order,
              {{"sequential", OrderKind::kSequential},
               {"random", OrderKind::kRandom},

@@ -67,9 +67,11 @@ PreparedStep BatchSource::next() {
 PreparedStep BatchSource::prepare(std::int64_t step) {
   PreparedStep prepared;
   prepared.plan = planner_.plan(step);
-  const FlatteningOptions flattening;
+  const CollatorOptions collator_options;
+  const Collator collate = find_collator(planner_.options().strategy);
   prepared.statistics = plan_statistics(
-      prepared.plan, options_.cost, options_.max_tokens_per_micro_batch, flattening.row_multiple);
+      prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
+      collator_options.row_multiple, planner_.options().strategy == Strategy::kPadding);
   prepared.sum_squared_lengths = sum_squared_lengths(prepared.plan);
   const LossNormalization normalization{options_.normalize, prepared.plan.num_loss_tokens,
                                         prepared.plan.num_examples};
@@ -78,7 +80,8 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
     return std::span<std::byte>(prepared.buffers.back().data, size);
   };
   for (const MicroBatch& pieces : prepared.plan.ranks[options_.rank]) {
-    prepared.micro_batches.push_back(flatten(store_, pieces, normalization, flattening, allocate));
+    prepared.micro_batches.push_back(
+        collate(store_, pieces, normalization, collator_options, allocate));
   }
   return prepared;
 }

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "collators/flattening.h"
+#include "collators/collator.h"
 #include "collators/packed_batch.h"
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"

@@ -4,12 +4,14 @@
 
 #include "framework/support/error.h"
 #include "samplers/strategies/balanced.h"
+#include "samplers/strategies/padding.h"
 #include "samplers/strategies/padding_free.h"
 
 namespace packtrain {
 namespace {
 
 constexpr std::array kStrategies = {
+    StrategyEntry{Strategy::kPadding, check_padding, assign_padding},
     StrategyEntry{Strategy::kPaddingFree, check_padding_free, assign_padding_free},
     StrategyEntry{Strategy::kBalanced, check_balanced, assign_balanced},
 };

@@ -10,47 +10,21 @@
 
 #include "framework/support/error.h"
 #include "samplers/planner.h"
+#include "tests/collators/pieces.h"
 #include "tests/samplers/lengths.h"
 #include "tests/samplers/memory_store.h"
 
 namespace packtrain {
 namespace {
 
-using test::MemoryExample;
+using test::Ints;
 using test::MemoryStore;
-using Ints = std::vector<std::int32_t>;
+using test::piece;
+using test::store_of;
+using test::values;
+using test::whole;
 
 constexpr std::int32_t N = kNoLabel;
-
-template <typename T>
-std::vector<T> values(std::span<T> span) {
-  return {span.begin(), span.end()};
-}
-
-// Example e has the ids 100 e, 100 e + 1, ...
-MemoryStore store_of(const Ints& lengths, bool supervised = true) {
-  std::vector<MemoryExample> examples;
-  for (const std::int32_t length : lengths) {
-    MemoryExample example{Ints(static_cast<std::size_t>(length)),
-                          std::vector<std::uint8_t>(static_cast<std::size_t>(length), supervised)};
-    std::iota(example.input_ids.begin(), example.input_ids.end(),
-              100 * static_cast<std::int32_t>(examples.size()));
-    examples.push_back(std::move(example));
-  }
-  return MemoryStore(std::move(examples));
-}
-
-Piece piece(std::int64_t example, std::int32_t begin, std::int32_t length, bool continues = false) {
-  return {.example = example, .begin = begin, .length = length, .continues = continues};
-}
-
-MicroBatch whole(const MemoryStore& store) {
-  MicroBatch pieces;
-  for (std::size_t e = 0; e < store.lengths().size(); ++e) {
-    pieces.push_back(piece(static_cast<std::int64_t>(e), 0, store.lengths()[e]));
-  }
-  return pieces;
-}
 
 // Rows not rounded up.
 PackedBatch flatten_exactly(const MemoryStore& store, const MicroBatch& pieces,

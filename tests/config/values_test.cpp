@@ -151,14 +151,14 @@ INSTANTIATE_TEST_SUITE_P(
                    "config.yaml:1:17: model.config: got 'llama', wanted a map of config.json keys, "
                    "like {model_type: llama, ...}"},
         WrongValue{"batch: {strategy: ballanced}",
-                   "config.yaml:1:19: batch.strategy: got 'ballanced', wanted one of padding_free, "
-                   "balanced\n  Did you mean balanced?"},
+                   "config.yaml:1:19: batch.strategy: got 'ballanced', wanted one of padding, "
+                   "padding_free, balanced\n  Did you mean balanced?"},
         WrongValue{"batch: {strategy: true}",
-                   "config.yaml:1:19: batch.strategy: got true, wanted one of padding_free, "
-                   "balanced"},
+                   "config.yaml:1:19: batch.strategy: got true, wanted one of padding, "
+                   "padding_free, balanced"},
         WrongValue{"batch: {strategy: multipack}",
-                   "config.yaml:1:19: batch.strategy: got 'multipack', wanted one of padding_free, "
-                   "balanced\n  'multipack' is not in this version."},
+                   "config.yaml:1:19: batch.strategy: got 'multipack', wanted one of padding, "
+                   "padding_free, balanced\n  'multipack' is not in this version."},
         WrongValue{"data: {too_long: split}",
                    "config.yaml:1:18: data.too_long: got 'split', wanted one of error, truncate, "
                    "drop\n  'split' is not in this version."},

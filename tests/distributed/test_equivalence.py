@@ -45,6 +45,13 @@ def test_balanced_equals_padding_free(lab, one_rank, ranks):
     assert_same_losses(lab.run(f"padding-free-{ranks}", "batch.strategy=padding_free", ranks=ranks), one_rank)
 
 
+def test_padding_equals_balanced(lab, one_rank):
+    padded = lab.run("padding-2", "batch.strategy=padding", ranks=2)
+    assert_same_losses(padded, one_rank)
+    share = [numpy.mean([line["padding_fraction"] for line in steps(run).values()]) for run in (padded, one_rank)]
+    assert share[0] > share[1] + 0.1
+
+
 @pytest.mark.parametrize("overrides", [
     ["parallel.zero_stage=2"],
     ["parallel.gather_slots=1"],

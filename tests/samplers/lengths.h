@@ -53,7 +53,9 @@ inline Examples draw_examples(std::uint64_t seed, std::int64_t count, std::int32
 inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   const CounterRandom random(seed, "test options");
   PlanOptions options;
-  options.strategy = random.below(0, 2) == 0 ? Strategy::kPaddingFree : Strategy::kBalanced;
+  constexpr std::array kStrategies = {Strategy::kPadding, Strategy::kPaddingFree,
+                                      Strategy::kBalanced};
+  options.strategy = kStrategies[random.below(0, kStrategies.size())];
   constexpr std::array kOrders = {OrderKind::kSequential, OrderKind::kRandom,
                                   OrderKind::kGroupByLength};
   options.order = kOrders[random.below(1, kOrders.size())];
@@ -61,7 +63,7 @@ inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   options.global_batch_size = 1 + static_cast<std::int64_t>(random.below(2, 40));
   options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(3, 5));
   options.max_tokens_per_micro_batch = longest + static_cast<std::int64_t>(random.below(4, 1000));
-  if (options.strategy == Strategy::kPaddingFree) {
+  if (options.strategy != Strategy::kBalanced) {
     options.max_tokens_per_micro_batch = longest * options.micro_batch_size;
   }
   options.seed = random.bits(5);
@@ -86,6 +88,13 @@ inline std::int64_t tokens_in(const MicroBatch& micro_batch) {
   std::int64_t tokens = 0;
   for (const Piece& piece : micro_batch) tokens += piece.length;
   return tokens;
+}
+
+// Rows of the budget that a micro-batch takes: pads count.
+inline std::int64_t rows_in(const MicroBatch& micro_batch, Strategy strategy) {
+  if (strategy != Strategy::kPadding || micro_batch.empty()) return tokens_in(micro_batch);
+  const auto longest = std::ranges::max_element(micro_batch, {}, &Piece::length);
+  return std::ssize(micro_batch) * longest->length;
 }
 
 }  // namespace packtrain::test

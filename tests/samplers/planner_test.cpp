@@ -19,7 +19,7 @@ using test::draw_options;
 using test::Examples;
 using test::examples_in;
 using test::examples_of;
-using test::tokens_in;
+using test::rows_in;
 
 constexpr std::uint64_t kNumDraws = 200;
 constexpr std::int32_t kLongest = 600;
@@ -78,7 +78,7 @@ TEST(Plan, EveryRankHasTheSameNumberOfMicroBatchesWithinTheBudget) {
       for (const auto& rank : plan.ranks) {
         ASSERT_EQ(std::ssize(rank), plan.num_micro_batches());
         for (const MicroBatch& micro_batch : rank) {
-          ASSERT_LE(tokens_in(micro_batch), options.max_tokens_per_micro_batch);
+          ASSERT_LE(rows_in(micro_batch, options.strategy), options.max_tokens_per_micro_batch);
         }
       }
     }
@@ -113,7 +113,8 @@ TEST(Plan, ExamplesOfAStepDependNeitherOnRanksNorOnStrategy) {
     PlanOptions options = draw_options(seed, kLongest);
     options.max_tokens_per_micro_batch = kLongest * options.micro_batch_size;
     const Planner reference = make_planner(examples, options);
-    for (const Strategy strategy : {Strategy::kPaddingFree, Strategy::kBalanced}) {
+    for (const Strategy strategy :
+         {Strategy::kPadding, Strategy::kPaddingFree, Strategy::kBalanced}) {
       for (const int num_ranks : {1, 3, 64}) {
         options.strategy = strategy;
         options.num_ranks = num_ranks;
@@ -230,6 +231,34 @@ TEST(PaddingFreePlan, RefusesABudgetThatAShuffleMightExceed) {
   expect_contains(error.message(), "20 tokens, more than batch.max_tokens_per_micro_batch = 19");
   expect_contains(error.advice(), "batch.micro_batch_size");
   options.max_tokens_per_micro_batch = 20;
+  EXPECT_NO_THROW(make_planner(examples, options));
+}
+
+TEST(PaddingPlan, HasTheMicroBatchesOfPaddingFree) {
+  const Examples examples = draw_examples(3, 100, kLongest);
+  PlanOptions options;
+  options.strategy = Strategy::kPadding;
+  options.num_ranks = 3;
+  const Planner padding = make_planner(examples, options);
+  options.strategy = Strategy::kPaddingFree;
+  const Planner padding_free = make_planner(examples, options);
+  for (std::int64_t step = 0; step < padding.steps_per_epoch(); ++step) {
+    EXPECT_EQ(padding.plan(step).ranks, padding_free.plan(step).ranks);
+  }
+}
+
+TEST(PaddingPlan, RefusesABudgetThatPadsMightExceed) {
+  PlanOptions options;
+  options.strategy = Strategy::kPadding;
+  options.micro_batch_size = 2;
+  options.max_tokens_per_micro_batch = 21;
+  const Examples examples = examples_of({4, 9, 5, 11, 3});
+  const Error error = error_of(examples, options);
+  EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+  expect_contains(error.message(),
+                  "pad 2 examples to the longest of all (example 3 with 11 tokens)");
+  expect_contains(error.message(), "22 rows in one micro-batch");
+  options.max_tokens_per_micro_batch = 22;
   EXPECT_NO_THROW(make_planner(examples, options));
 }
 

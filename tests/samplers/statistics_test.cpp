@@ -22,6 +22,17 @@ TEST(PlanStatistics, AreThoseOfAWorkedExample) {
   EXPECT_DOUBLE_EQ(statistics.cost_imbalance, (85.0 + 65) / ((85.0 + 25 + 5 + 65) / 2));
 }
 
+TEST(PlanStatistics, CountPadsToTheLongestAsPaddingThatCosts) {
+  StepPlan plan;
+  plan.ranks = {{{piece(10), piece(20)}}, {{piece(10)}}};
+  const CostModel cost{.linear = 1.0, .quadratic = 0.1, .constant = 5.0};
+  const PlanStatistics statistics = plan_statistics(plan, cost, 40, 16, true);
+  EXPECT_DOUBLE_EQ(statistics.fill, 40.0 / 80);
+  EXPECT_DOUBLE_EQ(statistics.padding_fraction, 1 - 40.0 / (48 + 16));  // 40 and 10 rows
+  EXPECT_DOUBLE_EQ(statistics.token_imbalance, 30.0 / 20);
+  EXPECT_DOUBLE_EQ(statistics.cost_imbalance, 125.0 / ((125.0 + 25) / 2));
+}
+
 TEST(PlanStatistics, AreNeutralForAPlanOfNothing) {
   const PlanStatistics statistics = plan_statistics({}, {}, 40, 16);
   EXPECT_EQ(statistics.fill, 0);

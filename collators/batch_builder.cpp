@@ -1,0 +1,221 @@
+#include "collators/batch_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "samplers/statistics.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+// What a batch needs room for, known before anything is written.
+struct Shape {
+  std::size_t num_rows = 0;
+  std::size_t num_sequences = 0;  // the dummy sequence included
+  std::size_t num_loss_tokens = 0;
+  std::int64_t num_real_tokens = 0;
+};
+
+// A piece's tokens and labels, checked against its example.
+class PieceView {
+ public:
+  PieceView(const TokenStore& store, const Piece& piece)
+      : length_(static_cast<std::size_t>(piece.length)) {
+    const auto ids = store.input_ids(piece.example);
+    const std::int64_t end = std::int64_t{piece.begin} + piece.length + (piece.continues ? 1 : 0);
+    if (piece.begin < 0 || piece.length < 1 || end > std::ssize(ids)) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("collator: piece [{}, {}) of example {} is not inside its {} tokens",
+                              piece.begin, end, piece.example, ids.size()));
+    }
+    const auto begin = static_cast<std::size_t>(piece.begin);
+    const auto count = static_cast<std::size_t>(end) - begin;
+    ids_ = ids.subspan(begin, count);
+    mask_ = store.loss_mask(piece.example).subspan(begin, count);
+  }
+
+  std::size_t length() const { return length_; }
+  std::span<const std::int32_t> input_ids() const { return ids_.first(length_); }
+  std::int32_t label(std::size_t row) const {
+    return row + 1 < ids_.size() && mask_[row + 1] != 0 ? ids_[row + 1] : kNoLabel;
+  }
+  std::size_t num_labels() const {
+    return mask_.size() - 1 -
+           static_cast<std::size_t>(std::ranges::count(mask_.subspan(1), std::uint8_t{0}));
+  }
+
+ private:
+  std::size_t length_;
+  // With one token more than the piece where it continues: the last row's label.
+  std::span<const std::int32_t> ids_;
+  std::span<const std::uint8_t> mask_;
+};
+
+Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> sequences,
+               std::int64_t row_multiple) {
+  Shape shape{.num_sequences = sequences.size()};
+  for (const PieceView& view : views) {
+    shape.num_real_tokens += static_cast<std::int64_t>(view.length());
+    shape.num_loss_tokens += view.num_labels();
+  }
+  std::int64_t used = 0;
+  for (const SequenceRun& sequence : sequences)
+    used += static_cast<std::int64_t>(sequence.num_rows);
+  const std::int64_t rows = num_rows(used, row_multiple);
+  if (rows > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("collator: a batch of {} rows cannot be numbered in 32 bits", rows));
+  }
+  shape.num_rows = static_cast<std::size_t>(rows);
+  if (rows > used) ++shape.num_sequences;
+  return shape;
+}
+
+// Hands out the buffer's arrays one after another; with a null buffer it only measures.
+class Layout {
+ public:
+  explicit Layout(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  void place(std::span<T>& array, std::size_t count) {
+    if (!bytes_.empty()) {
+      array = {reinterpret_cast<T*>(bytes_.subspan(used_, count * sizeof(T)).data()), count};
+    }
+    used_ = (used_ + count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::span<std::byte> bytes_;
+  std::size_t used_ = 0;
+};
+
+std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte> bytes) {
+  Layout layout(bytes);
+  layout.place(batch.input_ids, shape.num_rows);
+  layout.place(batch.labels, shape.num_rows);
+  layout.place(batch.position_ids, shape.num_rows);
+  layout.place(batch.cu_seqlens, shape.num_sequences + 1);
+  layout.place(batch.loss_index, shape.num_loss_tokens);
+  layout.place(batch.loss_weight, shape.num_loss_tokens);
+  return layout.used();
+}
+
+PackedBatch allocate_batch(const Shape& shape, const HostAllocator& allocate) {
+  PackedBatch batch;
+  const std::size_t size = lay_out(batch, shape, {});
+  if (allocate) {
+    batch.bytes = allocate(size);
+    if (batch.bytes.size() < size) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("collator: asked for {} bytes of host memory, got {}", size,
+                              batch.bytes.size()));
+    }
+    batch.bytes = batch.bytes.first(size);
+  } else {
+    batch.storage.resize(size);
+    batch.bytes = batch.storage;
+  }
+  lay_out(batch, shape, batch.bytes);
+  batch.num_real_tokens = shape.num_real_tokens;
+  return batch;
+}
+
+float weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
+                const LossNormalization& normalization) {
+  if (normalization.mode == Normalize::kTokens) {
+    return static_cast<float>(1.0 / static_cast<double>(normalization.num_loss_tokens));
+  }
+  // A whole or truncated example is one piece and trains that piece's labels; a split one trains
+  // all of its labels, in several pieces.
+  const bool only_piece = piece.begin == 0 && !piece.continues;
+  const auto labels =
+      only_piece
+          ? static_cast<double>(view.num_labels())
+          : static_cast<double>(store.num_loss_tokens()[static_cast<std::size_t>(piece.example)]);
+  return static_cast<float>(1.0 / (static_cast<double>(normalization.num_examples) * labels));
+}
+
+// Fills the arrays front to back.
+class Writer {
+ public:
+  explicit Writer(PackedBatch& batch) : batch_(batch) {}
+
+  std::size_t rows_left() const { return batch_.input_ids.size() - row_; }
+
+  // Opens a sequence of `length` rows, those that are written next.
+  void begin_sequence(std::size_t length) {
+    batch_.cu_seqlens[sequence_++] = static_cast<std::int32_t>(row_);
+    batch_.max_seqlen = std::max(batch_.max_seqlen, static_cast<std::int32_t>(length));
+    const auto positions = batch_.position_ids.subspan(row_, length);
+    std::iota(positions.begin(), positions.end(), 0);
+    sequence_end_ = row_ + length;
+  }
+
+  void append(const PieceView& view, float weight) {
+    std::ranges::copy(view.input_ids(),
+                      batch_.input_ids.begin() + static_cast<std::ptrdiff_t>(row_));
+    for (std::size_t t = 0; t < view.length(); ++t, ++row_) {
+      const std::int32_t label = view.label(t);
+      batch_.labels[row_] = label;
+      if (label == kNoLabel) continue;
+      batch_.loss_index[loss_token_] = static_cast<std::int32_t>(row_);
+      batch_.loss_weight[loss_token_] = weight;
+      ++loss_token_;
+    }
+  }
+
+  void pad_sequence() {
+    const std::size_t length = sequence_end_ - row_;
+    std::ranges::fill(batch_.input_ids.subspan(row_, length), 0);
+    std::ranges::fill(batch_.labels.subspan(row_, length), kNoLabel);
+    row_ = sequence_end_;
+  }
+
+  void finish() { batch_.cu_seqlens[sequence_] = static_cast<std::int32_t>(row_); }
+
+ private:
+  PackedBatch& batch_;
+  std::size_t row_ = 0;
+  std::size_t sequence_ = 0;
+  std::size_t sequence_end_ = 0;
+  std::size_t loss_token_ = 0;
+};
+
+}  // namespace
+
+PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
+                        std::span<const SequenceRun> sequences,
+                        const LossNormalization& normalization, const CollatorOptions& options,
+                        const HostAllocator& allocate) {
+  std::vector<PieceView> views;
+  views.reserve(pieces.size());
+  for (const Piece& piece : pieces) views.emplace_back(store, piece);
+
+  PackedBatch batch = allocate_batch(shape_of(views, sequences, options.row_multiple), allocate);
+  Writer writer(batch);
+  std::size_t next = 0;
+  for (const SequenceRun& sequence : sequences) {
+    writer.begin_sequence(sequence.num_rows);
+    for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
+      writer.append(views[next], weight_of(store, pieces[next], views[next], normalization));
+    }
+    writer.pad_sequence();
+  }
+  if (writer.rows_left() > 0) {
+    writer.begin_sequence(writer.rows_left());
+    writer.pad_sequence();
+  }
+  writer.finish();
+  batch.pieces = pieces;
+  return batch;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,12 @@
+#include "collators/collator.h"
+
+#include "collators/flattening.h"
+#include "collators/padding.h"
+
+namespace packtrain {
+
+Collator find_collator(Strategy strategy) {
+  return strategy == Strategy::kPadding ? pad_to_longest : flatten;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,18 @@
+// padding: the micro-batches of padding_free, each example padded to the longest of its
+// micro-batch: what rectangular batches cost. The budget counts the pads.
+#pragma once
+
+#include <span>
+
+#include "samplers/options.h"
+#include "samplers/plan.h"
+#include "samplers/selection.h"
+
+namespace packtrain {
+
+// Throws Error(kConfig) when micro_batch_size rows of the longest example exceed the budget.
+void check_padding(const Selection& selection, const PlanOptions& options);
+
+Assignment assign_padding(std::span<const Piece> pieces, const PlanOptions& options);
+
+}  // namespace packtrain

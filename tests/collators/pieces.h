@@ -1,0 +1,48 @@
+// Stores of known tokens and pieces of them, for the tests of the collators.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "samplers/plan.h"
+#include "tests/samplers/memory_store.h"
+
+namespace packtrain::test {
+
+using Ints = std::vector<std::int32_t>;
+
+template <typename T>
+std::vector<T> values(std::span<T> span) {
+  return {span.begin(), span.end()};
+}
+
+// Example e has the ids 100 e, 100 e + 1, ...
+inline MemoryStore store_of(const Ints& lengths, bool supervised = true) {
+  std::vector<MemoryExample> examples;
+  for (const std::int32_t length : lengths) {
+    MemoryExample example{Ints(static_cast<std::size_t>(length)),
+                          std::vector<std::uint8_t>(static_cast<std::size_t>(length), supervised)};
+    std::iota(example.input_ids.begin(), example.input_ids.end(),
+              100 * static_cast<std::int32_t>(examples.size()));
+    examples.push_back(std::move(example));
+  }
+  return MemoryStore(std::move(examples));
+}
+
+inline Piece piece(std::int64_t example, std::int32_t begin, std::int32_t length,
+                   bool continues = false) {
+  return {.example = example, .begin = begin, .length = length, .continues = continues};
+}
+
+inline MicroBatch whole(const MemoryStore& store) {
+  MicroBatch pieces;
+  for (std::size_t e = 0; e < store.lengths().size(); ++e) {
+    pieces.push_back(piece(static_cast<std::int64_t>(e), 0, store.lengths()[e]));
+  }
+  return pieces;
+}
+
+}  // namespace packtrain::test
