@@ -11,12 +11,13 @@
 #include <algorithm>
 
 #include "models/ops/gradient.h"
+#include "models/ops/linear_cross_entropy/cross_entropy_cuda.h"
 
 namespace packtrain {
 namespace {
 
 std::int64_t rows_per_chunk(const at::Tensor& x, std::int64_t vocab_size) {
-  const std::int64_t max_logits = std::int64_t{1} << (x.is_cuda() ? 27 : 22);
+  const std::int64_t max_logits = std::int64_t{1} << (x.is_cuda() ? 29 : 22);
   return std::max<std::int64_t>(128, max_logits / vocab_size);
 }
 
@@ -56,14 +57,13 @@ class WeightGradient {
 
 struct Chunk {
   at::Tensor x;
-  at::Tensor labels;   // int64 [rows, 1]
+  at::Tensor labels;   // int32 [rows]
   at::Tensor weights;  // [rows]
 };
 
 Chunk chunk_of(const at::Tensor& x, const CrossEntropyTargets& targets, std::int64_t begin,
                std::int64_t rows) {
-  return {x.narrow(0, begin, rows),
-          targets.labels.narrow(0, begin, rows).to(at::kLong).unsqueeze(1),
+  return {x.narrow(0, begin, rows), targets.labels.narrow(0, begin, rows),
           targets.weights.narrow(0, begin, rows)};
 }
 
@@ -76,7 +76,8 @@ struct ChunkLoss {
 ChunkLoss chunk_loss(const at::Tensor& logits, const Chunk& chunk) {
   const at::Tensor wide = logits.to(at::kFloat);
   const at::Tensor log_partition = at::logsumexp(wide, at::IntArrayRef{1}, /*keepdim=*/true);
-  const at::Tensor rows = at::sub(log_partition, at::gather(wide, 1, chunk.labels)).squeeze(1);
+  const at::Tensor labels = chunk.labels.to(at::kLong).unsqueeze(1);
+  const at::Tensor rows = at::sub(log_partition, at::gather(wide, 1, labels)).squeeze(1);
   return {rows, log_partition, wide};
 }
 
@@ -92,22 +93,31 @@ void logits_to_gradient(const at::Tensor& logits, const ChunkLoss& loss, const C
   at::Tensor wide = loss.wide;
   const at::Tensor weights = chunk.weights.unsqueeze(1);
   wide.sub_(loss.log_partition).exp_().mul_(weights);
-  wide.scatter_add_(1, chunk.labels, weights.neg());
+  wide.scatter_add_(1, chunk.labels.to(at::kLong).unsqueeze(1), weights.neg());
   if (!wide.is_same(logits)) {
     logits.copy_(wide);
   }
 }
 
+// The rows' losses; with `gradients` the logits become d logits.
+at::Tensor cross_entropy(const at::Tensor& logits, const Chunk& chunk, bool gradients) {
+  if (logits.is_cuda()) {
+    return cross_entropy_cuda(logits, chunk.labels, chunk.weights, gradients);
+  }
+  const ChunkLoss loss = chunk_loss(logits, chunk);
+  if (gradients) logits_to_gradient(logits, loss, chunk);
+  return loss.rows;
+}
+
 void run_chunk(const Chunk& chunk, const at::Tensor& weight, const ChunkOutputs& outputs,
                WeightGradient& weight_gradient) {
   const at::Tensor logits = at::mm(chunk.x, weight.t());
-  const ChunkLoss loss = chunk_loss(logits, chunk);
-  outputs.loss.add_(at::mul(loss.rows, chunk.weights).sum());
+  const at::Tensor rows = cross_entropy(logits, chunk, outputs.grad_x.defined());
+  outputs.loss.add_(at::mul(rows, chunk.weights).sum());
   if (outputs.row_losses.defined()) {
-    outputs.row_losses.copy_(loss.rows);
+    outputs.row_losses.copy_(rows);
   }
   if (outputs.grad_x.defined()) {
-    logits_to_gradient(logits, loss, chunk);
     at::Tensor grad_x = outputs.grad_x;
     at::mm_out(grad_x, logits, weight);
     weight_gradient.add(logits, chunk.x);

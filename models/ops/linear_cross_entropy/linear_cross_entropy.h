@@ -2,7 +2,7 @@
 //   z = x W^T;  l_n = log sum_v exp(z_nv) - z_n,label;  loss = sum_n w_n l_n
 //   dz_nv = w_n (softmax(z_n)_v - [v = label_n]);  dx = dz W;  dW = dz^T x
 // x [N, H] supervised rows only, W [V, H], float32 or bfloat16; logits in that dtype, their softmax
-// and the loss in float32. Works through chunks of rows (at most 2^27 logits on CUDA, 2^22 on the
+// and the loss in float32. Works through chunks of rows (at most 2^29 logits on CUDA, 2^22 on the
 // CPU), so that neither [N, V] nor a float32 copy of it ever exists; dz overwrites a chunk's
 // logits. With several chunks dW is summed in float32. Deterministic.
 // Operations: 2 N V H forward, 4 backward.

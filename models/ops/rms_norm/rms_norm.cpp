@@ -7,10 +7,12 @@
 
 #include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
+#include "models/ops/rms_norm/rms_norm_cuda.h"
 
 namespace packtrain {
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon) {
+  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, epsilon);
   const at::Tensor wide = x.to(at::kFloat);
   at::Tensor inverse_rms =
       at::mul(wide, wide).mean(at::IntArrayRef{-1}, /*keepdim=*/true).add_(epsilon).rsqrt_();
@@ -20,6 +22,7 @@ RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, dou
 
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight) {
+  if (x.is_cuda()) return rms_norm_backward_cuda(grad_output, x, inverse_rms, weight);
   const at::Tensor normalized = at::mul(x, inverse_rms);  // float32 by promotion
   const at::Tensor product = at::mul(normalized, grad_output);
   if (weight.grad.defined()) {

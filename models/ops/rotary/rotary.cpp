@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "models/ops/autograd.h"
+#include "models/ops/rotary/rotary_cuda.h"
 
 namespace packtrain {
 namespace {
@@ -39,6 +40,9 @@ double scaled_frequency(double frequency, const RotaryScaling& scaling) {
 // `direction` 1 turns forward, -1 back.
 at::Tensor turn(const at::Tensor& x, std::int64_t num_rotated, const RotaryTables& tables,
                 double direction) {
+  if (x.is_cuda()) {
+    return rotary_cuda(x, num_rotated, tables.cos, tables.sin, static_cast<float>(direction));
+  }
   at::Tensor y = at::empty_like(x);
   const std::int64_t half = x.size(2) / 2;
   const std::int64_t num_kept = x.size(1) - num_rotated;

@@ -6,6 +6,7 @@
 #include <ATen/ops/silu.h>
 
 #include "models/ops/autograd.h"
+#include "models/ops/swiglu/swiglu_cuda.h"
 
 namespace packtrain {
 namespace {
@@ -23,11 +24,13 @@ Halves halves(const at::Tensor& gate_up) {
 }  // namespace
 
 at::Tensor swiglu_forward(const at::Tensor& gate_up) {
+  if (gate_up.is_cuda()) return swiglu_forward_cuda(gate_up);
   const auto [gate, up] = halves(gate_up);
   return at::silu(gate.to(at::kFloat)).mul_(up).to(gate_up.scalar_type());
 }
 
 at::Tensor swiglu_backward(const at::Tensor& grad_output, const at::Tensor& gate_up) {
+  if (gate_up.is_cuda()) return swiglu_backward_cuda(grad_output, gate_up);
   const auto [gate, up] = halves(gate_up);
   at::Tensor grad = at::empty_like(gate_up);
   const auto [grad_gate, grad_up] = halves(grad);

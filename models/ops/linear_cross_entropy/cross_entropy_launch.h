@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+struct CrossEntropyArguments {
+  void* logits = nullptr;                // [num_rows, vocab_size]
+  const std::int32_t* labels = nullptr;  // [num_rows]
+  const float* weights = nullptr;        // [num_rows]
+  float* losses = nullptr;               // [num_rows], written
+  std::int64_t num_rows = 0;
+  std::int64_t vocab_size = 0;
+  bool gradients = false;
+  bool bfloat16 = false;
+};
+
+// `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
+void launch_cross_entropy(const CrossEntropyArguments& arguments, void* stream);
+
+}  // namespace packtrain

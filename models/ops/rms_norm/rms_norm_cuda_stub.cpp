@@ -1,0 +1,16 @@
+#include "models/ops/cuda/not_built.h"
+#include "models/ops/rms_norm/rms_norm_cuda.h"
+
+namespace packtrain {
+
+RmsNormOutput rms_norm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
+                                    double /*epsilon*/) {
+  throw_cuda_not_built("rms_norm");
+}
+
+at::Tensor rms_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                                  const at::Tensor& /*inverse_rms*/, const Parameter& /*weight*/) {
+  throw_cuda_not_built("rms_norm");
+}
+
+}  // namespace packtrain
