@@ -33,15 +33,16 @@ PlanOptions checked(const PlanOptions& options) {
 
 void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
   const auto longest = std::ranges::max_element(
-      selection.examples(), {}, [&](ExampleIndex example) { return selection.length(example); });
-  const std::int32_t length = selection.length(*longest);
+      selection.examples(), {},
+      [&](ExampleIndex example) { return selection.piece_length(example); });
+  const std::int32_t length = selection.piece_length(*longest);
   if (length <= max_tokens) return;
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("example {} has {} tokens, more than batch.max_tokens_per_micro_batch = {}",
                   *longest, length, max_tokens),
       fmt::format("Set batch.max_tokens_per_micro_batch to {} or more, or data.max_length to {} or "
-                  "less with data.too_long: truncate or drop.",
+                  "less with data.too_long: truncate, split or drop.",
                   length, max_tokens));
 }
 
@@ -101,8 +102,8 @@ StepPlan Planner::plan(std::int64_t step) const {
   std::vector<Piece> pieces;
   pieces.reserve(examples.size());
   for (const ExampleIndex example : examples) {
-    pieces.push_back({.example = example, .length = state_->selection.length(example)});
-    plan.num_tokens += pieces.back().length;
+    state_->selection.append_pieces(example, pieces);
+    plan.num_tokens += state_->selection.length(example);
     plan.num_loss_tokens += state_->selection.num_loss_tokens(example);
   }
   plan.ranks = state_->strategy.assign(pieces, state_->options);

@@ -15,6 +15,7 @@ Selection::Selection(std::span<const std::int32_t> lengths,
     : lengths_(lengths),
       num_loss_tokens_(num_loss_tokens),
       counter_(counter),
+      too_long_(too_long),
       max_length_(max_length) {
   if (lengths.size() != num_loss_tokens.size()) {
     throw Error(ErrorCategory::kInternal,
@@ -29,7 +30,7 @@ Selection::Selection(std::span<const std::int32_t> lengths,
   }
   examples_.reserve(lengths.size());
   for (std::size_t example = 0; example < lengths.size(); ++example) {
-    if (select(example, too_long)) examples_.push_back(static_cast<ExampleIndex>(example));
+    if (select(example)) examples_.push_back(static_cast<ExampleIndex>(example));
   }
   examples_.shrink_to_fit();
   if (examples_.empty()) {
@@ -42,34 +43,50 @@ Selection::Selection(std::span<const std::int32_t> lengths,
   }
 }
 
-bool Selection::select(std::size_t example, TooLong too_long) {
+bool Selection::select(std::size_t example) {
   if (lengths_[example] <= 0) {
     ++losses_.empty_examples;
     return false;
   }
   const bool cut = is_too_long(example);
-  if (cut && too_long == TooLong::kDrop) {
+  if (cut && too_long_ == TooLong::kDrop) {
     ++losses_.dropped_examples;
     return false;
   }
-  const bool truncated = cut && too_long == TooLong::kTruncate;
+  const bool truncated = is_truncated(example);
   const bool has_label = num_loss_tokens_[example] > 0 &&
                          (!truncated || num_loss_tokens(static_cast<ExampleIndex>(example)) > 0);
   if (!has_label) {
     ++losses_.masked_examples;
     return false;
   }
-  if (cut && !truncated) fail_too_long();
+  if (cut && too_long_ == TooLong::kError) fail_too_long();
   if (truncated) ++losses_.truncated_examples;
+  if (cut && too_long_ == TooLong::kSplit) ++losses_.split_examples;
   return true;
 }
 
 std::int32_t Selection::length(ExampleIndex example) const {
+  return is_truncated(example) ? static_cast<std::int32_t>(max_length_) : lengths_[example];
+}
+
+std::int32_t Selection::piece_length(ExampleIndex example) const {
   return is_too_long(example) ? static_cast<std::int32_t>(max_length_) : lengths_[example];
 }
 
+void Selection::append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const {
+  const std::int64_t end = length(example);
+  for (std::int64_t begin = 0; begin < end; begin += piece_length(example)) {
+    const std::int64_t count = std::min<std::int64_t>(piece_length(example), end - begin);
+    pieces.push_back({.example = example,
+                      .begin = static_cast<std::int32_t>(begin),
+                      .length = static_cast<std::int32_t>(count),
+                      .continues = begin + count < end});
+  }
+}
+
 std::int64_t Selection::num_loss_tokens(ExampleIndex example) const {
-  if (!is_too_long(example)) return num_loss_tokens_[example];
+  if (!is_truncated(example)) return num_loss_tokens_[example];
   return counter_.loss_tokens_before(example, static_cast<std::int32_t>(max_length_));
 }
 
@@ -88,7 +105,7 @@ void Selection::fail_too_long() const {
                   "are longer, the longest has {} tokens)",
                   first, lengths_[first], max_length_, count, lengths_.size(), longest),
       fmt::format("Set data.max_length to {} or more (and batch.max_tokens_per_micro_batch to at "
-                  "least that), or data.too_long to truncate or drop.",
+                  "least that), or data.too_long to truncate, split or drop.",
                   longest));
 }
 

@@ -8,6 +8,7 @@
 
 #include "framework/config/config.h"
 #include "samplers/loss_counter.h"
+#include "samplers/plan.h"
 
 namespace packtrain {
 
@@ -19,6 +20,7 @@ struct PlanLosses {
   std::int64_t dropped_examples = 0;    // longer than max_length, policy drop
   std::int64_t masked_examples = 0;     // no label, or none left after truncation
   std::int64_t truncated_examples = 0;  // longer than max_length, policy truncate; trained
+  std::int64_t split_examples = 0;      // longer than max_length, policy split; all of it trained
 };
 
 class Selection {
@@ -31,18 +33,26 @@ class Selection {
 
   std::span<const ExampleIndex> examples() const { return examples_; }  // ascending
   const PlanLosses& losses() const { return losses_; }
-  // Of a selected example, after truncation.
+  // Of a selected example: the tokens that are trained, after truncation.
   std::int32_t length(ExampleIndex example) const;
+  // Tokens of its first and longest piece: all of them, or data.max_length of a split example.
+  std::int32_t piece_length(ExampleIndex example) const;
+  // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
+  void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
 
  private:
+  bool is_truncated(std::size_t example) const {
+    return too_long_ == TooLong::kTruncate && is_too_long(example);
+  }
   bool is_too_long(std::size_t example) const { return lengths_[example] > max_length_; }
-  bool select(std::size_t example, TooLong too_long);
+  bool select(std::size_t example);
   [[noreturn]] void fail_too_long() const;
 
   std::span<const std::int32_t> lengths_;
   std::span<const std::int32_t> num_loss_tokens_;
   const LossCounter& counter_;
+  TooLong too_long_;
   std::int64_t max_length_;
   std::vector<ExampleIndex> examples_;
   PlanLosses losses_;

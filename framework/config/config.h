@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-enum class TooLong { kError, kTruncate, kDrop };
+enum class TooLong { kError, kTruncate, kSplit, kDrop };
 enum class Strategy { kPadding, kPaddingFree, kBalanced };
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
 enum class Normalize { kTokens, kExamples };

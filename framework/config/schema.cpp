@@ -20,10 +20,11 @@ std::vector<Field> fields_of(DataSection& s) {
       text("data.train", s.train),
       text("data.validation", s.validation),
       integer("data.max_length", s.max_length, 1, kMaxTokens),
-      choice(
-          "data.too_long", s.too_long,
-          {{"error", TooLong::kError}, {"truncate", TooLong::kTruncate}, {"drop", TooLong::kDrop}},
-          {"split"}),
+      choice("data.too_long", s.too_long,
+             {{"error", TooLong::kError},
+              {"truncate", TooLong::kTruncate},
+              {"split", TooLong::kSplit},
+              {"drop", TooLong::kDrop}}),
   };
 }
 

@@ -37,7 +37,8 @@ void write_run_files(const Config& config, const PlanOptions& options, const Pla
       {"empty_examples", losses.empty_examples},
       {"masked_examples", losses.masked_examples},
       {"dropped_examples", losses.dropped_examples},
-      {"truncated_examples", losses.truncated_examples}};
+      {"truncated_examples", losses.truncated_examples},
+      {"split_examples", losses.split_examples}};
   write_text_atomically(config.run.output + "/plan.json", plan.dump(2) + "\n",
                         ErrorCategory::kConfig);
 }

@@ -159,9 +159,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"batch: {strategy: multipack}",
                    "config.yaml:1:19: batch.strategy: got 'multipack', wanted one of padding, "
                    "padding_free, balanced\n  'multipack' is not in this version."},
-        WrongValue{"data: {too_long: split}",
-                   "config.yaml:1:18: data.too_long: got 'split', wanted one of error, truncate, "
-                   "drop\n  'split' is not in this version."},
+        WrongValue{"data: {too_long: discard}",
+                   "config.yaml:1:18: data.too_long: got 'discard', wanted one of error, truncate, "
+                   "split, drop"},
         WrongValue{"batch: {order: shuffled}",
                    "config.yaml:1:16: batch.order: got 'shuffled', wanted one of sequential, "
                    "random, group_by_length"},

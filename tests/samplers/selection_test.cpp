@@ -102,6 +102,25 @@ TEST(Selection, FailsWhenNothingIsLeft) {
   }
 }
 
+TEST(Selection, SplitsTooLongExamplesAndKeepsEveryLabel) {
+  const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kSplit, 9);
+  EXPECT_EQ(selected(selection), (std::vector<ExampleIndex>{1, 3}));
+  EXPECT_EQ(selection.losses().split_examples, 1);
+  EXPECT_EQ(selection.losses().masked_examples, 2);
+  EXPECT_EQ(selection.length(3), 20);
+  EXPECT_EQ(selection.piece_length(3), 9);
+  EXPECT_EQ(selection.num_loss_tokens(3), 14);
+  MicroBatch pieces;
+  selection.append_pieces(1, pieces);
+  selection.append_pieces(3, pieces);
+  const auto piece = [](std::int64_t example, std::int32_t begin, std::int32_t length,
+                        bool continues) {
+    return Piece{.example = example, .begin = begin, .length = length, .continues = continues};
+  };
+  EXPECT_EQ(pieces, (MicroBatch{piece(1, 0, 8, false), piece(3, 0, 9, true), piece(3, 9, 9, true),
+                                piece(3, 18, 2, false)}));
+}
+
 TEST(StoreLossCounter, CountsSupervisedTokensThatHaveAPredecessor) {
   const test::MemoryStore store({{.input_ids = {5, 6, 7, 8}, .loss_mask = {1, 0, 1, 1}}});
   const StoreLossCounter counter(store);
