@@ -21,8 +21,8 @@ class Planner {
   // lengths[e], num_loss_tokens[e]: of example e of the store. They and `counter` (asked only about
   // truncated examples) must outlive the planner. Memory: at most 12 bytes an example.
   // Throws Error(kData) when an example is too long (policy error) or no example is left, and
-  // Error(kConfig) when an option is out of range, an example cannot fit a micro-batch, or (with
-  // padding_free) the longest micro_batch_size examples together exceed the budget.
+  // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch,
+  // or (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
   Planner(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options);
   ~Planner();
