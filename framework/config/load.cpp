@@ -74,6 +74,14 @@ std::string hash_config(const Config& config) {
   return hash_bytes(std::as_bytes(std::span(yaml)));
 }
 
+std::string config_value(const Config& config, const std::string& key) {
+  Config copy = config;  // fields are tied to members that can be written
+  for (const Field& field : fields_of(copy)) {
+    if (field.name == key) return field.write();
+  }
+  throw Error(ErrorCategory::kInternal, fmt::format("the configuration has no key '{}'", key));
+}
+
 std::vector<std::string> config_keys() {
   Config config;
   return names_of(fields_of(config));

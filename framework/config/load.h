@@ -27,6 +27,9 @@ std::string hash_config(const Config& config);
 void check_for_training(const Config& config);
 void check_for_evaluation(const Config& config);
 
+// The value of "section.key" as dump_config writes it. Throws Error(kInternal) for no such key.
+std::string config_value(const Config& config, const std::string& key);
+
 // Every key as "section.key", in the order in which dump_config writes them.
 std::vector<std::string> config_keys();
 

@@ -10,9 +10,9 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/plan_source.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/trainer.h"
-#include "models/decoder.h"
 
 namespace packtrain {
 namespace {
@@ -34,13 +34,6 @@ std::vector<std::string> all_texts(World& world, const std::string& text) {
 std::int64_t agreed(World& world, std::int64_t value) {
   world.control().broadcast(&value, sizeof(value), 0, nullptr);
   return value;
-}
-
-CostModel model_cost(const DecoderConfig& decoder) {
-  CostModel cost;
-  cost.linear = training_flops(decoder, 1.0, 0.0);
-  cost.quadratic = training_flops(decoder, 0.0, 1.0);
-  return cost;
 }
 
 }  // namespace
@@ -69,20 +62,10 @@ void Trainer::open_data() {
 
 void Trainer::make_plan() {
   check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
-  plan_options_.strategy = config_.batch.strategy;
-  plan_options_.order = config_.batch.order;
-  plan_options_.too_long = config_.data.too_long;
-  plan_options_.max_length = config_.data.max_length;
-  plan_options_.global_batch_size = config_.batch.global_batch_size;
-  plan_options_.micro_batch_size = config_.batch.micro_batch_size;
-  plan_options_.max_tokens_per_micro_batch = config_.batch.max_tokens_per_micro_batch;
-  plan_options_.seed = config_.run.seed;
-  plan_options_.num_ranks = world_.size();
-  plan_options_.cost = model_cost(source_.decoder);
+  plan_options_ = plan_options(config_, source_.decoder, world_.size());
   planner_ = std::make_unique<Planner>(train_store_->lengths(), train_store_->num_loss_tokens(),
                                        *loss_counter_, plan_options_);
-  total_steps_ = planner_->steps_per_epoch() * config_.run.num_epochs;
-  if (config_.run.max_steps) total_steps_ = std::min(total_steps_, *config_.run.max_steps);
+  total_steps_ = total_steps(config_.run, planner_->steps_per_epoch());
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_);
   const PlanLosses& losses = planner_->losses();

@@ -1,58 +1,14 @@
 // The built program from outside: exit codes and what it says.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <cstdio>
-#include <memory>
-#include <string>
-
-#include "tests/support/temporary_folder.h"
+#include "tests/cli/program_fixture.h"
 
 namespace packtrain {
 namespace {
 
-struct Outcome {
-  int exit_code = -1;
-  std::string said;  // standard output and standard error
-};
-
-Outcome run_shell(const std::string& command) {
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) throw Error(ErrorCategory::kInternal, "popen failed: " + command);
-  Outcome outcome;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
-    outcome.said.push_back(static_cast<char>(c));
-  }
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  return outcome;
-}
-
-class Program : public ::testing::Test {
- protected:
-  // Runs `packtrain ARGUMENTS` in a folder of the test's own.
-  Outcome packtrain(const std::string& arguments, const std::string& before = "") const {
-    return run_shell("cd " + folder_.path() + " && " + before + " " + PROGRAM + " " + arguments);
-  }
-
-  void write(const char* name, std::string_view text) const {
-    testing::write_bytes(folder_ / name, text);
-  }
-
-  testing::TemporaryFolder folder_;
-};
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
+using Program = ProgramTest;
 
 TEST_F(Program, HelpAndVersionAreResults) {
-  for (const char* arguments :
-       {"--help", "--version", "version", "train --help", "evaluate --help", "export --help"}) {
+  for (const char* arguments : {"--help", "--version", "version", "plan --help", "train --help",
+                                "evaluate --help", "export --help"}) {
     const Outcome outcome = packtrain(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments;
     EXPECT_NE(outcome.said, "") << arguments;

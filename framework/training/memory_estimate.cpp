@@ -1,0 +1,120 @@
+#include "framework/training/memory_estimate.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "models/decoder.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/unit_table.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kMaxLogits = std::int64_t{1} << 27;  // of a chunk, on a GPU
+constexpr std::int64_t kMinChunkRows = 128;
+
+std::int64_t bytes_of(Precision precision) {
+  return precision == Precision::kFloat32 ? kFloatBytes : 2;
+}
+
+std::int64_t state_bytes(const UnitTable& table, std::int64_t compute_bytes) {
+  std::int64_t trainable = 0;
+  std::int64_t frozen = 0;
+  for (const Unit& unit : table.units) {
+    trainable += unit.trainable.shard_numel;
+    frozen += unit.frozen.shard_numel;
+  }
+  const std::int64_t copy = compute_bytes == kFloatBytes ? 0 : compute_bytes;
+  return trainable * (4 * kFloatBytes + copy) + frozen * compute_bytes;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  std::int64_t total = 0;
+  for (const std::int64_t value : values) total += value;
+  return total;
+}
+
+std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ranks) {
+  const bool keep_all = config.parallel.zero_stage == 2 || num_ranks == 1;
+  const SlotTable slots = make_slot_table(
+      table, keep_all ? std::numeric_limits<int>::max() : config.parallel.gather_slots);
+  std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
+  std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
+  std::int64_t largest_shard = 0;
+  for (std::size_t u = 0; u < table.units.size(); ++u) {
+    const Unit& unit = table.units[u];
+    std::int64_t& slot = weights[static_cast<std::size_t>(slots.weight_slot_of_unit[u])];
+    slot = std::max(slot, unit.numel());
+    largest_shard = std::max(largest_shard, unit.trainable.shard_numel);
+    if (unit.trainable.empty()) continue;
+    const int own = slots.grad_slot_of_unit[u];
+    const int first = own >= 0 ? own : slots.first_rotating_grad_slot();
+    const int last = own >= 0 ? own : slots.num_grad_slots - 1;
+    for (int g = first; g <= last; ++g) {
+      std::int64_t& gradient = gradients[static_cast<std::size_t>(g)];
+      gradient = std::max(gradient, unit.trainable.numel);
+    }
+  }
+  const std::int64_t compute = bytes_of(config.precision.compute);
+  const std::int64_t reduce = bytes_of(config.precision.reduce);
+  if (num_ranks == 1) return sum(gradients) * compute;
+  const std::int64_t converted = reduce != compute ? largest_shard * num_ranks : 0;
+  return (sum(gradients) + sum(weights)) * compute + (largest_shard + converted) * reduce;
+}
+
+std::int64_t layer_bytes_per_row(const DecoderConfig& decoder, std::int64_t compute_bytes) {
+  const std::int64_t heads = decoder.num_heads;
+  const std::int64_t qkv_width = (heads + 2 * decoder.num_kv_heads) * decoder.head_dim;
+  const std::int64_t elements = 4 * decoder.hidden_size + qkv_width + heads * decoder.head_dim +
+                                3 * decoder.intermediate_size;
+  return elements * compute_bytes + (decoder.head_dim + heads + 2) * kFloatBytes;
+}
+
+std::int64_t head_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
+                                std::int64_t compute_bytes) {
+  const std::int64_t chunk =
+      std::min(num_rows, std::max(kMinChunkRows, kMaxLogits / decoder.vocab_size));
+  const bool widens = compute_bytes != kFloatBytes;
+  const std::int64_t logits =
+      chunk * decoder.vocab_size * (compute_bytes + kFloatBytes + (widens ? kFloatBytes : 0));
+  const std::int64_t gradient =
+      widens && chunk < num_rows
+          ? decoder.vocab_size * decoder.hidden_size * (kFloatBytes + compute_bytes)
+          : 0;
+  return logits + gradient + 3 * num_rows * decoder.hidden_size * compute_bytes;
+}
+
+std::int64_t layer_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
+                                 std::int64_t compute_bytes) {
+  const std::int64_t num_wide = compute_bytes == kFloatBytes ? 3 : 4;
+  return num_rows * (decoder.intermediate_size * (3 * compute_bytes + num_wide * kFloatBytes) +
+                     4 * decoder.hidden_size * compute_bytes);
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                               std::int64_t num_rows) {
+  DecoderOptions options;
+  options.frozen = config.model.frozen;
+  options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
+  const auto blocks = make_decoder(decoder, options);  // shapes only
+  const UnitTable table = make_unit_table(blocks, num_ranks);
+  const std::int64_t compute = bytes_of(config.precision.compute);
+  const std::int64_t input = num_rows * decoder.hidden_size * compute;
+  const std::int64_t layer = num_rows * layer_bytes_per_row(decoder, compute);
+
+  MemoryEstimate estimate;
+  estimate.state = state_bytes(table, compute);
+  estimate.slots = slot_bytes(table, config, num_ranks);
+  estimate.activations = config.memory.recompute == Recompute::kFull
+                             ? decoder.num_layers * input + layer
+                             : decoder.num_layers * layer + input;
+  estimate.working = std::max(head_working_bytes(decoder, num_rows, compute),
+                              layer_working_bytes(decoder, num_rows, compute));
+  return estimate;
+}
+
+}  // namespace packtrain

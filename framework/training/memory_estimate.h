@@ -1,0 +1,42 @@
+// How much device memory a rank will need, from shapes alone: no device, no weights.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/config.h"
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+// Bytes on one rank. b: bytes of the compute dtype, r: of the reduce dtype (4 or 2).
+struct MemoryEstimate {
+  // What the rank owns of every unit (flat layouts, padding included): float32 master, two moments
+  // and gradient, and the b-byte copy that is gathered where b = 2; b bytes of frozen weights.
+  std::int64_t state = 0;
+  // Several ranks: the weight slots units are gathered into, b bytes an element, and the largest
+  // unit once more for reduction (a shard of r bytes; all of it where r differs from b). Always:
+  // the gradient slots, b bytes an element.
+  std::int64_t slots = 0;
+  // Kept from forward to backward. A layer keeps a row's input, both normed inputs and the middle
+  // (4 H), the rotated q, k, v ((heads + 2 kv_heads) D), the attention output (heads D), gate, up
+  // and their product (3 I), all of b bytes, and in float32 the rotary tables (D), the softmax sums
+  // (heads) and two norms. With memory.recompute full only H of it, and one layer's whole.
+  std::int64_t activations = 0;
+  // The largest of what is in use for a moment: in the head 3 H b a row, a chunk of logits in the
+  // compute dtype, in float32 and its exponentials, and the head's gradient in float32 where there
+  // are several chunks; in a layer's backward SwiGLU's gate, up and gradients, 3 I b + 16 I a row
+  // (3 I b + 12 I in float32), beside four activations.
+  std::int64_t working = 0;
+
+  std::int64_t total() const { return state + slots + activations + working; }
+};
+
+// `num_rows`: of the largest micro-batch, padding included; every row is taken as supervised.
+// Follows parallel/sharding exactly; `working` is that of operators composed of libtorch's, so fused
+// kernels stay below it. The CUDA context and what the allocator loses to fragmentation are not in
+// it.
+// Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
+MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                               std::int64_t num_rows);
+
+}  // namespace packtrain

@@ -1,0 +1,136 @@
+// packtrain plan: what a run will do, before it costs anything. No device, no weights, one process.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "collators/collator.h"
+#include "framework/config/load.h"
+#include "framework/data/token_store.h"
+#include "framework/training/model_source.h"
+#include "framework/training/plan_source.h"
+#include "launch/cli/arguments.h"
+#include "launch/cli/output.h"
+#include "launch/cli/plan_report.h"
+#include "launch/cli/program.h"
+#include "samplers/planner.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kStepsShown = 3;  // rank loads, for people
+
+struct PlanArguments {
+  ConfigArguments config;
+  int num_ranks = 1;
+  std::optional<std::int64_t> steps;
+  std::optional<double> tflops;
+  bool as_json = false;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Bins of doubling width: 0, 1, 2-3, 4-7, ...
+std::vector<LengthBin> length_bins(std::span<const std::int32_t> lengths) {
+  std::vector<LengthBin> bins;
+  for (const std::int32_t length : lengths) {
+    const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(length)));
+    while (bins.size() <= bin) {
+      const auto begin = bins.empty() ? 0 : std::int64_t{1} << (bins.size() - 1);
+      const auto last = bins.empty() ? 0 : 2 * begin - 1;
+      bins.push_back({static_cast<std::int32_t>(begin), static_cast<std::int32_t>(last), 0, 0});
+    }
+    ++bins[bin].num_examples;
+    bins[bin].num_tokens += length;
+  }
+  const auto is_used = [](const LengthBin& bin) { return bin.num_examples > 0; };
+  bins.erase(bins.begin(), std::find_if(bins.begin(), bins.end(), is_used));
+  return bins;
+}
+
+SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder) {
+  SurveyOptions options;
+  options.cost = utilization_cost(decoder.hidden_size);
+  options.flops = plan.cost;
+  options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
+  options.row_multiple = CollatorOptions{}.row_multiple;
+  options.pad_to_longest = plan.strategy == Strategy::kPadding;
+  return options;
+}
+
+// Plans the first epoch, and further steps where more are asked for.
+void plan_steps(const Planner& planner, std::int64_t num_first, const SurveyOptions& survey,
+                PlanReport& report) {
+  const std::int64_t num_steps = std::max(planner.steps_per_epoch(), num_first);
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    const auto begin = std::chrono::steady_clock::now();
+    StepPlan plan = planner.plan(step);
+    report.planning_time_s += seconds_since(begin);
+    if (plan.epoch == 0) report.survey.add(plan);
+    if (step >= num_first) continue;
+    report.loads.push_back(step_loads(plan, survey));
+    report.steps.push_back(std::move(plan));
+  }
+}
+
+PlanReport make_report(const PlanArguments& arguments, const Config& config) {
+  const std::unique_ptr<TokenStore> store = TokenStore::open(config.data.train);
+  const DecoderConfig decoder = find_model(config.model).decoder;
+  check_vocabulary(store->folder(), store->info().vocab_size, decoder);
+  const StoreLossCounter counter(*store);
+  const PlanOptions options = plan_options(config, decoder, arguments.num_ranks);
+  const SurveyOptions survey = survey_options(options, decoder);
+
+  const auto begin = std::chrono::steady_clock::now();
+  const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
+  PlanReport report(survey);
+  report.planning_time_s = seconds_since(begin);
+  report.strategy = config_value(config, "batch.strategy");
+  report.num_ranks = arguments.num_ranks;
+  report.num_steps = total_steps(config.run, planner.steps_per_epoch());
+  report.losses = planner.losses();
+  const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
+  plan_steps(planner, std::min(report.num_steps, num_first), survey, report);
+  report.memory = estimate_memory(config, decoder, arguments.num_ranks,
+                                  report.survey.max_rows_in_micro_batch());
+  if (arguments.tflops) {
+    report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
+  }
+  if (arguments.as_json) return report;
+  report.lengths = length_bins(store->lengths());
+  if (report.survey.cost_utilization() < kTargetUtilization) {
+    report.advice = advise(store->lengths(), options, survey, kTargetUtilization);
+  }
+  return report;
+}
+
+}  // namespace
+
+int run_plan(int argc, char** argv) {
+  CLI::App app(
+      "Plans a run without a device or weights: steps, fill, balance, memory, and what would be "
+      "left out. Counts are of one epoch, steps of the run; utilisation is the cost of all "
+      "examples over what the slowest ranks take, cost L + L^2 / (6 hidden).",
+      "packtrain plan");
+  PlanArguments arguments;
+  arguments.config.add_to(app);
+  app.add_option("--ranks", arguments.num_ranks, "ranks to plan for (default 1)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_flag("--json", arguments.as_json, "print one JSON object");
+  app.add_option("--steps", arguments.steps,
+                 "first steps to show: their assignment (--json) or rank loads (default 3)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--tflops", arguments.tflops,
+                 "TFLOP/s a device sustains, measured: predicts the time of a step")
+      ->check(CLI::PositiveNumber);
+  if (!parse_arguments(app, argc, argv)) return 0;
+  const Config config = load_config(arguments.config.path, arguments.config.overrides);
+  check_for_training(config);
+  const PlanReport report = make_report(arguments, config);
+  print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())
+                                 : plan_to_text(report));
+  return 0;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,59 @@
+#include <nlohmann/json.hpp>
+
+#include "launch/cli/plan_report.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json assignment(const StepPlan& plan) {
+  Json ranks = Json::array();
+  for (const std::vector<MicroBatch>& micro_batches : plan.ranks) {
+    Json rank = Json::array();
+    for (const MicroBatch& pieces : micro_batches) {
+      Json micro_batch = Json::array();
+      for (const Piece& piece : pieces) {
+        micro_batch.push_back(Json::array({piece.example, piece.begin, piece.length}));
+      }
+      rank.push_back(std::move(micro_batch));
+    }
+    ranks.push_back(std::move(rank));
+  }
+  return {{"step", plan.step}, {"ranks", std::move(ranks)}};
+}
+
+}  // namespace
+
+std::string plan_to_json(const PlanReport& report, bool with_steps) {
+  const PlanSurvey& survey = report.survey;
+  const PlanLosses& losses = report.losses;
+  Json json = {
+      {"strategy", report.strategy},
+      {"num_ranks", report.num_ranks},
+      {"num_steps", report.num_steps},
+      {"num_examples", survey.num_examples()},
+      {"num_tokens", survey.num_tokens()},
+      {"num_loss_tokens", survey.num_loss_tokens()},
+      {"dropped_examples", left_out(losses)},
+      {"truncated_examples", losses.truncated_examples},
+      {"split_examples", survey.split_examples()},
+      {"padding_fraction", survey.padding_fraction()},
+      {"fill", survey.fill()},
+      {"token_imbalance", survey.token_imbalance()},
+      {"cost_utilization", survey.cost_utilization()},
+      {"cost_bound", survey.cost_bound()},
+      {"num_micro_batches", survey.num_micro_batches()},
+      {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
+      {"planning_time_s", report.planning_time_s},
+      {"predicted_memory_bytes", report.memory.total()},
+      {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
+  };
+  if (with_steps) {
+    json["steps"] = Json::array();
+    for (const StepPlan& plan : report.steps) json["steps"].push_back(assignment(plan));
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace packtrain

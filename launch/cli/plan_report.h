@@ -1,0 +1,55 @@
+// What `packtrain plan` found, and the two ways to say it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/training/memory_estimate.h"
+#include "framework/training/plan_advice.h"
+#include "framework/training/plan_survey.h"
+#include "samplers/plan.h"
+#include "samplers/selection.h"
+
+namespace packtrain {
+
+constexpr double kTargetUtilization = 0.95;  // what advice is given for
+
+// Examples of min_tokens..max_tokens tokens.
+struct LengthBin {
+  std::int32_t min_tokens = 0;
+  std::int32_t max_tokens = 0;
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+};
+
+struct PlanReport {
+  explicit PlanReport(const SurveyOptions& options) : survey(options) {}
+
+  std::string strategy;
+  int num_ranks = 1;
+  std::int64_t num_steps = 0;  // of the whole run
+  PlanSurvey survey;           // of the first epoch
+  PlanLosses losses;           // of an epoch
+  MemoryEstimate memory;
+  std::optional<double> step_time_s;  // mean; nothing without a FLOP rate
+  double planning_time_s = 0;         // of the first epoch, without measuring it
+  std::vector<StepPlan> steps;        // the first ones
+  // For people only.
+  std::vector<LengthBin> lengths;
+  std::vector<StepLoads> loads;  // of `steps`
+  PlanAdvice advice;
+};
+
+// Examples of an epoch that are not trained at all: empty, without labels, or too long.
+inline std::int64_t left_out(const PlanLosses& losses) {
+  return losses.empty_examples + losses.masked_examples + losses.dropped_examples;
+}
+
+// One object, one line. `with_steps`: with the assignment of `steps`, as
+// [rank][micro-batch][piece]{example, begin, length}.
+std::string plan_to_json(const PlanReport& report, bool with_steps);
+std::string plan_to_text(const PlanReport& report);
+
+}  // namespace packtrain

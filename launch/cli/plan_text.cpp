@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "launch/cli/plan_report.h"
+
+namespace packtrain {
+namespace {
+
+constexpr double kBarWidth = 50;
+constexpr std::size_t kMaxRanksShown = 16;
+
+std::string bar(double share) {
+  return std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#');
+}
+
+double gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
+}
+
+class Table {
+ public:
+  void row(const char* name, const std::string& value) {
+    text_ += fmt::format("{:<28}{}\n", name, value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string figures(const PlanReport& report) {
+  const PlanSurvey& survey = report.survey;
+  const PlanLosses& losses = report.losses;
+  const MemoryEstimate& memory = report.memory;
+  Table table;
+  table.row("strategy", report.strategy);
+  table.row("ranks", fmt::format("{}", report.num_ranks));
+  table.row("steps",
+            fmt::format("{} in the run, {} an epoch", report.num_steps, survey.num_steps()));
+  table.row("examples an epoch", fmt::format("{}", survey.num_examples()));
+  table.row("tokens an epoch",
+            fmt::format("{}, {} with a label", survey.num_tokens(), survey.num_loss_tokens()));
+  table.row("left out",
+            fmt::format("{} empty, {} without a label, {} too long", losses.empty_examples,
+                        losses.masked_examples, losses.dropped_examples));
+  table.row("cut", fmt::format("{} truncated, {} split", losses.truncated_examples,
+                               survey.split_examples()));
+  table.row("micro-batches a step",
+            fmt::format("{:.2f} a rank",
+                        static_cast<double>(survey.num_micro_batches()) /
+                            static_cast<double>(std::max<std::int64_t>(1, survey.num_steps()))));
+  table.row("largest micro-batch", fmt::format("{} tokens", survey.max_tokens_in_micro_batch()));
+  table.row("fill", fmt::format("{:.4f} of the token budget", survey.fill()));
+  table.row("padding", fmt::format("{:.4f} of all rows", survey.padding_fraction()));
+  table.row("token imbalance", fmt::format("{:.4f} slowest / mean rank", survey.token_imbalance()));
+  table.row("utilisation",
+            fmt::format("{:.4f}, bound {:.4f}", survey.cost_utilization(), survey.cost_bound()));
+  table.row(
+      "memory a rank, estimated",
+      fmt::format("{:.2f} GiB: {:.2f} state, {:.2f} slots, {:.2f} activations, {:.2f} working",
+                  gib(memory.total()), gib(memory.state), gib(memory.slots),
+                  gib(memory.activations), gib(memory.working)));
+  if (report.step_time_s)
+    table.row("step, estimated", fmt::format("{:.4f} s", *report.step_time_s));
+  table.row("planned in", fmt::format("{:.2f} s", report.planning_time_s));
+  return table.take();
+}
+
+std::string length_histogram(const PlanReport& report) {
+  std::int64_t most = 1;
+  for (const LengthBin& bin : report.lengths) most = std::max(most, bin.num_examples);
+  std::string text = "\nlengths in tokens    examples          tokens\n";
+  for (const LengthBin& bin : report.lengths) {
+    const std::string range = fmt::format("{}-{}", bin.min_tokens, bin.max_tokens);
+    text += fmt::format("{:>17} {:>11} {:>15}  {}\n", range, bin.num_examples, bin.num_tokens,
+                        bar(static_cast<double>(bin.num_examples) / static_cast<double>(most)));
+  }
+  return text;
+}
+
+std::string rank_loads(const StepPlan& plan, const StepLoads& loads) {
+  std::string text =
+      fmt::format("\nstep {}: busy share of each rank, {} examples in {} micro-batches\n",
+                  plan.step, plan.num_examples, plan.num_micro_batches());
+  const std::size_t num_shown = std::min(kMaxRanksShown, loads.ranks.size());
+  for (std::size_t rank = 0; rank < num_shown; ++rank) {
+    const double share = loads.step > 0 ? loads.ranks[rank] / loads.step : 1.0;
+    text += fmt::format("{:>17} {:>11.4f}  {}\n", fmt::format("rank {}", rank), share, bar(share));
+  }
+  if (num_shown < loads.ranks.size()) {
+    text += fmt::format("{:>17} {} more ranks\n", "and", loads.ranks.size() - num_shown);
+  }
+  return text;
+}
+
+// What keeps utilisation below the target.
+std::string bottleneck(const PlanReport& report) {
+  const double reached = report.survey.cost_utilization();
+  const double bound = report.survey.cost_bound();
+  if (bound < kTargetUtilization) {
+    return fmt::format(
+        "At {} ranks no assignment of these batches passes {:.3f}: a step lasts as long as its "
+        "longest example, and that is more than a rank's fair share.\n",
+        report.num_ranks, bound);
+  }
+  const auto& balanced = report.advice.balanced;
+  if (balanced && balanced->reached > reached + 0.01) {
+    return fmt::format(
+        "Strategy {} does not balance ranks: batch.strategy=balanced would reach {:.3f} with the "
+        "same examples in every step.\n",
+        report.strategy, balanced->reached);
+  }
+  return "Whole examples in micro-batches of the token budget leave ranks unequal: raise "
+         "batch.max_tokens_per_micro_batch if memory allows.\n";
+}
+
+std::string advice(const PlanReport& report) {
+  const double reached = report.survey.cost_utilization();
+  if (reached >= kTargetUtilization) {
+    return fmt::format("\nRanks wait {:.1f} % of the time: nothing to gain from other batches.\n",
+                       100 * (1 - reached));
+  }
+  std::string text = fmt::format("\nRanks wait {:.1f} % of the time. ", 100 * (1 - reached));
+  text += bottleneck(report);
+  if (const auto& batch = report.advice.batch_size) {
+    text +=
+        fmt::format("batch.global_batch_size={} would reach {:.3f} (other optimizer batches).\n",
+                    batch->value, batch->utilization.reached);
+  }
+  if (const auto& ranks = report.advice.num_ranks) {
+    text += fmt::format("{} rank{} would reach {:.3f}.\n", ranks->value,
+                        ranks->value == 1 ? "" : "s", ranks->utilization.reached);
+  }
+  if (!report.advice.batch_size && !report.advice.num_ranks) {
+    text += fmt::format("No doubling of the batch size and no halving of the ranks reaches {}.\n",
+                        kTargetUtilization);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_to_text(const PlanReport& report) {
+  std::string text = figures(report) + length_histogram(report);
+  for (std::size_t i = 0; i < report.steps.size(); ++i) {
+    text += rank_loads(report.steps[i], report.loads[i]);
+  }
+  return text + advice(report);
+}
+
+}  // namespace packtrain

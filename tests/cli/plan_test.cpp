@@ -1,0 +1,197 @@
+// packtrain plan from outside, on a small synthetic store.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "tests/cli/program_fixture.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kConfig =
+    "model:\n"
+    "  config: {model_type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2,\n"
+    "    num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 128,\n"
+    "    max_position_embeddings: 512, rms_norm_eps: 1.0e-5, rope_theta: 10000.0,\n"
+    "    tie_word_embeddings: true}\n"
+    "data: {train: store, max_length: 256}\n"
+    "batch: {global_batch_size: 16, max_tokens_per_micro_batch: 512}\n"
+    "run: {output: run, num_epochs: 3}\n";
+
+constexpr std::int64_t kNumExamples = 200;
+constexpr std::int64_t kStepsPerEpoch = 13;  // 200 / 16, rounded up
+
+class Plan : public ProgramTest {
+ protected:
+  void SetUp() override {
+    write("config.yaml", kConfig);
+    const Outcome made = packtrain(
+        "prepare --synthetic lognormal:3.5,0.8,2,256 --examples 200 --vocab-size 128 --out store");
+    ASSERT_EQ(made.exit_code, 0) << made.said;
+    // "store: 200 examples, N tokens, M loss tokens"
+    ASSERT_EQ(std::sscanf(made.said.c_str(), "store: 200 examples, %ld tokens, %ld loss",
+                          &num_tokens_, &num_loss_tokens_),
+              2);
+  }
+
+  Json plan(const std::string& arguments) const {
+    const Outcome outcome = packtrain("plan config.yaml --json " + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.said;
+    return Json::parse(outcome.said);
+  }
+
+  std::int64_t num_tokens_ = 0;
+  std::int64_t num_loss_tokens_ = 0;
+};
+
+std::vector<std::int64_t> examples_of(const Json& step) {
+  std::vector<std::int64_t> examples;
+  for (const Json& rank : step.at("ranks")) {
+    for (const Json& micro_batch : rank) {
+      for (const Json& piece : micro_batch) examples.push_back(piece.at(0));
+    }
+  }
+  std::ranges::sort(examples);
+  return examples;
+}
+
+std::set<std::string> keys_of(const Json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+TEST_F(Plan, PrintsExactlyTheseKeys) {
+  const std::set<std::string> keys = {"strategy",
+                                      "num_ranks",
+                                      "num_steps",
+                                      "num_examples",
+                                      "num_tokens",
+                                      "num_loss_tokens",
+                                      "dropped_examples",
+                                      "truncated_examples",
+                                      "split_examples",
+                                      "padding_fraction",
+                                      "fill",
+                                      "token_imbalance",
+                                      "cost_utilization",
+                                      "cost_bound",
+                                      "num_micro_batches",
+                                      "planning_time_s",
+                                      "max_tokens_in_micro_batch",
+                                      "predicted_memory_bytes",
+                                      "predicted_step_time_s"};
+  EXPECT_EQ(keys_of(plan("")), keys);
+  std::set<std::string> with_steps = keys;
+  with_steps.insert("steps");
+  EXPECT_EQ(keys_of(plan("--steps 1")), with_steps);
+}
+
+TEST_F(Plan, CountsOneEpochAndTheStepsOfTheRun) {
+  const Json json = plan("--ranks 4");
+  EXPECT_EQ(json["strategy"], "balanced");
+  EXPECT_EQ(json["num_ranks"], 4);
+  EXPECT_EQ(json["num_steps"], 3 * kStepsPerEpoch);
+  EXPECT_EQ(json["num_examples"], kNumExamples);
+  EXPECT_EQ(json["num_tokens"], num_tokens_);
+  EXPECT_EQ(json["num_loss_tokens"], num_loss_tokens_);
+  EXPECT_EQ(json["dropped_examples"], 0);
+  EXPECT_EQ(json["truncated_examples"], 0);
+  EXPECT_EQ(json["split_examples"], 0);
+  EXPECT_EQ(plan("run.max_steps=5")["num_steps"], 5);
+}
+
+TEST_F(Plan, FiguresKeepToTheirRanges) {
+  const Json json = plan("--ranks 4");
+  EXPECT_GT(json["fill"], 0.0);
+  EXPECT_LE(json["fill"], 1.0);
+  EXPECT_GE(json["token_imbalance"], 1.0);
+  EXPECT_GT(json["cost_utilization"], 0.5);
+  EXPECT_LE(json["cost_utilization"], json["cost_bound"].get<double>() + 1e-12);
+  EXPECT_LE(json["cost_bound"], 1.0);
+  EXPECT_LE(json["max_tokens_in_micro_batch"], 512);
+  EXPECT_GE(json["num_micro_batches"], kStepsPerEpoch);
+  EXPECT_GT(json["predicted_memory_bytes"], 0);
+  EXPECT_TRUE(json["predicted_step_time_s"].is_null());
+}
+
+TEST_F(Plan, OneRankNeverWaits) {
+  const Json json = plan("");
+  EXPECT_NEAR(json["cost_utilization"], 1.0, 1e-12);
+  EXPECT_NEAR(json["cost_bound"], 1.0, 1e-12);
+}
+
+TEST_F(Plan, TwiceTheFlopRateHalvesThePredictedStepTime) {
+  const double slow = plan("--ranks 2 --tflops 1.5")["predicted_step_time_s"];
+  const double fast = plan("--ranks 2 --tflops 3")["predicted_step_time_s"];
+  EXPECT_GT(slow, 0.0);
+  EXPECT_NEAR(slow, 2 * fast, 1e-9 * slow);
+}
+
+TEST_F(Plan, AssignsEveryExampleOnceAnEpoch) {
+  const Json json = plan("--ranks 3 --steps 13");
+  ASSERT_EQ(json["steps"].size(), kStepsPerEpoch);
+  std::map<std::int64_t, int> seen;
+  for (const Json& step : json["steps"]) {
+    EXPECT_EQ(step["ranks"].size(), 3U);
+    for (const std::int64_t example : examples_of(step)) ++seen[example];
+  }
+  EXPECT_EQ(std::ssize(seen), kNumExamples);
+  for (const auto& [example, times] : seen) EXPECT_EQ(times, 1) << example;
+}
+
+TEST_F(Plan, ExamplesOfAStepDoNotDependOnTheRanks) {
+  const Json one = plan("--steps 4");
+  const Json five = plan("--ranks 5 --steps 4");
+  for (std::size_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(one["steps"][step]["step"], step);
+    EXPECT_EQ(examples_of(one["steps"][step]), examples_of(five["steps"][step]));
+  }
+}
+
+TEST_F(Plan, AsksForNoMoreStepsThanTheRunHas) {
+  EXPECT_EQ(plan("run.num_epochs=2 --steps 1000")["steps"].size(), 2 * kStepsPerEpoch);
+}
+
+TEST_F(Plan, CountsWhatIsDroppedAndTruncated) {
+  const Json dropped = plan("data.max_length=40 data.too_long=drop");
+  EXPECT_GT(dropped["dropped_examples"], 0);
+  EXPECT_EQ(
+      dropped["num_examples"].get<std::int64_t>() + dropped["dropped_examples"].get<std::int64_t>(),
+      kNumExamples);
+  const Json truncated = plan("data.max_length=40 data.too_long=truncate");
+  EXPECT_EQ(truncated["truncated_examples"], dropped["dropped_examples"]);
+  EXPECT_EQ(truncated["num_examples"], kNumExamples);
+  EXPECT_LT(truncated["num_tokens"], num_tokens_);
+}
+
+TEST_F(Plan, TellsPeopleWhatBoundsThemAndWhatWouldHelp) {
+  const Outcome made = packtrain(
+      "prepare --synthetic lognormal:3.5,0.8,2,256 --examples 4000 --vocab-size 128 --out large");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const Outcome outcome = packtrain(
+      "plan config.yaml data.train=large --ranks 16 "
+      "batch.max_tokens_per_micro_batch=8192");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.said;
+  for (const char* part :
+       {"utilisation", "lengths in tokens", "step 2: busy share",
+        "At 16 ranks no assignment of these batches passes", "batch.global_batch_size="}) {
+    EXPECT_EQ(count(outcome.said, part), 1U) << part << "\n" << outcome.said;
+  }
+}
+
+TEST_F(Plan, BadInputHasItsExitCodeAndNothingElse) {
+  EXPECT_EQ(packtrain("plan config.yaml --ranks 0").exit_code, 64);
+  EXPECT_EQ(packtrain("plan config.yaml batch.max_tokens_per_micro_batch=8").exit_code, 64);
+  EXPECT_EQ(packtrain("plan config.yaml data.train=nowhere").exit_code, 65);
+  const Outcome too_long = packtrain("plan config.yaml --json data.max_length=40");
+  EXPECT_EQ(too_long.exit_code, 65);
+  EXPECT_EQ(count(too_long.said, "{"), 0U) << too_long.said;
+}
+
+}  // namespace
+}  // namespace packtrain
