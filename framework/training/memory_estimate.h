@@ -32,10 +32,9 @@ struct MemoryEstimate {
 };
 
 // `num_rows`: of the largest micro-batch, padding included; every row is taken as supervised.
-// Follows parallel/sharding exactly; `working` is that of operators composed of libtorch's, so fused
-// kernels stay below it. The CUDA context and what the allocator loses to fragmentation are not in
-// it.
-// Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
+// Follows parallel/sharding exactly; `working` is that of operators composed of libtorch's, so
+// fused kernels stay below it. The CUDA context and what the allocator loses to fragmentation are
+// not in it. Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
 MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decoder, int num_ranks,
                                std::int64_t num_rows);
 
