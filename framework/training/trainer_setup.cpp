@@ -71,10 +71,10 @@ void Trainer::make_plan() {
   const PlanLosses& losses = planner_->losses();
   spdlog::info(
       "{} examples, {} steps an epoch, {} steps in all; left out: {} empty, {} without "
-      "supervised tokens, {} too long; {} truncated",
+      "supervised tokens, {} too long; {} truncated, {} split",
       train_store_->info().num_examples, planner_->steps_per_epoch(), total_steps_,
       losses.empty_examples, losses.masked_examples, losses.dropped_examples,
-      losses.truncated_examples);
+      losses.truncated_examples, losses.split_examples);
 }
 
 void Trainer::make_model() {
