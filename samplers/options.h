@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "framework/config/config.h"
 
@@ -32,6 +33,8 @@ struct PlanOptions {
   std::uint64_t seed = 0;
   int num_ranks = 1;
   CostModel cost;
+  // [num_ranks] of each rank: its cost takes cost / speed; > 0, mean 1. Empty: all alike.
+  std::vector<double> speeds;
 };
 
 }  // namespace packtrain

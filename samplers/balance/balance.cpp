@@ -3,99 +3,133 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "framework/support/error.h"
 #include "samplers/balance/bins.h"
+#include "samplers/balance/descending.h"
 #include "samplers/balance/exchange.h"
 #include "samplers/balance/greedy.h"
 
 namespace packtrain {
 namespace {
 
-// The better of the greedy starts; nothing when none found room for every item.
-std::optional<Bins> start(const Bins& empty) {
-  Bins longest_first = empty;
-  std::optional<Bins> best;
-  if (place_longest_first(longest_first)) {
-    longest_first.group_by_cost();
-    best = std::move(longest_first);
-  }
-  if (empty.num_micro_batches > 1) {  // with one, the same as longest first
-    Bins least_increase = empty;
-    if (place_least_increase(least_increase) && (!best || least_increase.total() < best->total())) {
-      best = std::move(least_increase);
-    }
-  }
-  if (!best) {
-    Bins best_fit = empty;
-    if (place_best_fit(best_fit)) {
-      best_fit.group_by_cost();
-      best = std::move(best_fit);
-    }
-  }
-  return best;
+// One thread's scratch memory and the steps of balancing.
+class Balancer {
+ public:
+  Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
+                    std::span<const double> speeds);
+
+ private:
+  void sort(std::span<const BalanceItem> items, std::int64_t max_tokens);
+  void set_speeds(int num_ranks, std::span<const double> speeds);
+  bool find_best(std::span<const double> slowness, int num_micro_batches, std::int64_t max_tokens);
+  Placement to_placement();
+
+  DescendingSort descending_;
+  ExchangeSearch exchange_;
+  std::span<const SortEntry> order_;
+  std::vector<BalanceItem> sorted_;
+  std::vector<double> alike_;     // [ranks] of 1
+  std::vector<double> slowness_;  // [ranks] 1 / speed
+  Bins best_;
+  Bins bins_;  // being tried
+};
+
+Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
+                            std::int64_t max_tokens, std::span<const double> speeds) {
+  sort(items, max_tokens);
+  set_speeds(num_ranks, speeds);
+  std::int64_t num_tokens = 0;
+  for (const BalanceItem& item : items) num_tokens += item.tokens;
+  const std::int64_t capacity = num_ranks * max_tokens;
+  int num_micro_batches =
+      std::max<int>(1, static_cast<int>((num_tokens + capacity - 1) / capacity));
+  // Ends: with as many bins as items, longest first on ranks alike gives each item an empty one.
+  while (!find_best(slowness_, num_micro_batches, max_tokens)) ++num_micro_batches;
+  return to_placement();
 }
 
-// Micro-batches in descending order of their slowest rank.
-std::vector<int> slowest_first(const Bins& bins) {
-  std::vector<int> order(static_cast<std::size_t>(bins.num_micro_batches));
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int m) { return bins.slowest(m); });
-  return order;
+void Balancer::sort(std::span<const BalanceItem> items, std::int64_t max_tokens) {
+  order_ = descending_(items);
+  sorted_.clear();
+  for (const SortEntry& entry : order_) {
+    sorted_.push_back(items[entry.item]);
+    if (sorted_.back().tokens <= max_tokens) continue;
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("balance: item {} has {} tokens, more than the budget of {}",
+                            entry.item, sorted_.back().tokens, max_tokens));
+  }
 }
 
-Placement to_placement(const Bins& bins, std::span<const std::int32_t> original) {
+void Balancer::set_speeds(int num_ranks, std::span<const double> speeds) {
+  alike_.assign(static_cast<std::size_t>(num_ranks), 1.0);
+  slowness_ = alike_;
+  if (speeds.empty()) return;
+  if (speeds.size() != slowness_.size()) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("balance: {} speeds for {} ranks", speeds.size(), num_ranks));
+  }
+  const bool equal = std::ranges::all_of(speeds, [&](double speed) { return speed == speeds[0]; });
+  for (std::size_t rank = 0; rank < speeds.size(); ++rank) {
+    if (!(speeds[rank] > 0 && std::isfinite(speeds[rank]))) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("balance: rank {} has speed {}, wanted a finite number above 0", rank,
+                              speeds[rank]));
+    }
+    if (!equal) slowness_[rank] = 1 / speeds[rank];
+  }
+}
+
+// Leaves in best_ the better of the greedy starts, improved; false when none found room for every
+// item.
+bool Balancer::find_best(std::span<const double> slowness, int num_micro_batches,
+                         std::int64_t max_tokens) {
+  bool found = false;
+  const auto consider = [&](bool (*place)(Bins&)) {
+    bins_.reset(sorted_, slowness, num_micro_batches, max_tokens);
+    if (!place(bins_)) return;
+    bins_.group_by_time();
+    exchange_.improve(bins_);
+    if (!found || bins_.total() < best_.total()) std::swap(best_, bins_);
+    found = true;
+  };
+  if (!std::ranges::equal(slowness, alike_) && find_best(alike_, num_micro_batches, max_tokens)) {
+    best_.change_ranks(slowness);  // so speeds never make it worse than ignoring them
+    best_.group_by_time();
+    found = true;
+  }
+  consider(place_longest_first);
+  if (num_micro_batches > 1) consider(place_least_increase);  // with one, the same
+  if (!found) consider(place_best_fit);
+  if (found) exchange_.improve_with_pairs(best_);
+  return found;
+}
+
+Placement Balancer::to_placement() {
+  best_.group_by_time();
   Placement placement;
   placement.num_micro_batches = 1;
-  placement.slots.resize(original.size());
-  std::int32_t position = 0;
-  for (const int m : slowest_first(bins)) {
-    std::int32_t rank = 0;
-    for (const Bins::Bin& bin : bins.micro_batch(m)) {
-      for (const std::int32_t item : bin.items) {
-        placement.slots[static_cast<std::size_t>(original[static_cast<std::size_t>(item)])] = {
-            rank, position};
-        placement.num_micro_batches = position + 1;  // those the exchanges emptied come last
+  placement.slots.resize(order_.size());
+  std::size_t bin = 0;
+  for (std::int32_t m = 0; m < best_.num_micro_batches; ++m) {
+    for (std::int32_t rank = 0; rank < best_.num_ranks; ++rank, ++bin) {
+      for (ItemNumber item = best_.bins[bin].first; item != kNoItem; item = best_.next[item]) {
+        placement.slots[order_[item].item] = {rank, m};
+        placement.num_micro_batches = m + 1;  // those the exchanges emptied come last
       }
-      ++rank;
     }
-    ++position;
   }
   return placement;
 }
 
 }  // namespace
 
-Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens) {
-  std::vector<std::int32_t> order(items.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t item) {
-    return items[static_cast<std::size_t>(item)].cost;
-  });
-  std::vector<BalanceItem> sorted;
-  sorted.reserve(items.size());
-  std::int64_t num_tokens = 0;
-  for (const std::int32_t item : order) {
-    sorted.push_back(items[static_cast<std::size_t>(item)]);
-    num_tokens += sorted.back().tokens;
-    if (sorted.back().tokens > max_tokens) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("balance: item {} has {} tokens, more than the budget of {}", item,
-                              sorted.back().tokens, max_tokens));
-    }
-  }
-  const std::int64_t capacity = num_ranks * max_tokens;
-  int num_micro_batches =
-      std::max<int>(1, static_cast<int>((num_tokens + capacity - 1) / capacity));
-  // Ends: with as many bins as items, longest first gives each item an empty one.
-  for (;; ++num_micro_batches) {
-    std::optional<Bins> bins = start(Bins(sorted, num_ranks, num_micro_batches, max_tokens));
-    if (!bins) continue;
-    improve_by_exchange(*bins);
-    return to_placement(*bins, order);
-  }
+Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
+                  std::span<const double> speeds) {
+  thread_local Balancer balancer;
+  return balancer.balance(items, num_ranks, max_tokens, speeds);
 }
 
 }  // namespace packtrain

@@ -1,11 +1,12 @@
 // Balancing: items of known cost laid over ranks x micro-batches so that little time is waited.
 //
 // The ranks of a step meet at every micro-batch (they gather the same weights), so a step takes
-//   sum over micro-batches of the slowest rank's cost,
+//   sum over micro-batches of the slowest rank's time, time = cost / speed of the rank,
 // which is what is minimised here, under a token budget for every rank's micro-batch. With one
 // micro-batch this is multiprocessor scheduling, NP-hard and in practice easy: a greedy start
-// (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), then
-// exchanges between the slowest rank and light ones.
+// (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969; for ranks
+// of different speed T. Gonzalez, O. Ibarra, S. Sahni, "Bounds for LPT schedules on uniform
+// processors", SIAM J. Comput. 1977), then exchanges between the slowest rank and light ones.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace packtrain {
 
-// What stays together in one micro-batch: an example, or a piece of one.
+// What stays together in one micro-batch: an example, a piece of one, or a pack.
 struct BalanceItem {
   double cost = 0;  // >= 0, any unit
   std::int64_t tokens = 0;
@@ -30,11 +31,14 @@ struct Placement {
 };
 
 // Lays `items` over `num_ranks` ranks and as few micro-batches as the heuristics find room for;
-// no rank's micro-batch holds more than `max_tokens`. Deterministic: ties go to the lower index.
+// no rank's micro-batch holds more than `max_tokens`. `speeds` [num_ranks]: each > 0, 1 = mean;
+// empty or all equal: the ranks are alike. Deterministic: ties go to the lower index.
 // Micro-batches come slowest first, so that the largest buffers are allocated at once.
-// B items take O(B log B) while the budget leaves room, O(B * ranks * micro-batches) where it
-// binds. Throws Error(kInternal) when a single item exceeds `max_tokens`: the planner has checked
-// that.
-Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens);
+// B items on alike ranks take O(B log B) while the budget leaves room, else
+// O(B * ranks * micro-batches). Scratch memory is kept by the calling thread for its next call.
+// Throws Error(kInternal) when a single item exceeds `max_tokens` or `speeds` has another size or a
+// speed out of range: the planner has checked that.
+Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
+                  std::span<const double> speeds = {});
 
 }  // namespace packtrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -9,46 +10,60 @@
 
 namespace packtrain {
 
-// Bin b is what rank b % num_ranks trains in micro-batch b / num_ranks. Items are named by their
-// place in descending order of cost, so that a smaller number is never a cheaper item.
+// An item's place in descending order of cost: a smaller number is never a cheaper item.
+using ItemNumber = std::uint32_t;
+constexpr ItemNumber kNoItem = std::numeric_limits<ItemNumber>::max();
+
+// Bin b is what rank b % num_ranks trains in micro-batch b / num_ranks. Its items are a linked list
+// through `next`, so that bins cost no memory of their own and an item moves without copying.
 struct Bins {
   struct Bin {
-    double cost = 0;
+    double time = 0;  // cost of its items * slowness
     std::int64_t tokens = 0;
-    std::vector<std::int32_t> items;  // ascending numbers: descending cost
+    double slowness = 1;         // 1 / speed of its rank
+    ItemNumber first = kNoItem;  // ascending numbers: descending cost
+    ItemNumber last = kNoItem;
   };
 
-  Bins(std::span<const BalanceItem> sorted_items, int ranks, int micro_batches, std::int64_t budget)
-      : items(sorted_items),
-        num_ranks(ranks),
-        num_micro_batches(micro_batches),
-        max_tokens(budget),
-        bins(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(micro_batches)) {}
+  // Empty bins. `slowness` [num_ranks]. The items and it must outlive their use. Memory is reused.
+  void reset(std::span<const BalanceItem> sorted_items, std::span<const double> slowness,
+             int micro_batches, std::int64_t budget);
+  // The same items in the same bins, other ranks.
+  void change_ranks(std::span<const double> slowness);
 
-  bool has_room(std::size_t bin, std::int32_t item) const {
-    return bins[bin].tokens + items[static_cast<std::size_t>(item)].tokens <= max_tokens;
+  bool has_room(std::size_t bin, ItemNumber item) const {
+    return bins[bin].tokens + items[item].tokens <= max_tokens;
   }
-  void append(std::size_t bin, std::int32_t item) {
-    bins[bin].cost += items[static_cast<std::size_t>(item)].cost;
-    bins[bin].tokens += items[static_cast<std::size_t>(item)].tokens;
-    bins[bin].items.push_back(item);
+  double time_with(std::size_t bin, ItemNumber item) const {
+    return bins[bin].time + items[item].cost * bins[bin].slowness;
+  }
+  void append(std::size_t bin, ItemNumber item);  // its number is higher than those in the bin
+  void insert(std::size_t bin, ItemNumber item);
+  void remove(std::size_t bin, ItemNumber item);
+
+  std::size_t first_bin(int m) const {
+    return static_cast<std::size_t>(m) * static_cast<std::size_t>(num_ranks);
   }
   std::span<const Bin> micro_batch(int m) const {
-    return std::span(bins).subspan(
-        static_cast<std::size_t>(m) * static_cast<std::size_t>(num_ranks),
-        static_cast<std::size_t>(num_ranks));
+    return std::span(bins).subspan(first_bin(m), static_cast<std::size_t>(num_ranks));
   }
-  double slowest(int m) const;  // cost of micro-batch m's slowest rank
+  double slowest(int m) const;  // time of micro-batch m's slowest rank
   double total() const;         // the objective: the sum of slowest(m)
-  // Deals the bins anew, costliest first, so that each micro-batch holds bins of similar cost and
-  // the slowest micro-batch comes first. Never raises total().
-  void group_by_cost();
+  double bound() const;         // no assignment has a smaller total
+  // Rearranges whole bins so that each micro-batch holds bins of similar time, the slowest
+  // micro-batch first. Never raises total().
+  void group_by_time();
 
   std::span<const BalanceItem> items;
-  int num_ranks;
-  int num_micro_batches;
-  std::int64_t max_tokens;
+  int num_ranks = 0;
+  int num_micro_batches = 0;
+  std::int64_t max_tokens = 0;
+  bool ranks_alike = true;
   std::vector<Bin> bins;
+  std::vector<ItemNumber> next;  // [items] the following item of the same bin, or kNoItem
+
+ private:
+  void set_slowness(std::span<const double> slowness);
 };
 
 }  // namespace packtrain

@@ -1,171 +1,186 @@
 #include "samplers/balance/exchange.h"
 
 #include <algorithm>
-#include <limits>
-#include <vector>
+#include <numeric>
 
 namespace packtrain {
 namespace {
 
-using Bin = Bins::Bin;
-
-constexpr std::int32_t kNoItem = -1;
-constexpr std::size_t kPartners = 16;   // lightest bins of a micro-batch that are tried
-constexpr int kExchangesPerBin = 8;     // bound on the work
-constexpr double kSmallestGain = 1e-9;  // relative: ends the search where rounding begins
-
-// `give` goes from the slow bin to the partner, `take` (or nothing) comes back.
-struct Exchange {
-  std::size_t partner = 0;
-  std::int32_t give = kNoItem;
-  std::int32_t take = kNoItem;
-  double gain = 0;
-};
-
-class Search {
- public:
-  explicit Search(Bins& bins) : bins_(bins) {}
-
-  void run() {
-    int left = kExchangesPerBin * static_cast<int>(bins_.bins.size());
-    for (bool changed = true; changed && left > 0;) {
-      changed = false;
-      for (int m = 0; m < bins_.num_micro_batches; ++m) {
-        while (left > 0 && (level(m) || shorten(m))) {
-          changed = true;
-          --left;
-        }
-      }
-    }
-  }
-
- private:
-  double cost_of(std::int32_t item) const {
-    return item == kNoItem ? 0.0 : bins_.items[static_cast<std::size_t>(item)].cost;
-  }
-  std::int64_t tokens_of(std::int32_t item) const {
-    return item == kNoItem ? 0 : bins_.items[static_cast<std::size_t>(item)].tokens;
-  }
-  std::size_t first_bin(int m) const {
-    return static_cast<std::size_t>(m) * static_cast<std::size_t>(bins_.num_ranks);
-  }
-
-  std::size_t slowest_bin(int m) const {
-    const auto bins = bins_.micro_batch(m);
-    const auto slowest = std::ranges::max_element(bins, {}, &Bin::cost);
-    return first_bin(m) + static_cast<std::size_t>(slowest - bins.begin());
-  }
-
-  // The lightest bins of micro-batch m, in ascending order of cost, without `except`.
-  void find_partners(int m, std::size_t except) {
-    partners_.clear();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(bins_.num_ranks); ++i) {
-      if (first_bin(m) + i != except) partners_.push_back(first_bin(m) + i);
-    }
-    const std::size_t count = std::min(kPartners, partners_.size());
-    std::ranges::partial_sort(partners_, partners_.begin() + static_cast<std::ptrdiff_t>(count),
-                              [&](std::size_t a, std::size_t b) {
-                                return bins_.bins[a].cost != bins_.bins[b].cost
-                                           ? bins_.bins[a].cost < bins_.bins[b].cost
-                                           : a < b;
-                              });
-    partners_.resize(count);
-  }
-
-  // Calls visit(give, take, difference) for each item of `slow` with the two items of `partner`
-  // (or nothing) whose swap hands over just more and just less than `wanted`.
-  // One pass: both lists descend in cost.
-  template <typename Visit>
-  void near(const Bin& slow, const Bin& partner, double wanted, const Visit& visit) const {
-    std::size_t next = 0;  // first item of `partner` too cheap to hand over less than `wanted`
-    for (const std::int32_t give : slow.items) {
-      const double threshold = cost_of(give) - wanted;
-      while (next < partner.items.size() && cost_of(partner.items[next]) > threshold) ++next;
-      const std::int32_t above = next > 0 ? partner.items[next - 1] : kNoItem;
-      const std::int32_t below = next < partner.items.size() ? partner.items[next] : kNoItem;
-      if (above != kNoItem) visit(give, above);
-      visit(give, below);
-    }
-  }
-
-  bool fits(const Bin& slow, const Bin& partner, std::int32_t give, std::int32_t take) const {
-    const std::int64_t tokens = tokens_of(give) - tokens_of(take);
-    return slow.tokens - tokens <= bins_.max_tokens && partner.tokens + tokens <= bins_.max_tokens;
-  }
-
-  // One exchange inside micro-batch m that lowers the greater of the two costs.
-  bool level(int m) {
-    const std::size_t slow = slowest_bin(m);
-    const Bin& from = bins_.bins[slow];
-    find_partners(m, slow);
-    Exchange best;
-    for (const std::size_t partner : partners_) {
-      const Bin& to = bins_.bins[partner];
-      near(from, to, (from.cost - to.cost) / 2, [&](std::int32_t give, std::int32_t take) {
-        const double handed = cost_of(give) - cost_of(take);
-        const double gain = std::min(handed, from.cost - to.cost - handed);
-        if (gain > best.gain && fits(from, to, give, take)) best = {partner, give, take, gain};
-      });
-    }
-    return apply(slow, best);
-  }
-
-  // One exchange between micro-batch m's slowest bin and another micro-batch that shortens the
-  // step: what m gains is more than what the other loses.
-  bool shorten(int m) {
-    const std::size_t slow = slowest_bin(m);
-    const Bin& from = bins_.bins[slow];
-    double second = 0;
-    for (std::size_t bin = first_bin(m); bin < first_bin(m + 1); ++bin) {
-      if (bin != slow) second = std::max(second, bins_.bins[bin].cost);
-    }
-    Exchange best;
-    for (int other = 0; other < bins_.num_micro_batches; ++other) {
-      if (other == m) continue;
-      const double slowest = bins_.slowest(other);
-      find_partners(other, slow);
-      for (const std::size_t partner : partners_) {
-        const Bin& to = bins_.bins[partner];
-        const double wanted = ((from.cost - second) + (slowest - to.cost)) / 2;
-        near(from, to, wanted, [&](std::int32_t give, std::int32_t take) {
-          const double handed = cost_of(give) - cost_of(take);
-          const double gain =
-              std::min(handed, from.cost - second) - std::max(0.0, to.cost + handed - slowest);
-          if (gain > best.gain && fits(from, to, give, take)) best = {partner, give, take, gain};
-        });
-      }
-    }
-    return apply(slow, best);
-  }
-
-  bool apply(std::size_t slow, const Exchange& exchange) {
-    // An emptied bin's cost may be a rounding error away from 0, on either side.
-    if (exchange.give == kNoItem) return false;
-    if (exchange.gain <= kSmallestGain * bins_.bins[slow].cost) return false;
-    move(exchange.give, slow, exchange.partner);
-    if (exchange.take != kNoItem) move(exchange.take, exchange.partner, slow);
-    return true;
-  }
-
-  void move(std::int32_t item, std::size_t from, std::size_t to) {
-    Bin& source = bins_.bins[from];
-    Bin& target = bins_.bins[to];
-    source.items.erase(std::ranges::lower_bound(source.items, item));
-    target.items.insert(std::ranges::lower_bound(target.items, item), item);
-    source.cost -= cost_of(item);
-    target.cost += cost_of(item);
-    source.tokens -= tokens_of(item);
-    target.tokens += tokens_of(item);
-  }
-
-  Bins& bins_;
-  std::vector<std::size_t> partners_;
-};
+constexpr double kClose = 1e-3;          // to the bound, relative: not worth more work
+constexpr double kGoodShare = 0.5;       // of the greatest possible gain: not worth another partner
+constexpr double kSmallestGain = 1e-9;   // relative: ends the search where rounding begins
+constexpr std::size_t kPartners = 16;    // lightest bins of a micro-batch that are tried
+constexpr std::size_t kMostPaired = 24;  // items of a bin up to which pairs are tried
+constexpr int kExchangesPerBin = 8;      // bound on the work
 
 }  // namespace
 
-void improve_by_exchange(Bins& bins) {
-  Search(bins).run();
+void ExchangeSearch::search(Bins& bins, int most_items) {
+  close_ = bins.bound() * (1 + kClose);
+  if (bins.total() <= close_) return;
+  bins_ = &bins;
+  exchanges_left_ = kExchangesPerBin * static_cast<int>(bins.bins.size());
+  by_time_.resize(bins.bins.size());
+  std::iota(by_time_.begin(), by_time_.end(), 0U);
+  for (int m = 0; m < bins.num_micro_batches; ++m) {
+    const auto begin = by_time_.begin() + static_cast<std::ptrdiff_t>(bins.first_bin(m));
+    std::sort(begin, begin + bins.num_ranks,
+              [this](std::uint32_t a, std::uint32_t b) { return lighter(a, b); });
+  }
+  while (sweep(1) || (most_items > 1 && sweep(most_items))) {
+  }
+}
+
+bool ExchangeSearch::sweep(int most_items) {
+  most_items_ = most_items;
+  bool changed = false;
+  for (int m = 0; m < bins_->num_micro_batches; ++m) {
+    while (exchanges_left_ > 0 && total() > close_ && (level(m) || shorten(m))) {
+      changed = true;
+      --exchanges_left_;
+    }
+  }
+  return changed;
+}
+
+double ExchangeSearch::total() const {
+  double total = 0;
+  for (int m = 0; m < bins_->num_micro_batches; ++m) total += bins_->bins[slowest_bin(m)].time;
+  return total;
+}
+
+bool ExchangeSearch::lighter(std::uint32_t a, std::uint32_t b) const {
+  const auto& bins = bins_->bins;
+  return bins[a].time != bins[b].time ? bins[a].time < bins[b].time : a < b;
+}
+
+// Insertion sort: at most two bins are out of place.
+void ExchangeSearch::restore_order(int m) {
+  const std::size_t begin = bins_->first_bin(m);
+  for (std::size_t i = begin + 1; i < bins_->first_bin(m + 1); ++i) {
+    for (std::size_t j = i; j > begin && lighter(by_time_[j], by_time_[j - 1]); --j) {
+      std::swap(by_time_[j], by_time_[j - 1]);
+    }
+  }
+}
+
+std::span<const std::uint32_t> ExchangeSearch::lightest_bins(int m) const {
+  const auto num_ranks = static_cast<std::size_t>(bins_->num_ranks);
+  return std::span(by_time_).subspan(bins_->first_bin(m), std::min(kPartners, num_ranks));
+}
+
+bool ExchangeSearch::fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const {
+  const auto& bins = bins_->bins;
+  return bins[slow].tokens - tokens <= bins_->max_tokens &&
+         bins[partner].tokens + tokens <= bins_->max_tokens;
+}
+
+// One exchange inside micro-batch m that lowers the greater of the two times.
+bool ExchangeSearch::level(int m) {
+  const std::size_t slow = slowest_bin(m);
+  const Bins::Bin& from = bins_->bins[slow];
+  list_bundles(from, gives_);
+  best_ = {};
+  for (const std::uint32_t partner : lightest_bins(m)) {
+    const Bins::Bin& to = bins_->bins[partner];
+    const double gap = from.time - to.time;
+    const double wanted = gap / (from.slowness + to.slowness);  // makes them equally long
+    if (partner == slow || best_.gain >= kGoodShare * wanted * from.slowness) continue;
+    try_partner(slow, partner, wanted, [&](double handed) {
+      return std::min(handed * from.slowness, gap - handed * to.slowness);
+    });
+  }
+  return apply(m, slow);
+}
+
+// One exchange between micro-batch m's slowest bin and another micro-batch that shortens the step:
+// what m gains is more than what the other loses.
+bool ExchangeSearch::shorten(int m) {
+  const std::size_t slow = slowest_bin(m);
+  const Bins::Bin& from = bins_->bins[slow];
+  const double second =
+      bins_->num_ranks > 1 ? bins_->bins[by_time_[bins_->first_bin(m + 1) - 2]].time : 0.0;
+  const double most = from.time - second;  // what m can gain
+  list_bundles(from, gives_);
+  best_ = {};
+  for (int other = 0; other < bins_->num_micro_batches; ++other) {
+    if (other == m) continue;
+    const double slowest = bins_->bins[slowest_bin(other)].time;
+    for (const std::uint32_t partner : lightest_bins(other)) {
+      const Bins::Bin& to = bins_->bins[partner];
+      const double room = slowest - to.time;  // what costs the other nothing
+      if (best_.gain >= kGoodShare * std::min(most, room)) break;
+      const double wanted = (most / from.slowness + room / to.slowness) / 2;
+      try_partner(slow, partner, wanted, [&](double handed) {
+        return std::min(handed * from.slowness, most) - std::max(0.0, handed * to.slowness - room);
+      });
+    }
+  }
+  return apply(m, slow);
+}
+
+// The items of `bin`, and its pairs where these are wanted, in descending order of cost.
+void ExchangeSearch::list_bundles(const Bins::Bin& bin, std::vector<Bundle>& bundles) const {
+  const auto& items = bins_->items;
+  bundles.clear();
+  for (ItemNumber item = bin.first; item != kNoItem; item = bins_->next[item]) {
+    bundles.push_back({items[item].cost, items[item].tokens, item, kNoItem});
+  }
+  const std::size_t num_items = bundles.size();
+  if (most_items_ < 2 || num_items > kMostPaired) return;
+  for (std::size_t i = 0; i < num_items; ++i) {
+    for (std::size_t j = i + 1; j < num_items; ++j) {
+      bundles.push_back({bundles[i].cost + bundles[j].cost, bundles[i].tokens + bundles[j].tokens,
+                         bundles[i].first, bundles[j].first});
+    }
+  }
+  std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
+    if (a.cost != b.cost) return a.cost > b.cost;
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
+}
+
+// Tries each bundle of the slow bin with the two of the partner (or nothing) whose swap hands over
+// just more and just less cost than `wanted`. One pass: both lists descend in cost.
+template <typename Gain>
+void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double wanted,
+                                 const Gain& gain) {
+  list_bundles(bins_->bins[partner], takes_);
+  takes_.push_back({});
+  const auto offer = [&](const Bundle& give, const Bundle& take) {
+    const double gained = gain(give.cost - take.cost);
+    if (gained > best_.gain && fits(slow, partner, give.tokens - take.tokens)) {
+      best_ = {partner, give, take, gained};
+    }
+  };
+  std::size_t next = 0;  // first of `takes_` too cheap to hand over less than `wanted`
+  for (const Bundle& give : gives_) {
+    while (next < takes_.size() && takes_[next].cost > give.cost - wanted) ++next;
+    if (next > 0) offer(give, takes_[next - 1]);
+    if (next < takes_.size()) offer(give, takes_[next]);
+  }
+}
+
+bool ExchangeSearch::apply(int m, std::size_t slow) {
+  if (best_.gain <= kSmallestGain * bins_->bins[slow].time) return false;
+  for (const ItemNumber item : {best_.give.first, best_.give.second}) {
+    move(item, slow, best_.partner);
+  }
+  for (const ItemNumber item : {best_.take.first, best_.take.second}) {
+    move(item, best_.partner, slow);
+  }
+  restore_order(m);
+  const auto num_ranks = static_cast<std::size_t>(bins_->num_ranks);
+  if (const int other = static_cast<int>(best_.partner / num_ranks); other != m) {
+    restore_order(other);
+  }
+  return true;
+}
+
+void ExchangeSearch::move(ItemNumber item, std::size_t from, std::size_t to) {
+  if (item == kNoItem) return;
+  bins_->remove(from, item);
+  bins_->insert(to, item);
 }
 
 }  // namespace packtrain

@@ -1,14 +1,67 @@
 // Local search: the slowest rank of a micro-batch hands cost over to lighter ranks.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "samplers/balance/bins.h"
 
 namespace packtrain {
 
-// Moves an item, or swaps two, between the slowest bin of a micro-batch and one of the lightest
-// bins (of the same micro-batch, or of another one when that shortens the step), as long as it
-// helps. Never raises bins.total() and never exceeds the budget. The number of exchanges is at most
-// a small multiple of the number of bins.
-void improve_by_exchange(Bins& bins);
+// Swaps items between the slowest bin of a micro-batch and one of the lightest bins (of the same
+// micro-batch, or of another one when that shortens the step) until nothing helps or the step is
+// within 0.1 % of bins.bound(). Never raises bins.total() and never exceeds the budget. The number
+// of exchanges is at most a small multiple of the number of bins.
+class ExchangeSearch {
+ public:
+  // At most one item goes each way: cheap, and enough where bins hold many items.
+  void improve(Bins& bins) { search(bins, 1); }
+  // Where that ends, also up to two items each way: bins of few items need it.
+  void improve_with_pairs(Bins& bins) { search(bins, 2); }
+
+ private:
+  // Items that move together.
+  struct Bundle {
+    double cost = 0;
+    std::int64_t tokens = 0;
+    ItemNumber first = kNoItem;
+    ItemNumber second = kNoItem;
+  };
+  // `give` goes from the slow bin to the partner, `take` comes back.
+  struct Exchange {
+    std::size_t partner = 0;
+    Bundle give;
+    Bundle take;
+    double gain = 0;  // of the step
+  };
+
+  void search(Bins& bins, int most_items);
+  bool sweep(int most_items);
+  bool level(int m);
+  bool shorten(int m);
+  template <typename Gain>
+  void try_partner(std::size_t slow, std::size_t partner, double wanted, const Gain& gain);
+  bool apply(int m, std::size_t slow);
+  void move(ItemNumber item, std::size_t from, std::size_t to);
+
+  double total() const;
+  std::size_t slowest_bin(int m) const { return by_time_[bins_->first_bin(m + 1) - 1]; }
+  std::span<const std::uint32_t> lightest_bins(int m) const;
+  bool lighter(std::uint32_t a, std::uint32_t b) const;
+  void restore_order(int m);
+  void list_bundles(const Bins::Bin& bin, std::vector<Bundle>& bundles) const;
+  // Whether the slow bin and `partner` keep to the budget when `tokens` are handed over.
+  bool fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const;
+
+  Bins* bins_ = nullptr;
+  int most_items_ = 1;  // of a bundle
+  int exchanges_left_ = 0;
+  double close_ = 0;                    // a total that is good enough
+  std::vector<std::uint32_t> by_time_;  // the bins, each micro-batch's in ascending order of time
+  std::vector<Bundle> gives_;           // descending cost
+  std::vector<Bundle> takes_;           // descending cost, the last is empty
+  Exchange best_;
+};
 
 }  // namespace packtrain

@@ -15,7 +15,8 @@ Assignment assign_balanced(std::span<const Piece> pieces, const PlanOptions& opt
   for (const Piece& piece : pieces) {
     items.push_back({options.cost.of_example(piece.length), piece.length});
   }
-  const Placement placement = balance(items, options.num_ranks, options.max_tokens_per_micro_batch);
+  const Placement placement =
+      balance(items, options.num_ranks, options.max_tokens_per_micro_batch, options.speeds);
   Assignment ranks = empty_assignment(options.num_ranks, placement.num_micro_batches);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Placement::Slot slot = placement.slots[i];
