@@ -8,9 +8,11 @@
 namespace packtrain {
 
 LongestPieces longest_pieces(const Selection& selection, const PlanOptions& options) {
-  const std::int64_t most = options.too_long == TooLong::kSplit
-                                ? options.micro_batch_size
-                                : std::min(options.micro_batch_size, options.global_batch_size);
+  const bool step_counts_pieces =
+      options.global_batch_size > 0 && options.too_long != TooLong::kSplit;
+  const std::int64_t most = step_counts_pieces
+                                ? std::min(options.micro_batch_size, options.global_batch_size)
+                                : options.micro_batch_size;
   LongestPieces result;
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> lengths;
   std::vector<Piece> pieces;

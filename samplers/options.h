@@ -25,8 +25,10 @@ struct PlanOptions {
   OrderKind order = OrderKind::kRandom;
   TooLong too_long = TooLong::kError;
   std::int64_t max_length = 4096;
-  std::int64_t global_batch_size = 64;  // examples an optimizer step
-  std::int64_t micro_batch_size = 4;    // padding and padding_free
+  // An optimizer step, one of the two (the other is 0): examples, or tokens.
+  std::int64_t global_batch_size = 64;
+  std::int64_t global_batch_tokens = 0;
+  std::int64_t micro_batch_size = 4;  // padding and padding_free
   // Real tokens (with strategy padding also its pads); a collator that rounds rows up stays within
   // it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;

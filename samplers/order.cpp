@@ -75,18 +75,4 @@ void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleI
   throw Error(ErrorCategory::kInternal, "this order is missing from the table in samplers/order");
 }
 
-std::shared_ptr<const std::vector<ExampleIndex>> EpochOrders::of_epoch(std::int64_t epoch) const {
-  // Held while shuffling: a second thread that asks for the same epoch waits for it.
-  const std::lock_guard lock(mutex_);
-  if (latest_.epoch != epoch) std::swap(latest_, previous_);
-  if (latest_.epoch != epoch) {
-    latest_ = {};  // frees the older order before the new one is made
-    const auto examples = options_.selection.examples();
-    auto order = std::make_shared<std::vector<ExampleIndex>>(examples.begin(), examples.end());
-    arrange(options_, epoch, *order);
-    latest_ = {epoch, std::move(order)};
-  }
-  return latest_.order;
-}
-
 }  // namespace packtrain

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <span>
-#include <vector>
 
 #include "framework/config/config.h"
 #include "samplers/selection.h"
@@ -33,25 +30,5 @@ struct OrderOptions {
 // places or more from where the shuffle put it. The epoch's short last step, where there is one,
 // takes neighbours from anywhere in the lengths of the last mega-batch.
 void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleIndex> examples);
-
-// The orders of the epochs in use. Keeps the latest two, so that planning ahead across the end of
-// an epoch does not shuffle again and again: 8 bytes an example. Thread-safe.
-class EpochOrders {
- public:
-  explicit EpochOrders(const OrderOptions& options) : options_(options) {}
-
-  std::shared_ptr<const std::vector<ExampleIndex>> of_epoch(std::int64_t epoch) const;
-
- private:
-  struct Entry {
-    std::int64_t epoch = -1;
-    std::shared_ptr<const std::vector<ExampleIndex>> order;
-  };
-
-  OrderOptions options_;
-  mutable std::mutex mutex_;
-  mutable Entry latest_;
-  mutable Entry previous_;
-};
 
 }  // namespace packtrain

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "framework/support/error.h"
-#include "samplers/order.h"
+#include "samplers/epochs.h"
 #include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 namespace {
 
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 53;  // exact in a double, too
 
 void check_range(const char* name, std::int64_t value, std::int64_t most) {
   if (value >= 1 && value <= most) return;
@@ -23,7 +24,11 @@ void check_range(const char* name, std::int64_t value, std::int64_t most) {
 
 PlanOptions checked(const PlanOptions& options) {
   check_range("data.max_length", options.max_length, kInt32Max);
-  check_range("batch.global_batch_size", options.global_batch_size, kInt32Max);
+  if (options.global_batch_tokens == 0) {
+    check_range("batch.global_batch_size", options.global_batch_size, kInt32Max);
+  } else {
+    check_range("batch.global_batch_tokens", options.global_batch_tokens, kMostTokens);
+  }
   check_range("batch.micro_batch_size", options.micro_batch_size, kInt32Max);
   // Rows of a batch are numbered in 32 bits.
   check_range("batch.max_tokens_per_micro_batch", options.max_tokens_per_micro_batch, kInt32Max);
@@ -53,16 +58,16 @@ struct Planner::State {
         const LossCounter& counter, const PlanOptions& unchecked)
       : options(checked(unchecked)),
         selection(lengths, num_loss_tokens, counter, options.too_long, options.max_length),
-        orders({options.order, options.seed, options.global_batch_size, selection}),
-        strategy(find_strategy(options.strategy)) {
+        strategy(find_strategy(options.strategy)),
+        epochs(selection, options, strategy) {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
     strategy.check(selection, options);
   }
 
   PlanOptions options;
   Selection selection;
-  EpochOrders orders;
   const StrategyEntry& strategy;
+  Epochs epochs;
 };
 
 Planner::Planner(std::span<const std::int32_t> lengths,
@@ -72,9 +77,20 @@ Planner::Planner(std::span<const std::int32_t> lengths,
 
 Planner::~Planner() = default;
 
-std::int64_t Planner::steps_per_epoch() const {
-  const std::int64_t size = state_->options.global_batch_size;
-  return (std::ssize(state_->selection.examples()) + size - 1) / size;
+std::int64_t Planner::num_steps(std::int64_t num_epochs,
+                                std::optional<std::int64_t> at_most) const {
+  return state_->epochs.num_steps(num_epochs, at_most);
+}
+
+StepPosition Planner::position(std::int64_t step) const {
+  if (step < 0) {
+    throw Error(ErrorCategory::kInternal, fmt::format("plan: step {} is negative", step));
+  }
+  return state_->epochs.position(step);
+}
+
+void Planner::prepare_epoch(std::int64_t epoch) const {
+  state_->epochs.batches(epoch);
 }
 
 const PlanLosses& Planner::losses() const {
@@ -86,26 +102,14 @@ const PlanOptions& Planner::options() const {
 }
 
 StepPlan Planner::plan(std::int64_t step) const {
-  if (step < 0) {
-    throw Error(ErrorCategory::kInternal, fmt::format("plan: step {} is negative", step));
-  }
-  const std::int64_t epoch = step / steps_per_epoch();
-  const auto size = static_cast<std::size_t>(state_->options.global_batch_size);
-  const auto order = state_->orders.of_epoch(epoch);
-  const auto first = static_cast<std::size_t>(step % steps_per_epoch()) * size;
-  const auto examples = std::span(*order).subspan(first, std::min(size, order->size() - first));
-
+  const StepPosition at = position(step);
+  const StepPieces pieces = state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
   StepPlan plan;
   plan.step = step;
-  plan.epoch = epoch;
-  plan.num_examples = std::ssize(examples);
-  std::vector<Piece> pieces;
-  pieces.reserve(examples.size());
-  for (const ExampleIndex example : examples) {
-    state_->selection.append_pieces(example, pieces);
-    plan.num_tokens += state_->selection.length(example);
-    plan.num_loss_tokens += state_->selection.num_loss_tokens(example);
-  }
+  plan.epoch = at.epoch;
+  plan.num_examples = pieces.num_examples;
+  plan.num_tokens = pieces.num_tokens;
+  plan.num_loss_tokens = pieces.num_loss_tokens;
   plan.ranks = state_->strategy.assign(pieces, state_->options);
   return plan;
 }

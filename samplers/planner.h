@@ -1,12 +1,14 @@
 // The planner: a pure function from (lengths, options, seed, step) to a StepPlan.
 // Every rank computes the same plan without communication; nothing is kept between calls but the
-// orders of the current epochs, a cache.
+// batches of the current epochs, a cache.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "samplers/epochs.h"
 #include "samplers/loss_counter.h"
 #include "samplers/options.h"
 #include "samplers/plan.h"
@@ -27,13 +29,19 @@ class Planner {
           const LossCounter& counter, const PlanOptions& options);
   ~Planner();
 
-  // The last step of an epoch holds what is left: fewer than global_batch_size examples.
-  std::int64_t steps_per_epoch() const;
+  // Steps of the first `num_epochs` epochs, or `at_most` where these are more. Epochs may differ
+  // where steps are counted in tokens. An epoch's last step holds what is left.
+  std::int64_t num_steps(std::int64_t num_epochs,
+                         std::optional<std::int64_t> at_most = std::nullopt) const;
+  // Of global step `step` (from 0, across epochs).
+  StepPosition position(std::int64_t step) const;
   const PlanLosses& losses() const;
   const PlanOptions& options() const;
-  // The plan of global step `step` (from 0, across epochs). Its examples depend neither on the
-  // number of ranks nor on the strategy. Thread-safe.
+  // The plan of a global step. Its examples do not depend on the number of ranks; under padding,
+  // padding_free and balanced neither on the strategy. Thread-safe.
   StepPlan plan(std::int64_t step) const;
+  // Makes what plan() keeps of an epoch, so that its first step need not. Thread-safe.
+  void prepare_epoch(std::int64_t epoch) const;
 
  private:
   struct State;

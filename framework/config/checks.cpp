@@ -34,12 +34,50 @@ void check_model(const ModelSection& model, const SettingPlaces& places) {
 }
 
 void check_lengths(const Config& config, const SettingPlaces& places) {
-  if (config.data.max_length <= config.batch.max_tokens_per_micro_batch) return;
+  const auto& budget = config.batch.max_tokens_per_micro_batch;
+  if (!budget || config.data.max_length <= *budget) return;
   fail(fmt::format("{}, but {}: the longest example would fit into no micro-batch",
                    stated("data.max_length", config.data.max_length, places),
-                   stated("batch.max_tokens_per_micro_batch",
-                          config.batch.max_tokens_per_micro_batch, places)),
+                   stated("batch.max_tokens_per_micro_batch", *budget, places)),
        "Lower data.max_length or raise batch.max_tokens_per_micro_batch.");
+}
+
+void check_batch_size(const BatchSection& batch, const SettingPlaces& places) {
+  if (batch.global_batch_size.has_value() != batch.global_batch_tokens.has_value()) return;
+  fail(fmt::format("batch.global_batch_size ({}) and batch.global_batch_tokens ({}) are {} given, "
+                   "wanted one",
+                   place_of("batch.global_batch_size", places),
+                   place_of("batch.global_batch_tokens", places),
+                   batch.global_batch_size ? "both" : "not"),
+       "An optimizer step is that many examples, or that many tokens; set the other to null.");
+}
+
+// Packs and rows are made of the order as it comes; what cuts examples cannot weigh them alike.
+void check_strategy(const BatchSection& batch, const SettingPlaces& places) {
+  const bool fixed_length = batch.strategy == Strategy::kFixedLength;
+  if (batch.cross_example_attention && !fixed_length) {
+    fail(fmt::format("{}, but batch.strategy ({}) is not fixed_length",
+                     stated("batch.cross_example_attention", true, places),
+                     place_of("batch.strategy", places)),
+         "Only the rows of strategy fixed_length can be one sequence; leave it out.");
+  }
+  if (batch.normalize == Normalize::kExamples && fixed_length) {
+    fail(fmt::format("{}, but {}: rows cut examples, so that a step does not hold whole ones",
+                     stated("batch.normalize", "examples", places),
+                     stated("batch.strategy", "fixed_length", places)),
+         "Set batch.normalize: tokens, or another strategy.");
+  }
+  const bool counts_examples = batch.global_batch_size.has_value() && !fixed_length &&
+                               batch.strategy != Strategy::kMultipack;
+  if (batch.order == OrderKind::kGroupByLength && !counts_examples) {
+    fail(fmt::format("{}, which sorts steps of batch.global_batch_size examples, but these steps "
+                     "are counted in tokens (batch.strategy: {}, batch.global_batch_tokens: {})",
+                     stated("batch.order", "group_by_length", places),
+                     place_of("batch.strategy", places),
+                     place_of("batch.global_batch_tokens", places)),
+         "Set batch.order: random, or batch.global_batch_size with strategy padding, padding_free "
+         "or balanced.");
+  }
 }
 
 void check_warmup(const Config& config, const SettingPlaces& places) {
@@ -74,6 +112,8 @@ void check_evaluation(const Config& config, const SettingPlaces& places) {
 void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_model(config.model, places);
   check_lengths(config, places);
+  check_batch_size(config.batch, places);
+  check_strategy(config.batch, places);
   check_warmup(config, places);
   check_precision(config.precision, places);
   check_evaluation(config, places);

@@ -11,8 +11,9 @@
 namespace packtrain {
 
 enum class TooLong { kError, kTruncate, kSplit, kDrop };
-enum class Strategy { kPadding, kPaddingFree, kBalanced };
+enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalanced };
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
+enum class CostSource { kFlops, kMeasured };
 enum class Normalize { kTokens, kExamples };
 enum class ScheduleKind { kCosine, kLinear, kConstant };
 enum class Precision { kFloat32, kBFloat16 };
@@ -25,8 +26,18 @@ struct ModelSection {
   std::vector<std::string> frozen;  // parameter names that are not trained, `*` matches anything
 };
 
+// A store to train on. An epoch visits each of its examples `repeats` times; its tokens weigh
+// `loss_weight` times as much as those of a store of weight 1.
+struct TrainStore {
+  std::string path;
+  std::int64_t repeats = 1;
+  double loss_weight = 1.0;
+
+  friend bool operator==(const TrainStore&, const TrainStore&) = default;
+};
+
 struct DataSection {
-  std::string train;               // token store; needed by `train`
+  std::vector<TrainStore> train;   // token stores; needed by `train`
   std::string validation;          // token store; optional
   std::int64_t max_length = 4096;  // tokens an example may have
   TooLong too_long = TooLong::kError;
@@ -35,9 +46,15 @@ struct DataSection {
 struct BatchSection {
   Strategy strategy = Strategy::kBalanced;
   OrderKind order = OrderKind::kRandom;
-  std::int64_t global_batch_size = 64;  // examples an optimizer step
-  std::int64_t micro_batch_size = 4;    // padding, padding_free: examples a rank and micro-batch
-  std::int64_t max_tokens_per_micro_batch = 16384;
+  // An optimizer step, one of the two: examples (with fixed_length rows, with multipack as many
+  // tokens as that many rows), or tokens.
+  std::optional<std::int64_t> global_batch_size = 64;
+  std::optional<std::int64_t> global_batch_tokens;
+  std::int64_t micro_batch_size = 4;  // padding, padding_free: examples a rank and micro-batch
+  std::optional<std::int64_t> max_tokens_per_micro_batch = 16384;  // nothing: found (`auto`)
+  bool cross_example_attention = false;  // fixed_length: a row is one sequence, as if one example
+  std::int64_t packing_window = 4096;    // multipack: no example moves this many places or more
+  CostSource cost = CostSource::kFlops;  // what ranks are balanced by
   Normalize normalize = Normalize::kTokens;
 };
 
@@ -79,12 +96,14 @@ struct CheckpointSection {
 
 struct MetricsSection {
   bool serve = true;
+  bool example_losses = false;  // write each step's examples and their losses to the run folder
   std::string address = "127.0.0.1";
   int port = 19400;  // + rank on the node; the next free one if taken
 };
 
 struct MemorySection {
   Recompute recompute = Recompute::kNone;
+  std::optional<double> limit_gib;  // of a rank, for max_tokens_per_micro_batch: auto
 };
 
 struct RunSection {

@@ -28,9 +28,7 @@ std::int64_t read_integer(const Setting& setting, std::int64_t low, std::int64_t
   if (value && *value >= low && *value <= high) return *value;
   const std::string range =
       high == kNoLimit ? fmt::format(">= {}", low) : fmt::format("from {} to {}", low, high);
-  const bool is_auto = setting.value == "auto";
-  reject(setting, fmt::format("an integer {}{}", range, or_what),
-         is_auto ? "'auto' is not in this version: give a number." : "");
+  reject(setting, fmt::format("an integer {}{}", range, or_what));
 }
 
 bool inside(double value, const Range& range) {
@@ -125,6 +123,15 @@ Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_
   return {name, read, [&member] { return member ? std::to_string(*member) : "null"; }};
 }
 
+Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
+                      std::int64_t high) {
+  const auto read = [=, &member](const Setting& setting) {
+    member.reset();
+    if (setting.value != "auto") member = read_integer(setting, low, high, " or auto");
+  };
+  return {name, read, [&member] { return member ? std::to_string(*member) : "auto"; }};
+}
+
 Field unsigned_integer(const char* name, std::uint64_t& member) {
   const auto read = [&member](const Setting& setting) {
     if (!setting.value.is_number_unsigned()) reject(setting, "an integer from 0 to 2^64 - 1");
@@ -140,6 +147,17 @@ Field real(const char* name, double& member, Range range) {
     member = setting.value.get<double>();
   };
   return {name, read, [&member] { return fmt::format("{}", member); }};
+}
+
+Field real(const char* name, std::optional<double>& member, Range range) {
+  const auto read = [=, &member](const Setting& setting) {
+    member.reset();
+    if (setting.value.is_null()) return;
+    const bool right = setting.value.is_number() && inside(setting.value.get<double>(), range);
+    if (!right) reject(setting, "a number " + describe(range) + " or null");
+    member = setting.value.get<double>();
+  };
+  return {name, read, [&member] { return member ? fmt::format("{}", *member) : "null"; }};
 }
 
 Field real_pair(const char* name, std::array<double, 2>& member, Range range) {

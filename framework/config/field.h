@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/config/config.h"
 #include "framework/config/setting.h"
 
 namespace packtrain {
@@ -41,10 +42,17 @@ Field integer(const char* name, std::int64_t& member, std::int64_t low,
               std::int64_t high = kNoLimit);
 Field integer(const char* name, int& member, std::int64_t low, std::int64_t high);
 Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_t low);
+// Nothing is `auto`.
+Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
+                      std::int64_t high);
 Field unsigned_integer(const char* name, std::uint64_t& member);
 Field real(const char* name, double& member, Range range);
+Field real(const char* name, std::optional<double>& member, Range range);
 Field real_pair(const char* name, std::array<double, 2>& member, Range range);
 Field json_map(const char* name, std::string& member);  // a YAML map, held as JSON text
+
+// A folder, or a list of folders and {path, repeats, loss_weight} maps; null is none.
+Field train_stores(const char* name, std::vector<TrainStore>& member);
 
 // Checks that the setting's value is one of `names` and returns which. `planned` are names of the
 // design that this version does not have: their error says so.

@@ -39,6 +39,13 @@ void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlac
   if (!setting.value.empty()) reject(setting, "a map of keys");
 }
 
+// The default batch size makes way for one in tokens; one that was written down does not.
+void settle_batch_size(Config& config, const SettingPlaces& places) {
+  if (config.batch.global_batch_tokens && !places.contains("batch.global_batch_size")) {
+    config.batch.global_batch_size.reset();
+  }
+}
+
 }  // namespace
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
@@ -50,6 +57,7 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
   const std::vector<Field> fields = fields_of(config);
   SettingPlaces places;
   for (const Setting& setting : settings) apply(setting, fields, places);
+  settle_batch_size(config, places);
   check_settings_agree(config, places);
   return config;
 }

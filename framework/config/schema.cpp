@@ -17,7 +17,7 @@ std::vector<Field> fields_of(ModelSection& s) {
 
 std::vector<Field> fields_of(DataSection& s) {
   return {
-      text("data.train", s.train),
+      train_stores("data.train", s.train),
       text("data.validation", s.validation),
       integer("data.max_length", s.max_length, 1, kMaxTokens),
       choice("data.too_long", s.too_long,
@@ -33,15 +33,22 @@ std::vector<Field> fields_of(BatchSection& s) {
       choice("batch.strategy", s.strategy,
              {{"padding", Strategy::kPadding},
               {"padding_free", Strategy::kPaddingFree},
-              {"balanced", Strategy::kBalanced}},
-             {"fixed_length", "multipack"}),
+              {"fixed_length", Strategy::kFixedLength},
+              {"multipack", Strategy::kMultipack},
+              {"balanced", Strategy::kBalanced}}),
       choice("batch.order", s.order,
              {{"sequential", OrderKind::kSequential},
               {"random", OrderKind::kRandom},
               {"group_by_length", OrderKind::kGroupByLength}}),
       integer("batch.global_batch_size", s.global_batch_size, 1),
+      integer("batch.global_batch_tokens", s.global_batch_tokens, 1),
       integer("batch.micro_batch_size", s.micro_batch_size, 1),
-      integer("batch.max_tokens_per_micro_batch", s.max_tokens_per_micro_batch, 1, kMaxTokens),
+      integer_or_auto("batch.max_tokens_per_micro_batch", s.max_tokens_per_micro_batch, 1,
+                      kMaxTokens),
+      flag("batch.cross_example_attention", s.cross_example_attention),
+      integer("batch.packing_window", s.packing_window, 1),
+      choice("batch.cost", s.cost,
+             {{"flops", CostSource::kFlops}, {"measured", CostSource::kMeasured}}),
       choice("batch.normalize", s.normalize,
              {{"tokens", Normalize::kTokens}, {"examples", Normalize::kExamples}}),
   };
@@ -103,6 +110,7 @@ std::vector<Field> fields_of(CheckpointSection& s) {
 std::vector<Field> fields_of(MetricsSection& s) {
   return {
       flag("metrics.serve", s.serve),
+      flag("metrics.example_losses", s.example_losses),
       needed_text("metrics.address", s.address),
       integer("metrics.port", s.port, 1, 65535),
   };
@@ -112,13 +120,14 @@ std::vector<Field> fields_of(MemorySection& s) {
   return {
       choice("memory.recompute", s.recompute,
              {{"none", Recompute::kNone}, {"full", Recompute::kFull}}, {"selective"}),
+      real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true}),
   };
 }
 
 std::vector<Field> fields_of(RunSection& s) {
   return {
       needed_text("run.output", s.output),
-      integer("run.num_epochs", s.num_epochs, 1),
+      integer("run.num_epochs", s.num_epochs, 1, 1'000'000),
       integer("run.max_steps", s.max_steps, 1),
       unsigned_integer("run.seed", s.seed),
       integer("run.evaluate_steps", s.evaluate_steps, 0),

@@ -87,8 +87,6 @@ struct PlannedKey {
 
 // Keys of the design that this version does not have.
 const PlannedKey kPlannedKeys[] = {
-    {"batch.global_batch_tokens", "Give batch.global_batch_size, in examples."},
-    {"batch.cross_example_attention", "Examples of one pack never see each other."},
     {"parallel.shard_size", "All ranks form one shard group."},
     {"precision.master", "Master weights are always fp32."},
 };

@@ -1,6 +1,7 @@
 #include "framework/training/plan_advice.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -45,9 +46,9 @@ class Search {
       const Planner planner(sample_, ones_, counter, options);
       PlanSurvey survey(survey_);
       // The last step of an epoch may be short: not what most steps are like.
-      const std::int64_t num_full = std::max<std::int64_t>(1, planner.steps_per_epoch() - 1);
-      const std::int64_t most =
-          std::clamp<std::int64_t>(kMaxPlannedExamples / options.global_batch_size, 1, kMaxSteps);
+      const std::int64_t num_full = std::max<std::int64_t>(1, planner.num_steps(1) - 1);
+      const std::int64_t most = std::clamp<std::int64_t>(
+          kMaxPlannedExamples * num_full / std::ssize(sample_), 1, kMaxSteps);
       const std::int64_t num_steps = std::min(num_full, most);
       for (std::int64_t i = 0; i < num_steps; ++i)
         survey.add(planner.plan(i * num_full / num_steps));
@@ -58,10 +59,13 @@ class Search {
   }
 
   std::optional<Candidate> larger_batch(PlanOptions options) const {
-    while ((options.global_batch_size *= 2) <= std::min(std::ssize(sample_), kMaxPlannedExamples)) {
+    const bool in_tokens = options.global_batch_tokens > 0;
+    std::int64_t& size = in_tokens ? options.global_batch_tokens : options.global_batch_size;
+    const std::int64_t most = in_tokens ? num_tokens() : std::ssize(sample_);
+    while ((size *= 2) <= std::min(most, most * kMaxPlannedExamples / std::ssize(sample_))) {
       const auto found = utilization(options);
       if (!found) return {};
-      if (found->reached >= target_) return Candidate{options.global_batch_size, *found};
+      if (found->reached >= target_) return Candidate{size, *found};
     }
     return {};
   }
@@ -76,6 +80,10 @@ class Search {
   }
 
  private:
+  std::int64_t num_tokens() const {
+    return std::accumulate(sample_.begin(), sample_.end(), std::int64_t{0});
+  }
+
   std::vector<std::int32_t> sample_;
   std::vector<std::int32_t> ones_;  // labels of each example
   SurveyOptions survey_;

@@ -1,7 +1,6 @@
 #include "framework/training/plan_source.h"
 
-#include <algorithm>
-
+#include "framework/support/error.h"
 #include "models/decoder.h"
 
 namespace packtrain {
@@ -12,9 +11,14 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.order = config.batch.order;
   options.too_long = config.data.too_long;
   options.max_length = config.data.max_length;
-  options.global_batch_size = config.batch.global_batch_size;
+  const bool packs =
+      options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
+  const std::int64_t size = config.batch.global_batch_size.value_or(0);
+  options.global_batch_size = packs ? 0 : size;
+  options.global_batch_tokens =
+      config.batch.global_batch_tokens.value_or(packs ? size * config.data.max_length : 0);
   options.micro_batch_size = config.batch.micro_batch_size;
-  options.max_tokens_per_micro_batch = config.batch.max_tokens_per_micro_batch;
+  options.max_tokens_per_micro_batch = token_budget(config);
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;
   options.cost.linear = training_flops(decoder, 1.0, 0.0);
@@ -22,9 +26,10 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   return options;
 }
 
-std::int64_t total_steps(const RunSection& run, std::int64_t steps_per_epoch) {
-  const std::int64_t steps = steps_per_epoch * run.num_epochs;
-  return run.max_steps ? std::min(steps, *run.max_steps) : steps;
+std::int64_t token_budget(const Config& config) {
+  if (config.batch.max_tokens_per_micro_batch) return *config.batch.max_tokens_per_micro_batch;
+  throw Error(ErrorCategory::kConfig,
+              "batch.max_tokens_per_micro_batch: auto is not in this version");
 }
 
 }  // namespace packtrain

@@ -9,10 +9,12 @@
 
 namespace packtrain {
 
-// The cost of an example is the model's training FLOPs for it.
+// The cost of an example is the model's training FLOPs for it. With fixed_length and multipack,
+// batch.global_batch_size counts rows of data.max_length tokens, as trainers count that cut or pack
+// examples before they make batches: a step is that many tokens.
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks);
 
-// Optimizer steps of the whole run: all epochs, or run.max_steps where these are fewer.
-std::int64_t total_steps(const RunSection& run, std::int64_t steps_per_epoch);
+// batch.max_tokens_per_micro_batch.
+std::int64_t token_budget(const Config& config);
 
 }  // namespace packtrain

@@ -134,7 +134,7 @@ void Trainer::save(std::int64_t steps_done) {
   model_->compute().synchronize();
   TrainingState state;
   state.step = steps_done;
-  state.epoch = steps_done / planner_->steps_per_epoch();
+  state.epoch = planner_->position(steps_done - 1).epoch;
   state.seed = config_.run.seed;
   state.num_ranks = world_.size();
   state.total_steps = total_steps_;

@@ -13,6 +13,7 @@
 #include "framework/training/plan_source.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/trainer.h"
+#include "framework/training/training_store.h"
 
 namespace packtrain {
 namespace {
@@ -48,13 +49,13 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
   resume();
   start_metrics();
   const BatchSourceOptions options{world_.rank(), config_.batch.normalize,
-                                   config_.batch.max_tokens_per_micro_batch, plan_options_.cost};
+                                   plan_options_.max_tokens_per_micro_batch, plan_options_.cost};
   batches_ = std::make_unique<BatchSource>(*train_store_, *planner_, *device_.device, options,
                                            first_step_, total_steps_);
 }
 
 void Trainer::open_data() {
-  train_store_ = TokenStore::open(config_.data.train);
+  train_store_ = open_training_store(config_.data);
   if (!config_.data.validation.empty())
     validation_store_ = TokenStore::open(config_.data.validation);
   loss_counter_ = std::make_unique<StoreLossCounter>(*train_store_);
@@ -65,14 +66,14 @@ void Trainer::make_plan() {
   plan_options_ = plan_options(config_, source_.decoder, world_.size());
   planner_ = std::make_unique<Planner>(train_store_->lengths(), train_store_->num_loss_tokens(),
                                        *loss_counter_, plan_options_);
-  total_steps_ = total_steps(config_.run, planner_->steps_per_epoch());
+  total_steps_ = planner_->num_steps(config_.run.num_epochs, config_.run.max_steps);
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_);
   const PlanLosses& losses = planner_->losses();
   spdlog::info(
-      "{} examples, {} steps an epoch, {} steps in all; left out: {} empty, {} without "
+      "{} examples, {} steps in {} epochs at most; left out: {} empty, {} without "
       "supervised tokens, {} too long; {} truncated, {} split",
-      train_store_->info().num_examples, planner_->steps_per_epoch(), total_steps_,
+      train_store_->info().num_examples, total_steps_, config_.run.num_epochs,
       losses.empty_examples, losses.masked_examples, losses.dropped_examples,
       losses.truncated_examples, losses.split_examples);
 }
@@ -89,7 +90,7 @@ void Trainer::make_model() {
   check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
                    source_.decoder);
   evaluator_ = std::make_unique<Evaluator>(
-      *validation_store_, config_.batch.max_tokens_per_micro_batch, *device_.device, world_);
+      *validation_store_, plan_options_.max_tokens_per_micro_batch, *device_.device, world_);
 }
 
 void Trainer::resume() {

@@ -8,6 +8,7 @@
 #include "framework/data/token_store.h"
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
+#include "framework/training/training_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/plan_report.h"
@@ -62,7 +63,7 @@ SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decod
 // Plans the first epoch, and further steps where more are asked for.
 void plan_steps(const Planner& planner, std::int64_t num_first, const SurveyOptions& survey,
                 PlanReport& report) {
-  const std::int64_t num_steps = std::max(planner.steps_per_epoch(), num_first);
+  const std::int64_t num_steps = std::max(planner.num_steps(1), num_first);
   for (std::int64_t step = 0; step < num_steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     StepPlan plan = planner.plan(step);
@@ -75,7 +76,7 @@ void plan_steps(const Planner& planner, std::int64_t num_first, const SurveyOpti
 }
 
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
-  const std::unique_ptr<TokenStore> store = TokenStore::open(config.data.train);
+  const std::unique_ptr<TokenStore> store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
@@ -87,8 +88,10 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   PlanReport report(survey);
   report.planning_time_s = seconds_since(begin);
   report.strategy = config_value(config, "batch.strategy");
+  report.batch_size_key =
+      config.batch.global_batch_tokens ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_ranks = arguments.num_ranks;
-  report.num_steps = total_steps(config.run, planner.steps_per_epoch());
+  report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
   report.losses = planner.losses();
   const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   plan_steps(planner, std::min(report.num_steps, num_first), survey, report);

@@ -28,6 +28,7 @@ struct PlanReport {
   explicit PlanReport(const SurveyOptions& options) : survey(options) {}
 
   std::string strategy;
+  std::string batch_size_key;  // that the configuration gives
   int num_ranks = 1;
   std::int64_t num_steps = 0;  // of the whole run
   PlanSurvey survey;           // of the first epoch

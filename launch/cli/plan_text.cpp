@@ -126,9 +126,8 @@ std::string advice(const PlanReport& report) {
   std::string text = fmt::format("\nRanks wait {:.1f} % of the time. ", 100 * (1 - reached));
   text += bottleneck(report);
   if (const auto& batch = report.advice.batch_size) {
-    text +=
-        fmt::format("batch.global_batch_size={} would reach {:.3f} (other optimizer batches).\n",
-                    batch->value, batch->utilization.reached);
+    text += fmt::format("{}={} would reach {:.3f} (other optimizer batches).\n",
+                        report.batch_size_key, batch->value, batch->utilization.reached);
   }
   if (const auto& ranks = report.advice.num_ranks) {
     text += fmt::format("{} rank{} would reach {:.3f}.\n", ranks->value,

@@ -9,7 +9,8 @@ namespace packtrain {
 
 void check_balanced(const Selection&, const PlanOptions&) {}
 
-Assignment assign_balanced(std::span<const Piece> pieces, const PlanOptions& options) {
+Assignment assign_balanced(const StepPieces& step, const PlanOptions& options) {
+  const std::vector<Piece>& pieces = step.pieces;
   std::vector<BalanceItem> items;
   items.reserve(pieces.size());
   for (const Piece& piece : pieces) {

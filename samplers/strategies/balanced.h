@@ -2,8 +2,7 @@
 // budget allows, so that the ranks wait for each other as little as possible (balance/balance.h).
 #pragma once
 
-#include <span>
-
+#include "samplers/batches/epoch_batches.h"
 #include "samplers/options.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
@@ -14,6 +13,6 @@ namespace packtrain {
 void check_balanced(const Selection& selection, const PlanOptions& options);
 
 // Pieces of a micro-batch stay in the step's order.
-Assignment assign_balanced(std::span<const Piece> pieces, const PlanOptions& options);
+Assignment assign_balanced(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -25,8 +25,8 @@ void check_padding(const Selection& selection, const PlanOptions& options) {
       "pads.");
 }
 
-Assignment assign_padding(std::span<const Piece> pieces, const PlanOptions& options) {
-  return assign_padding_free(pieces, options);
+Assignment assign_padding(const StepPieces& step, const PlanOptions& options) {
+  return assign_padding_free(step, options);
 }
 
 }  // namespace packtrain

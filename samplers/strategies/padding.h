@@ -2,8 +2,7 @@
 // micro-batch: what rectangular batches cost. The budget counts the pads.
 #pragma once
 
-#include <span>
-
+#include "samplers/batches/epoch_batches.h"
 #include "samplers/options.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
@@ -13,6 +12,6 @@ namespace packtrain {
 // Throws Error(kConfig) when micro_batch_size rows of the longest example exceed the budget.
 void check_padding(const Selection& selection, const PlanOptions& options);
 
-Assignment assign_padding(std::span<const Piece> pieces, const PlanOptions& options);
+Assignment assign_padding(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -25,7 +26,8 @@ void check_padding_free(const Selection& selection, const PlanOptions& options) 
       "micro-batches up to the budget.");
 }
 
-Assignment assign_padding_free(std::span<const Piece> pieces, const PlanOptions& options) {
+Assignment assign_padding_free(const StepPieces& step, const PlanOptions& options) {
+  const std::span<const Piece> pieces = step.pieces;
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
   const auto num_ranks = static_cast<std::size_t>(options.num_ranks);
   const std::size_t num_chunks = (pieces.size() + size - 1) / size;

@@ -3,8 +3,7 @@
 // i / num_ranks, as data-parallel loaders deal batches.
 #pragma once
 
-#include <span>
-
+#include "samplers/batches/epoch_batches.h"
 #include "samplers/options.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
@@ -15,6 +14,6 @@ namespace packtrain {
 // shuffle may put them into one micro-batch, and a run must not stop for it in its third epoch.
 void check_padding_free(const Selection& selection, const PlanOptions& options);
 
-Assignment assign_padding_free(std::span<const Piece> pieces, const PlanOptions& options);
+Assignment assign_padding_free(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "framework/support/error.h"
+#include "samplers/batches/whole_examples.h"
 #include "samplers/strategies/balanced.h"
 #include "samplers/strategies/padding.h"
 #include "samplers/strategies/padding_free.h"
@@ -11,9 +12,12 @@ namespace packtrain {
 namespace {
 
 constexpr std::array kStrategies = {
-    StrategyEntry{Strategy::kPadding, check_padding, assign_padding},
-    StrategyEntry{Strategy::kPaddingFree, check_padding_free, assign_padding_free},
-    StrategyEntry{Strategy::kBalanced, check_balanced, assign_balanced},
+    StrategyEntry{Strategy::kPadding, check_padding, make_whole_example_batches,
+                  whole_example_steps, assign_padding},
+    StrategyEntry{Strategy::kPaddingFree, check_padding_free, make_whole_example_batches,
+                  whole_example_steps, assign_padding_free},
+    StrategyEntry{Strategy::kBalanced, check_balanced, make_whole_example_batches,
+                  whole_example_steps, assign_balanced},
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
 
 TEST(ConfigKeys, WithoutAnythingNearTheSectionsKeysAreListed) {
   EXPECT_EQ(load_error("memory: {zzzzzzzzzz: 1}"),
-            "config.yaml:1:10: unknown key 'memory.zzzzzzzzzz'\n  Keys of memory: recompute.");
+            "config.yaml:1:10: unknown key 'memory.zzzzzzzzzz'\n  Keys of memory: recompute, "
+            "limit_gib.");
 }
 
 struct OtherName {
@@ -82,9 +83,9 @@ INSTANTIATE_TEST_SUITE_P(
         OtherName{"eval_steps", "run.evaluate_steps"}));
 
 TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
-  EXPECT_EQ(load_error("batch: {global_batch_tokens: 4096}"),
-            "config.yaml:1:9: batch.global_batch_tokens is not in this version\n"
-            "  Give batch.global_batch_size, in examples.");
+  EXPECT_EQ(load_error("precision: {master: bf16}"),
+            "config.yaml:1:13: precision.master is not in this version\n"
+            "  Master weights are always fp32.");
 }
 
 TEST(ConfigKeys, EveryDefaultIsWrittenOut) {

@@ -87,6 +87,37 @@ TEST(ConfigChecks, Fp32GradientsAreNotRoundedOnTheWire) {
   load("precision: {compute: bf16, reduce: fp32}");
 }
 
+TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
+  const Config in_tokens = load("batch: {global_batch_tokens: 4096}");
+  EXPECT_FALSE(in_tokens.batch.global_batch_size.has_value());
+  EXPECT_EQ(load("").batch.global_batch_size, 64);
+  EXPECT_EQ(load_error("batch: {global_batch_size: 4, global_batch_tokens: 4096}"),
+            "batch.global_batch_size (config.yaml:1:28) and batch.global_batch_tokens "
+            "(config.yaml:1:52) are both given, wanted one\n  An optimizer step is that many "
+            "examples, or that many tokens; set the other to null.");
+}
+
+TEST(ConfigChecks, OnlyRowsCanBeOneSequence) {
+  EXPECT_EQ(load_error("batch: {cross_example_attention: true}"),
+            "batch.cross_example_attention is true (config.yaml:1:34), but batch.strategy "
+            "(default) is not fixed_length\n  Only the rows of strategy fixed_length can be one "
+            "sequence; leave it out.");
+  load("batch: {cross_example_attention: true, strategy: fixed_length}");
+}
+
+TEST(ConfigChecks, RowsCannotWeighExamplesAlike) {
+  EXPECT_NE(
+      load_error("batch: {strategy: fixed_length, normalize: examples}").find("rows cut examples"),
+      std::string::npos);
+}
+
+TEST(ConfigChecks, StepsInTokensAreNotGroupedByLength) {
+  for (const char* yaml : {"batch: {order: group_by_length, strategy: multipack}",
+                           "batch: {order: group_by_length, global_batch_tokens: 4096}"}) {
+    EXPECT_NE(load_error(yaml).find("batch.order is group_by_length"), std::string::npos) << yaml;
+  }
+}
+
 TEST(ConfigChecks, WarmUpMustEnd) {
   load("schedule: {warmup_steps: 10}\nrun: {max_steps: 10}");
   EXPECT_NE(load_error("schedule: {warmup_steps: 11}\nrun: {max_steps: 10}").find("would not end"),

@@ -26,7 +26,7 @@ run: {max_steps: null, seed: 18446744073709551615}
 )");
   EXPECT_EQ(config.model.path, "models/a b");
   EXPECT_EQ(config.model.frozen, (std::vector<std::string>{"embed*", "*.norm"}));
-  EXPECT_EQ(config.data.train, "7");
+  EXPECT_EQ(config.data.train, (std::vector<TrainStore>{{.path = "7"}}));
   EXPECT_EQ(config.data.max_length, 512);
   EXPECT_EQ(config.data.too_long, TooLong::kDrop);
   EXPECT_EQ(config.batch.strategy, Strategy::kPaddingFree);
@@ -70,7 +70,12 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   Config config;
   config.model.config = R"({"model_type":"llama","n":1,"x":0.1,"deep":{"list":[1,"true",null]}})";
   config.model.frozen = {"a: b", "*\"#"};
-  config.data.train = "stores/with space: and # more";
+  config.data.train = {{.path = "stores/with space: and # more"},
+                       {.path = "b", .repeats = 3, .loss_weight = 0.1}};
+  config.batch.global_batch_size.reset();
+  config.batch.global_batch_tokens = 8192;
+  config.batch.max_tokens_per_micro_batch.reset();
+  config.memory.limit_gib = 1.5;
   config.data.validation = "null";
   config.optimizer.learning_rate = 0.1 + 0.2;
   config.schedule.warmup_steps = 3;
@@ -85,6 +90,22 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   EXPECT_EQ(again.data.validation, config.data.validation);
   EXPECT_EQ(again.optimizer.learning_rate, config.optimizer.learning_rate);
   EXPECT_EQ(again.run.output, config.run.output);
+}
+
+TEST(ConfigValues, TrainingTakesOneStoreOrSeveral) {
+  const auto stores = [](const char* yaml) { return load(yaml).data.train; };
+  EXPECT_EQ(stores("data: {train: a}"), (std::vector<TrainStore>{{.path = "a"}}));
+  EXPECT_TRUE(stores("data: {train: null}").empty());
+  EXPECT_EQ(stores("data: {train: [a, {path: b, repeats: 2}, {path: c, loss_weight: 0.5}]}"),
+            (std::vector<TrainStore>{
+                {.path = "a"}, {.path = "b", .repeats = 2}, {.path = "c", .loss_weight = 0.5}}));
+  for (const char* wrong :
+       {"[{repeats: 2}]", "[{path: a, repeats: 0}]", "[{path: a, loss_weight: 0}]",
+        "[{path: a, weight: 1}]", "[[a]]", "['']", "{path: a}"}) {
+    EXPECT_NE(load_error("data: {train: " + std::string(wrong) + "}").find("data.train: got"),
+              std::string::npos)
+        << wrong;
+  }
 }
 
 TEST(ConfigValues, TheHashFollowsTheSettingsNotTheirSpelling) {
@@ -106,19 +127,23 @@ TEST_P(WrongValues, AreNamedWithPlaceGotAndWanted) {
 INSTANTIATE_TEST_SUITE_P(
     Config, WrongValues,
     ::testing::Values(
-        WrongValue{"run:\n  seed: 0\n  num_epochs: many\n",
-                   "config.yaml:3:15: run.num_epochs: got 'many', wanted an integer >= 1"},
+        WrongValue{
+            "run:\n  seed: 0\n  num_epochs: many\n",
+            "config.yaml:3:15: run.num_epochs: got 'many', wanted an integer from 1 to 1000000"},
         WrongValue{"run: {num_epochs: 0}",
-                   "config.yaml:1:19: run.num_epochs: got 0, wanted an integer >= 1"},
-        WrongValue{"run: {num_epochs: 1.5}",
-                   "config.yaml:1:19: run.num_epochs: got 1.5, wanted an integer >= 1"},
-        WrongValue{"run: {num_epochs: '2'}",
-                   "config.yaml:1:19: run.num_epochs: got '2', wanted an integer >= 1"},
-        WrongValue{"run:\n  num_epochs:\n",
-                   "config.yaml:2:3: run.num_epochs: got null, wanted an integer >= 1"},
+                   "config.yaml:1:19: run.num_epochs: got 0, wanted an integer from 1 to 1000000"},
+        WrongValue{
+            "run: {num_epochs: 1.5}",
+            "config.yaml:1:19: run.num_epochs: got 1.5, wanted an integer from 1 to 1000000"},
+        WrongValue{
+            "run: {num_epochs: '2'}",
+            "config.yaml:1:19: run.num_epochs: got '2', wanted an integer from 1 to 1000000"},
+        WrongValue{
+            "run:\n  num_epochs:\n",
+            "config.yaml:2:3: run.num_epochs: got null, wanted an integer from 1 to 1000000"},
         WrongValue{"run: {num_epochs: 18446744073709551615}",
                    "config.yaml:1:19: run.num_epochs: got 18446744073709551615, wanted an integer "
-                   ">= 1"},
+                   "from 1 to 1000000"},
         WrongValue{"run: {max_steps: 0}",
                    "config.yaml:1:18: run.max_steps: got 0, wanted an integer >= 1 or null"},
         WrongValue{"run: {seed: -1}",
@@ -152,13 +177,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "like {model_type: llama, ...}"},
         WrongValue{"batch: {strategy: ballanced}",
                    "config.yaml:1:19: batch.strategy: got 'ballanced', wanted one of padding, "
-                   "padding_free, balanced\n  Did you mean balanced?"},
+                   "padding_free, fixed_length, multipack, balanced\n  Did you mean balanced?"},
         WrongValue{"batch: {strategy: true}",
                    "config.yaml:1:19: batch.strategy: got true, wanted one of padding, "
-                   "padding_free, balanced"},
-        WrongValue{"batch: {strategy: multipack}",
-                   "config.yaml:1:19: batch.strategy: got 'multipack', wanted one of padding, "
-                   "padding_free, balanced\n  'multipack' is not in this version."},
+                   "padding_free, fixed_length, multipack, balanced"},
         WrongValue{"data: {too_long: discard}",
                    "config.yaml:1:18: data.too_long: got 'discard', wanted one of error, truncate, "
                    "split, drop"},
@@ -168,10 +190,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"memory: {recompute: selective}",
                    "config.yaml:1:21: memory.recompute: got 'selective', wanted one of none, full\n"
                    "  'selective' is not in this version."},
-        WrongValue{"batch: {max_tokens_per_micro_batch: auto}",
-                   "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'auto', wanted an "
-                   "integer from 1 to 2147483647\n  'auto' is not in this version: give a "
-                   "number."},
+        WrongValue{"batch: {max_tokens_per_micro_batch: all}",
+                   "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
+                   "integer from 1 to 2147483647 or auto"},
         WrongValue{"memory: full", "config.yaml:1:9: memory: got 'full', wanted a map of keys"}));
 
 }  // namespace

@@ -61,6 +61,10 @@ inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   options.order = kOrders[random.below(1, kOrders.size())];
   options.max_length = longest;
   options.global_batch_size = 1 + static_cast<std::int64_t>(random.below(2, 40));
+  if (random.below(8, 3) == 0 && options.order != OrderKind::kGroupByLength) {
+    options.global_batch_size = 0;
+    options.global_batch_tokens = 1 + static_cast<std::int64_t>(random.below(9, 20'000));
+  }
   options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(3, 5));
   options.max_tokens_per_micro_batch = longest + static_cast<std::int64_t>(random.below(4, 1000));
   if (options.strategy != Strategy::kBalanced) {

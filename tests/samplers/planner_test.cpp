@@ -55,8 +55,8 @@ TEST(Plan, EveryExampleAppearsExactlyOnceAnEpoch) {
     const Planner planner = make_planner(examples, draw_options(seed, kLongest));
     for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
       std::map<std::int64_t, int> times;
-      for (std::int64_t step = 0; step < planner.steps_per_epoch(); ++step) {
-        const StepPlan plan = planner.plan(epoch * planner.steps_per_epoch() + step);
+      for (std::int64_t s = planner.num_steps(epoch); s < planner.num_steps(epoch + 1); ++s) {
+        const StepPlan plan = planner.plan(s);
         EXPECT_EQ(plan.epoch, epoch);
         for (const std::int64_t example : examples_in(plan)) ++times[example];
       }
@@ -71,7 +71,7 @@ TEST(Plan, EveryRankHasTheSameNumberOfMicroBatchesWithinTheBudget) {
     const PlanOptions options = draw_options(seed, kLongest);
     const Examples examples = draw(seed);
     const Planner planner = make_planner(examples, options);
-    for (std::int64_t step = 0; step < planner.steps_per_epoch(); ++step) {
+    for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
       ASSERT_EQ(std::ssize(plan.ranks), options.num_ranks);
       ASSERT_GE(plan.num_micro_batches(), 1);
@@ -90,7 +90,7 @@ TEST(Plan, CountsAreThoseOfTheStep) {
     const Examples examples = draw(seed);
     const PlanOptions options = draw_options(seed, kLongest);
     const Planner planner = make_planner(examples, options);
-    const std::int64_t last = planner.steps_per_epoch() - 1;
+    const std::int64_t last = planner.num_steps(1) - 1;
     for (std::int64_t step = 0; step <= last; ++step) {
       const StepPlan plan = planner.plan(step);
       std::int64_t tokens = 0;
@@ -100,8 +100,11 @@ TEST(Plan, CountsAreThoseOfTheStep) {
       EXPECT_EQ(plan.num_examples, std::ssize(examples_in(plan)));
       EXPECT_EQ(plan.num_tokens, tokens);
       EXPECT_EQ(plan.num_loss_tokens, tokens - plan.num_examples);
-      if (step < last) {
+      if (step < last && options.global_batch_size > 0) {
         EXPECT_EQ(plan.num_examples, options.global_batch_size);
+      }
+      if (options.global_batch_tokens > 0 && plan.num_examples > 1) {
+        EXPECT_LE(plan.num_tokens, options.global_batch_tokens);
       }
     }
   }
@@ -132,7 +135,7 @@ TEST(Plan, IsTheSameInAnyCallOrderAndFromSeveralThreads) {
   PlanOptions options = draw_options(1, kLongest);
   options.order = OrderKind::kRandom;
   options.max_tokens_per_micro_batch = kLongest * 5;
-  const std::int64_t num_steps = 4 * make_planner(examples, options).steps_per_epoch();
+  const std::int64_t num_steps = make_planner(examples, options).num_steps(4);
   std::vector<StepPlan> expected;
   for (std::int64_t step = 0; step < num_steps; ++step) {
     expected.push_back(make_planner(examples, options).plan(step));  // no call before it
@@ -165,7 +168,7 @@ TEST(Order, SequentialIsTheStoresOrder) {
   options.order = OrderKind::kSequential;
   options.global_batch_size = 2;
   const Planner planner = make_planner(examples, options);
-  EXPECT_EQ(planner.steps_per_epoch(), 3);
+  EXPECT_EQ(planner.num_steps(1), 3);
   EXPECT_EQ(examples_in(planner.plan(0)), (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(examples_in(planner.plan(2)), (std::vector<std::int64_t>{4}));
   EXPECT_EQ(examples_in(planner.plan(4)), (std::vector<std::int64_t>{2, 3}));
@@ -242,7 +245,7 @@ TEST(PaddingPlan, HasTheMicroBatchesOfPaddingFree) {
   const Planner padding = make_planner(examples, options);
   options.strategy = Strategy::kPaddingFree;
   const Planner padding_free = make_planner(examples, options);
-  for (std::int64_t step = 0; step < padding.steps_per_epoch(); ++step) {
+  for (std::int64_t step = 0; step < padding.num_steps(1); ++step) {
     EXPECT_EQ(padding.plan(step).ranks, padding_free.plan(step).ranks);
   }
 }
@@ -290,6 +293,9 @@ TEST(Planner, RejectsOptionsOutOfRange) {
   PlanOptions options;
   options.global_batch_size = 0;
   expect_contains(error_of(examples, options).message(), "batch.global_batch_size");
+  options = {};
+  options.global_batch_tokens = -1;
+  expect_contains(error_of(examples, options).message(), "batch.global_batch_tokens");
   options = {};
   options.num_ranks = 0;
   expect_contains(error_of(examples, options).message(), "number of ranks");

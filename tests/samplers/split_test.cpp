@@ -40,7 +40,7 @@ TEST(Split, PiecesOfAnExampleCoverItOnceWithinOneStep) {
     const PlanOptions options = split_options(seed);
     const Planner planner(examples.lengths, examples.num_loss_tokens, kCounter, options);
     std::size_t num_examples = 0;
-    for (std::int64_t step = 0; step < planner.steps_per_epoch(); ++step) {
+    for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
       for (const auto& [example, pieces] : pieces_of(plan)) {
         std::int32_t next = 0;
@@ -69,8 +69,8 @@ TEST(Split, ChangesNeitherCountsNorBudgetNorTheStepsExamples) {
     whole_options.max_tokens_per_micro_batch = kLongest;
     const Planner split(examples.lengths, examples.num_loss_tokens, kCounter, options);
     const Planner whole(examples.lengths, examples.num_loss_tokens, kCounter, whole_options);
-    ASSERT_EQ(split.steps_per_epoch(), whole.steps_per_epoch());
-    for (std::int64_t step = 0; step < split.steps_per_epoch(); ++step) {
+    ASSERT_EQ(split.num_steps(1), whole.num_steps(1));
+    for (std::int64_t step = 0; step < split.num_steps(1); ++step) {
       const StepPlan plan = split.plan(step);
       const StepPlan reference = whole.plan(step);
       EXPECT_EQ(plan.num_examples, reference.num_examples);

@@ -1,0 +1,104 @@
+#include "samplers/epochs.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "samplers/planner.h"
+#include "tests/samplers/lengths.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int32_t kLongest = 600;
+const test::EveryTokenCounts kCounter;
+
+Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
+  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
+}
+
+PlanOptions in_tokens(std::int64_t global_batch_tokens) {
+  PlanOptions options;
+  options.global_batch_size = 0;
+  options.global_batch_tokens = global_batch_tokens;
+  return options;
+}
+
+test::Examples uneven_examples() {
+  std::vector<std::int32_t> lengths;
+  for (std::int32_t i = 0; i < 300; ++i) lengths.push_back(2 + i * 37 % kLongest);
+  return test::examples_of(std::move(lengths));
+}
+
+TEST(StepsInTokens, HoldAsManyExamplesAsFit) {
+  const test::Examples examples = test::examples_of({5, 4, 3, 2, 9, 1, 8});
+  PlanOptions options = in_tokens(10);
+  options.order = OrderKind::kSequential;
+  test::Examples labelled = examples;
+  labelled.num_loss_tokens.assign(examples.lengths.size(), 1);
+  const Planner planner = make_planner(labelled, options);
+  std::vector<std::vector<std::int64_t>> steps;
+  for (std::int64_t s = 0; s < planner.num_steps(1); ++s) {
+    steps.push_back(test::examples_in(planner.plan(s)));
+  }
+  EXPECT_EQ(steps, (std::vector<std::vector<std::int64_t>>{{0, 1}, {2, 3}, {4, 5}, {6}}));
+}
+
+TEST(StepsInTokens, ALongExampleIsAStepOfItsOwn) {
+  PlanOptions options = in_tokens(10);
+  options.order = OrderKind::kSequential;
+  options.too_long = TooLong::kSplit;
+  options.max_length = 8;
+  const test::Examples examples = test::examples_of({3, 30, 4});
+  const Planner planner = make_planner(examples, options);
+  ASSERT_EQ(planner.num_steps(1), 3);
+  EXPECT_EQ(planner.plan(1).num_tokens, 30);
+}
+
+// Whatever was asked before: a step's position follows from the epochs' numbers of steps alone.
+TEST(Epochs, PositionsFollowFromTheEpochsNumbersOfSteps) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const test::Examples examples = test::draw_examples(seed, 1 + 7 * seed, kLongest);
+    PlanOptions options = seed % 2 == 0 ? in_tokens(700) : PlanOptions{};
+    options.seed = seed;
+    const Planner planner = make_planner(examples, options);
+    const std::int64_t num_steps = planner.num_steps(5);
+    std::vector<std::int64_t> steps_of_epoch(5, 0);
+    for (std::int64_t s = 0; s < num_steps; ++s) {
+      const StepPosition backwards =
+          make_planner(examples, options).position(num_steps - 1 - s);  // no call before it
+      const StepPosition at = planner.position(num_steps - 1 - s);
+      ASSERT_EQ(at.epoch, backwards.epoch);
+      ASSERT_EQ(at.step_of_epoch, backwards.step_of_epoch);
+      ++steps_of_epoch[static_cast<std::size_t>(at.epoch)];
+    }
+    for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
+      EXPECT_EQ(steps_of_epoch[static_cast<std::size_t>(epoch)],
+                planner.num_steps(epoch + 1) - planner.num_steps(epoch));
+    }
+  }
+}
+
+TEST(Epochs, DifferInStepsWhereTheseAreCountedInTokens) {
+  const test::Examples examples = uneven_examples();
+  const Planner planner = make_planner(examples, in_tokens(800));
+  std::vector<std::int64_t> counts;
+  for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
+    counts.push_back(planner.num_steps(epoch + 1) - planner.num_steps(epoch));
+  }
+  EXPECT_NE(std::ranges::min(counts), std::ranges::max(counts));
+}
+
+TEST(Epochs, AMaximumOfStepsEndsTheCount) {
+  const test::Examples examples = test::draw_examples(0, 300, kLongest);
+  for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
+    const Planner planner = make_planner(examples, options);
+    const std::int64_t num_steps = planner.num_steps(3);
+    EXPECT_EQ(planner.num_steps(3, num_steps - 1), num_steps - 1);
+    EXPECT_EQ(planner.num_steps(3, num_steps + 1), num_steps);
+    EXPECT_EQ(planner.num_steps(1'000'000, 2), 2);
+  }
+}
+
+}  // namespace
+}  // namespace packtrain
