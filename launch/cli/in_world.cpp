@@ -7,6 +7,14 @@
 #include "launch/cli/output.h"
 
 namespace packtrain {
+namespace {
+
+bool all_ranks_agree(int exit_code) {
+  return exit_code == static_cast<int>(ErrorCategory::kStopped) ||
+         exit_code == static_cast<int>(ErrorCategory::kVerify);
+}
+
+}  // namespace
 
 int in_world(const std::function<void(World&)>& body) {
   const std::unique_ptr<World> world = join_world();
@@ -15,7 +23,7 @@ int in_world(const std::function<void(World&)>& body) {
     return 0;
   } catch (const std::exception& failure) {
     const Failure described = describe(failure);
-    if (described.exit_code != static_cast<int>(ErrorCategory::kStopped)) {
+    if (!all_ranks_agree(described.exit_code)) {
       world->fail(described.text, described.exit_code);
     }
     if (world->rank() == 0) std::fputs((described.text + "\n").c_str(), stderr);

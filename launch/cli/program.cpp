@@ -19,6 +19,7 @@ namespace {
 const Subcommand kSubcommands[] = {
     {"prepare", "make a token store from text, JSONL, token ids or random lengths", run_prepare},
     {"plan", "steps, balance, memory and losses of a run, without a device", run_plan},
+    {"verify", "prove packed = one by one and N ranks = 1 before training", run_verify},
     {"train", "train a model as a configuration says", run_train},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},

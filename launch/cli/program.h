@@ -17,6 +17,7 @@ int run_program(int argc, char** argv);
 
 int run_prepare(int argc, char** argv);
 int run_plan(int argc, char** argv);
+int run_verify(int argc, char** argv);
 int run_train(int argc, char** argv);
 int run_evaluate(int argc, char** argv);
 int run_export(int argc, char** argv);

@@ -7,8 +7,8 @@ namespace {
 using Program = ProgramTest;
 
 TEST_F(Program, HelpAndVersionAreResults) {
-  for (const char* arguments : {"--help", "--version", "version", "plan --help", "train --help",
-                                "evaluate --help", "export --help"}) {
+  for (const char* arguments : {"--help", "--version", "version", "plan --help", "verify --help",
+                                "train --help", "evaluate --help", "export --help"}) {
     const Outcome outcome = packtrain(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments;
     EXPECT_NE(outcome.said, "") << arguments;

@@ -61,6 +61,14 @@ def test_evaluation_equals_the_cpu(lab):
     assert on_gpu["loss"] == pytest.approx(on_cpu["loss"], rel=1e-5)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_verify_passes(lab, precision, ranks):
+    words = [f"precision.compute={precision}", f"precision.reduce={precision}", "--json"]
+    code, out, err = lab.finish(lab.start("verified", *words, ranks=ranks, command="verify"))
+    assert code == 0, out + err
+
+
 def test_more_ranks_than_gpus_are_refused(lab):
     code, _, err = lab.finish(lab.start("too-many", ranks=9))
     assert code == 69

@@ -22,8 +22,9 @@ LEVELS = {
     "parallel/sharding": 7,
     "framework/checkpoint": 8,
     "framework/training": 9,
-    "launch": 10,
-    "tests": 11, "benchmarks": 11,
+    "framework/verification": 10,
+    "launch": 11,
+    "tests": 12, "benchmarks": 12,
 }
 # Rooms that may include less than their level says.
 ONLY = {

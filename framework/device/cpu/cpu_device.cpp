@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <new>
@@ -43,6 +44,11 @@ class CpuDevice final : public Device {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return static_cast<std::size_t>(usage.ru_maxrss) * 1024;  // Linux counts KiB
+  }
+
+  std::size_t total_memory_bytes() const override {
+    const std::int64_t pages = sysconf(_SC_PHYS_PAGES);
+    return pages > 0 ? static_cast<std::size_t>(pages * sysconf(_SC_PAGESIZE)) : 0;
   }
 
   double peak_tflops() const override { return 0; }

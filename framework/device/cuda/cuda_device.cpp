@@ -21,6 +21,7 @@ class CudaDevice final : public Device {
     cudaDeviceProp properties{};
     PACKTRAIN_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
     name_ = properties.name;
+    total_memory_bytes_ = properties.totalGlobalMem;
     PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
     c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
   }
@@ -52,11 +53,13 @@ class CudaDevice final : public Device {
     return static_cast<std::size_t>(stats.allocated_bytes[0].peak);  // [0]: all pools together
   }
 
+  std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
   double peak_tflops() const override { return peak_tflops_of(name_); }
 
  private:
   c10::DeviceIndex index_;
   std::string name_;
+  std::size_t total_memory_bytes_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,47 @@
+// The checks, one file each. All but check_ranks look at things on this rank alone: no collective.
+#pragma once
+
+#include "framework/config/config.h"
+#include "framework/verification/measure.h"
+#include "framework/verification/report.h"
+#include "framework/verification/verified_step.h"
+
+namespace packtrain {
+
+// Largest relative errors that rounding explains, by dtype. Measured on the models of
+// tests/verification and on GPUs, then given room: docs/operations.md has the figures.
+struct Tolerances {
+  double row_loss;       // of a token's loss
+  double loss;           // of the step's loss
+  double gradient;       // norm of the difference / norm of the parameter's gradient
+  double rank_loss;      // N ranks against one
+  double rank_gradient;  // "
+  double attention_sum;  // of the attention weights of a token, from 1
+};
+
+Tolerances tolerances_of(const PrecisionSection& precision);
+
+// The step as planned against its examples one by one, both on the lone model: which rows are
+// supervised, their labels, weights and losses, the step's loss and every parameter's gradient.
+CheckResult check_packed(const Subject& subject, const VerifiedStep& step, const Measured& packed,
+                         const Measured& one_by_one);
+
+// The contamination detector: in this rank's micro-batches each example's tokens are replaced in
+// turn, before collation; the losses of all other examples must stay bit-equal. That holds for
+// models in which rows meet nowhere but in attention.
+CheckResult check_isolation(const Subject& subject, const VerifiedStep& step, ShardedModel& lone,
+                            const Device& device);
+
+// This rank's batches against the plan's pieces: their tokens, the sequences' boundaries, and
+// position IDs, from which the same boundaries must follow.
+CheckResult check_boundaries(const Subject& subject, const VerifiedStep& step);
+
+// The attention weights themselves, of two examples that the run's collator put into one batch:
+// exactly zero across examples and ahead of a token, positive behind it, and with sum 1.
+CheckResult check_attention(const Subject& subject, const VerifiedStep& step, Device& device);
+
+// The run's own sharded step (`mine`, its loss summed over ranks) against the lone model's.
+CheckResult check_ranks(const Subject& subject, const Measured& mine, const Measured& lone,
+                        int num_ranks);
+
+}  // namespace packtrain

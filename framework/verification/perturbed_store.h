@@ -1,0 +1,41 @@
+// A token store in which every token of one example is another one: what the contamination
+// detector trains beside the real store. Lengths, masks and all other examples are the real ones.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain {
+
+class PerturbedStore final : public TokenStore {
+ public:
+  // `store` must outlive it. Ids stay inside 0 .. vocab_size - 1; with a vocabulary of one token
+  // there is nothing to change.
+  PerturbedStore(const TokenStore& store, std::int64_t example, std::int64_t vocab_size);
+
+  const StoreInfo& info() const override { return store_.info(); }
+  const std::string& folder() const override { return store_.folder(); }
+  std::span<const std::int32_t> lengths() const override { return store_.lengths(); }
+  std::span<const std::int32_t> num_loss_tokens() const override {
+    return store_.num_loss_tokens();
+  }
+  std::span<const std::int32_t> input_ids(std::int64_t example) const override {
+    return example == example_ ? std::span<const std::int32_t>(ids_) : store_.input_ids(example);
+  }
+  std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
+    return store_.loss_mask(example);
+  }
+  std::int16_t source(std::int64_t example) const override { return store_.source(example); }
+  std::string fingerprint() const override { return store_.fingerprint(); }
+
+ private:
+  const TokenStore& store_;
+  std::int64_t example_;
+  std::vector<std::int32_t> ids_;
+};
+
+}  // namespace packtrain
