@@ -7,6 +7,8 @@
 namespace packtrain {
 namespace {
 
+constexpr std::size_t kStepsAhead = 3;
+
 double sum_squared_lengths(const StepPlan& plan) {
   double sum = 0;
   for (const auto& micro_batches : plan.ranks) {
@@ -44,29 +46,31 @@ BatchSource::BatchSource(const TokenStore& store, const Planner& planner, Device
     : store_(store),
       planner_(planner),
       options_(options),
-      next_step_(first_step),
       total_steps_(total_steps),
-      pool_(device) {
-  start_next();
-}
-
-void BatchSource::start_next() {
-  if (next_step_ >= total_steps_) return;
-  pending_ = std::async(std::launch::async, [this, step = next_step_] { return prepare(step); });
-  ++next_step_;
-}
+      pool_(device),
+      steps_(first_step, total_steps, kStepsAhead,
+             [this](std::int64_t step) { return prepare(step); }) {}
 
 PreparedStep BatchSource::next() {
   const auto begin = std::chrono::steady_clock::now();
-  PreparedStep step = pending_.get();
+  PreparedStep step = steps_.take();
   wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  start_next();
   return step;
+}
+
+// Once an epoch. What an earlier one was asked for is over by then, or waited for.
+void BatchSource::prepare_next_epoch(std::int64_t epoch) {
+  if (epoch == newest_epoch_) return;
+  newest_epoch_ = epoch;
+  if (planner_.position(total_steps_ - 1).epoch <= epoch) return;
+  next_epoch_ =
+      std::async(std::launch::async, [this, next = epoch + 1] { planner_.prepare_epoch(next); });
 }
 
 PreparedStep BatchSource::prepare(std::int64_t step) {
   PreparedStep prepared;
   prepared.plan = planner_.plan(step);
+  prepare_next_epoch(prepared.plan.epoch);
   const CollatorOptions collator_options;
   const Collator collate = find_collator(planner_.options().strategy);
   prepared.statistics = plan_statistics(

@@ -1,4 +1,5 @@
-// This rank's batches, step by step, made ahead of time on a thread of its own.
+// This rank's batches, step by step, made ahead of time on a thread of its own; the next epoch's
+// order and packs on another one, while this epoch is trained.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
+#include "framework/support/read_ahead.h"
 #include "samplers/planner.h"
 #include "samplers/statistics.h"
 
@@ -60,16 +62,17 @@ class BatchSource {
 
  private:
   PreparedStep prepare(std::int64_t step);
-  void start_next();
+  void prepare_next_epoch(std::int64_t epoch);
 
   const TokenStore& store_;
   const Planner& planner_;
   BatchSourceOptions options_;
-  std::int64_t next_step_;
   std::int64_t total_steps_;
   HostBufferPool pool_;
-  std::future<PreparedStep> pending_;
+  std::int64_t newest_epoch_ = -1;  // that was begun; its successor is being made
+  std::future<void> next_epoch_;
   double wait_s_ = 0;
+  ReadAhead<PreparedStep> steps_;  // last: its thread uses all of the above
 };
 
 }  // namespace packtrain
