@@ -40,6 +40,12 @@ class Selection {
   // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
   void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
+  // Starts loading what the functions above read of the example: a shuffled order would wait for
+  // memory at each.
+  void prefetch(ExampleIndex example) const {
+    __builtin_prefetch(&lengths_[example]);
+    __builtin_prefetch(&num_loss_tokens_[example]);
+  }
 
  private:
   bool is_truncated(std::size_t example) const {

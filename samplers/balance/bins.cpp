@@ -32,15 +32,6 @@ void Bins::change_ranks(std::span<const double> slowness) {
   }
 }
 
-void Bins::append(std::size_t bin, ItemNumber item) {
-  Bin& to = bins[bin];
-  to.time = time_with(bin, item);
-  to.tokens += items[item].tokens;
-  (to.last == kNoItem ? to.first : next[to.last]) = item;
-  to.last = item;
-  next[item] = kNoItem;
-}
-
 void Bins::insert(std::size_t bin, ItemNumber item) {
   Bin& to = bins[bin];
   if (to.last == kNoItem || to.last < item) return append(bin, item);

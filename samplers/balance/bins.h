@@ -37,7 +37,14 @@ struct Bins {
   double time_with(std::size_t bin, ItemNumber item) const {
     return bins[bin].time + items[item].cost * bins[bin].slowness;
   }
-  void append(std::size_t bin, ItemNumber item);  // its number is higher than those in the bin
+  void append(std::size_t bin, ItemNumber item) {  // its number is higher than those in the bin
+    Bin& to = bins[bin];
+    to.time = time_with(bin, item);
+    to.tokens += items[item].tokens;
+    (to.last == kNoItem ? to.first : next[to.last]) = item;
+    to.last = item;
+    next[item] = kNoItem;
+  }
   void insert(std::size_t bin, ItemNumber item);
   void remove(std::size_t bin, ItemNumber item);
 

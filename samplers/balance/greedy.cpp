@@ -18,15 +18,16 @@ constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 class LeastLoaded {
  public:
   struct Player {
-    double time = std::numeric_limits<double>::infinity();
-    std::size_t bin = kNone;
+    std::uint64_t time_bits = 0;  // integers compare as the numbers >= 0 whose bits they hold do
+    std::uint64_t bin = 0;
   };
 
   // All bins are empty. `nodes` is scratch memory.
   LeastLoaded(std::size_t num_bins, std::vector<Player>& nodes)
       : num_leaves_(std::bit_ceil(num_bins)), nodes_(nodes) {
-    nodes_.assign(2 * num_leaves_, Player{});
-    for (std::size_t bin = 0; bin < num_bins; ++bin) nodes_[num_leaves_ + bin] = {0.0, bin};
+    const Player nobody{bits(std::numeric_limits<double>::infinity()), 0};
+    nodes_.assign(2 * num_leaves_, nobody);
+    for (std::size_t bin = 0; bin < num_bins; ++bin) nodes_[num_leaves_ + bin] = {bits(0.0), bin};
     for (std::size_t node = num_leaves_ - 1; node > 0; --node) nodes_[node] = nodes_[2 * node];
   }
 
@@ -34,19 +35,20 @@ class LeastLoaded {
 
   // The load of `bin` has changed.
   void update(std::size_t bin, double time) {
-    Player winner{time, bin};
+    Player winner{bits(time), bin};
     for (std::size_t node = num_leaves_ + bin; node > 1; node /= 2) {
       nodes_[node] = winner;
-      const Player& rival = nodes_[node ^ 1];
-      if (beats(rival, winner)) winner = rival;
+      const Player rival = nodes_[node ^ 1];
+      // Ties go to the left. Without branches: who wins cannot be predicted.
+      const bool lost = rival.time_bits < winner.time_bits + (node & 1);
+      winner.time_bits = lost ? rival.time_bits : winner.time_bits;
+      winner.bin = lost ? rival.bin : winner.bin;
     }
     nodes_[1] = winner;
   }
 
  private:
-  static bool beats(const Player& a, const Player& b) {
-    return (a.time < b.time) | ((a.time == b.time) & (a.bin < b.bin));
-  }
+  static std::uint64_t bits(double time) { return std::bit_cast<std::uint64_t>(time); }
 
   std::size_t num_leaves_;
   std::vector<Player>& nodes_;

@@ -7,6 +7,14 @@
 namespace packtrain {
 namespace {
 
+StepPieces step_of(const Selection& selection, std::span<const ExampleIndex> examples) {
+  for (const ExampleIndex example : examples) selection.prefetch(example);
+  StepPieces step;
+  step.pieces.reserve(examples.size());
+  for (const ExampleIndex example : examples) step.append(selection, example);
+  return step;
+}
+
 class CountedBatches final : public EpochBatches {
  public:
   explicit CountedBatches(BatchInputs inputs)
@@ -21,10 +29,7 @@ class CountedBatches final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     const std::size_t first = static_cast<std::size_t>(step_of_epoch) * size_;
     const std::size_t count = std::min(size_, order_.size() - first);
-    StepPieces step;
-    step.pieces.reserve(count);
-    for (std::size_t i = first; i < first + count; ++i) step.append(selection_, order_[i]);
-    return step;
+    return step_of(selection_, std::span(order_).subspan(first, count));
   }
 
  private:
@@ -53,10 +58,7 @@ class TokenBatches final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     const auto s = static_cast<std::size_t>(step_of_epoch);
     const std::size_t end = s + 1 < begins_.size() ? begins_[s + 1] : order_.size();
-    StepPieces step;
-    step.pieces.reserve(end - begins_[s]);
-    for (std::size_t i = begins_[s]; i < end; ++i) step.append(selection_, order_[i]);
-    return step;
+    return step_of(selection_, std::span(order_).subspan(begins_[s], end - begins_[s]));
   }
 
  private:
