@@ -42,9 +42,9 @@ class PackedComparison {
       if (!(error <= worst)) worst = error;
     }
     result_.note_error("token loss", worst, name);
-    if (worst <= tolerances_.row_loss) return;
+    if (worst <= tolerances_.token_loss) return;
     result_.fail(fmt::format("{}: a token's loss differs by {:.2g} (allowed {:.0e})", name, worst,
-                             tolerances_.row_loss));
+                             tolerances_.token_loss));
   }
 
   void compare_step(const Measured& packed, const Measured& alone) {

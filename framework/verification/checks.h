@@ -1,4 +1,5 @@
-// The checks, one file each. All but check_ranks look at things on this rank alone: no collective.
+// The checks, one file each. None is collective: they compare what was measured before, or measure
+// on the lone model.
 #pragma once
 
 #include "framework/config/config.h"
@@ -8,15 +9,12 @@
 
 namespace packtrain {
 
-// Largest relative errors that rounding explains, by dtype. Measured on the models of
-// tests/verification and on GPUs, then given room: docs/operations.md has the figures.
+// Largest errors that rounding explains, by dtype.
 struct Tolerances {
-  double row_loss;       // of a token's loss
-  double loss;           // of the step's loss
+  double token_loss;     // |difference| / max(1 nat, |loss|)
+  double loss;           // |difference| / |loss| of the step
   double gradient;       // norm of the difference / norm of the parameter's gradient
-  double rank_loss;      // N ranks against one
-  double rank_gradient;  // "
-  double attention_sum;  // of the attention weights of a token, from 1
+  double attention_sum;  // of a token's attention weights, from 1
 };
 
 Tolerances tolerances_of(const PrecisionSection& precision);

@@ -2,23 +2,16 @@
 
 namespace packtrain {
 
+// Largest errors seen on CPUs, of Llamas of 2 to 24 layers, hidden 32 to 512, random and trained,
+// 1 and 2 ranks: float32 token loss 1e-6, loss 1e-7, gradient 4e-7, sum 2e-7; bfloat16 token loss
+// 4e-4, loss 2e-6, gradient 5e-3, sum 4e-3. Matrix products of other shapes may be summed in
+// another order, deeper models and reductions in bfloat16 over many ranks round more often: hence
+// the room. The damage of tests/verification starts at 1e-2 in token losses and 0.1 in gradients.
 Tolerances tolerances_of(const PrecisionSection& precision) {
-  const bool computes_exactly = precision.compute == Precision::kFloat32;
-  const bool reduces_exactly = precision.reduce == Precision::kFloat32;
-  Tolerances tolerances{.row_loss = 1e-5,
-                        .loss = 1e-5,
-                        .gradient = 1e-4,
-                        .rank_loss = 1e-5,
-                        .rank_gradient = 1e-4,
-                        .attention_sum = 1e-5};
-  if (!computes_exactly) {
-    tolerances.row_loss = 2e-2;
-    tolerances.loss = 1e-3;
-    tolerances.gradient = 3e-2;
-    tolerances.attention_sum = 1e-2;
+  if (precision.compute == Precision::kFloat32) {
+    return {.token_loss = 1e-5, .loss = 1e-5, .gradient = 2e-5, .attention_sum = 1e-5};
   }
-  if (!computes_exactly || !reduces_exactly) tolerances.rank_gradient = 1e-2;
-  return tolerances;
+  return {.token_loss = 2e-2, .loss = 1e-3, .gradient = 3e-2, .attention_sum = 1e-2};
 }
 
 }  // namespace packtrain
