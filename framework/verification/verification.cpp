@@ -35,13 +35,16 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
     batch.global_batch_size = std::min(*batch.global_batch_size, limit);
     return config;
   }
-  // Steps counted in tokens: those of as many examples of mean length, and a row for each rank.
+  // Steps counted in tokens: those of as many examples of mean length, but never less than the
+  // longest example. With fixed_length whole rows, one a rank at least.
   const StoreInfo& info = store.info();
   const std::int64_t mean = info.num_tokens / std::max<std::int64_t>(info.num_examples, 1) + 1;
-  const std::int64_t least = config.data.max_length * (has_rows ? num_ranks : 1);
-  const std::int64_t whole = batch.global_batch_tokens.value_or(
-      batch.global_batch_size.value_or(1) * config.data.max_length);
-  batch.global_batch_tokens = std::min(whole, std::max(limit * mean, least));
+  const std::int64_t row = config.data.max_length;
+  const std::int64_t num_rows =
+      std::max<std::int64_t>((limit * mean + row - 1) / row, has_rows ? num_ranks : 1);
+  const std::int64_t whole =
+      batch.global_batch_tokens.value_or(batch.global_batch_size.value_or(1) * row);
+  batch.global_batch_tokens = std::min(whole, num_rows * row);
   batch.global_batch_size.reset();
   return config;
 }

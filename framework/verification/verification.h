@@ -14,9 +14,9 @@
 namespace packtrain {
 
 struct VerificationOptions {
-  // Examples of a step, at most the run's own; where steps are counted in tokens, those of so many
-  // examples of mean length, but never less than the longest example or, with fixed_length, a row
-  // for each rank. Empty: 16, or 2 a rank if that is more.
+  // Examples of a step, at most the run's own; where steps are counted in tokens, rows of
+  // data.max_length for as many examples of mean length, with fixed_length one a rank at least.
+  // Empty: 16, or 2 a rank if that is more.
   std::optional<std::int64_t> num_examples;
   std::int64_t num_steps =
       1;            // from the run's first on, at most all; weights stay the initial ones

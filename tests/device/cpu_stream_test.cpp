@@ -253,6 +253,7 @@ TEST(CpuDevice, TellsWhatItIs) {
   EXPECT_EQ(device->name(), "cpu");
   EXPECT_EQ(device->peak_tflops(), 0);
   EXPECT_GT(device->peak_memory_bytes(), 1U << 20U);
+  EXPECT_GT(device->total_memory_bytes(), device->peak_memory_bytes());
 }
 
 TEST(CpuDevice, HostBuffersAreAlignedAndOutliveTheDevice) {

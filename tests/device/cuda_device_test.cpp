@@ -78,6 +78,7 @@ TEST_F(CudaStreams, PeakMemoryCountsWhatTheAllocatorGave) {
   }
   EXPECT_GE(device_->peak_memory_bytes(), before);
   EXPECT_GE(device_->peak_memory_bytes(), std::size_t{1} << 28U);
+  EXPECT_GT(device_->total_memory_bytes(), device_->peak_memory_bytes());
 }
 
 TEST(PeakTflops, KnowsCommonGpusByTheNamesCudaGivesThem) {

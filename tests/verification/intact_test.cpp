@@ -49,6 +49,15 @@ TEST_F(Verification, TakesAsManyExamplesAndStepsAsAskedFor) {
   EXPECT_EQ(report.failed_checks(), Names());
 }
 
+TEST_F(Verification, MakesStepsSmallerThatAreCountedInTokens) {
+  config_.batch.global_batch_size.reset();
+  config_.batch.global_batch_tokens = 1 << 20;  // all 40 examples
+  const VerificationReport report = verify({.num_examples = 4, .num_steps = 1, .collate = {}});
+  EXPECT_EQ(report.failed_checks(), Names());
+  EXPECT_GE(report.num_examples, 2);
+  EXPECT_LT(report.num_examples, 20);
+}
+
 TEST_F(Verification, AnExampleAloneHasNothingToBeComparedWith) {
   config_.batch.global_batch_size = 1;
   const VerificationReport report = verify();
