@@ -1,0 +1,17 @@
+// Distributions of example lengths that planning is timed on, by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+std::vector<std::string> distribution_names();
+
+// `count` lengths in tokens, a pure function of its arguments. Throws Error(kConfig) for no such
+// distribution.
+std::vector<std::int32_t> draw_lengths(const std::string& distribution, std::size_t count,
+                                       std::uint64_t seed);
+
+}  // namespace packtrain

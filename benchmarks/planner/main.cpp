@@ -1,0 +1,241 @@
+// Times planning an epoch: planner_benchmark --help.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/planner/lengths.h"
+#include "benchmarks/planner/longest_first.h"
+#include "benchmarks/planner/measure.h"
+#include "framework/config/schema.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/training/plan_survey.h"
+#include "samplers/planner.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kSurveyedSteps = 2000;
+constexpr std::int64_t kHiddenSize = 4096;
+
+struct Arguments {
+  std::vector<std::string> distributions = {"flan", "orca"};
+  std::vector<std::string> strategies = {"balanced", "padding_free"};
+  std::int64_t num_examples = 10'000'000;
+  std::vector<int> num_ranks = {8};
+  std::int64_t global_batch_size = 64;
+  std::int64_t micro_batch_size = 4;
+  std::int64_t max_tokens = 0;
+  std::uint64_t seed = 0;
+  std::string write_lengths;
+  bool as_json = false;
+};
+
+class NoLossCounter final : public LossCounter {
+ public:
+  std::int64_t loss_tokens_before(std::int64_t, std::int32_t num_tokens) const override {
+    return num_tokens;  // nothing is truncated here
+  }
+};
+
+Strategy strategy_named(const std::string& name) {
+  Config config;
+  for (const Field& field : fields_of(config)) {
+    if (field.name == "batch.strategy") field.read(read_override("batch.strategy=" + name));
+  }
+  return config.batch.strategy;
+}
+
+PlanOptions plan_options(const Arguments& arguments, const std::string& strategy, int num_ranks,
+                         std::int32_t longest) {
+  PlanOptions options;
+  options.strategy = strategy_named(strategy);
+  options.max_length = longest;
+  options.micro_batch_size = arguments.micro_batch_size;
+  options.max_tokens_per_micro_batch =
+      arguments.max_tokens > 0 ? arguments.max_tokens : arguments.micro_batch_size * longest;
+  options.seed = arguments.seed;
+  options.num_ranks = num_ranks;
+  const bool by_tokens =
+      options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
+  options.global_batch_size = by_tokens ? 0 : arguments.global_batch_size;
+  if (by_tokens) {  // a full micro-batch on each rank
+    options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;
+  }
+  options.cost = utilization_cost(kHiddenSize);
+  return options;
+}
+
+// What the plan is worth, from steps spread over the epoch.
+Json survey(const Planner& planner, std::int64_t num_steps) {
+  SurveyOptions options;
+  options.cost = planner.options().cost;
+  options.flops = options.cost;
+  options.max_tokens_per_micro_batch = planner.options().max_tokens_per_micro_batch;
+  options.pad_to_longest = planner.options().strategy == Strategy::kPadding;
+  PlanSurvey survey(options);
+  double longest_first = 0;
+  const std::int64_t count = std::min(kSurveyedSteps, num_steps);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const StepPlan plan = planner.plan(i * num_steps / count);
+    survey.add(plan);
+    longest_first += longest_first_utilization(plan, planner.options());
+  }
+  const auto steps = static_cast<double>(count);
+  return {{"micro_batches_per_step", static_cast<double>(survey.num_micro_batches()) / steps},
+          {"cost_utilization", survey.cost_utilization()},
+          {"cost_bound", survey.cost_bound()},
+          {"longest_first", longest_first / steps},
+          {"fill", survey.fill()}};
+}
+
+Json run_case(const Arguments& arguments, const std::string& distribution,
+              const std::string& strategy, int num_ranks, std::span<const std::int32_t> lengths) {
+  const PlanOptions options =
+      plan_options(arguments, strategy, num_ranks, std::ranges::max(lengths));
+  const NoLossCounter counter;
+  restart_peak_memory();
+  const std::int64_t memory_before = resident_memory();
+  const double wall_begin = wall_seconds();
+  const double cpu_begin = cpu_seconds();
+
+  const Planner planner(lengths, lengths, counter, options);  // every token counts
+  planner.plan(0);                                            // makes the order of the epoch
+  const double cpu_order = cpu_seconds();
+  const std::int64_t num_steps = planner.num_steps(1);
+  std::int64_t num_examples = 0;
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    num_examples += planner.plan(step).num_examples;
+  }
+
+  const double cpu_end = cpu_seconds();
+  const double wall_end = wall_seconds();
+  const auto memory = static_cast<double>(peak_memory() - memory_before);
+  const auto steps = static_cast<double>(num_steps);
+  Json row = {{"distribution", distribution},
+              {"strategy", strategy},
+              {"num_examples", num_examples},
+              {"num_ranks", options.num_ranks},
+              {"max_tokens_per_micro_batch", options.max_tokens_per_micro_batch},
+              {"num_steps", num_steps},
+              {"wall_s", wall_end - wall_begin},
+              {"cpu_s", cpu_end - cpu_begin},
+              {"select_and_order_s", cpu_order - cpu_begin},
+              {"us_per_step", (cpu_end - cpu_order) / steps * 1e6},
+              {"bytes_per_example", memory / static_cast<double>(lengths.size())}};
+  row.update(survey(planner, num_steps));
+  return row;
+}
+
+struct Column {
+  const char* head;
+  const char* key;
+  const char* format;
+};
+
+constexpr std::array kColumns = {
+    Column{"lengths", "distribution", "{}"},
+    Column{"strategy", "strategy", "{}"},
+    Column{"examples", "num_examples", "{:.0f}"},
+    Column{"ranks", "num_ranks", "{:.0f}"},
+    Column{"budget", "max_tokens_per_micro_batch", "{:.0f}"},
+    Column{"CPU s", "cpu_s", "{:.2f}"},
+    Column{"of it order", "select_and_order_s", "{:.2f}"},
+    Column{"us a step", "us_per_step", "{:.1f}"},
+    Column{"bytes an example", "bytes_per_example", "{:.1f}"},
+    Column{"micro-batches", "micro_batches_per_step", "{:.2f}"},
+    Column{"longest first", "longest_first", "{:.4f}"},
+    Column{"utilisation", "cost_utilization", "{:.4f}"},
+    Column{"bound", "cost_bound", "{:.4f}"},
+    Column{"fill", "fill", "{:.3f}"},
+};
+
+std::string table_head() {
+  std::string head = "|";
+  std::string rule = "|";
+  for (const Column& column : kColumns) {
+    head += fmt::format(" {} |", column.head);
+    rule += "---|";
+  }
+  return head + "\n" + rule + "\n";
+}
+
+std::string table_row(const Json& row) {
+  std::string text = "|";
+  for (const Column& column : kColumns) {
+    const Json& value = row[column.key];
+    const std::string cell = value.is_string()
+                                 ? value.get<std::string>()
+                                 : fmt::format(fmt::runtime(column.format), value.get<double>());
+    text += fmt::format(" {} |", cell);
+  }
+  return text + "\n";
+}
+
+void run(const Arguments& arguments) {
+  if (!arguments.as_json) fmt::print("{}", table_head());
+  for (const std::string& distribution : arguments.distributions) {
+    const auto lengths = draw_lengths(
+        distribution, static_cast<std::size_t>(arguments.num_examples), arguments.seed);
+    if (!arguments.write_lengths.empty()) {
+      OutputFile file(arguments.write_lengths + "." + distribution, OutputFile::Mode::kCreate,
+                      ErrorCategory::kData);
+      file.write(std::as_bytes(std::span(lengths)));
+      file.close();
+    }
+    for (const std::string& strategy : arguments.strategies) {
+      for (const int num_ranks : arguments.num_ranks) {
+        const Json row = run_case(arguments, distribution, strategy, num_ranks, lengths);
+        fmt::print("{}", arguments.as_json ? row.dump() + "\n" : table_row(row));
+        std::fflush(stdout);
+      }
+    }
+  }
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--distributions", arguments.distributions,
+                 fmt::format("of lengths: {}", fmt::join(distribution_names(), ", ")))
+      ->delimiter(',');
+  app.add_option("--strategies", arguments.strategies, "names of batch.strategy")->delimiter(',');
+  app.add_option("--examples", arguments.num_examples)->check(CLI::PositiveNumber);
+  app.add_option("--ranks", arguments.num_ranks)->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--global-batch-size", arguments.global_batch_size, "examples a step");
+  app.add_option("--micro-batch-size", arguments.micro_batch_size, "examples; padding_free");
+  app.add_option("--max-tokens", arguments.max_tokens,
+                 "budget of a micro-batch; 0: micro-batch size x longest example");
+  app.add_option("--seed", arguments.seed);
+  app.add_option("--write-lengths", arguments.write_lengths,
+                 "write the lengths to PATH.DISTRIBUTION, int32, for peers.py");
+  app.add_flag("--json", arguments.as_json, "one JSON object a case instead of a table");
+}
+
+int run_program(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Plans an epoch and reports time, memory and what the plan is worth.");
+  add_options(app, arguments);
+  CLI11_PARSE(app, argc, argv);
+  run(arguments);
+  return 0;
+}
+
+}  // namespace
+}  // namespace packtrain
+
+int main(int argc, char** argv) {
+  try {
+    return packtrain::run_program(argc, argv);
+  } catch (const std::exception& failure) {
+    std::fputs("planner_benchmark: ", stderr);
+    std::fputs(failure.what(), stderr);
+    std::fputs("\n", stderr);
+    return 1;
+  }
+}
