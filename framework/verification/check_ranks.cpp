@@ -9,10 +9,11 @@ namespace packtrain {
 
 CheckResult check_ranks(const Subject& subject, const Measured& mine, const Measured& lone,
                         int num_ranks) {
-  CheckResult result{.name = "ranks",
-                     .claim = fmt::format("{} rank{} = 1", num_ranks, num_ranks > 1 ? "s" : ""),
-                     .case_name = "gradient shards",
-                     .errors = {{"loss"}, {"gradient"}}};
+  CheckResult result{
+      .name = "ranks",
+      .claim = num_ranks > 1 ? fmt::format("{} ranks = 1", num_ranks) : "N ranks = 1",
+      .case_name = "gradient shards",
+      .errors = {{"loss"}, {"gradient"}}};
   if (num_ranks == 1) return result;
   const Tolerances tolerances = tolerances_of(subject.config.precision);
   const double loss_error = std::abs(mine.loss - lone.loss) / std::abs(lone.loss);
