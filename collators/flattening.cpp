@@ -11,9 +11,9 @@ PackedBatch flatten(const TokenStore& store, const MicroBatch& pieces,
                     const HostAllocator& allocate) {
   std::vector<SequenceRun> sequences;
   sequences.reserve(pieces.size());
-  for (const Piece& piece : pieces) {
-    sequences.push_back({.num_pieces = 1, .num_rows = static_cast<std::size_t>(piece.length)});
-  }
+  for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
+    sequences.push_back({sequence.size(), static_cast<std::size_t>(num_tokens)});
+  });
   return build_batch(store, pieces, sequences, normalization, options, allocate);
 }
 

@@ -1,4 +1,5 @@
-// The flattening collator: pieces laid end to end, position IDs restarting, no padding between.
+// The flattening collator: pieces laid end to end, position IDs restarting with each sequence, no
+// padding between.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@
 namespace packtrain {
 
 // Builds the batch of `pieces` (may be empty: only the dummy sequence, no supervised row), each a
-// sequence of its own. The dummy sequence is one sequence, because a row of zeros would make every
-// pad a sequence of its own. O(tokens). Errors: those of build_batch.
+// sequence of its own, or with the pieces joined to it. The dummy sequence is one sequence, because
+// a row of zeros would make every pad a sequence of its own. O(tokens). Errors: those of
+// build_batch.
 PackedBatch flatten(const TokenStore& store, const MicroBatch& pieces,
                     const LossNormalization& normalization, const CollatorOptions& options = {},
                     const HostAllocator& allocate = {});

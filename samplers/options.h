@@ -28,7 +28,9 @@ struct PlanOptions {
   // An optimizer step, one of the two (the other is 0): examples, or tokens.
   std::int64_t global_batch_size = 64;
   std::int64_t global_batch_tokens = 0;
-  std::int64_t micro_batch_size = 4;  // padding and padding_free
+  std::int64_t micro_batch_size = 4;     // padding and padding_free
+  bool cross_example_attention = false;  // fixed_length: a row is one sequence
+  std::int64_t packing_window = 4096;    // multipack: no example moves this many places or more
   // Real tokens (with strategy padding also its pads); a collator that rounds rows up stays within
   // it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;

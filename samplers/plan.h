@@ -1,7 +1,9 @@
 // The step plan: which examples each rank trains in each micro-batch of an optimizer step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace packtrain {
@@ -15,11 +17,26 @@ struct Piece {
   // token keeps its label and a split example trains as many labels as a whole one. False for the
   // last piece and for a truncated example: what was cut off is no label.
   bool continues = false;
+  // One sequence with the piece before it: attention reaches back into that and positions run on.
+  bool joined = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
 using MicroBatch = std::vector<Piece>;  // may be empty: the rank runs a dummy sequence
+
+// Calls visit(std::span<const Piece>, std::int32_t num_tokens) for each sequence of `pieces`, in
+// their order: what attention works inside of, a piece with those joined to it.
+template <typename Visit>
+void for_each_sequence(std::span<const Piece> pieces, Visit&& visit) {
+  for (std::size_t begin = 0; begin < pieces.size();) {
+    std::int32_t num_tokens = pieces[begin].length;
+    std::size_t end = begin + 1;
+    for (; end < pieces.size() && pieces[end].joined; ++end) num_tokens += pieces[end].length;
+    visit(pieces.subspan(begin, end - begin), num_tokens);
+    begin = end;
+  }
+}
 
 // [rank][micro-batch]; every rank has the same number of micro-batches.
 using Assignment = std::vector<std::vector<MicroBatch>>;

@@ -22,7 +22,7 @@ void check_range(const char* name, std::int64_t value, std::int64_t most) {
               fmt::format("{} must be between 1 and {}, got {}", name, most, value));
 }
 
-PlanOptions checked(const PlanOptions& options) {
+PlanOptions checked(PlanOptions options) {
   check_range("data.max_length", options.max_length, kInt32Max);
   if (options.global_batch_tokens == 0) {
     check_range("batch.global_batch_size", options.global_batch_size, kInt32Max);
@@ -33,6 +33,9 @@ PlanOptions checked(const PlanOptions& options) {
   // Rows of a batch are numbered in 32 bits.
   check_range("batch.max_tokens_per_micro_batch", options.max_tokens_per_micro_batch, kInt32Max);
   check_range("the number of ranks", options.num_ranks, kInt32Max);
+  // No example is too long for rows, which cut all of them.
+  const bool cuts_all = options.strategy == Strategy::kFixedLength;
+  if (cuts_all && options.too_long == TooLong::kError) options.too_long = TooLong::kSplit;
   return options;
 }
 

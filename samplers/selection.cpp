@@ -90,6 +90,16 @@ std::int64_t Selection::num_loss_tokens(ExampleIndex example) const {
   return counter_.loss_tokens_before(example, static_cast<std::int32_t>(max_length_));
 }
 
+std::int64_t Selection::num_loss_tokens(const Piece& piece) const {
+  if (piece.begin == 0 && !piece.continues) {
+    return num_loss_tokens(static_cast<ExampleIndex>(piece.example));
+  }
+  // Its first token is nobody's label here; the token after it is one where the piece continues.
+  const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
+  return counter_.loss_tokens_before(piece.example, end) -
+         counter_.loss_tokens_before(piece.example, piece.begin + 1);
+}
+
 void Selection::fail_too_long() const {
   std::size_t count = 0;
   std::size_t first = 0;

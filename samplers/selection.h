@@ -40,6 +40,8 @@ class Selection {
   // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
   void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
+  // Labels of a piece of a selected example. A cut one costs O(tokens up to its end).
+  std::int64_t num_loss_tokens(const Piece& piece) const;
   // Starts loading what the functions above read of the example: a shuffled order would wait for
   // memory at each.
   void prefetch(ExampleIndex example) const {

@@ -24,12 +24,12 @@ Work work_of(const MicroBatch& pieces, const CostModel& cost, bool pad_to_longes
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
   Work work{.cost = cost.constant};
-  for (const Piece& piece : pieces) {
-    const std::int32_t rows = pad_to_longest ? longest : piece.length;
-    work.num_tokens += piece.length;
+  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
+    const std::int32_t rows = pad_to_longest ? longest : num_tokens;
+    work.num_tokens += num_tokens;
     work.num_rows += rows;
     work.cost += cost.of_example(rows);
-  }
+  });
   return work;
 }
 

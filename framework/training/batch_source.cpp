@@ -13,7 +13,9 @@ double sum_squared_lengths(const StepPlan& plan) {
   double sum = 0;
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
-      for (const Piece& piece : pieces) sum += static_cast<double>(piece.length) * piece.length;
+      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
+        sum += static_cast<double>(num_tokens) * num_tokens;
+      });
     }
   }
   return sum;

@@ -18,6 +18,8 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.global_batch_tokens =
       config.batch.global_batch_tokens.value_or(packs ? size * config.data.max_length : 0);
   options.micro_batch_size = config.batch.micro_batch_size;
+  options.cross_example_attention = config.batch.cross_example_attention;
+  options.packing_window = config.batch.packing_window;
   options.max_tokens_per_micro_batch = token_budget(config);
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;

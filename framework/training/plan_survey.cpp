@@ -14,7 +14,7 @@ struct Work {
   std::int64_t split_examples = 0;
   double cost = 0;          // of what is executed: tokens and pads
   double useful_cost = 0;   // of tokens
-  double largest_cost = 0;  // of one piece
+  double largest_cost = 0;  // of one sequence
   double flops = 0;         // of what is executed
 };
 
@@ -22,17 +22,18 @@ Work work_of(const MicroBatch& pieces, const SurveyOptions& options) {
   Work work;
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
-  for (const Piece& piece : pieces) {
-    const std::int32_t executed = options.pad_to_longest ? longest : piece.length;
-    const double cost = options.cost.of_example(piece.length);
-    work.tokens += piece.length;
+  for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
+    const std::int32_t executed = options.pad_to_longest ? longest : num_tokens;
+    const double cost = options.cost.of_example(num_tokens);
+    work.tokens += num_tokens;
     work.rows += executed;
-    work.split_examples += piece.begin == 0 && piece.continues ? 1 : 0;
+    work.split_examples += std::ranges::count_if(
+        sequence, [](const Piece& piece) { return piece.begin == 0 && piece.continues; });
     work.useful_cost += cost;
     work.largest_cost = std::max(work.largest_cost, cost);
     work.cost += options.pad_to_longest ? options.cost.of_example(executed) : cost;
     work.flops += options.flops.of_example(executed);
-  }
+  });
   work.rows = num_rows(work.rows, options.row_multiple);
   return work;
 }

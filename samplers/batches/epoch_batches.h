@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "samplers/options.h"
@@ -26,6 +27,10 @@ struct StepPieces {
 
   // Appends an example, with all its pieces and counts.
   void append(const Selection& selection, ExampleIndex example);
+
+  // What stays together, one after the other: packs, or single pieces where there are none.
+  std::size_t num_packs() const { return pack_begins.empty() ? pieces.size() : pack_begins.size(); }
+  std::span<const Piece> pack(std::size_t p) const;
 };
 
 class EpochBatches {

@@ -69,13 +69,6 @@ class TokenBatches final : public EpochBatches {
 
 }  // namespace
 
-void StepPieces::append(const Selection& selection, ExampleIndex example) {
-  selection.append_pieces(example, pieces);
-  ++num_examples;
-  num_tokens += selection.length(example);
-  num_loss_tokens += selection.num_loss_tokens(example);
-}
-
 std::unique_ptr<EpochBatches> make_whole_example_batches(BatchInputs inputs) {
   if (inputs.options.global_batch_size > 0) {
     return std::make_unique<CountedBatches>(std::move(inputs));

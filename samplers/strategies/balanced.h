@@ -12,7 +12,8 @@ namespace packtrain {
 // Nothing to check: every example fits a micro-batch, and micro-batches are added as needed.
 void check_balanced(const Selection& selection, const PlanOptions& options);
 
-// Pieces of a micro-batch stay in the step's order.
+// Packs, or pieces where there are none, are what is laid out, and stay in the step's order inside
+// a micro-batch. The assignment of fixed_length and multipack, too.
 Assignment assign_balanced(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

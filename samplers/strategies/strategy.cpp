@@ -3,8 +3,10 @@
 #include <array>
 
 #include "framework/support/error.h"
+#include "samplers/batches/rows.h"
 #include "samplers/batches/whole_examples.h"
 #include "samplers/strategies/balanced.h"
+#include "samplers/strategies/fixed_length.h"
 #include "samplers/strategies/padding.h"
 #include "samplers/strategies/padding_free.h"
 
@@ -16,6 +18,8 @@ constexpr std::array kStrategies = {
                   whole_example_steps, assign_padding},
     StrategyEntry{Strategy::kPaddingFree, check_padding_free, make_whole_example_batches,
                   whole_example_steps, assign_padding_free},
+    StrategyEntry{Strategy::kFixedLength, check_fixed_length, make_rows, row_steps,
+                  assign_balanced},
     StrategyEntry{Strategy::kBalanced, check_balanced, make_whole_example_batches,
                   whole_example_steps, assign_balanced},
 };

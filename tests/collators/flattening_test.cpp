@@ -120,6 +120,32 @@ TEST(Flattening, KeepsTheLabelOfASplitPiecesLastToken) {
   EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 3, 5, 7}));
 }
 
+TEST(Flattening, RunsPositionsOnOverJoinedPiecesButNoLabelCrosses) {
+  const MemoryStore store = store_of({3, 4, 2});
+  // Two rows of 5 tokens, attention across examples: example 1 is cut, example 2 begins a stranger.
+  MicroBatch pieces = {piece(0, 0, 3), piece(1, 0, 2, true), piece(1, 2, 2), piece(2, 0, 2)};
+  pieces[1].joined = pieces[3].joined = true;
+  const PackedBatch batch = flatten(store, pieces, {}, {.row_multiple = 4});
+  EXPECT_EQ(values(batch.input_ids), (Ints{0, 1, 2, 100, 101, 102, 103, 200, 201, 0, 0, 0}));
+  EXPECT_EQ(values(batch.labels), (Ints{1, 2, N, 101, 102, 103, N, 201, N, N, N, N}));
+  EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2}));
+  EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 5, 9, 12}));
+  EXPECT_EQ(boundaries_from_position_ids(batch.position_ids), values(batch.cu_seqlens));
+  EXPECT_EQ(batch.max_seqlen, 5);
+  // The same rows, examples apart: only boundaries and positions differ.
+  pieces[1].joined = pieces[3].joined = false;
+  const PackedBatch apart = flatten(store, pieces, {}, {.row_multiple = 4});
+  EXPECT_EQ(values(apart.labels), values(batch.labels));
+  EXPECT_EQ(values(apart.position_ids), (Ints{0, 1, 2, 0, 1, 0, 1, 0, 1, 0, 1, 2}));
+  EXPECT_EQ(values(apart.cu_seqlens), (Ints{0, 3, 5, 7, 9, 12}));
+}
+
+TEST(Flattening, AStepWithoutALabelHasFiniteWeights) {
+  const MemoryStore store = store_of({4}, false);
+  const LossNormalization none{.mode = Normalize::kTokens, .num_loss_tokens = 0};
+  EXPECT_TRUE(flatten(store, whole(store), none).loss_weight.empty());
+}
+
 TEST(Flattening, GivesATruncatedExampleNoLabelBeyondTheCut) {
   const MemoryStore store = store_of({7});
   const PackedBatch batch = flatten_exactly(store, {piece(0, 0, 3)});

@@ -1,0 +1,97 @@
+#include "samplers/batches/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kPrefetched = 16;  // places ahead
+
+class Rows final : public EpochBatches {
+ public:
+  explicit Rows(BatchInputs inputs)
+      : selection_(inputs.selection),
+        tokens_per_row_(inputs.options.max_length),
+        tokens_per_step_(inputs.options.global_batch_tokens),
+        joins_(inputs.options.cross_example_attention),
+        order_(std::move(inputs.order)) {
+    std::int64_t next_step = 0;  // its first token, counted from the epoch's first
+    std::int64_t begin = 0;      // of the example
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+      selection_.prefetch(order_[std::min(place + kPrefetched, order_.size() - 1)]);
+      const std::int64_t end = begin + selection_.length(order_[place]);
+      for (; next_step < end; next_step += tokens_per_step_) {
+        steps_.push_back(
+            {static_cast<ExampleIndex>(place), static_cast<std::int32_t>(next_step - begin)});
+      }
+      begin = end;
+    }
+  }
+
+  std::int64_t num_steps() const override { return std::ssize(steps_); }
+
+  StepPieces step(std::int64_t step_of_epoch) const override {
+    StepPieces step;
+    Position at = steps_[static_cast<std::size_t>(step_of_epoch)];
+    std::int64_t room = 0;  // in the row
+    while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
+      const bool begins_row = room == 0;
+      if (begins_row) {
+        step.pack_begins.push_back(step.pieces.size());
+        room = tokens_per_row_;
+      }
+      Piece piece = cut(at, room);
+      piece.joined = joins_ && !begins_row;
+      room -= piece.length;
+      at = piece.continues ? Position{at.place, piece.begin + piece.length}
+                           : Position{at.place + 1, 0};
+      append(piece, step);
+    }
+    return step;
+  }
+
+ private:
+  struct Position {
+    ExampleIndex place = 0;  // in the order
+    std::int32_t token = 0;  // of that example
+  };
+
+  // What is left of the example from `at` on, or as much as there is room for.
+  Piece cut(Position at, std::int64_t room) const {
+    const ExampleIndex example = order_[at.place];
+    const std::int64_t left = selection_.length(example) - at.token;
+    return {.example = example,
+            .begin = at.token,
+            .length = static_cast<std::int32_t>(std::min(left, room)),
+            .continues = left > room};
+  }
+
+  void append(const Piece& piece, StepPieces& step) const {
+    step.pieces.push_back(piece);
+    step.num_examples += piece.begin == 0 ? 1 : 0;
+    step.num_tokens += piece.length;
+    step.num_loss_tokens += selection_.num_loss_tokens(piece);
+  }
+
+  const Selection& selection_;
+  std::int64_t tokens_per_row_;
+  std::int64_t tokens_per_step_;
+  bool joins_;
+  std::vector<ExampleIndex> order_;
+  std::vector<Position> steps_;  // where each begins
+};
+
+}  // namespace
+
+std::unique_ptr<EpochBatches> make_rows(BatchInputs inputs) {
+  return std::make_unique<Rows>(std::move(inputs));
+}
+
+std::optional<std::int64_t> row_steps(const Selection& selection, const PlanOptions& options) {
+  std::int64_t num_tokens = 0;
+  for (const ExampleIndex example : selection.examples()) num_tokens += selection.length(example);
+  return (num_tokens + options.global_batch_tokens - 1) / options.global_batch_tokens;
+}
+
+}  // namespace packtrain
