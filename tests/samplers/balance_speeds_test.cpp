@@ -101,6 +101,19 @@ TEST(BalanceSpeeds, PairTheSlowestBinsOfEachRank) {
   EXPECT_EQ(bins.total(), 12 + 3);
 }
 
+TEST(BalanceSpeeds, OfTheOptionsReachThePlan) {
+  const auto examples = test::examples_of(std::vector<std::int32_t>(60, 100));
+  const test::EveryTokenCounts counter;
+  PlanOptions options;
+  options.num_ranks = 2;
+  options.global_batch_size = 60;
+  options.speeds = {4.0 / 3, 2.0 / 3};
+  const StepPlan plan =
+      Planner(examples.lengths, examples.num_loss_tokens, counter, options).plan(0);
+  EXPECT_EQ(test::tokens_in(plan.ranks[0][0]), 4000);
+  EXPECT_EQ(test::tokens_in(plan.ranks[1][0]), 2000);
+}
+
 TEST(BalanceSpeeds, RejectWhatIsNoSpeed) {
   const auto items = items_of(std::vector<std::int32_t>{7, 3});
   const auto with = [&](const std::vector<double>& speeds) { balance(items, 2, 10, speeds); };
