@@ -130,8 +130,9 @@ PackedBatch allocate_batch(const Shape& shape, const HostAllocator& allocate) {
 
 float weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
                 const LossNormalization& normalization) {
+  const double weight = store.loss_weights().of(piece.example);
   if (normalization.mode == Normalize::kTokens) {
-    return static_cast<float>(1.0 / static_cast<double>(normalization.num_loss_tokens));
+    return static_cast<float>(weight / normalization.denominator);
   }
   // A whole or truncated example is one piece and trains that piece's labels; a split one trains
   // all of its labels, in several pieces.
@@ -140,7 +141,7 @@ float weight_of(const TokenStore& store, const Piece& piece, const PieceView& vi
       only_piece
           ? static_cast<double>(view.num_labels())
           : static_cast<double>(store.num_loss_tokens()[static_cast<std::size_t>(piece.example)]);
-  return static_cast<float>(1.0 / (static_cast<double>(normalization.num_examples) * labels));
+  return static_cast<float>(weight / (normalization.denominator * labels));
 }
 
 // Fills the arrays front to back.
@@ -190,6 +191,10 @@ class Writer {
 };
 
 }  // namespace
+
+LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
+  return {mode, mode == Normalize::kTokens ? plan.loss_token_weight : plan.example_weight};
+}
 
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
                         std::span<const SequenceRun> sequences,

@@ -14,15 +14,18 @@
 namespace packtrain {
 
 // How supervised tokens are weighed so that summing weight * loss over every token of every rank
-// and micro-batch of the optimizer step gives the step's loss. Both counts are the StepPlan's.
-// kTokens: weight = 1 / num_loss_tokens.
-// kExamples: weight = 1 / (num_examples * the example's labels), those that are trained: of a
-// truncated example the labels before the cut, of a split one the labels of all its pieces.
+// and micro-batch of the optimizer step gives the step's loss. With w the loss weight of a token's
+// example (the store's LossWeights):
+// kTokens: weight = w / denominator, the sum of w over the step's supervised tokens.
+// kExamples: weight = w / (denominator * the example's labels), the sum of w over the step's
+// examples; labels are those that are trained: of a truncated example the labels before the cut, of
+// a split one the labels of all its pieces.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
-  std::int64_t num_loss_tokens = 1;
-  std::int64_t num_examples = 1;
+  double denominator = 1.0;
 };
+
+LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 
 struct CollatorOptions {
   std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence

@@ -69,6 +69,8 @@ StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
     plan.num_tokens += lengths[example];
     plan.num_loss_tokens += num_loss_tokens[example];
   }
+  plan.example_weight = static_cast<double>(plan.num_examples);
+  plan.loss_token_weight = static_cast<double>(plan.num_loss_tokens);
   check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
 
   std::vector<MicroBatch> micro_batches = fill(examples, lengths, max_tokens_per_micro_batch);

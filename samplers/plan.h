@@ -49,6 +49,10 @@ struct StepPlan {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
+  // The same with each example counted as often as its loss weight says: without weights equal to
+  // num_examples and num_loss_tokens.
+  double example_weight = 0;     // sum over examples
+  double loss_token_weight = 0;  // sum over supervised tokens
 
   std::int64_t num_micro_batches() const {
     return ranks.empty() ? 0 : static_cast<std::int64_t>(ranks.front().size());

@@ -54,6 +54,21 @@ void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
                   length, max_tokens));
 }
 
+// An example is weighed where it begins, as it is counted.
+void add_weights(const Selection& selection, const LossWeights& weights,
+                 std::span<const Piece> pieces, StepPlan& plan) {
+  if (weights.are_all_one()) {
+    plan.example_weight = static_cast<double>(plan.num_examples);
+    plan.loss_token_weight = static_cast<double>(plan.num_loss_tokens);
+    return;
+  }
+  for (const Piece& piece : pieces) {
+    const double weight = weights.of(piece.example);
+    if (piece.begin == 0) plan.example_weight += weight;
+    plan.loss_token_weight += weight * static_cast<double>(selection.num_loss_tokens(piece));
+  }
+}
+
 }  // namespace
 
 struct Planner::State {
@@ -61,6 +76,7 @@ struct Planner::State {
         const LossCounter& counter, const PlanOptions& unchecked)
       : options(checked(unchecked)),
         selection(lengths, num_loss_tokens, counter, options.too_long, options.max_length),
+        loss_weights(counter.loss_weights()),
         strategy(find_strategy(options.strategy)),
         epochs(selection, options, strategy) {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
@@ -69,6 +85,7 @@ struct Planner::State {
 
   PlanOptions options;
   Selection selection;
+  const LossWeights& loss_weights;
   const StrategyEntry& strategy;
   Epochs epochs;
 };
@@ -113,6 +130,7 @@ StepPlan Planner::plan(std::int64_t step) const {
   plan.num_examples = pieces.num_examples;
   plan.num_tokens = pieces.num_tokens;
   plan.num_loss_tokens = pieces.num_loss_tokens;
+  add_weights(state_->selection, state_->loss_weights, pieces.pieces, plan);
   plan.ranks = state_->strategy.assign(pieces, state_->options);
   return plan;
 }

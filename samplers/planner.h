@@ -20,8 +20,8 @@ class Planner {
  public:
   using LossCounter = packtrain::LossCounter;
 
-  // lengths[e], num_loss_tokens[e]: of example e of the store. They and `counter` (asked only about
-  // truncated examples) must outlive the planner. Memory: at most 12 bytes an example.
+  // lengths[e], num_loss_tokens[e]: of example e of the store. They and `counter` (asked about
+  // weights and truncated examples) must outlive the planner. Memory: at most 12 bytes an example.
   // Throws Error(kData) when an example is too long (policy error) or no example is left, and
   // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch,
   // or (with padding and padding_free) the longest micro_batch_size of them exceed the budget.

@@ -12,7 +12,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "framework/data/loss_weights.h"
 
 namespace packtrain {
 
@@ -26,6 +29,13 @@ struct StoreInfo {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
+};
+
+// Where an example was before stores were joined.
+struct ExampleOrigin {
+  std::string_view store;    // its folder
+  std::int64_t repeat = 0;   // 0 .. repeats - 1
+  std::int64_t example = 0;  // of that store
 };
 
 class TokenStore {
@@ -46,6 +56,11 @@ class TokenStore {
   // xxh3-128 (hex) over counts and lengths, whatever the shards: tells a changed data set at
   // resume.
   virtual std::string fingerprint() const = 0;
+  virtual ExampleOrigin origin(std::int64_t example) const { return {folder(), 0, example}; }
+  virtual const LossWeights& loss_weights() const {
+    static const LossWeights kAllOne;
+    return kAllOne;
+  }
 };
 
 }  // namespace packtrain

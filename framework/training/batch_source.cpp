@@ -79,8 +79,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
       prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
       collator_options.row_multiple, planner_.options().strategy == Strategy::kPadding);
   prepared.sum_squared_lengths = sum_squared_lengths(prepared.plan);
-  const LossNormalization normalization{options_.normalize, prepared.plan.num_loss_tokens,
-                                        prepared.plan.num_examples};
+  const LossNormalization normalization = loss_normalization(prepared.plan, options_.normalize);
   const HostAllocator allocate = [&](std::size_t size) {
     prepared.buffers.push_back(pool_.take(size));
     return std::span<std::byte>(prepared.buffers.back().data, size);

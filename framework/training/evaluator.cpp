@@ -44,7 +44,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step) {
 }
 
 double Evaluator::loss_of(ShardedModel& model, std::size_t first, std::size_t count) {
-  const LossNormalization sum{Normalize::kTokens, 1, 1};  // every token weighs 1
+  const LossNormalization sum;  // every token weighs 1
   std::vector<PackedBatch> packed;
   for (std::size_t m = first; m < first + count; ++m) {
     packed.push_back(flatten(store_, plan_.ranks[world_.rank()][m], sum));

@@ -8,7 +8,8 @@
 
 namespace packtrain {
 
-// data.train. Throws Error(kData).
+// data.train, several stores joined (framework/data/joined_store.h). Throws Error(kData), and
+// Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
 
 }  // namespace packtrain

@@ -31,6 +31,8 @@ class PerturbedStore final : public TokenStore {
   }
   std::int16_t source(std::int64_t example) const override { return store_.source(example); }
   std::string fingerprint() const override { return store_.fingerprint(); }
+  ExampleOrigin origin(std::int64_t example) const override { return store_.origin(example); }
+  const LossWeights& loss_weights() const override { return store_.loss_weights(); }
 
  private:
   const TokenStore& store_;

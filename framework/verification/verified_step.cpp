@@ -26,8 +26,7 @@ std::vector<const PackedBatch*> VerifiedStep::all_alone() const {
 VerifiedStep make_verified_step(const Subject& subject, StepPlan plan) {
   VerifiedStep step;
   step.plan = std::move(plan);
-  step.normalization = {subject.config.batch.normalize, step.plan.num_loss_tokens,
-                        step.plan.num_examples};
+  step.normalization = loss_normalization(step.plan, subject.config.batch.normalize);
   for (const auto& micro_batches : step.plan.ranks) {
     auto& packed = step.packed.emplace_back();
     for (const MicroBatch& pieces : micro_batches) {

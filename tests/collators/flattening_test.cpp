@@ -155,7 +155,7 @@ TEST(Flattening, GivesATruncatedExampleNoLabelBeyondTheCut) {
 
 TEST(Flattening, WeighsEachExampleTheSameUnderExamples) {
   const MemoryStore store = store_of({3, 6, 9});
-  const LossNormalization normalization{.mode = Normalize::kExamples, .num_examples = 3};
+  const LossNormalization normalization{Normalize::kExamples, 3};
   // Whole, truncated to 3 of 6 tokens (2 labels), split into 4 + 5 tokens.
   const PackedBatch batch = flatten_exactly(
       store, {piece(0, 0, 3), piece(1, 0, 3), piece(2, 0, 4, true), piece(2, 4, 5)}, normalization);
@@ -175,7 +175,7 @@ TEST(Flattening, WeightsSumToOneOverAStep) {
     const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
     const StepPlan plan = planner.plan(0);
     for (const Normalize mode : {Normalize::kTokens, Normalize::kExamples}) {
-      const LossNormalization normalization{mode, plan.num_loss_tokens, plan.num_examples};
+      const LossNormalization normalization = loss_normalization(plan, mode);
       double sum = 0;
       std::int64_t num_loss_tokens = 0;
       for (const auto& rank : plan.ranks) {

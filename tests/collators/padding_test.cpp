@@ -44,7 +44,7 @@ TEST(Padding, SupervisesTheTokensOfFlatteningWithTheSameWeights) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const auto examples = test::draw_examples(seed, 1 + static_cast<std::int64_t>(seed), 100);
     const MemoryStore store = store_of(examples.lengths);
-    const LossNormalization normalization{Normalize::kExamples, 1, 7};
+    const LossNormalization normalization{Normalize::kExamples, 7};
     const PackedBatch padded = pad_to_longest(store, whole(store), normalization);
     const PackedBatch flat = flatten(store, whole(store), normalization);
     EXPECT_EQ(values(padded.loss_weight), values(flat.loss_weight));

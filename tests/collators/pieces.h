@@ -20,7 +20,7 @@ std::vector<T> values(std::span<T> span) {
 }
 
 // Example e has the ids 100 e, 100 e + 1, ...
-inline MemoryStore store_of(const Ints& lengths, bool supervised = true) {
+inline MemoryStore store_of(const Ints& lengths, bool supervised = true, LossWeights weights = {}) {
   std::vector<MemoryExample> examples;
   for (const std::int32_t length : lengths) {
     MemoryExample example{Ints(static_cast<std::size_t>(length)),
@@ -29,7 +29,7 @@ inline MemoryStore store_of(const Ints& lengths, bool supervised = true) {
               100 * static_cast<std::int32_t>(examples.size()));
     examples.push_back(std::move(example));
   }
-  return MemoryStore(std::move(examples));
+  return MemoryStore(std::move(examples), std::move(weights));
 }
 
 inline Piece piece(std::int64_t example, std::int32_t begin, std::int32_t length,

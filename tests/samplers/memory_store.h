@@ -19,7 +19,8 @@ struct MemoryExample {
 
 class MemoryStore final : public TokenStore {
  public:
-  explicit MemoryStore(std::vector<MemoryExample> examples) : examples_(std::move(examples)) {
+  explicit MemoryStore(std::vector<MemoryExample> examples, LossWeights weights = {})
+      : examples_(std::move(examples)), loss_weights_(std::move(weights)) {
     for (const MemoryExample& example : examples_) {
       lengths_.push_back(static_cast<std::int32_t>(example.input_ids.size()));
       const auto& mask = example.loss_mask;
@@ -40,11 +41,13 @@ class MemoryStore final : public TokenStore {
   }
   std::int16_t source(std::int64_t) const override { return 0; }
   std::string fingerprint() const override { return "memory"; }
+  const LossWeights& loss_weights() const override { return loss_weights_; }
 
  private:
   std::vector<MemoryExample> examples_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> num_loss_tokens_;
+  LossWeights loss_weights_;
   StoreInfo info_;
   std::string folder_ = "memory";
 };

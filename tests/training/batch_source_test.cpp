@@ -48,8 +48,8 @@ TEST(BatchSource, GivesEachStepAsPlannedFromAnyStepOn) {
       EXPECT_EQ(prepared.plan.ranks, expected.ranks);
       ASSERT_EQ(prepared.micro_batches.size(), expected.ranks[1].size());
       EXPECT_EQ(prepared.micro_batches.front().pieces, expected.ranks[1].front());
-      const auto alone =
-          flatten(store, expected.ranks[1].front(), {Normalize::kTokens, expected.num_loss_tokens});
+      const auto alone = flatten(store, expected.ranks[1].front(),
+                                 loss_normalization(expected, Normalize::kTokens));
       EXPECT_TRUE(std::ranges::equal(prepared.micro_batches.front().labels, alone.labels));
       source.recycle(std::move(prepared));
     }

@@ -1,0 +1,193 @@
+#include "framework/data/joined_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "framework/support/error.h"
+#include "framework/support/hash.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
+
+struct Part {
+  StorePart given;
+  std::int64_t first_example = 0;     // of the joined store
+  std::int64_t num_examples = 0;      // of one repeat
+  std::vector<std::int16_t> sources;  // [its sources] the joined store's number
+};
+
+class JoinedStore final : public TokenStore {
+ public:
+  explicit JoinedStore(std::vector<StorePart> parts);
+
+  const StoreInfo& info() const override { return info_; }
+  const std::string& folder() const override { return folder_; }
+  std::span<const std::int32_t> lengths() const override { return lengths_; }
+  std::span<const std::int32_t> num_loss_tokens() const override { return num_loss_tokens_; }
+  std::span<const std::int32_t> input_ids(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    return part.given.store->input_ids(local(part, example));
+  }
+  std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    return part.given.store->loss_mask(local(part, example));
+  }
+  std::int16_t source(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    return part.sources[static_cast<std::size_t>(part.given.store->source(local(part, example)))];
+  }
+  std::string fingerprint() const override;
+  ExampleOrigin origin(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    return {part.given.store->folder(), (example - part.first_example) / part.num_examples,
+            local(part, example)};
+  }
+  const LossWeights& loss_weights() const override { return loss_weights_; }
+
+ private:
+  const Part& part_of(std::int64_t example) const;
+  static std::int64_t local(const Part& part, std::int64_t example) {
+    return (example - part.first_example) % part.num_examples;
+  }
+  void append(StorePart given);
+  std::int16_t source_number(const std::string& name);
+
+  std::string folder_;  // all of them, for messages
+  StoreInfo info_;
+  std::vector<Part> parts_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> num_loss_tokens_;
+  LossWeights loss_weights_;
+};
+
+template <typename Value>
+void check_same(const char* what, const TokenStore& first, const TokenStore& other,
+                const Value& in_first, const Value& in_other) {
+  if (in_first == in_other) return;
+  throw Error(ErrorCategory::kData,
+              fmt::format("data.train: {} has {} {}, {} has {}: their ids do not mean the same",
+                          first.folder(), what, in_first, other.folder(), in_other),
+              "Make all stores of a run with `packtrain prepare` and the same tokenizer.");
+}
+
+// Of all parts; a store without a tokenizer (pretokenized) may stand beside any. Returns the store
+// that says which tokenizer it is.
+const StoreInfo& check_tokens(std::span<const StorePart> parts) {
+  const TokenStore* named = nullptr;
+  for (const StorePart& part : parts) {
+    const TokenStore& first = *parts.front().store;
+    const TokenStore& store = *part.store;
+    check_same("vocabulary size", first, store, first.info().vocab_size, store.info().vocab_size);
+    if (store.info().tokenizer_hash.empty()) continue;
+    if (named == nullptr) named = &store;
+    check_same("tokenizer hash", *named, store, named->info().tokenizer_hash,
+               store.info().tokenizer_hash);
+  }
+  return (named == nullptr ? *parts.front().store : *named).info();
+}
+
+void check_count(std::span<const StorePart> parts) {
+  std::int64_t most = kMaxExamples;
+  for (const StorePart& part : parts) {
+    const std::int64_t num_examples = part.store->info().num_examples;
+    if (num_examples == 0) continue;
+    if (part.repeats > most / num_examples) {
+      throw Error(ErrorCategory::kData,
+                  fmt::format("data.train: with {} repeats of the {} examples of {} an epoch has "
+                              "more than {} examples",
+                              part.repeats, num_examples, part.store->folder(), kMaxExamples),
+                  "Lower repeats; more epochs (run.num_epochs) repeat all stores.");
+    }
+    most -= part.repeats * num_examples;
+  }
+}
+
+LossWeights weights_of(std::span<const Part> parts) {
+  const auto weight = [](const Part& part) { return part.given.loss_weight; };
+  const bool differ = std::ranges::any_of(
+      parts, [&](double other) { return other != weight(parts.front()); }, weight);
+  if (!differ) return {};
+  std::vector<LossWeights::Run> runs;
+  for (const Part& part : parts) runs.push_back({part.first_example, weight(part)});
+  return LossWeights(std::move(runs));
+}
+
+JoinedStore::JoinedStore(std::vector<StorePart> parts) {
+  check_count(parts);
+  const StoreInfo& named = check_tokens(parts);
+  info_.vocab_size = named.vocab_size;
+  info_.tokenizer_name = named.tokenizer_name;
+  info_.tokenizer_hash = named.tokenizer_hash;
+  for (StorePart& part : parts) append(std::move(part));
+  loss_weights_ = weights_of(parts_);
+}
+
+void JoinedStore::append(StorePart given) {
+  const TokenStore& store = *given.store;
+  const StoreInfo& info = store.info();
+  Part part;
+  part.first_example = info_.num_examples;
+  part.num_examples = info.num_examples;
+  for (const std::string& name : info.sources) part.sources.push_back(source_number(name));
+  for (std::int64_t repeat = 0; repeat < given.repeats; ++repeat) {
+    lengths_.insert(lengths_.end(), store.lengths().begin(), store.lengths().end());
+    num_loss_tokens_.insert(num_loss_tokens_.end(), store.num_loss_tokens().begin(),
+                            store.num_loss_tokens().end());
+  }
+  info_.num_examples += given.repeats * info.num_examples;
+  info_.num_tokens += given.repeats * info.num_tokens;
+  info_.num_loss_tokens += given.repeats * info.num_loss_tokens;
+  folder_ += (folder_.empty() ? "" : ", ") + store.folder();
+  part.given = std::move(given);
+  parts_.push_back(std::move(part));
+}
+
+std::int16_t JoinedStore::source_number(const std::string& name) {
+  const auto known = std::ranges::find(info_.sources, name);
+  const auto number = known - info_.sources.begin();
+  if (known == info_.sources.end()) {
+    if (info_.sources.size() == kMaxSources) {
+      throw Error(ErrorCategory::kData,
+                  fmt::format("data.train: the stores have more than {} sources", kMaxSources),
+                  "Prepare files that belong together as one source.");
+    }
+    info_.sources.push_back(name);
+  }
+  return static_cast<std::int16_t>(number);
+}
+
+const Part& JoinedStore::part_of(std::int64_t example) const {
+  if (example < 0 || example >= info_.num_examples) {
+    throw Error(ErrorCategory::kInternal, fmt::format("{}: asked for example {} of {}", folder_,
+                                                      example, info_.num_examples));
+  }
+  // Of an empty store and its successor, which begin at the same example, the successor.
+  return *std::prev(std::ranges::upper_bound(parts_, example, {}, &Part::first_example));
+}
+
+std::string JoinedStore::fingerprint() const {
+  Hasher hasher;
+  for (const Part& part : parts_) {
+    const std::string text =
+        fmt::format("{} x {}\n", part.given.store->fingerprint(), part.given.repeats);
+    hasher.update(std::as_bytes(std::span(text)));
+  }
+  return hasher.hex();
+}
+
+}  // namespace
+
+std::unique_ptr<TokenStore> join_stores(std::vector<StorePart> parts) {
+  if (parts.empty()) throw Error(ErrorCategory::kInternal, "join_stores: no store is given");
+  if (parts.size() == 1 && parts.front().repeats == 1) return std::move(parts.front().store);
+  return std::make_unique<JoinedStore>(std::move(parts));
+}
+
+}  // namespace packtrain

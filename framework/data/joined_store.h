@@ -1,0 +1,28 @@
+// Several token stores as one: what `data.train` with a list means.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain {
+
+struct StorePart {
+  std::unique_ptr<TokenStore> store;
+  std::int64_t repeats = 1;
+  double loss_weight = 1.0;
+};
+
+// One store after another, each `repeats` times: every repeat of an example is an example of the
+// joined store, so that "exactly once an epoch" holds for each. Nothing is copied but lengths and
+// counts (8 bytes an example). Sources with the same name become one. The fingerprint covers the
+// parts', their order and repeats, not their weights. A single part without repeats is returned as
+// it is.
+// Throws Error(kData) when vocabulary sizes or known tokenizers differ, or when there are more than
+// 2^32 - 1 examples or 32767 sources.
+std::unique_ptr<TokenStore> join_stores(std::vector<StorePart> parts);
+
+}  // namespace packtrain
