@@ -69,7 +69,8 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual HostBuffer allocate_host(std::size_t bytes) = 0;
   virtual std::size_t peak_memory_bytes()
-      const = 0;  // CUDA allocator's peak; CPU: peak resident set
+      const = 0;  // CUDA allocator's peak since this device was made; CPU: peak resident
+                  // set since then, with what the process kept of earlier work
   virtual std::size_t total_memory_bytes() const = 0;  // of the GPU, or of the host; 0 = unknown
   virtual double peak_tflops() const = 0;  // dense bf16 peak of a known GPU; 0 = unknown
 };

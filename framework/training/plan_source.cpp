@@ -1,5 +1,6 @@
 #include "framework/training/plan_source.h"
 
+#include "collators/collator.h"
 #include "framework/support/error.h"
 #include "models/decoder.h"
 
@@ -25,6 +26,16 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.num_ranks = num_ranks;
   options.cost.linear = training_flops(decoder, 1.0, 0.0);
   options.cost.quadratic = training_flops(decoder, 0.0, 1.0);
+  return options;
+}
+
+SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder) {
+  SurveyOptions options;
+  options.cost = utilization_cost(decoder.hidden_size);
+  options.flops = plan.cost;
+  options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
+  options.row_multiple = CollatorOptions{}.row_multiple;
+  options.pad_to_longest = plan.strategy == Strategy::kPadding;
   return options;
 }
 

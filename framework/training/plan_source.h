@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "framework/config/config.h"
+#include "framework/training/plan_survey.h"
 #include "models/decoder_config.h"
 #include "samplers/options.h"
 
@@ -13,6 +14,9 @@ namespace packtrain {
 // batch.global_batch_size counts rows of data.max_length tokens, as trainers count that cut or pack
 // examples before they make batches: a step is that many tokens.
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks);
+
+// How a survey of such plans counts: rows as the strategy's collator makes them.
+SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder);
 
 // batch.max_tokens_per_micro_batch.
 std::int64_t token_budget(const Config& config);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "framework/support/error.h"
 #include "launch/cli/output.h"
 
@@ -18,6 +20,13 @@ bool parse_arguments(CLI::App& app, int argc, char** argv) {
     throw Error(ErrorCategory::kConfig, fmt::format("{}: {}", app.get_name(), failure.what()),
                 fmt::format("`{} --help` shows what it takes.", app.get_name()));
   }
+}
+
+bool has_option(int argc, char** argv, std::string_view name) {
+  return std::any_of(argv + 1, argv + argc, [name](const std::string_view argument) {
+    return argument.starts_with(name) &&
+           (argument.size() == name.size() || argument[name.size()] == '=');
+  });
 }
 
 void ConfigArguments::add_to(CLI::App& app) {

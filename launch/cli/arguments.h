@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace packtrain {
@@ -11,6 +12,9 @@ namespace packtrain {
 // there is nothing more to do. Throws Error(kConfig) for a wrong command line. `app` has the name
 // "packtrain SUBCOMMAND".
 bool parse_arguments(CLI::App& app, int argc, char** argv);
+
+// `--name` or `--name=value` among the arguments.
+bool has_option(int argc, char** argv, std::string_view name);
 
 // CONFIG [section.key=value ...]
 struct ConfigArguments {

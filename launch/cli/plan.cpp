@@ -3,7 +3,6 @@
 #include <bit>
 #include <chrono>
 
-#include "collators/collator.h"
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
 #include "framework/training/model_source.h"
@@ -48,16 +47,6 @@ std::vector<LengthBin> length_bins(std::span<const std::int32_t> lengths) {
   const auto is_used = [](const LengthBin& bin) { return bin.num_examples > 0; };
   bins.erase(bins.begin(), std::find_if(bins.begin(), bins.end(), is_used));
   return bins;
-}
-
-SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder) {
-  SurveyOptions options;
-  options.cost = utilization_cost(decoder.hidden_size);
-  options.flops = plan.cost;
-  options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
-  options.row_multiple = CollatorOptions{}.row_multiple;
-  options.pad_to_longest = plan.strategy == Strategy::kPadding;
-  return options;
 }
 
 // Plans the first epoch, and further steps where more are asked for.

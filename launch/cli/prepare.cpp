@@ -23,14 +23,6 @@ constexpr const char* kForms =
     "  packtrain prepare --synthetic LENGTHS --examples N --vocab-size N --out STORE\n"
     "The last two need no Python.\n\n";
 
-// `--name` or `--name=value` among the arguments.
-bool has_option(int argc, char** argv, std::string_view name) {
-  return std::any_of(argv + 1, argv + argc, [name](const std::string_view argument) {
-    return argument.starts_with(name) &&
-           (argument.size() == name.size() || argument[name.size()] == '=');
-  });
-}
-
 struct StoreArguments {
   std::string out;
   std::int64_t vocab_size = 0;

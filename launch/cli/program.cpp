@@ -21,6 +21,8 @@ const Subcommand kSubcommands[] = {
     {"plan", "steps, balance, memory and losses of a run, without a device", run_plan},
     {"verify", "prove packed = one by one and N ranks = 1 before training", run_verify},
     {"train", "train a model as a configuration says", run_train},
+    {"compare", "train every strategy on the same data: speed, memory, losses side by side",
+     run_compare},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},
     {"version", "print the version", run_version},

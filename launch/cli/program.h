@@ -21,6 +21,7 @@ int run_verify(int argc, char** argv);
 int run_train(int argc, char** argv);
 int run_evaluate(int argc, char** argv);
 int run_export(int argc, char** argv);
+int run_compare(int argc, char** argv);
 int run_version(int argc, char** argv);
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace packtrain {
 
@@ -11,5 +12,9 @@ namespace packtrain {
 // folder. Python is $PACKTRAIN_PYTHON, else the one of the environment this program was built with,
 // else python3 on PATH. Throws Error(kConfig) when either is missing.
 [[noreturn]] void run_tool(const std::string& file, std::span<char* const> arguments);
+
+// Runs a tool and waits for it; what it prints goes to standard error. Returns "" when it
+// succeeded, else what went wrong. Throws nothing.
+std::string call_tool(const std::string& file, const std::vector<std::string>& arguments);
 
 }  // namespace packtrain

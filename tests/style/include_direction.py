@@ -22,7 +22,7 @@ LEVELS = {
     "parallel/sharding": 7,
     "framework/checkpoint": 8,
     "framework/training": 9,
-    "framework/verification": 10,
+    "framework/verification": 10, "framework/comparison": 10,
     "launch": 11,
     "tests": 12, "benchmarks": 12,
 }

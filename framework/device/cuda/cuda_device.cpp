@@ -24,6 +24,7 @@ class CudaDevice final : public Device {
     total_memory_bytes_ = properties.totalGlobalMem;
     PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
     c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
+    c10::cuda::CUDACachingAllocator::resetPeakStats(index_);
   }
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }

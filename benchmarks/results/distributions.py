@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Four sets of texts that differ in how long their examples are, each with a validation set, as
+JSONL: OUT/NAME/{train,validation}.jsonl.
+
+    fortunes   short texts with a long tail (Debian's package fortunes)
+    wordnet    short and all alike: word -> gloss, loss on the gloss
+    long       the long ones of the fortunes alone
+    bimodal    short glosses and long fortunes, half of the text each, nothing between
+"""
+
+import argparse
+import os
+
+from wordnet_instructions import examples, is_validation, share, write_jsonl
+
+VALIDATION = 0.1
+MAX_BYTES = 3000     # of a text: longer ones are left out
+LONG_BYTES = 450     # from here on a fortune is long
+SHORT_BYTES = 110    # up to here a gloss is short
+NUM_WORDNET = 22000  # examples: about as many tokens as the fortunes have
+
+
+def read_fortunes(folder: str) -> list[str]:
+    """Each text once, in an order of its own."""
+    texts = set()
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if "." in name or not os.path.isfile(path):
+            continue
+        with open(path, encoding="utf-8") as stream:
+            for text in stream.read().split("\n%\n"):
+                if 0 < len(text.strip().encode()) <= MAX_BYTES:
+                    texts.add(text.strip() + "\n")
+    return sorted(texts, key=share)
+
+
+def size(record: dict) -> int:
+    return sum(len(text.encode()) for text in record.values())
+
+
+def mix(long: list[dict], short: list[dict]) -> list[dict]:
+    """As much short text as there is long text, in random order."""
+    wanted, chosen = sum(map(size, long)), list(long)
+    for record in short:
+        if wanted <= 0:
+            break
+        chosen.append(record)
+        wanted -= size(record)
+    return sorted(chosen, key=lambda record: share(str(record)))
+
+
+def divide(fortunes_folder: str, wordnet_folder: str) -> dict[str, dict[str, list[dict]]]:
+    """{distribution: {side: records}}"""
+    sides = {"train": {}, "validation": {}}
+    for side, sets in sides.items():
+        held_out = side == "validation"
+        sets["fortunes"] = [{"text": text} for text in read_fortunes(fortunes_folder)
+                            if is_validation(text, VALIDATION) == held_out]
+        glosses = [record for word, record in examples(wordnet_folder)
+                   if is_validation(word, VALIDATION) == held_out]
+        sets["wordnet"] = glosses[:round(NUM_WORDNET * (VALIDATION if held_out else 1))]
+        sets["long"] = [record for record in sets["fortunes"] if size(record) >= LONG_BYTES]
+        short = [record for record in glosses if size(record) <= SHORT_BYTES]
+        sets["bimodal"] = mix(sets["long"], short)
+    return {name: {side: sides[side][name] for side in sides} for name in sides["train"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fortunes", required=True, metavar="FOLDER")
+    parser.add_argument("--wordnet", required=True, metavar="FOLDER")
+    parser.add_argument("--out", required=True, metavar="FOLDER")
+    arguments = parser.parse_args()
+    for name, sides in divide(arguments.fortunes, arguments.wordnet).items():
+        folder = os.path.join(arguments.out, name)
+        os.makedirs(folder, exist_ok=True)
+        for side, records in sides.items():
+            write_jsonl(os.path.join(folder, f"{side}.jsonl"), records)
+            print(f"{name}/{side}: {len(records):,} examples, "
+                  f"{sum(map(size, records)):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+// Training every strategy from the same start: planned before anything runs, then one after the
+// other in the same world.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/comparison/comparison.h"
+#include "framework/config/config.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+struct ComparisonOptions {
+  std::string config_path;
+  std::vector<std::string> overrides;  // section.key=value
+  std::vector<std::string> strategies;
+  int num_seeds = 1;
+  std::string output;         // folder of all runs; "" = run.output
+  bool equal_tokens = false;  // a step of fixed_length and multipack is as many rows of
+                              // data.max_length as hold the tokens that others have on average
+  std::optional<double> device_time_s;  // to compare at; nothing: the least of any run
+};
+
+struct PlannedRun {
+  std::string strategy;
+  std::uint64_t seed = 0;
+  Config config;  // run.output: OUTPUT/STRATEGY-seed-SEED
+  std::int64_t num_steps = 0;
+  double cost_utilization = 1;  // of the first epoch
+};
+
+// One run a strategy and seed (run.seed, run.seed + 1, ...), seed by seed. Where run.evaluate_steps
+// is 0 it becomes a tenth of the shortest run, so that there is a curve. Throws an Error that names
+// the strategy when one cannot be planned, and Error(kConfig) when the folder of a run holds one of
+// other settings or of another number of ranks.
+std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, int num_ranks);
+
+// Trains what is not finished yet and compares. Collective; the comparison is on rank 0, nothing on
+// others. Throws Error(kStopped) when asked to stop, as run_training does: called again, it goes
+// on from there.
+std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
+                                         const ComparisonOptions& options, World& world);
+
+}  // namespace packtrain

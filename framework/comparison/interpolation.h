@@ -1,0 +1,18 @@
+// A curve through few points.
+#pragma once
+
+#include <optional>
+#include <span>
+
+namespace packtrain {
+
+struct CurvePoint {
+  double x = 0;
+  double y = 0;
+};
+
+// y at `x` on the straight line between the two points around it; `points` ascend in x. Nothing
+// before the first point and after the last one: a curve is never continued.
+std::optional<double> interpolate(std::span<const CurvePoint> points, double x);
+
+}  // namespace packtrain

@@ -1,0 +1,115 @@
+// packtrain compare: every strategy on the same data, from the same start. Under mpirun one process
+// a rank, or alone.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+
+#include "framework/comparison/comparison_runs.h"
+#include "framework/comparison/report.h"
+#include "framework/support/file.h"
+#include "framework/support/logging.h"
+#include "launch/cli/arguments.h"
+#include "launch/cli/in_world.h"
+#include "launch/cli/output.h"
+#include "launch/cli/program.h"
+#include "launch/cli/tools.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kPlotTool = "plot_compare.py";
+const std::vector<std::string> kStrategies = {"padding", "padding_free", "fixed_length",
+                                              "multipack", "balanced"};
+
+struct CompareArguments {
+  ConfigArguments config;
+  ComparisonOptions options;
+  std::string strategies = fmt::format("{}", fmt::join(kStrategies, ","));
+  bool as_json = false;
+
+  void add_to(CLI::App& app) {
+    config.add_to(app);
+    app.add_option("--strategies", strategies, "which, with commas (default: all)");
+    app.add_option("--seeds", options.num_seeds, "runs a strategy: run.seed, run.seed + 1, ...")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--out", options.output, "folder of runs and results (default run.output)");
+    app.add_flag("--equal-tokens", options.equal_tokens,
+                 "steps of fixed_length and multipack are as many rows of data.max_length as hold "
+                 "the tokens of the others' steps, not batch.global_batch_size rows");
+    app.add_option("--device-time", options.device_time_s,
+                   "seconds of training steps to compare at (default: the least of any run)")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--json", as_json, "print one JSON object");
+    app.footer("packtrain compare --plot DIR draws DIR/compare.svg again.");
+  }
+
+  void finish() {
+    options.config_path = config.path;
+    options.overrides = config.overrides;
+    options.strategies = CLI::detail::split(strategies, ',');
+  }
+};
+
+std::string results_folder(const std::vector<PlannedRun>& runs) {
+  return std::filesystem::path(runs.front().config.run.output).parent_path().string();
+}
+
+void write_results(const Comparison& comparison, const std::string& folder) {
+  const auto write = [&folder](const char* name, const std::string& text) {
+    write_text_atomically(folder + "/" + name, text, ErrorCategory::kConfig);
+  };
+  write("compare.csv", comparison_to_csv(comparison));
+  write("compare.md", comparison_to_markdown(comparison));
+  write("compare.json", comparison_to_json(comparison));
+}
+
+// The plot is made last and by another program: a comparison without it is complete.
+void draw(const std::string& folder) {
+  const std::string failure = call_tool(kPlotTool, {folder});
+  if (failure.empty()) return;
+  spdlog::warn(
+      "{}/compare.svg was not drawn: {}. `packtrain compare --plot {}` draws it where there is a "
+      "Python (PACKTRAIN_PYTHON)",
+      folder, failure, folder);
+}
+
+int run_plot(int argc, char** argv) {
+  CLI::App app("Draws DIR/compare.svg from DIR/compare.json.", "packtrain compare --plot");
+  std::string folder;
+  app.add_option("--plot", folder, "folder of a comparison")->required();
+  if (!parse_arguments(app, argc, argv)) return 0;
+  std::array<char*, 1> arguments = {folder.data()};
+  run_tool(kPlotTool, arguments);
+}
+
+}  // namespace
+
+int run_compare(int argc, char** argv) {
+  if (has_option(argc, argv, "--plot")) return run_plot(argc, argv);
+  std::string drawn;  // on rank 0, once there is something to draw
+  const int exit_code = in_world([&](World& world) {
+    CLI::App app(
+        "Trains each strategy from the same start on the same data, one after the other, and "
+        "prints speed, memory, steps, padding, utilisation and losses: at the end, at equal "
+        "optimizer steps and at equal device time. Started again, it goes on where it stopped.",
+        "packtrain compare");
+    CompareArguments arguments;
+    arguments.add_to(app);
+    if (!parse_arguments(app, argc, argv)) return;
+    arguments.finish();
+    start_logging(world.rank(), world.size(), "");
+    const auto runs = plan_comparison(arguments.options, world.size());
+    const auto comparison = run_comparison(runs, arguments.options, world);
+    if (!comparison) return;
+    drawn = results_folder(runs);
+    write_results(*comparison, drawn);
+    print_result(arguments.as_json ? comparison_to_json(*comparison)
+                                   : comparison_to_text(*comparison));
+  });
+  if (!drawn.empty()) draw(drawn);
+  return exit_code;
+}
+
+}  // namespace packtrain

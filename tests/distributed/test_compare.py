@@ -1,0 +1,129 @@
+"""packtrain compare: a table that agrees with itself, strategies that agree with each other."""
+
+import csv
+import json
+import signal
+import time
+
+import pytest
+
+STRATEGIES = ["padding", "padding_free", "balanced"]
+
+
+def compare(lab, name, *words, ranks=2, config=None):
+    return lab.start(name, *words, ranks=ranks, command="compare", config=config)
+
+
+@pytest.fixture(scope="session")
+def compared(lab):
+    """(output folder, standard output) of three strategies on two ranks."""
+    code, out, err = lab.finish(compare(lab, "compared", "--strategies", ",".join(STRATEGIES)))
+    assert code == 0, err
+    return lab.folder / "runs" / "compared", out
+
+
+def read_csv(folder):
+    with open(folder / "compare.csv", encoding="utf-8") as stream:
+        return {row["strategy"]: row for row in csv.DictReader(stream)}
+
+
+def test_text_csv_markdown_json_and_plot_hold_the_same_strategies(compared):
+    folder, out = compared
+    rows = read_csv(folder)
+    assert list(rows) == STRATEGIES
+    markdown = (folder / "compare.md").read_text().splitlines()
+    for number, name in enumerate(STRATEGIES):
+        row = rows[name]
+        cells = [cell.strip() for cell in markdown[2 + number].strip("|").split("|")]
+        assert cells[0] == name
+        assert cells[1] == f"{float(row['tokens_per_second_per_device']):.0f}"
+        assert cells[4] == row["num_steps"] == "20"
+        assert cells[9] == f"{float(row['validation_loss']):.4f}"
+        assert out.splitlines()[1 + number].split() == cells
+    json_rows = json.loads((folder / "compare.json").read_text())["strategies"]
+    for row in json_rows:
+        assert row["speedup"]["mean"] == pytest.approx(float(rows[row["strategy"]]["speedup"]))
+    assert (folder / "compare.svg").read_text().count("<polyline") == 2 * len(STRATEGIES)
+
+
+def test_the_same_batches_give_equal_losses_at_equal_steps(compared):
+    rows = read_csv(compared[0])
+    for key in ("training_loss", "validation_loss", "validation_loss_at_equal_steps"):
+        values = [float(row[key]) for row in rows.values()]
+        assert max(values) - min(values) < 1e-4, key
+    padding = [float(rows[name]["padding_fraction"]) for name in STRATEGIES]
+    assert padding[0] > padding[1] > padding[2]
+    assert float(rows["padding"]["speedup"]) == 1
+
+
+def test_losses_are_those_of_the_run_alone(lab, compared):
+    from runs import losses
+
+    alone = lab.run("balanced-alone", "run.seed=5", "run.evaluate_steps=2", ranks=2)
+    assert losses(compared[0] / "balanced-seed-5") == losses(alone)
+
+
+def test_finished_runs_are_not_trained_again(lab, compared):
+    folder, _ = compared
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*/metrics.jsonl")}
+    before = (folder / "compare.csv").read_text()
+    config = lab.folder / "compared.yaml"
+    code, _, err = lab.finish(compare(lab, "compared", "--strategies", ",".join(STRATEGIES),
+                                      config=config))
+    assert code == 0, err
+    assert err.count("finished before") == len(STRATEGIES)
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/metrics.jsonl")} == written
+    assert (folder / "compare.csv").read_text() == before
+
+
+def test_other_settings_are_not_mixed_in(lab, compared):
+    config = lab.folder / "compared.yaml"
+    code, _, err = lab.finish(compare(lab, "compared", "optimizer.learning_rate=1e-3",
+                                      "--strategies", "padding", config=config))
+    assert code == 64
+    assert "other settings" in err
+    code, _, err = lab.finish(compare(lab, "compared", "--strategies", "padding", ranks=1,
+                                      config=config))
+    assert code == 64
+    assert "2 ranks" in err
+
+
+def test_a_stopped_comparison_goes_on(lab):
+    words = ["--strategies", "padding_free,balanced", "run.max_steps=60", "run.num_epochs=9"]
+    process = compare(lab, "stopped", *words, ranks=1)
+    metrics = lab.folder / "runs" / "stopped" / "balanced-seed-5" / "metrics.jsonl"
+    while not (metrics.exists() and metrics.read_text()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGUSR1)
+    code, _, err = lab.finish(process)
+    assert code == 75, err
+    code, _, err = lab.finish(compare(lab, "stopped", *words, ranks=1,
+                                      config=lab.folder / "stopped.yaml"))
+    assert code == 0, err
+    assert "finished before" in err and "resumed from" in err
+    rows = read_csv(lab.folder / "runs" / "stopped")
+    assert rows["padding_free"]["num_steps"] == rows["balanced"]["num_steps"] == "60"
+
+
+def test_what_cannot_be_planned_stops_before_anything_is_trained(lab):
+    code, _, err = lab.finish(compare(lab, "unplannable", "--strategies", "balanced,padding",
+                                      "batch.max_tokens_per_micro_batch=512",
+                                      "batch.micro_batch_size=16"))
+    assert code == 64
+    assert "strategy padding: " in err
+    assert not (lab.folder / "runs" / "unplannable").exists()
+    code, _, err = lab.finish(compare(lab, "unknown", "--strategies", "balanced,paddingfree"))
+    assert code == 64
+    assert "strategy paddingfree: " in err
+
+
+def test_without_python_everything_but_the_plot_is_there(lab, monkeypatch):
+    monkeypatch.setenv("PACKTRAIN_PYTHON", "/nowhere/python3")
+    code, out, err = lab.finish(compare(lab, "no-python", "--strategies", "balanced",
+                                        "run.max_steps=2", ranks=1))
+    assert code == 0, err
+    folder = lab.folder / "runs" / "no-python"
+    assert "packtrain compare --plot" in err
+    assert out.splitlines()[1].startswith("balanced")
+    assert (folder / "compare.csv").exists() and not (folder / "compare.svg").exists()
