@@ -63,6 +63,9 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
       arguments.max_tokens > 0 ? arguments.max_tokens : arguments.micro_batch_size * longest;
   options.seed = arguments.seed;
   options.num_ranks = num_ranks;
+  if (options.strategy == Strategy::kFixedLength) {  // a row is a full micro-batch
+    options.max_length = options.max_tokens_per_micro_batch;
+  }
   const bool by_tokens =
       options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
   options.global_batch_size = by_tokens ? 0 : arguments.global_batch_size;

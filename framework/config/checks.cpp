@@ -53,7 +53,8 @@ void check_batch_size(const BatchSection& batch, const SettingPlaces& places) {
 }
 
 // Packs and rows are made of the order as it comes; what cuts examples cannot weigh them alike.
-void check_strategy(const BatchSection& batch, const SettingPlaces& places) {
+void check_strategy(const Config& config, const SettingPlaces& places) {
+  const BatchSection& batch = config.batch;
   const bool fixed_length = batch.strategy == Strategy::kFixedLength;
   if (batch.cross_example_attention && !fixed_length) {
     fail(fmt::format("{}, but batch.strategy ({}) is not fixed_length",
@@ -66,6 +67,16 @@ void check_strategy(const BatchSection& batch, const SettingPlaces& places) {
                      stated("batch.normalize", "examples", places),
                      stated("batch.strategy", "fixed_length", places)),
          "Set batch.normalize: tokens, or another strategy.");
+  }
+  const bool packs_pieces =
+      batch.strategy == Strategy::kMultipack && config.data.too_long == TooLong::kSplit;
+  if (batch.normalize == Normalize::kExamples && packs_pieces) {
+    fail(fmt::format("{}, but {} and {}: the pieces of an example may be packed into two steps",
+                     stated("batch.normalize", "examples", places),
+                     stated("batch.strategy", "multipack", places),
+                     stated("data.too_long", "split", places)),
+         "Set batch.normalize: tokens, data.too_long: truncate or drop, or batch.strategy: "
+         "balanced, which keeps them in one step.");
   }
   const bool counts_examples = batch.global_batch_size.has_value() && !fixed_length &&
                                batch.strategy != Strategy::kMultipack;
@@ -113,7 +124,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_model(config.model, places);
   check_lengths(config, places);
   check_batch_size(config.batch, places);
-  check_strategy(config.batch, places);
+  check_strategy(config, places);
   check_warmup(config, places);
   check_precision(config.precision, places);
   check_evaluation(config, places);

@@ -27,6 +27,8 @@ struct StepPieces {
 
   // Appends an example, with all its pieces and counts.
   void append(const Selection& selection, ExampleIndex example);
+  // Appends one piece of an example that other steps may share.
+  void append(const Selection& selection, const Piece& piece);
 
   // What stays together, one after the other: packs, or single pieces where there are none.
   std::size_t num_packs() const { return pack_begins.empty() ? pieces.size() : pack_begins.size(); }

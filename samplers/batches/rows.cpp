@@ -46,7 +46,7 @@ class Rows final : public EpochBatches {
       room -= piece.length;
       at = piece.continues ? Position{at.place, piece.begin + piece.length}
                            : Position{at.place + 1, 0};
-      append(piece, step);
+      step.append(selection_, piece);
     }
     return step;
   }
@@ -65,13 +65,6 @@ class Rows final : public EpochBatches {
             .begin = at.token,
             .length = static_cast<std::int32_t>(std::min(left, room)),
             .continues = left > room};
-  }
-
-  void append(const Piece& piece, StepPieces& step) const {
-    step.pieces.push_back(piece);
-    step.num_examples += piece.begin == 0 ? 1 : 0;
-    step.num_tokens += piece.length;
-    step.num_loss_tokens += selection_.num_loss_tokens(piece);
   }
 
   const Selection& selection_;

@@ -3,10 +3,12 @@
 #include <array>
 
 #include "framework/support/error.h"
+#include "samplers/batches/packs.h"
 #include "samplers/batches/rows.h"
 #include "samplers/batches/whole_examples.h"
 #include "samplers/strategies/balanced.h"
 #include "samplers/strategies/fixed_length.h"
+#include "samplers/strategies/multipack.h"
 #include "samplers/strategies/padding.h"
 #include "samplers/strategies/padding_free.h"
 
@@ -20,6 +22,7 @@ constexpr std::array kStrategies = {
                   whole_example_steps, assign_padding_free},
     StrategyEntry{Strategy::kFixedLength, check_fixed_length, make_rows, row_steps,
                   assign_balanced},
+    StrategyEntry{Strategy::kMultipack, check_multipack, make_packs, pack_steps, assign_balanced},
     StrategyEntry{Strategy::kBalanced, check_balanced, make_whole_example_batches,
                   whole_example_steps, assign_balanced},
 };

@@ -111,6 +111,13 @@ TEST(ConfigChecks, RowsCannotWeighExamplesAlike) {
       std::string::npos);
 }
 
+TEST(ConfigChecks, PiecesInPacksCannotWeighExamplesAlike) {
+  const std::string packs = "batch: {strategy: multipack, normalize: examples}\n";
+  EXPECT_NE(load_error(packs + "data: {too_long: split}").find("packed into two steps"),
+            std::string::npos);
+  load(packs + "data: {too_long: truncate}");
+}
+
 TEST(ConfigChecks, StepsInTokensAreNotGroupedByLength) {
   for (const char* yaml : {"batch: {order: group_by_length, strategy: multipack}",
                            "batch: {order: group_by_length, global_batch_tokens: 4096}"}) {

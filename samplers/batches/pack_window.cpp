@@ -1,0 +1,92 @@
+#include "samplers/batches/pack_window.h"
+
+#include <utility>
+
+namespace packtrain {
+
+PackWindow::PackWindow(std::int64_t capacity, std::size_t window, std::span<Item> packed)
+    : capacity_(static_cast<std::int32_t>(capacity)),
+      packed_(packed),
+      places_(window),
+      first_pack_(RoomIndex::kNumClasses, kNone),
+      rooms_(capacity) {}
+
+void PackWindow::add(Item item, std::int32_t tokens) {
+  Place& place = places_[slot_];
+  if (place.last_item != kNone) {  // opened `window` items ago
+    unlink(slot_);
+    close(slot_);
+  }
+  place.item = item;
+  const Slot pack = take_pack(tokens);
+  Place& opening = places_[pack];
+  if (opening.last_item == kNone) {
+    place.next_item = slot_;
+  } else {
+    place.next_item = std::exchange(places_[opening.last_item].next_item, slot_);
+  }
+  opening.last_item = slot_;
+  opening.room -= tokens;
+  if (opening.room == 0) {
+    close(pack);
+  } else {
+    link(pack);
+  }
+  if (++slot_ == places_.size()) slot_ = 0;
+}
+
+// The fullest pack with room, unlinked, or a new one.
+PackWindow::Slot PackWindow::take_pack(std::int32_t tokens) {
+  const std::size_t room_class = rooms_.find(tokens);
+  if (room_class == RoomIndex::kNone) {
+    places_[slot_].room = capacity_;
+    return slot_;
+  }
+  const Slot pack = first_pack_[room_class];
+  unlink(pack);
+  return pack;
+}
+
+void PackWindow::link(Slot pack) {
+  const std::size_t room_class = rooms_.class_of(places_[pack].room);
+  const Slot next = std::exchange(first_pack_[room_class], pack);
+  places_[pack].previous_pack = kNone;
+  places_[pack].next_pack = next;
+  if (next == kNone) {
+    rooms_.insert(room_class);
+  } else {
+    places_[next].previous_pack = pack;
+  }
+}
+
+void PackWindow::unlink(Slot pack) {
+  const Place& place = places_[pack];
+  if (place.next_pack != kNone) places_[place.next_pack].previous_pack = place.previous_pack;
+  if (place.previous_pack != kNone) {
+    places_[place.previous_pack].next_pack = place.next_pack;
+    return;
+  }
+  const std::size_t room_class = rooms_.class_of(place.room);
+  first_pack_[room_class] = place.next_pack;
+  if (place.next_pack == kNone) rooms_.erase(room_class);
+}
+
+void PackWindow::close(Slot pack) {
+  begins_.push_back(num_left_);
+  const Slot last = std::exchange(places_[pack].last_item, kNone);
+  Slot item = last;
+  do {
+    item = places_[item].next_item;
+    packed_[num_left_++] = places_[item].item;
+  } while (item != last);
+}
+
+std::vector<std::uint32_t> PackWindow::finish() {
+  for (std::size_t i = 0; i < places_.size(); ++i) {  // in the order in which they opened
+    if (places_[slot_].last_item != kNone) close(slot_);
+    if (++slot_ == places_.size()) slot_ = 0;
+  }
+  return std::move(begins_);
+}
+
+}  // namespace packtrain

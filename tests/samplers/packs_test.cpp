@@ -1,0 +1,355 @@
+#include "samplers/batches/packs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "samplers/batches/room_index.h"
+#include "samplers/order.h"
+#include "samplers/planner.h"
+#include "tests/samplers/lengths.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int32_t kLongest = 600;
+const test::EveryTokenCounts kCounter;
+
+Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
+  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
+}
+
+PlanOptions pack_options(std::int64_t capacity, std::int64_t packs_per_step) {
+  PlanOptions options;
+  options.strategy = Strategy::kMultipack;
+  options.order = OrderKind::kSequential;
+  options.max_length = capacity;
+  options.global_batch_size = 0;
+  options.global_batch_tokens = packs_per_step * capacity;
+  options.max_tokens_per_micro_batch = capacity;
+  return options;
+}
+
+// Lognormal with a mean of `mean` tokens, from 8 to 4096.
+test::Examples lognormal(std::int64_t count, double mean, double sigma) {
+  const CounterRandom random(7, "lognormal lengths");
+  std::vector<std::int32_t> lengths;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
+    const double length = mean * std::exp(sigma * random.normal(i) - sigma * sigma / 2);
+    lengths.push_back(static_cast<std::int32_t>(std::clamp(length, 8.0, 4096.0)));
+  }
+  return test::examples_of(std::move(lengths));
+}
+
+// The epoch's packs in order, as the planner sees them.
+class EpochPacks {
+ public:
+  EpochPacks(const test::Examples& examples, const PlanOptions& options)
+      : options_(options),
+        selection_(examples.lengths, examples.num_loss_tokens, kCounter, options_.too_long,
+                   options_.max_length),
+        order_(selection_.examples().begin(), selection_.examples().end()) {
+    arrange({options_.order, options_.seed, options_.global_batch_size, selection_}, 0, order_);
+    const auto batches = make_packs({selection_, options_, 0, order_});
+    for (std::int64_t s = 0; s < batches->num_steps(); ++s) steps_.push_back(batches->step(s));
+  }
+
+  const std::vector<ExampleIndex>& order() const { return order_; }
+  const std::vector<StepPieces>& steps() const { return steps_; }
+  std::vector<std::vector<Piece>> packs() const {
+    std::vector<std::vector<Piece>> packs;
+    for (const StepPieces& step : steps_) {
+      for (std::size_t p = 0; p < step.num_packs(); ++p) {
+        const auto pack = step.pack(p);
+        packs.emplace_back(pack.begin(), pack.end());
+      }
+    }
+    return packs;
+  }
+
+ private:
+  PlanOptions options_;
+  Selection selection_;
+  std::vector<ExampleIndex> order_;
+  std::vector<StepPieces> steps_;
+};
+
+double fill_of(const EpochPacks& epoch, std::int64_t capacity) {
+  double tokens = 0;
+  for (const StepPieces& step : epoch.steps()) tokens += static_cast<double>(step.num_tokens);
+  return tokens / static_cast<double>(std::ssize(epoch.packs()) * capacity);
+}
+
+TEST(RoomIndex, FindsTheSmallestRoomThatIsLargeEnough) {
+  for (const std::int64_t largest : {100L, 65'535L, 65'536L, 1'000'000L, 2'147'483'647L}) {
+    RoomIndex index(largest);
+    std::set<std::size_t> reference;
+    const CounterRandom random(static_cast<std::uint64_t>(largest), "rooms");
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      const auto draw = [&](std::uint64_t n) {
+        return static_cast<std::int64_t>(
+            random.below(4 * i + n, static_cast<std::uint64_t>(largest) + 1));
+      };
+      const std::size_t room_class = index.class_of(draw(0));
+      if (random.below(4 * i + 1, 3) > 0) {
+        index.insert(room_class);
+        reference.insert(room_class);
+      } else if (const auto some = reference.lower_bound(room_class); some != reference.end()) {
+        index.erase(*some);
+        reference.erase(some);
+      }
+      const std::int64_t tokens = draw(2);
+      auto expected = reference.lower_bound(index.class_of(tokens));
+      // A class holds the rooms from its first on: only later ones are surely large enough.
+      const bool is_first_room = tokens == 0 || index.class_of(tokens - 1) < index.class_of(tokens);
+      if (expected != reference.end() && *expected == index.class_of(tokens) && !is_first_room) {
+        ++expected;
+      }
+      ASSERT_EQ(index.find(tokens), expected == reference.end() ? RoomIndex::kNone : *expected);
+    }
+  }
+}
+
+TEST(Packs, PutEachExampleIntoTheFullestPackWithRoom) {
+  const EpochPacks epoch(test::examples_of({6, 5, 3, 4, 2, 5, 9}), pack_options(10, 2));
+  std::vector<std::vector<std::int64_t>> packs;
+  for (const auto& pack : epoch.packs()) {
+    packs.emplace_back();
+    for (const Piece& piece : pack) packs.back().push_back(piece.example);
+  }
+  // 6 takes 3 (room 4, not 5), then 5 takes 4; the 2 opens a pack, which the next 5 joins.
+  EXPECT_EQ(packs, (std::vector<std::vector<std::int64_t>>{{0, 2}, {1, 3}, {4, 5}, {6}}));
+  EXPECT_EQ(std::ssize(epoch.steps()), 2);
+}
+
+TEST(Packs, NoExampleMovesPackingWindowPlacesOrMore) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const CounterRandom random(seed, "windows");
+    const test::Examples examples =
+        test::draw_examples(seed, 1 + static_cast<std::int64_t>(random.below(0, 3000)), kLongest);
+    PlanOptions options = pack_options(kLongest + static_cast<std::int64_t>(random.below(1, 3000)),
+                                       1 + static_cast<std::int64_t>(random.below(2, 9)));
+    options.packing_window = 1 + static_cast<std::int64_t>(random.below(3, 300));
+    options.order = OrderKind::kRandom;
+    options.seed = seed;
+    const EpochPacks epoch(examples, options);
+    std::vector<std::int64_t> place_of(examples.lengths.size());
+    for (std::size_t i = 0; i < epoch.order().size(); ++i) {
+      place_of[epoch.order()[i]] = static_cast<std::int64_t>(i);
+    }
+    std::int64_t place = 0;
+    std::int64_t furthest = 0;
+    for (const StepPieces& step : epoch.steps()) {
+      for (const Piece& piece : step.pieces) {
+        furthest = std::max(furthest,
+                            std::abs(place++ - place_of[static_cast<std::size_t>(piece.example)]));
+      }
+    }
+    ASSERT_EQ(place, std::ssize(examples.lengths));
+    ASSERT_LT(furthest, options.packing_window) << "seed " << seed;
+  }
+}
+
+TEST(Packs, AreFullWhereLengthsAreWellBelowTheCapacity) {
+  struct Case {
+    double mean;
+    double sigma;
+    std::int64_t capacity;
+    double fill;
+  };
+  for (const Case& c : {Case{475, 1.0, 16384, 0.99}, Case{475, 1.0, 4096, 0.99},
+                        Case{290, 0.5, 4096, 0.99}, Case{290, 0.5, 16384, 0.99}}) {
+    PlanOptions options = pack_options(c.capacity, 8);
+    options.order = OrderKind::kRandom;
+    const EpochPacks epoch(lognormal(20'000, c.mean, c.sigma), options);
+    EXPECT_GE(fill_of(epoch, c.capacity), c.fill) << c.mean << " at " << c.capacity;
+  }
+}
+
+// Packing must not decide when an example is trained: neither short ones first, nor long ones.
+TEST(Packs, KeepTheMixOfLengthsThroughoutTheEpoch) {
+  const test::Examples examples = lognormal(30'000, 475, 1.0);
+  PlanOptions options = pack_options(4096, 8);
+  options.order = OrderKind::kRandom;
+  const auto packs = EpochPacks(examples, options).packs();
+  const double mean =
+      static_cast<double>(std::accumulate(examples.lengths.begin(), examples.lengths.end(), 0LL)) /
+      static_cast<double>(examples.lengths.size());
+  std::array<double, 3> tokens{};
+  std::array<double, 3> counts{};
+  double covariance = 0;
+  double variance = 0;
+  const double middle = static_cast<double>(packs.size() - 1) / 2;
+  for (std::size_t p = 0; p < packs.size(); ++p) {
+    for (const Piece& piece : packs[p]) {
+      const double place = (static_cast<double>(p) - middle) / middle;  // -1 .. 1
+      const double length = std::log(piece.length);
+      covariance += place * (length - std::log(mean));
+      variance += place * place;
+      tokens[p * 3 / packs.size()] += piece.length;
+      counts[p * 3 / packs.size()] += 1;
+    }
+  }
+  // A third's mean has a standard deviation of 475 * 1.3 / sqrt(10'000), 1.3 % of the mean.
+  for (std::size_t third = 0; third < 3; ++third) {
+    EXPECT_NEAR(tokens[third] / counts[third], mean, 0.04 * mean) << third;
+  }
+  // Slope of log length over the epoch: standard deviation 1 / sqrt(30'000 / 3).
+  EXPECT_NEAR(covariance / variance, 0.0, 0.04);
+}
+
+TEST(Packs, OfANewEpochHoldOtherExamplesTogether) {
+  const test::Examples examples = lognormal(300, 475, 1.0);
+  PlanOptions options = pack_options(4096, 2);
+  options.order = OrderKind::kRandom;
+  const Planner planner = make_planner(examples, options);
+  EXPECT_NE(test::examples_in(planner.plan(0)),
+            test::examples_in(planner.plan(planner.num_steps(1))));
+}
+
+PlanOptions draw_pack_options(std::uint64_t seed) {
+  const CounterRandom random(seed, "pack options");
+  PlanOptions options = pack_options(kLongest, 1);
+  options.max_tokens_per_micro_batch = kLongest + static_cast<std::int64_t>(random.below(0, 2000));
+  // Steps that are no multiple of the budget: packs are as large as they can be.
+  options.global_batch_tokens =
+      options.max_tokens_per_micro_batch * static_cast<std::int64_t>(1 + random.below(1, 9));
+  options.global_batch_tokens += static_cast<std::int64_t>(random.below(2, 300));
+  options.packing_window = 1 + static_cast<std::int64_t>(random.below(3, 200));
+  options.order = random.below(4, 2) == 0 ? OrderKind::kSequential : OrderKind::kRandom;
+  options.num_ranks = 1 + static_cast<int>(random.below(5, 9));
+  options.too_long = TooLong::kSplit;
+  options.max_length = pack_shape(options).capacity;
+  options.max_length = std::min<std::int64_t>(
+      options.max_length, 20 + static_cast<std::int64_t>(random.below(6, kLongest)));
+  options.seed = seed;
+  return options;
+}
+
+TEST(MultipackPlan, HoldsEveryTokenAndLabelExactlyOnceAnEpoch) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const test::Examples examples =
+        test::draw_examples(seed, 1 + static_cast<std::int64_t>(seed % 120), kLongest);
+    const PlanOptions options = draw_pack_options(seed);
+    const Planner planner = make_planner(examples, options);
+    std::map<std::pair<std::int64_t, std::int32_t>, Piece> pieces;  // by first token
+    std::int64_t num_examples = 0;
+    for (std::int64_t s = 0; s < planner.num_steps(1); ++s) {
+      const StepPlan plan = planner.plan(s);
+      std::int64_t labels = 0;
+      std::int64_t tokens = 0;
+      for (const auto& rank : plan.ranks) {
+        ASSERT_EQ(std::ssize(rank), plan.num_micro_batches());
+        for (const MicroBatch& micro_batch : rank) {
+          ASSERT_LE(test::tokens_in(micro_batch), options.max_tokens_per_micro_batch);
+          for (const Piece& piece : micro_batch) {
+            ASSERT_TRUE(pieces.emplace(std::pair(piece.example, piece.begin), piece).second);
+            ASSERT_LE(piece.length, options.max_length);
+            labels += piece.length - (piece.continues ? 0 : 1);
+            tokens += piece.length;
+          }
+        }
+      }
+      EXPECT_EQ(plan.num_loss_tokens, labels);
+      EXPECT_EQ(plan.num_tokens, tokens);
+      EXPECT_LE(plan.num_tokens, options.global_batch_tokens);
+      num_examples += plan.num_examples;
+    }
+    EXPECT_EQ(num_examples, std::ssize(examples.lengths));
+    for (std::size_t e = 0; e < examples.lengths.size(); ++e) {
+      for (std::int32_t begin = 0; begin < examples.lengths[e];) {
+        const Piece& piece = pieces.at({static_cast<std::int64_t>(e), begin});
+        begin += piece.length;
+        ASSERT_EQ(piece.continues, begin < examples.lengths[e]);
+      }
+    }
+  }
+}
+
+TEST(MultipackPlan, PacksOfAStepDependOnNoRank) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const test::Examples examples =
+        test::draw_examples(seed, 1 + static_cast<std::int64_t>(5 * seed), kLongest);
+    PlanOptions options = draw_pack_options(seed);
+    options.num_ranks = 1;
+    const Planner reference = make_planner(examples, options);
+    for (const int num_ranks : {3, 8, 64}) {
+      options.num_ranks = num_ranks;
+      const Planner planner = make_planner(examples, options);
+      ASSERT_EQ(planner.num_steps(2), reference.num_steps(2));
+      for (std::int64_t step = 0; step < reference.num_steps(2); step += 3) {
+        ASSERT_EQ(test::examples_in(planner.plan(step)), test::examples_in(reference.plan(step)));
+      }
+    }
+  }
+}
+
+TEST(MultipackPlan, AStepIsItsTokensOfPackCapacity) {
+  PlanOptions options = pack_options(1000, 1);
+  options.global_batch_tokens = 4000;
+  EXPECT_EQ(pack_shape(options).packs_per_step, 4);
+  EXPECT_EQ(pack_shape(options).capacity, 1000);
+  options.global_batch_tokens = 4001;  // one pack more, all of them smaller
+  EXPECT_EQ(pack_shape(options).packs_per_step, 5);
+  EXPECT_EQ(pack_shape(options).capacity, 800);
+}
+
+Error error_of(const test::Examples& examples, const PlanOptions& options) {
+  try {
+    make_planner(examples, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCategory::kInternal, "no error was thrown"};
+}
+
+TEST(MultipackPlan, NamesAnExampleThatFitsNoPack) {
+  PlanOptions options = pack_options(1000, 1);
+  options.global_batch_tokens = 1100;
+  const Error error = error_of(test::examples_of({30, 700, 50}), options);
+  EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+  EXPECT_NE(error.message().find("packs of 550 tokens"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("example 1 has 700 tokens"), std::string::npos);
+  EXPECT_NE(error.advice().find("global_batch_tokens to 2000"), std::string::npos);
+  EXPECT_NO_THROW(make_planner(test::examples_of({30, 550, 50}), options));
+}
+
+TEST(MultipackPlan, TakesLengthsOfAnyKind) {
+  PlanOptions options = pack_options(kLongest, 3);
+  options.num_ranks = 4;
+  for (const std::vector<std::int32_t>& lengths :
+       {std::vector<std::int32_t>{7}, std::vector<std::int32_t>(50, kLongest),
+        std::vector<std::int32_t>(50, 7), std::vector<std::int32_t>{2, 2, kLongest}}) {
+    const test::Examples examples = test::examples_of(lengths);
+    const Planner planner = make_planner(examples, options);
+    std::size_t num_examples = 0;
+    for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
+      num_examples += test::examples_in(planner.plan(step)).size();
+    }
+    EXPECT_EQ(num_examples, lengths.size());
+  }
+}
+
+TEST(MultipackPlan, CountsBeyond31Bits) {
+  constexpr std::int32_t kHuge = std::numeric_limits<std::int32_t>::max();
+  const test::Examples examples = test::examples_of({kHuge, 1 << 30, (1 << 30) - 9, 8, 1 << 30});
+  const PlanOptions options = pack_options(kHuge, 2);
+  const Planner planner = make_planner(examples, options);
+  ASSERT_EQ(planner.num_steps(1), 2);
+  EXPECT_EQ(planner.plan(0).num_tokens + planner.plan(1).num_tokens,
+            std::int64_t{kHuge} + 3 * (std::int64_t{1} << 30) - 1);
+}
+
+}  // namespace
+}  // namespace packtrain
