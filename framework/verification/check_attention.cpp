@@ -21,15 +21,26 @@ namespace {
 
 constexpr std::int32_t kProbeTokens = 48;  // of each example: both fit the collators' 128 rows
 
-// The beginnings of the step's first and last piece; of one example twice when there is no other.
-MicroBatch probe_pieces(const VerifiedStep& step) {
-  MicroBatch all;
+// Two neighbours of a micro-batch, joined ones if there are any; of a step without neighbours its
+// first piece twice.
+MicroBatch find_neighbours(const VerifiedStep& step) {
+  MicroBatch found;
   for (const auto& micro_batches : step.plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
-      all.insert(all.end(), pieces.begin(), pieces.end());
+      if (found.empty() && !pieces.empty()) found = {pieces.front(), pieces.front()};
+      for (std::size_t p = 1; p < pieces.size(); ++p) {
+        const bool is_first_pair = found.front() == found.back();
+        if (is_first_pair || pieces[p].joined) found = {pieces[p - 1], pieces[p]};
+        if (pieces[p].joined) return found;
+      }
     }
   }
-  MicroBatch probe{all.front(), all.back()};
+  return found;
+}
+
+// Their beginnings.
+MicroBatch probe_pieces(const VerifiedStep& step) {
+  MicroBatch probe = find_neighbours(step);
   for (Piece& piece : probe) {
     if (piece.length <= kProbeTokens) continue;
     piece.length = kProbeTokens;

@@ -90,7 +90,7 @@ CheckResult check_packed(const Subject& subject, const VerifiedStep& step, const
                          const Measured& one_by_one) {
   CheckResult result{.name = "packed",
                      .claim = "packed = one by one",
-                     .case_name = "examples",
+                     .case_name = "pieces",
                      .every_rank_alike = true,
                      .errors = {{"loss"}, {"token loss"}, {"gradient"}}};
   PackedComparison comparison(subject, result);

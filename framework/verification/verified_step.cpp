@@ -32,7 +32,9 @@ VerifiedStep make_verified_step(const Subject& subject, StepPlan plan) {
     for (const MicroBatch& pieces : micro_batches) {
       packed.push_back(subject.collate(subject.store, pieces, step.normalization));
       for (const Piece& piece : pieces) {
-        step.one_by_one.push_back(flatten(subject.store, {piece}, step.normalization));
+        Piece alone = piece;
+        alone.joined = false;
+        step.one_by_one.push_back(flatten(subject.store, {alone}, step.normalization));
       }
     }
   }

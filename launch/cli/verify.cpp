@@ -66,14 +66,18 @@ std::string to_text(const VerificationReport& report) {
   return text;
 }
 
-void require_success(const VerificationReport& report) {
+void require_success(const VerificationReport& report, bool cross_example_attention) {
   const auto failed = report.failed_checks();
   if (failed.empty()) return;
-  throw Error(ErrorCategory::kVerify,
-              fmt::format("{} of {} checks failed: {}", failed.size(), report.checks.size(),
-                          fmt::join(failed, ", ")),
-              "Do not train with this configuration on this machine before the cause is known: its "
-              "loss is not that of the examples.");
+  throw Error(
+      ErrorCategory::kVerify,
+      fmt::format("{} of {} checks failed: {}", failed.size(), report.checks.size(),
+                  fmt::join(failed, ", ")),
+      cross_example_attention
+          ? "batch.cross_example_attention lets examples see each other: without it each is "
+            "trained by itself."
+          : "Do not train with this configuration on this machine before the cause is "
+            "known: its loss is not that of the examples.");
 }
 
 }  // namespace
@@ -100,7 +104,7 @@ int run_verify(int argc, char** argv) {
     start_logging(world.rank(), world.size(), "");
     const VerificationReport report = run_verification(config, world, options);
     if (world.rank() == 0) print_result(as_json ? to_json(report) : to_text(report));
-    require_success(report);
+    require_success(report, config.batch.cross_example_attention);
   });
 }
 

@@ -18,12 +18,13 @@ def failed(report):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("strategy", ["padding", "padding_free", "balanced"])
+@pytest.mark.parametrize("strategy", ["padding", "padding_free", "fixed_length", "balanced"])
 def test_a_sound_run_passes(lab, strategy, ranks):
     code, report, err = verify(lab, f"batch.strategy={strategy}", ranks=ranks)
     assert code == 0, err
     assert report["ok"] and [check["name"] for check in report["checks"]] == CHECKS
-    assert report["num_ranks"] == ranks and report["num_examples"] == 16
+    assert report["num_ranks"] == ranks
+    assert report["num_examples"] == 16 or strategy == "fixed_length"
     shards = report["checks"][-1]["num_cases"]
     assert shards > 0 if ranks > 1 else shards == 0
     assert not (lab.folder / "runs" / "verified").exists()  # nothing was trained or written
@@ -43,6 +44,17 @@ def test_people_get_a_line_a_check(lab):
     assert lines[0].startswith("6 examples in 1 step, balanced in fp32, 1 rank x ")
     assert [line.split()[0] for line in lines[1:]] == ["ok"] * len(CHECKS)
     assert lines[-1].endswith("nothing to compare")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_attention_across_examples_is_contamination(lab, ranks):
+    code, report, err = verify(lab, "batch.strategy=fixed_length", "batch.cross_example_attention=true", ranks=ranks)
+    assert code == 74, err
+    assert failed(report) == ["packed", "isolation", "boundaries", "attention"]
+    assert "batch.cross_example_attention" in err
+    isolation = report["checks"][1]
+    assert isolation["num_failures"] >= len(isolation["failures"]) > 0
+    assert "changing example" in isolation["failures"][0] and "moved the loss of example" in isolation["failures"][0]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

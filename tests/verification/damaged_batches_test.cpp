@@ -50,6 +50,16 @@ TEST_F(DamagedBatch, ASequenceOfTwoExamplesIsContamination) {
   EXPECT_TRUE(says(check_named(report, "attention"), {"gives token 0 of " + name(first)}));
 }
 
+TEST_F(DamagedBatch, AttentionAcrossExamplesIsContaminationEvenWhenAskedFor) {
+  config_.batch.strategy = Strategy::kFixedLength;
+  EXPECT_EQ(verify().failed_checks(), Names());
+  config_.batch.cross_example_attention = true;
+  const VerificationReport report = verify();
+  EXPECT_EQ(report.failed_checks(), Names({"packed", "isolation", "boundaries", "attention"}))
+      << all_failures(report);
+  EXPECT_TRUE(says(check_named(report, "isolation"), {"changing example", "moved the loss of"}));
+}
+
 TEST_F(DamagedBatch, ABoundaryInsideAnExampleIsFound) {
   const VerificationReport report = verify_damaged([](PackedBatch& batch) {
     batch.cu_seqlens[1] -= 2;  // the end of the first example goes to the second
