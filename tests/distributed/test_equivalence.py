@@ -52,6 +52,29 @@ def test_padding_equals_balanced(lab, one_rank):
     assert share[0] > share[1] + 0.1
 
 
+@pytest.mark.parametrize("strategy", [
+    ["batch.strategy=multipack"],
+    ["batch.strategy=fixed_length", "data.max_length=128"],
+    ["batch.strategy=fixed_length", "data.max_length=128", "batch.cross_example_attention=true"],
+], ids=["multipack", "fixed-length", "cross-example-attention"])
+def test_packs_of_a_step_give_the_same_loss_on_any_ranks(lab, strategy):
+    settings = [*strategy, "batch.global_batch_size=null", "batch.global_batch_tokens=2048", "run.max_steps=8"]
+    name = "-".join(strategy).replace("=", "-")
+    one, two = lab.run(f"{name}-1", *settings), lab.run(f"{name}-2", *settings, ranks=2)
+    assert_same_losses(two, one)
+    assert len(losses(one)) == 8
+    assert numpy.mean([line["num_tokens"] for line in steps(one).values()]) > 0.9 * 2048
+
+
+def test_attention_across_examples_changes_the_loss_but_not_what_is_trained(lab):
+    settings = ["batch.strategy=fixed_length", "data.max_length=128", "batch.global_batch_size=8", "run.max_steps=2"]
+    apart = steps(lab.run("rows-apart", *settings))
+    joined = steps(lab.run("rows-joined", *settings, "batch.cross_example_attention=true"))
+    for step in apart:
+        assert joined[step]["num_loss_tokens"] == apart[step]["num_loss_tokens"]
+        assert joined[step]["loss"] != apart[step]["loss"]
+
+
 @pytest.mark.parametrize("overrides", [
     ["parallel.zero_stage=2"],
     ["parallel.gather_slots=1"],

@@ -31,6 +31,17 @@ def test_resumed_run_is_bit_equal(lab, unbroken, step):
         assert line["grad_norm"] == steps(unbroken)[number]["grad_norm"]
 
 
+@pytest.mark.parametrize("strategy", ["multipack", "fixed_length"])
+def test_resumes_in_the_middle_of_packs_on_other_ranks(lab, strategy):
+    settings = [f"batch.strategy={strategy}", "data.max_length=512", "batch.global_batch_size=2",
+                "checkpoint.save_steps=6", "checkpoint.keep=10", "run.max_steps=14"]
+    whole = lab.run(f"{strategy}-whole", *settings)
+    take_checkpoint(whole, 6, lab.folder / "runs" / f"{strategy}-resumed")
+    resumed = lab.run(f"{strategy}-resumed", *settings, ranks=2)
+    assert sorted(steps(resumed)) == list(range(7, 15))
+    numpy.testing.assert_allclose(losses(resumed), losses(whole)[6:], rtol=2e-5)
+
+
 def test_resumes_on_four_then_two_then_one_rank(lab, unbroken):
     four = lab.run("chain-4", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=4)
     take_checkpoint(four, 7, lab.folder / "runs" / "chain-2")

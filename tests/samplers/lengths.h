@@ -49,7 +49,7 @@ inline Examples draw_examples(std::uint64_t seed, std::int64_t count, std::int32
   return examples_of(std::move(lengths));
 }
 
-// Options under which every draw is plannable.
+// Options under which every draw is plannable, of a strategy whose steps are those of the order.
 inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   const CounterRandom random(seed, "test options");
   PlanOptions options;
@@ -73,6 +73,20 @@ inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   options.seed = random.bits(5);
   options.num_ranks = 1 + static_cast<int>(random.below(6, 9));
   options.cost = {.linear = 1.0, .quadratic = random.uniform(7) / 1000, .constant = 0.0};
+  return options;
+}
+
+// Of any strategy that keeps examples whole: multipack, too.
+inline PlanOptions draw_options_with_packs(std::uint64_t seed, std::int32_t longest) {
+  PlanOptions options = draw_options(seed, longest);
+  const CounterRandom random(seed, "test packs");
+  if (random.below(0, 3) > 0) return options;
+  options.strategy = Strategy::kMultipack;
+  if (options.order == OrderKind::kGroupByLength) options.order = OrderKind::kRandom;
+  options.global_batch_size = 0;
+  options.global_batch_tokens =
+      options.max_tokens_per_micro_batch * (1 + static_cast<std::int64_t>(random.below(1, 9)));
+  options.packing_window = 1 + static_cast<std::int64_t>(random.below(2, 100));
   return options;
 }
 

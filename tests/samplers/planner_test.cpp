@@ -16,6 +16,7 @@ namespace {
 
 using test::draw_examples;
 using test::draw_options;
+using test::draw_options_with_packs;
 using test::Examples;
 using test::examples_in;
 using test::examples_of;
@@ -52,7 +53,7 @@ void expect_contains(const std::string& text, const std::string& part) {
 TEST(Plan, EveryExampleAppearsExactlyOnceAnEpoch) {
   for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
     const Examples examples = draw(seed);
-    const Planner planner = make_planner(examples, draw_options(seed, kLongest));
+    const Planner planner = make_planner(examples, draw_options_with_packs(seed, kLongest));
     for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
       std::map<std::int64_t, int> times;
       for (std::int64_t s = planner.num_steps(epoch); s < planner.num_steps(epoch + 1); ++s) {
@@ -68,7 +69,7 @@ TEST(Plan, EveryExampleAppearsExactlyOnceAnEpoch) {
 
 TEST(Plan, EveryRankHasTheSameNumberOfMicroBatchesWithinTheBudget) {
   for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
-    const PlanOptions options = draw_options(seed, kLongest);
+    const PlanOptions options = draw_options_with_packs(seed, kLongest);
     const Examples examples = draw(seed);
     const Planner planner = make_planner(examples, options);
     for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
@@ -88,7 +89,7 @@ TEST(Plan, EveryRankHasTheSameNumberOfMicroBatchesWithinTheBudget) {
 TEST(Plan, CountsAreThoseOfTheStep) {
   for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
     const Examples examples = draw(seed);
-    const PlanOptions options = draw_options(seed, kLongest);
+    const PlanOptions options = draw_options_with_packs(seed, kLongest);
     const Planner planner = make_planner(examples, options);
     const std::int64_t last = planner.num_steps(1) - 1;
     for (std::int64_t step = 0; step <= last; ++step) {
@@ -130,11 +131,7 @@ TEST(Plan, ExamplesOfAStepDependNeitherOnRanksNorOnStrategy) {
   }
 }
 
-TEST(Plan, IsTheSameInAnyCallOrderAndFromSeveralThreads) {
-  const Examples examples = draw_examples(4, 500, kLongest);
-  PlanOptions options = draw_options(1, kLongest);
-  options.order = OrderKind::kRandom;
-  options.max_tokens_per_micro_batch = kLongest * 5;
+void expect_the_same_in_any_call_order(const Examples& examples, const PlanOptions& options) {
   const std::int64_t num_steps = make_planner(examples, options).num_steps(4);
   std::vector<StepPlan> expected;
   for (std::int64_t step = 0; step < num_steps; ++step) {
@@ -154,6 +151,20 @@ TEST(Plan, IsTheSameInAnyCallOrderAndFromSeveralThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int count : wrong) EXPECT_EQ(count, 0);
+}
+
+TEST(Plan, IsTheSameInAnyCallOrderAndFromSeveralThreads) {
+  const Examples examples = draw_examples(4, 500, kLongest);
+  PlanOptions options = draw_options(1, kLongest);
+  options.order = OrderKind::kRandom;
+  options.max_tokens_per_micro_batch = kLongest * 5;
+  expect_the_same_in_any_call_order(examples, options);
+  options.global_batch_size = 0;
+  options.global_batch_tokens = kLongest * 10;
+  for (const Strategy strategy : {Strategy::kMultipack, Strategy::kFixedLength}) {
+    options.strategy = strategy;
+    expect_the_same_in_any_call_order(examples, options);
+  }
 }
 
 TEST(Plan, RejectsANegativeStep) {
