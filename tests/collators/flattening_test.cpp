@@ -142,7 +142,7 @@ TEST(Flattening, RunsPositionsOnOverJoinedPiecesButNoLabelCrosses) {
 
 TEST(Flattening, AStepWithoutALabelHasFiniteWeights) {
   const MemoryStore store = store_of({4}, false);
-  const LossNormalization none{.mode = Normalize::kTokens, .num_loss_tokens = 0};
+  const LossNormalization none{.mode = Normalize::kTokens, .denominator = 0};
   EXPECT_TRUE(flatten(store, whole(store), none).loss_weight.empty());
 }
 
