@@ -20,6 +20,7 @@ struct Shape {
   std::size_t num_rows = 0;
   std::size_t num_sequences = 0;  // the dummy sequence included
   std::size_t num_loss_tokens = 0;
+  std::size_t num_loss_sources = 0;  // as many, or none
   std::int64_t num_real_tokens = 0;
 };
 
@@ -39,6 +40,8 @@ class PieceView {
     const auto count = static_cast<std::size_t>(end) - begin;
     ids_ = ids.subspan(begin, count);
     mask_ = store.loss_mask(piece.example).subspan(begin, count);
+    num_labels_ = mask_.size() - 1 -
+                  static_cast<std::size_t>(std::ranges::count(mask_.subspan(1), std::uint8_t{0}));
   }
 
   std::size_t length() const { return length_; }
@@ -46,29 +49,28 @@ class PieceView {
   std::int32_t label(std::size_t row) const {
     return row + 1 < ids_.size() && mask_[row + 1] != 0 ? ids_[row + 1] : kNoLabel;
   }
-  std::size_t num_labels() const {
-    return mask_.size() - 1 -
-           static_cast<std::size_t>(std::ranges::count(mask_.subspan(1), std::uint8_t{0}));
-  }
+  std::size_t num_labels() const { return num_labels_; }
 
  private:
   std::size_t length_;
   // With one token more than the piece where it continues: the last row's label.
   std::span<const std::int32_t> ids_;
   std::span<const std::uint8_t> mask_;
+  std::size_t num_labels_ = 0;
 };
 
 Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> sequences,
-               std::int64_t row_multiple) {
+               const CollatorOptions& options) {
   Shape shape{.num_sequences = sequences.size()};
   for (const PieceView& view : views) {
     shape.num_real_tokens += static_cast<std::int64_t>(view.length());
     shape.num_loss_tokens += view.num_labels();
   }
+  shape.num_loss_sources = options.sources ? shape.num_loss_tokens : 0;
   std::int64_t used = 0;
   for (const SequenceRun& sequence : sequences)
     used += static_cast<std::int64_t>(sequence.num_rows);
-  const std::int64_t rows = num_rows(used, row_multiple);
+  const std::int64_t rows = num_rows(used, options.row_multiple);
   if (rows > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorCategory::kInternal,
                 fmt::format("collator: a batch of {} rows cannot be numbered in 32 bits", rows));
@@ -105,6 +107,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.cu_seqlens, shape.num_sequences + 1);
   layout.place(batch.loss_index, shape.num_loss_tokens);
   layout.place(batch.loss_weight, shape.num_loss_tokens);
+  layout.place(batch.loss_source, shape.num_loss_sources);
   return layout.used();
 }
 
@@ -160,7 +163,12 @@ class Writer {
     sequence_end_ = row_ + length;
   }
 
-  void append(const PieceView& view, float weight) {
+  // `source`: written where the batch has room for sources.
+  void append(const PieceView& view, float weight, std::int16_t source) {
+    batch_.num_piece_labels.push_back(static_cast<std::int32_t>(view.num_labels()));
+    if (!batch_.loss_source.empty()) {
+      std::ranges::fill(batch_.loss_source.subspan(loss_token_, view.num_labels()), source);
+    }
     std::ranges::copy(view.input_ids(),
                       batch_.input_ids.begin() + static_cast<std::ptrdiff_t>(row_));
     for (std::size_t t = 0; t < view.length(); ++t, ++row_) {
@@ -204,13 +212,15 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   views.reserve(pieces.size());
   for (const Piece& piece : pieces) views.emplace_back(store, piece);
 
-  PackedBatch batch = allocate_batch(shape_of(views, sequences, options.row_multiple), allocate);
+  PackedBatch batch = allocate_batch(shape_of(views, sequences, options), allocate);
   Writer writer(batch);
   std::size_t next = 0;
   for (const SequenceRun& sequence : sequences) {
     writer.begin_sequence(sequence.num_rows);
     for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
-      writer.append(views[next], weight_of(store, pieces[next], views[next], normalization));
+      const Piece& piece = pieces[next];
+      writer.append(views[next], weight_of(store, piece, views[next], normalization),
+                    store.source(piece.example));
     }
     writer.pad_sequence();
   }

@@ -29,6 +29,7 @@ LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 
 struct CollatorOptions {
   std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence
+  bool sources = false;             // fill PackedBatch::loss_source
 };
 
 // Where the batch's bytes live: called once with the size wanted, returns at least that much.

@@ -18,6 +18,7 @@ struct DeviceBatch {
   at::Tensor loss_index;   // int32 [N] rows with a label
   at::Tensor loss_labels;  // int32 [N] labels[loss_index]
   at::Tensor loss_weight;  // float32 [N]
+  at::Tensor loss_source;  // int32 [N] its source, or undefined; nothing to a block
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
 };

@@ -6,17 +6,26 @@
 #include "framework/metrics/fields.h"
 
 namespace packtrain {
+namespace {
+
+void add_sources(nlohmann::ordered_json& line, const char* key,
+                 const std::vector<SourceLoss>& losses) {
+  for (const SourceLoss& loss : losses) line[key][loss.source] = loss.loss;
+}
+
+}  // namespace
 
 std::string step_json_line(const StepRecord& record) {
   nlohmann::ordered_json line;
   for (const MetricField& field : step_fields()) {
     std::visit([&](auto member) { line[field.key] = record.*member; }, field.member);
   }
+  add_sources(line, "loss_by_source", record.loss_by_source);
   return line.dump();
 }
 
 std::string evaluation_json_line(const EvaluationRecord& record) {
-  const nlohmann::ordered_json line = {
+  nlohmann::ordered_json line = {
       {"step", record.step},
       {"validation_loss", record.loss},
       {"validation_perplexity", record.perplexity},
@@ -24,6 +33,7 @@ std::string evaluation_json_line(const EvaluationRecord& record) {
       {"validation_num_tokens", record.num_tokens},
       {"validation_num_loss_tokens", record.num_loss_tokens},
   };
+  add_sources(line, "validation_loss_by_source", record.loss_by_source);
   return line.dump();
 }
 

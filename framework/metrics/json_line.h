@@ -8,11 +8,12 @@
 
 namespace packtrain {
 
-// Keys: those of step_fields(), in their order.
+// Keys: those of step_fields(), in their order; then `loss_by_source`, an object of losses by
+// source, where the record has them.
 std::string step_json_line(const StepRecord& record);
 
-// Keys: `step` and `validation_*`, none of which a step line has, so that summing a column over
-// the file never mixes training with evaluation.
+// Keys: `step` and `validation_*` (`validation_loss_by_source` as above), none of which a step line
+// has, so that summing a column over the file never mixes training with evaluation.
 std::string evaluation_json_line(const EvaluationRecord& record);
 
 }  // namespace packtrain

@@ -10,6 +10,12 @@
 
 namespace packtrain {
 
+// Mean loss of a source's supervised tokens, each counted once whatever it weighs.
+struct SourceLoss {
+  std::string source;
+  double loss = 0;
+};
+
 struct StepRecord {
   std::int64_t step = 0;  // 1 after the first optimizer step
   std::int64_t epoch = 0;
@@ -31,6 +37,8 @@ struct StepRecord {
   double data_wait_s = 0;
   double comm_wait_s = 0;
   std::int64_t peak_memory_bytes = 0;
+  // Of the sources the step has tokens of; empty when the data has a single source.
+  std::vector<SourceLoss> loss_by_source = {};
 };
 
 struct EvaluationRecord {
@@ -40,6 +48,7 @@ struct EvaluationRecord {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
+  std::vector<SourceLoss> loss_by_source = {};  // as in StepRecord
 };
 
 struct MetricsOptions {

@@ -17,6 +17,8 @@ bool belongs_to_steps_up_to(std::string_view line, std::int64_t last_step) {
          step->get<std::int64_t>() <= last_step;
 }
 
+}  // namespace
+
 void cut_lines_after(const std::string& path, std::int64_t last_step) {
   std::error_code unreadable;  // opening the file will report it
   if (!std::filesystem::exists(path, unreadable)) return;
@@ -40,6 +42,8 @@ void cut_lines_after(const std::string& path, std::int64_t last_step) {
                last_step);
   write_text_atomically(path, kept, ErrorCategory::kInternal);
 }
+
+namespace {
 
 // So that the cut comes before the file is opened for appending.
 std::string cut_then_return(const std::string& path, std::int64_t first_step) {

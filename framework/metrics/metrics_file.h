@@ -1,4 +1,5 @@
-// metrics.jsonl: one line a step and an evaluation, through all resumes of a run.
+// Files of JSON lines that have a `step`, through all resumes of a run: metrics.jsonl (a line a
+// step and an evaluation), the example ledgers.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,10 @@
 
 namespace packtrain {
 
+// Cuts the lines of steps after `last_step`, and one torn by a crash, from the file, if there is
+// one. Throws Error(kInternal) when it cannot be read or written.
+void cut_lines_after(const std::string& path, std::int64_t last_step);
+
 class MetricsFile {
  public:
   // Opens `path` for appending. Lines of steps after `first_step`, left by a process that got
@@ -16,7 +21,8 @@ class MetricsFile {
   // twice. Throws Error(kInternal) when the file cannot be read or written.
   MetricsFile(const std::string& path, std::int64_t first_step);
 
-  // One call, one write: readers following the file see whole lines.
+  // One call, one write: readers following the file see whole lines. `line` may be several; the
+  // last newline is added.
   void append(std::string_view line);
 
  private:

@@ -22,6 +22,11 @@ void add(prometheus::Counter& counter, double value) {
   if (std::isfinite(value)) counter.Increment(value);
 }
 
+void set_sources(prometheus::Family<prometheus::Gauge>& family,
+                 const std::vector<SourceLoss>& losses) {
+  for (const SourceLoss& loss : losses) family.Add({{"source", loss.source}}).Set(loss.loss);
+}
+
 }  // namespace
 
 MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& labels)
@@ -32,7 +37,11 @@ MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& label
       validation_loss_(gauge("packtrain_validation_loss",
                              "Loss of the latest evaluation, nats per supervised token")),
       validation_perplexity_(
-          gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation")) {
+          gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation")),
+      loss_by_source_(family("packtrain_loss_by_source",
+                             "Training loss of the latest step with tokens of the source")),
+      validation_loss_by_source_(family("packtrain_validation_loss_by_source",
+                                        "Loss of the latest evaluation, by source")) {
   for (const MetricField& field : step_fields()) {
     if (field.kind == MetricKind::kCounter) {
       step_metrics_.emplace_back(&counter(field.prometheus_name, field.help));
@@ -51,9 +60,13 @@ MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& label
 }
 
 prometheus::Gauge& MetricsRegistry::gauge(const std::string& name, const std::string& help) {
-  auto& family = prometheus::BuildGauge().Name(name).Help(help).Labels(labels_).Register(registry_);
   // Unknown is not zero: a loss of 0 before the first step would draw a wrong curve.
-  return family.Add({}, std::nan(""));
+  return family(name, help).Add({}, std::nan(""));
+}
+
+prometheus::Family<prometheus::Gauge>& MetricsRegistry::family(const std::string& name,
+                                                               const std::string& help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Labels(labels_).Register(registry_);
 }
 
 prometheus::Counter& MetricsRegistry::counter(const std::string& name, const std::string& help) {
@@ -73,6 +86,7 @@ void MetricsRegistry::step(const StepRecord& record) {
       std::get<prometheus::Gauge*>(step_metrics_[i])->Set(value);
     }
   }
+  set_sources(loss_by_source_, record.loss_by_source);
   num_steps_.Increment();
   last_step_timestamp_.SetToCurrentTime();
 }
@@ -81,6 +95,7 @@ void MetricsRegistry::evaluation(const EvaluationRecord& record) {
   const std::lock_guard lock(mutex_);
   validation_loss_.Set(record.loss);
   validation_perplexity_.Set(record.perplexity);
+  set_sources(validation_loss_by_source_, record.loss_by_source);
 }
 
 std::string MetricsRegistry::page() const {

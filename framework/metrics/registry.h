@@ -27,6 +27,7 @@ class MetricsRegistry {
  private:
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
   prometheus::Counter& counter(const std::string& name, const std::string& help);
+  prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help);
 
   mutable std::mutex mutex_;
   prometheus::Registry registry_;
@@ -37,6 +38,9 @@ class MetricsRegistry {
   prometheus::Gauge& last_step_timestamp_;
   prometheus::Gauge& validation_loss_;
   prometheus::Gauge& validation_perplexity_;
+  // One gauge a source, from the first step or evaluation on that has it.
+  prometheus::Family<prometheus::Gauge>& loss_by_source_;
+  prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;
 };
 
 }  // namespace packtrain

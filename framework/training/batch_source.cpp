@@ -73,7 +73,8 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   PreparedStep prepared;
   prepared.plan = planner_.plan(step);
   prepare_next_epoch(prepared.plan.epoch);
-  const CollatorOptions collator_options;
+  CollatorOptions collator_options;
+  collator_options.sources = options_.sources;
   const Collator collate = find_collator(planner_.options().strategy);
   prepared.statistics = plan_statistics(
       prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,

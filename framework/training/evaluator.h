@@ -1,7 +1,10 @@
 // Loss of a validation store, exact over ranks and packing: the mean over all supervised tokens.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <iterator>
 
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
@@ -22,7 +25,10 @@ class Evaluator {
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step);
 
  private:
-  double loss_of(ShardedModel& model, std::size_t first, std::size_t count);
+  // Of this rank's micro-batches: the sum of their losses, and where the store has several sources
+  // what sum_by_source() gives.
+  at::Tensor sums_of(ShardedModel& model, std::size_t first, std::size_t count);
+  std::int64_t num_sources() const { return std::ssize(store_.info().sources); }
 
   const TokenStore& store_;
   Device& device_;

@@ -1,6 +1,7 @@
 #include "framework/training/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -15,33 +16,39 @@
 namespace packtrain {
 namespace {
 
-constexpr int kNumValues = 4;  // loss, norm, not applied, stop requested
+constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, stop requested; then details
+
+at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
+  return details.defined() ? at::cat({values, details}) : values;
+}
 
 }  // namespace
 
-StepOutcome::StepOutcome(Device& device)
-    : memory_(device.allocate_host(kNumValues * sizeof(float))),
-      host_(at::from_blob(memory_.data, {kNumValues}, at::kFloat)),
+StepOutcome::StepOutcome(Device& device, std::int64_t num_details)
+    : memory_(device.allocate_host((kNumValues + num_details) * sizeof(float))),
+      host_(at::from_blob(memory_.data, {kNumValues + num_details}, at::kFloat)),
       arrived_(device.make_event()) {}
 
 StepOutcome::Values StepOutcome::read() {
   arrived_->synchronize();
   const float* values = host_.const_data_ptr<float>();
-  return {values[0], values[1], values[2] == 0.0F, values[3] != 0.0F};
+  return {values[0], values[1], values[2] == 0.0F, values[3] != 0.0F,
+          std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
 Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options)
     : model_(model), options_(options) {}
 
 void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t number,
-                     bool stop_requested, StepOutcome& outcome) {
+                     bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
   model_.compute().run([&](StreamHandle stream) {
     const at::NoGradGuard no_grad;
     const at::Tensor& grad = model_.state().grad;
     const at::Tensor norm_of_shard = at::linalg_vector_norm(grad);
-    const at::Tensor sums =
+    const at::Tensor sums = with_details(
         at::stack({loss.to(at::kFloat), norm_of_shard.mul(norm_of_shard),
-                   at::empty({}, norm_of_shard.options()).fill_(stop_requested ? 1.0 : 0.0)});
+                   at::empty({}, norm_of_shard.options()).fill_(stop_requested ? 1.0 : 0.0)}),
+        details);
     model_.reducer().all_reduce(sums.data_ptr(), sums.numel(), DataType::kFloat32, ReduceOp::kSum,
                                 stream);
     const at::Tensor norm = sums.select(0, 1).sqrt();
@@ -54,7 +61,9 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
     update(learning_rate, number, clip_factor, skip.to(at::kByte));
     const at::Tensor values =
         at::stack({sums.select(0, 0), norm, skip.to(at::kFloat), sums.select(0, 2)});
-    outcome.host_.copy_(values, /*non_blocking=*/true);
+    const at::Tensor summed_details =
+        details.defined() ? sums.narrow(0, 3, details.numel()) : details;
+    outcome.host_.copy_(with_details(values, summed_details), /*non_blocking=*/true);
   });
   model_.compute().record(*outcome.arrived_);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "framework/device/device.h"
@@ -16,20 +17,22 @@ namespace packtrain {
 // What the device says of a step, over all ranks. read() waits for it.
 class StepOutcome {
  public:
-  explicit StepOutcome(Device& device);
+  // `num_details`: how many numbers Optimizer::step is given besides the loss.
+  explicit StepOutcome(Device& device, std::int64_t num_details = 0);
 
   struct Values {
     double loss = 0;
     double grad_norm = 0;         // before clipping
     bool applied = true;          // false: loss or norm was not finite, nothing was written
     bool stop_requested = false;  // by any rank
+    std::vector<double> details;
   };
   Values read();
 
  private:
   friend class Optimizer;
   HostBuffer memory_;
-  at::Tensor host_;  // float32 [4], view of memory_
+  at::Tensor host_;  // float32 [4 + details], view of memory_
   std::unique_ptr<Event> arrived_;
 };
 
@@ -39,9 +42,10 @@ class Optimizer {
 
   // One update from the gradients that ShardedModel::train left. `loss`: this rank's; `number`:
   // optimizer steps taken with this one, from 1. Collective. A step whose loss or norm is not
-  // finite writes nothing, on any rank.
+  // finite writes nothing, on any rank. `details`: float32 [n] to be summed over the ranks with the
+  // loss, or undefined for none.
   void step(const at::Tensor& loss, double learning_rate, std::int64_t number, bool stop_requested,
-            StepOutcome& outcome);
+            StepOutcome& outcome, const at::Tensor& details = {});
 
  private:
   void update(double learning_rate, std::int64_t number, const at::Tensor& clip_factor,

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/config/load.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/row_losses.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/upload.h"
 #include "models/decoder.h"
@@ -49,20 +51,31 @@ void Trainer::train_step(std::int64_t step) {
   pending.data_wait_s = batches_->take_wait_s();
   pending.learning_rate = learning_rate_->at(step);
   pending.outcome = outcomes_[step % outcomes_.size()].get();
-  std::vector<DeviceBatch> micro_batches;
-  model_->compute().run([&](StreamHandle) {
-    for (const PackedBatch& batch : pending.prepared.micro_batches) {
-      micro_batches.push_back(upload(batch, *device_.device));
-    }
-  });
-  const at::Tensor loss = model_->train(micro_batches);
-  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
-                   *pending.outcome);
+  compute_step(step, pending);
   pending.communication_wait_s = model_->compute().take_waited_s();
   pending_.push_back(std::move(pending));
   // A GPU is kept busy by reading each outcome one step late.
   const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
   while (pending_.size() > num_in_flight) finish_oldest();
+}
+
+void Trainer::compute_step(std::int64_t step, Pending& pending) {
+  std::vector<DeviceBatch> batches;
+  at::Tensor row_losses;
+  model_->compute().run([&](StreamHandle) {
+    for (const PackedBatch& batch : pending.prepared.micro_batches) {
+      batches.push_back(upload(batch, *device_.device));
+    }
+    if (ledger_ != nullptr || num_sources() > 1) row_losses = request_row_losses(batches);
+  });
+  const at::Tensor loss = model_->train(batches);
+  at::Tensor source_sums;
+  model_->compute().run([&](StreamHandle) {
+    if (num_sources() > 1) source_sums = sum_by_source(batches, num_sources());
+    if (ledger_ != nullptr) pending.row_losses = ledger_->fetch(row_losses);
+  });
+  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
+                   *pending.outcome, source_sums);
 }
 
 void Trainer::finish_all() {
@@ -81,6 +94,9 @@ void Trainer::finish_oldest() {
                             step + 1, values.loss, values.grad_norm),
                 "Lower optimizer.learning_rate or lengthen the warm-up; the newest checkpoint is "
                 "from before this step.");
+  }
+  if (ledger_ != nullptr) {
+    ledger_->write(std::move(pending.row_losses), step + 1, pending.prepared.micro_batches);
   }
   metrics_->step(make_record(pending, values, finish_s - last_finish_s_));
   last_finish_s_ = finish_s;
@@ -117,6 +133,9 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   record.peak_memory_bytes = static_cast<std::int64_t>(device_.device->peak_memory_bytes());
   if (device_.device->kind() == DeviceKind::kCuda) {
     record.peak_memory_bytes += model_->communication_bytes();
+  }
+  if (num_sources() > 1) {
+    record.loss_by_source = mean_by_source(values.details, train_store_->info().sources);
   }
   return record;
 }

@@ -13,6 +13,7 @@
 #include "framework/metrics/metrics.h"
 #include "framework/training/batch_source.h"
 #include "framework/training/evaluator.h"
+#include "framework/training/example_ledger.h"
 #include "framework/training/learning_rate.h"
 #include "framework/training/model_source.h"
 #include "framework/training/optimizer.h"
@@ -39,6 +40,7 @@ class Trainer {
   struct Pending {
     PreparedStep prepared;
     StepOutcome* outcome = nullptr;
+    HostBuffer row_losses;  // for the ledger
     double learning_rate = 0;
     double data_wait_s = 0;
     double communication_wait_s = 0;
@@ -52,6 +54,9 @@ class Trainer {
   void start_metrics();
 
   void train_step(std::int64_t step);
+  // Runs forward and backward and gives the optimizer what they leave.
+  void compute_step(std::int64_t step, Pending& pending);
+  std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }
   void finish_oldest();  // reads an outcome, reports it
   void finish_all();
   StepRecord make_record(const Pending& pending, const StepOutcome::Values& values,
@@ -74,6 +79,7 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<LearningRate> learning_rate_;
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<ExampleLedger> ledger_;  // or none
   std::unique_ptr<BatchSource> batches_;
   StopSignal stop_signal_;
   std::int64_t first_step_ = 0;

@@ -49,7 +49,8 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
   resume();
   start_metrics();
   const BatchSourceOptions options{world_.rank(), config_.batch.normalize,
-                                   plan_options_.max_tokens_per_micro_batch, plan_options_.cost};
+                                   plan_options_.max_tokens_per_micro_batch, plan_options_.cost,
+                                   num_sources() > 1};
   batches_ = std::make_unique<BatchSource>(*train_store_, *planner_, *device_.device, options,
                                            first_step_, total_steps_);
 }
@@ -85,7 +86,10 @@ void Trainer::make_model() {
                 "Remove a pattern from model.frozen.");
   }
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer);
-  for (auto& outcome : outcomes_) outcome = std::make_unique<StepOutcome>(*device_.device);
+  const std::int64_t num_details = num_sources() > 1 ? 2 * num_sources() : 0;
+  for (auto& outcome : outcomes_) {
+    outcome = std::make_unique<StepOutcome>(*device_.device, num_details);
+  }
   if (validation_store_ == nullptr) return;
   check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
                    source_.decoder);
@@ -140,8 +144,16 @@ void Trainer::check_resumed(const TrainingState& state, const std::string& folde
 }
 
 void Trainer::start_metrics() {
-  if (world_.rank() == 0) write_run_files(config_, plan_options_, *planner_, total_steps_);
+  const bool keeps_ledger = config_.metrics.example_losses;
+  if (world_.rank() == 0) {
+    write_run_files(config_, plan_options_, *planner_, total_steps_);
+    prepare_example_ledgers(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
+  }
   world_.control().barrier();  // the folder is there
+  if (keeps_ledger) {
+    ledger_ = std::make_unique<ExampleLedger>(config_.run.output, world_.rank(), first_step_,
+                                              *train_store_, *device_.device);
+  }
   MetricsOptions options;
   options.serve = config_.metrics.serve;
   options.address = config_.metrics.address;

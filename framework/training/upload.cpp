@@ -45,6 +45,7 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.loss_index = views.of(batch.loss_index, at::kInt);
   result.loss_labels = views.of(batch.labels, at::kInt).index_select(0, result.loss_index);
   result.loss_weight = views.of(batch.loss_weight, at::kFloat);
+  if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);
   return result;
 }
 

@@ -15,18 +15,25 @@ namespace packtrain {
 namespace {
 
 std::string to_json(const EvaluationRecord& record) {
-  const nlohmann::ordered_json json = {{"loss", record.loss},
-                                       {"perplexity", record.perplexity},
-                                       {"num_examples", record.num_examples},
-                                       {"num_tokens", record.num_tokens},
-                                       {"num_loss_tokens", record.num_loss_tokens}};
+  nlohmann::ordered_json json = {{"loss", record.loss},
+                                 {"perplexity", record.perplexity},
+                                 {"num_examples", record.num_examples},
+                                 {"num_tokens", record.num_tokens},
+                                 {"num_loss_tokens", record.num_loss_tokens}};
+  for (const SourceLoss& loss : record.loss_by_source) {
+    json["loss_by_source"][loss.source] = loss.loss;
+  }
   return json.dump() + "\n";
 }
 
 std::string to_text(const EvaluationRecord& record) {
-  return fmt::format("loss {:.6f}  perplexity {:.4f}  {} examples, {} tokens, {} loss tokens\n",
-                     record.loss, record.perplexity, record.num_examples, record.num_tokens,
-                     record.num_loss_tokens);
+  std::string text = fmt::format(
+      "loss {:.6f}  perplexity {:.4f}  {} examples, {} tokens, {} loss tokens\n", record.loss,
+      record.perplexity, record.num_examples, record.num_tokens, record.num_loss_tokens);
+  for (const SourceLoss& loss : record.loss_by_source) {
+    text += fmt::format("  loss {:.6f}  {}\n", loss.loss, loss.source);
+  }
+  return text;
 }
 
 }  // namespace

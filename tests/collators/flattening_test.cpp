@@ -193,7 +193,7 @@ TEST(Flattening, WeightsSumToOneOverAStep) {
 
 TEST(Flattening, LaysEveryArrayAtAMultipleOf256BytesInOneBuffer) {
   const MemoryStore store = store_of({4, 8, 5, 11});
-  const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 32});
+  const PackedBatch batch = flatten(store, whole(store), {}, {.row_multiple = 32, .sources = true});
   std::ptrdiff_t end = 0;
   const auto check = [&](const auto& array) {
     const auto bytes = std::as_bytes(array);
@@ -209,6 +209,7 @@ TEST(Flattening, LaysEveryArrayAtAMultipleOf256BytesInOneBuffer) {
   check(batch.cu_seqlens);
   check(batch.loss_index);
   check(batch.loss_weight);
+  check(batch.loss_source);
   EXPECT_EQ(batch.bytes.data(), batch.storage.data());
 }
 
@@ -261,6 +262,16 @@ TEST(Flattening, RejectsAPieceOutsideItsExample) {
       EXPECT_NE(error.message().find("example 0"), std::string::npos);
     }
   }
+}
+
+TEST(Flattening, CountsTheLabelsOfEachPieceAndNamesTheirSourcesOnRequest) {
+  const MemoryStore store = store_of({3, 6, 2});
+  const MicroBatch pieces = {piece(1, 0, 4, true), piece(0, 0, 3), piece(1, 4, 2), piece(2, 0, 2)};
+  const PackedBatch plain = flatten(store, pieces, {}, {.row_multiple = 16});
+  EXPECT_EQ(plain.num_piece_labels, (Ints{4, 2, 1, 1}));
+  EXPECT_TRUE(plain.loss_source.empty());
+  const PackedBatch batch = flatten(store, pieces, {}, {.row_multiple = 16, .sources = true});
+  EXPECT_EQ(values(batch.loss_source), (Ints{10, 10, 10, 10, 0, 0, 10, 20}));
 }
 
 TEST(Flattening, AFullyMaskedBatchHasNoSupervisedRow) {

@@ -104,6 +104,14 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
   EXPECT_EQ(ordered_json::parse(step_json_line(r)), expected);
 }
 
+TEST(StepJsonLine, HasLossesBySourceOnlyWhereThereAreSome) {
+  StepRecord record = distinct_record();
+  EXPECT_FALSE(ordered_json::parse(step_json_line(record)).contains("loss_by_source"));
+  record.loss_by_source = {{"web", 2.5}, {"a \"b\"", kNan}};
+  const ordered_json expected = {{"web", 2.5}, {"a \"b\"", nullptr}};
+  EXPECT_EQ(ordered_json::parse(step_json_line(record))["loss_by_source"], expected);
+}
+
 TEST(StepJsonLine, IsOneLine) {
   EXPECT_EQ(step_json_line(distinct_record()).find('\n'), std::string::npos);
 }
@@ -131,6 +139,12 @@ TEST(EvaluationJsonLine, SharesOnlyTheStepWithAStepLine) {
                                  {"validation_num_tokens", 1000},
                                  {"validation_num_loss_tokens", 900}};
   EXPECT_EQ(ordered_json::parse(line), expected);
+}
+
+TEST(EvaluationJsonLine, HasLossesBySourceUnderAKeyOfItsOwn) {
+  const std::string line = evaluation_json_line({.loss_by_source = {{"web", 2.5}, {"code", 1.5}}});
+  const ordered_json expected = {{"web", 2.5}, {"code", 1.5}};
+  EXPECT_EQ(ordered_json::parse(line)["validation_loss_by_source"], expected);
 }
 
 MetricsRegistry labelled_registry() {
@@ -187,6 +201,25 @@ TEST(MetricsRegistry, ShowsTheLatestEvaluation) {
   registry.evaluation({.step = 200, .loss = 2.5, .perplexity = 12.25});
   EXPECT_EQ(metric_value(registry.page(), "packtrain_validation_loss"), 2.5);
   EXPECT_EQ(metric_value(registry.page(), "packtrain_validation_perplexity"), 12.25);
+}
+
+TEST(MetricsRegistry, ShowsTheLatestLossOfEachSource) {
+  MetricsRegistry registry = labelled_registry();
+  EXPECT_EQ(registry.page().find("source="), std::string::npos);
+  StepRecord record = distinct_record();
+  record.loss_by_source = {{"web", 2.5}, {"code", 1.5}};
+  registry.step(record);
+  record.loss_by_source = {{"web", 2.25}};
+  registry.step(record);
+  registry.evaluation({.loss_by_source = {{"web", 3.5}}});
+  const std::string page = registry.page();
+  const auto has = [&](const std::string& name, const std::string& source, const char* value) {
+    const std::string wanted = name + R"({host="node7",rank="3",run="flan",source=")" + source;
+    return page.find(wanted + "\"} " + value + "\n") != std::string::npos;
+  };
+  EXPECT_TRUE(has("packtrain_loss_by_source", "web", "2.25")) << page;
+  EXPECT_TRUE(has("packtrain_loss_by_source", "code", "1.5")) << page;
+  EXPECT_TRUE(has("packtrain_validation_loss_by_source", "web", "3.5")) << page;
 }
 
 TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {

@@ -39,7 +39,10 @@ class MemoryStore final : public TokenStore {
   std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
     return examples_.at(static_cast<std::size_t>(example)).loss_mask;
   }
-  std::int16_t source(std::int64_t) const override { return 0; }
+  // Ten times the example's number, modulo 1000.
+  std::int16_t source(std::int64_t example) const override {
+    return static_cast<std::int16_t>(10 * example % 1000);
+  }
   std::string fingerprint() const override { return "memory"; }
   const LossWeights& loss_weights() const override { return loss_weights_; }
 

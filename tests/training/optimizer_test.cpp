@@ -56,6 +56,17 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
                            at::full_like(model_.state().exp_avg, 0.1 * clipped), 1e-4, 1e-7));
 }
 
+TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
+  StepOutcome outcome(*device_, 3);
+  Optimizer(model_, options_)
+      .step(at::full({}, 2.5, at::kFloat), 0.1, 1, true, outcome, at::full({3}, 7.5, at::kFloat));
+  const StepOutcome::Values values = outcome.read();
+  EXPECT_EQ(values.details, std::vector<double>(3, 7.5));
+  EXPECT_DOUBLE_EQ(values.loss, 2.5);
+  EXPECT_TRUE(values.stop_requested);
+  EXPECT_TRUE(step(2.5).details.empty());
+}
+
 TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
   options_.weight_decay = 0.5;
   model_.state().grad.zero_();
