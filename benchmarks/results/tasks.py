@@ -26,9 +26,14 @@ class Task:
     alone: bool = False  # its speed is reported: nothing else runs beside it
 
 
+def store_info(stores: str, distribution: str) -> dict:
+    path = os.path.join(stores, distribution, "train", "store.json")
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
 def mean_length(stores: str, distribution: str) -> float:
-    with open(os.path.join(stores, distribution, "train", "store.json"), encoding="utf-8") as stream:
-        info = json.load(stream)
+    info = store_info(stores, distribution)
     return info["num_tokens"] / info["num_examples"]
 
 
@@ -57,40 +62,39 @@ def equality(stores: str, epochs: int) -> list[Task]:
 
 def density(stores: str, epochs: int) -> list[Task]:
     """Tokens a step from few to many, on every distribution: at equal epochs with one learning
-    rate and with one that grows with the root of the batch, and at equal steps."""
-    tasks = []
-    for distribution in DISTRIBUTIONS:
-        length = mean_length(stores, distribution)
-        for tokens in DENSITIES:
-            batch = {"batch.global_batch_size": max(1, round(tokens / length))}
-            epoch = {**batch, "run.num_epochs": epochs}
-            name = f"{distribution}-{tokens}"
-            tasks.append(Task("density", f"epochs-{name}", distribution,
-                              ("balanced", "multipack", "fixed_length"), epoch, equal_tokens=True))
-            if tokens == BASE_DENSITY:
-                continue
-            rate = BASE_RATE * math.sqrt(tokens / BASE_DENSITY)
-            tasks.append(Task("density", f"scaled-{name}", distribution, ("balanced", "multipack"),
-                              {**epoch, "optimizer.learning_rate": rate}, equal_tokens=True))
-    return tasks + equal_steps(stores, epochs)
+    rate, with one that grows with the root of the batch, and at equal steps. Longest first."""
+    return [task for kind in (equal_epochs, scaled_rate, equal_steps) for tokens in DENSITIES
+            for name in DISTRIBUTIONS for task in kind(stores, name, tokens, epochs)]
 
 
-def equal_steps(stores: str, epochs: int) -> list[Task]:
-    """Every density for as many steps as the middle one takes for all epochs."""
-    tasks = []
-    for distribution in DISTRIBUTIONS:
-        length = mean_length(stores, distribution)
-        with open(os.path.join(stores, distribution, "train", "store.json"),
-                  encoding="utf-8") as stream:
-            steps = epochs * json.load(stream)["num_tokens"] // BASE_DENSITY
-        for tokens in DENSITIES:
-            if tokens == BASE_DENSITY:
-                continue  # the run at equal epochs
-            batch = {"batch.global_batch_size": max(1, round(tokens / length)),
-                     "run.max_steps": steps, "run.num_epochs": 64 * epochs}
-            tasks.append(Task("density", f"steps-{distribution}-{tokens}", distribution,
-                              ("balanced", "multipack"), batch, equal_tokens=True))
-    return tasks
+def batch_of(stores: str, distribution: str, tokens: int) -> dict:
+    return {"batch.global_batch_size": max(1, round(tokens / mean_length(stores, distribution)))}
+
+
+def equal_epochs(stores: str, distribution: str, tokens: int, epochs: int) -> list[Task]:
+    settings = {**batch_of(stores, distribution, tokens), "run.num_epochs": epochs}
+    return [Task("density", f"epochs-{distribution}-{tokens}", distribution,
+                 ("balanced", "multipack", "fixed_length"), settings, equal_tokens=True)]
+
+
+def scaled_rate(stores: str, distribution: str, tokens: int, epochs: int) -> list[Task]:
+    if tokens == BASE_DENSITY:
+        return []  # the run at equal epochs
+    settings = {**batch_of(stores, distribution, tokens), "run.num_epochs": epochs,
+                "optimizer.learning_rate": BASE_RATE * math.sqrt(tokens / BASE_DENSITY)}
+    return [Task("density", f"scaled-{distribution}-{tokens}", distribution,
+                 ("balanced", "multipack"), settings, equal_tokens=True)]
+
+
+def equal_steps(stores: str, distribution: str, tokens: int, epochs: int) -> list[Task]:
+    """As many steps as the middle density takes for all epochs."""
+    if tokens == BASE_DENSITY:
+        return []
+    steps = round(epochs * store_info(stores, distribution)["num_tokens"] / BASE_DENSITY)
+    settings = {**batch_of(stores, distribution, tokens), "run.max_steps": steps,
+                "run.num_epochs": 64 * epochs}
+    return [Task("density", f"steps-{distribution}-{tokens}", distribution,
+                 ("balanced", "multipack"), settings, equal_tokens=True)]
 
 
 PARTS = {"strategies": strategies, "equality": equality, "density": density}

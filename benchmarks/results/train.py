@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from tasks import PARTS, Task
+from tasks import DISTRIBUTIONS, PARTS, Task
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CONFIG = os.path.join(HERE, "model.yaml")
@@ -35,8 +35,8 @@ def parse_arguments():
     parser.add_argument("--runs", default="runs/results/runs",
                         help="for run folders: continued when they are there")
     parser.add_argument("--jobs", type=int, metavar="N",
-                        help="at once, of those whose speed does not count (default: 5 on a GPU)")
-    parser.add_argument("--epochs", type=int, help="default: 3 on a GPU, else 1")
+                        help="at once, of those whose speed does not count (default: 6 on a GPU)")
+    parser.add_argument("--epochs", type=int, help="default: 2 on a GPU, else 1")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="start nothing after this long; what is missing is trained next time")
@@ -61,7 +61,7 @@ class Lab:
 
     def __init__(self, arguments, gpu: str | None):
         self.arguments, self.gpu = arguments, gpu
-        self.epochs = arguments.epochs or (3 if gpu else 1)
+        self.epochs = arguments.epochs or (2 if gpu else 1)
         self.begin = time.monotonic()
 
     def folder(self, task: Task) -> str:
@@ -184,6 +184,15 @@ def write_figures(path: str, tasks: list[dict]):
                                  f"{run['evaluations'][-1]['validation_loss']:.5f}"])
 
 
+def earlier_results(out: str) -> dict:
+    """Of parts that are not trained this time."""
+    path = os.path.join(out, "results.json")
+    if not os.path.exists(path):
+        return {"tasks": [], "verify": []}
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
 def save(lab: Lab, results: dict):
     out = lab.arguments.out
     os.makedirs(out, exist_ok=True)
@@ -194,11 +203,20 @@ def save(lab: Lab, results: dict):
     write_figures(os.path.join(out, "results.csv"), results["tasks"])
 
 
+def keep_logs(lab: Lab, tasks: list[Task]):
+    folder = os.path.join(lab.arguments.out, "logs")
+    os.makedirs(folder, exist_ok=True)
+    for task in tasks:
+        log = os.path.join(lab.folder(task), "compare.log")
+        if os.path.exists(log):
+            shutil.copy(log, os.path.join(folder, f"{task.name}.log"))
+
+
 def run_all(lab: Lab, tasks: list[Task]) -> list[dict | None]:
     """Tasks whose speed counts one after the other, the others several at a time."""
     found = [lab.compare(task) for task in tasks if task.alone]
-    jobs = lab.arguments.jobs or (5 if lab.gpu else 1)
-    rest = sorted((task for task in tasks if not task.alone), key=lambda task: task.part)
+    jobs = lab.arguments.jobs or (6 if lab.gpu else 1)
+    rest = [task for task in tasks if not task.alone]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         return found + list(pool.map(lab.compare, rest))
 
@@ -210,28 +228,19 @@ def main() -> int:
     parts = arguments.parts or list(PARTS)
     tasks = [task for part in parts for task in PARTS[part](arguments.stores, lab.epochs)
              if arguments.only in task.name]
-    path = os.path.join(arguments.out, "results.json")
-    results = {"tasks": [], "verify": []}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as stream:
-            results = json.load(stream)
     found = run_all(lab, tasks)
+    results = earlier_results(arguments.out)
     names = {task.name for task in tasks}
     results["tasks"] = [task for task in results["tasks"] if task["name"] not in names]
     results["tasks"] += [task for task in found if task]
     if "equality" in parts:
         results["verify"] = lab.verify()
-    names = {task["distribution"] for task in results["tasks"]}
     results |= {"device": gpu or "CPU", "epochs": lab.epochs, "seeds": arguments.seeds,
-                "lengths": {name: lengths(arguments.stores, name) for name in sorted(names)}}
+                "lengths": {name: lengths(arguments.stores, name) for name in DISTRIBUTIONS}}
     save(lab, results)
-    for folder in {os.path.join(arguments.out, "logs")}:
-        os.makedirs(folder, exist_ok=True)
-        for task in tasks:
-            log = os.path.join(lab.folder(task), "compare.log")
-            if os.path.exists(log):
-                shutil.copy(log, os.path.join(folder, f"{task.name}.log"))
-    print(f"{path}: {len(results['tasks'])} tasks, {time.monotonic() - lab.begin:.0f} s")
+    keep_logs(lab, tasks)
+    print(f"{arguments.out}/results.json: {len(results['tasks'])} tasks, "
+          f"{time.monotonic() - lab.begin:.0f} s")
     bad_verify = any((v["exit_code"] == VERIFY_FAILED) != v["cross_example_attention"]
                      for v in results["verify"])
     return 1 if None in found or bad_verify else 0
