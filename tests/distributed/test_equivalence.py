@@ -2,10 +2,11 @@
 
 import json
 import pathlib
+import subprocess
 
 import numpy
 import pytest
-from runs import losses, steps, weights
+from runs import PROGRAM, losses, steps, weights
 
 GOLDEN = pathlib.Path(__file__).parent / "golden_losses.json"
 
@@ -73,6 +74,20 @@ def test_attention_across_examples_changes_the_loss_but_not_what_is_trained(lab)
     for step in apart:
         assert joined[step]["num_loss_tokens"] == apart[step]["num_loss_tokens"]
         assert joined[step]["loss"] != apart[step]["loss"]
+
+
+def test_a_step_of_rows_without_a_label_has_no_loss(lab):
+    store = lab.folder / "late-label"
+    lines = lab.folder / "late-label.jsonl"
+    ids = [token % 500 for token in range(300)]
+    lines.write_text(json.dumps({"input_ids": ids, "labels": [-100] * 299 + ids[299:]}) + "\n")
+    subprocess.run([PROGRAM, "prepare", "--pretokenized", str(lines), "--vocab-size", "512", "--out", str(store)],
+                   check=True, capture_output=True)
+    found = steps(lab.run("late-label", f"data.train={store}", "batch.strategy=fixed_length", "data.max_length=64",
+                          "batch.global_batch_size=1", "run.max_steps=5", ranks=2))
+    assert [found[step]["num_loss_tokens"] for step in range(1, 6)] == [0, 0, 0, 0, 1]
+    assert [found[step]["loss"] for step in range(1, 5)] == [0, 0, 0, 0]
+    assert found[5]["loss"] > 1
 
 
 @pytest.mark.parametrize("overrides", [
