@@ -106,6 +106,11 @@ std::string bottleneck(const PlanReport& report) {
         "longest example, and that is more than a rank's fair share.\n",
         report.num_ranks, bound);
   }
+  if (report.strategy == "multipack" || report.strategy == "fixed_length") {
+    return "Packs and rows stay whole: steps whose number of them is a multiple of the ranks keep "
+           "all "
+           "ranks busy, and the more a rank has, the closer are those that run at the same time.\n";
+  }
   const auto& balanced = report.advice.balanced;
   if (balanced && balanced->reached > reached + 0.01) {
     return fmt::format(

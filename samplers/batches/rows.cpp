@@ -36,6 +36,7 @@ class Rows final : public EpochBatches {
     Position at = steps_[static_cast<std::size_t>(step_of_epoch)];
     std::int64_t room = 0;  // in the row
     while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
+      selection_.prefetch(order_[std::min(at.place + kPrefetched, order_.size() - 1)]);
       const bool begins_row = room == 0;
       if (begins_row) {
         step.pack_begins.push_back(step.pieces.size());
