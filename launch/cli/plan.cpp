@@ -78,7 +78,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.planning_time_s = seconds_since(begin);
   report.strategy = config_value(config, "batch.strategy");
   report.batch_size_key =
-      config.batch.global_batch_tokens ? "batch.global_batch_tokens" : "batch.global_batch_size";
+      options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_ranks = arguments.num_ranks;
   report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
   report.losses = planner.losses();

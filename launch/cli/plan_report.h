@@ -28,7 +28,7 @@ struct PlanReport {
   explicit PlanReport(const SurveyOptions& options) : survey(options) {}
 
   std::string strategy;
-  std::string batch_size_key;  // that the configuration gives
+  std::string batch_size_key;  // what an optimizer step is counted in
   int num_ranks = 1;
   std::int64_t num_steps = 0;  // of the whole run
   PlanSurvey survey;           // of the first epoch
