@@ -33,9 +33,9 @@ class Lab:
         self.train_store = self.make_store("train", 240, 11)
         self.validation_store = self.make_store("validation", 20, 12)
 
-    def make_store(self, name, num_examples, seed, vocab_size=512):
+    def make_store(self, name, num_examples, seed, vocab_size=512, lengths="lognormal:3.7,0.9,4,400"):
         store = self.folder / name
-        subprocess.run([PROGRAM, "prepare", "--synthetic", "lognormal:3.7,0.9,4,400", "--examples",
+        subprocess.run([PROGRAM, "prepare", "--synthetic", lengths, "--examples",
                         str(num_examples), "--seed", str(seed), "--vocab-size", str(vocab_size),
                         "--out", str(store)], check=True, capture_output=True, text=True)
         return store

@@ -149,3 +149,13 @@ def test_evaluation_is_the_same_on_any_number_of_ranks(lab):
     assert found[0]["loss"] == pytest.approx(found[1]["loss"], rel=1e-6)
     assert found[0]["loss"] == pytest.approx(small["loss"], rel=1e-6)
     assert found[0]["num_loss_tokens"] == found[1]["num_loss_tokens"] > 0
+
+
+def test_evaluation_equals_one_example_a_micro_batch(lab):
+    store = lab.make_store("none-fit-together", 30, 13, lengths="lognormal:4.4,0.3,60,100")
+    validation = [f"data.validation={store}", "data.max_length=100"]
+    alone = lab.evaluate("unpacked", *validation, "batch.max_tokens_per_micro_batch=119")  # 60 + 60 > 119
+    for ranks in (1, 2):
+        packed = lab.evaluate("packed", *validation, "batch.max_tokens_per_micro_batch=1024", ranks=ranks)
+        assert packed["loss"] == pytest.approx(alone["loss"], rel=1e-6)
+        assert packed["num_loss_tokens"] == alone["num_loss_tokens"]
