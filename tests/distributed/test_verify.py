@@ -18,7 +18,8 @@ def failed(report):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("strategy", ["padding", "padding_free", "fixed_length", "balanced"])
+@pytest.mark.parametrize("strategy", ["padding", "padding_free", "fixed_length", "multipack",
+                                      "balanced"])
 def test_a_sound_run_passes(lab, strategy, ranks):
     code, report, err = verify(lab, f"batch.strategy={strategy}", ranks=ranks)
     assert code == 0, err

@@ -8,7 +8,8 @@ using Verification = VerificationTest;
 
 TEST_F(Verification, PassesWithEveryStrategyAndPrecision) {
   for (const Strategy strategy :
-       {Strategy::kPadding, Strategy::kPaddingFree, Strategy::kFixedLength, Strategy::kBalanced}) {
+       {Strategy::kPadding, Strategy::kPaddingFree, Strategy::kFixedLength, Strategy::kMultipack,
+        Strategy::kBalanced}) {
     for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
       config_.batch.strategy = strategy;
       config_.precision.compute = config_.precision.reduce = precision;
