@@ -15,8 +15,8 @@ class LossCounter {
   virtual std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const = 0;
   // What the labels of each example weigh.
   virtual const LossWeights& loss_weights() const {
-    static const LossWeights kAllOne;
-    return kAllOne;
+    static const LossWeights all_one;
+    return all_one;
   }
 };
 

@@ -58,8 +58,8 @@ class TokenStore {
   virtual std::string fingerprint() const = 0;
   virtual ExampleOrigin origin(std::int64_t example) const { return {folder(), 0, example}; }
   virtual const LossWeights& loss_weights() const {
-    static const LossWeights kAllOne;
-    return kAllOne;
+    static const LossWeights all_one;
+    return all_one;
   }
 };
 
