@@ -14,6 +14,7 @@ struct CostModel {
   double quadratic = 0.0;
   double constant = 0.0;
 
+  friend bool operator==(const CostModel&, const CostModel&) = default;
   double of_example(std::int32_t length) const {
     const double tokens = length;
     return tokens * (linear + quadratic * tokens);
@@ -39,6 +40,17 @@ struct PlanOptions {
   CostModel cost;
   // [num_ranks] of each rank: its cost takes cost / speed; > 0, mean 1. Empty: all alike.
   std::vector<double> speeds;
+};
+
+// How steps are laid over ranks, from one step on. It is found when a run starts or resumes; which
+// examples a step has does not depend on it.
+struct PlanLayout {
+  std::int64_t from_step = 0;
+  std::int64_t max_tokens_per_micro_batch = 16384;
+  CostModel cost;
+  std::vector<double> speeds;  // as in PlanOptions
+
+  friend bool operator==(const PlanLayout&, const PlanLayout&) = default;
 };
 
 }  // namespace packtrain

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -88,6 +90,15 @@ struct Planner::State {
   const LossWeights& loss_weights;
   const StrategyEntry& strategy;
   Epochs epochs;
+  // Of each layout: its first step, and the options with it in place. Empty: `options` for all.
+  std::vector<std::pair<std::int64_t, PlanOptions>> layouts;
+
+  const PlanOptions& options_of(std::int64_t step) const {
+    if (layouts.empty()) return options;
+    const auto after = std::ranges::upper_bound(layouts, step, {},
+                                                [](const auto& layout) { return layout.first; });
+    return after == layouts.begin() ? after->second : std::prev(after)->second;
+  }
 };
 
 Planner::Planner(std::span<const std::int32_t> lengths,
@@ -96,6 +107,17 @@ Planner::Planner(std::span<const std::int32_t> lengths,
     : state_(std::make_unique<State>(lengths, num_loss_tokens, counter, options)) {}
 
 Planner::~Planner() = default;
+
+void Planner::set_layouts(std::span<const PlanLayout> layouts) {
+  state_->layouts.clear();
+  for (const PlanLayout& layout : layouts) {
+    PlanOptions options = state_->options;
+    options.max_tokens_per_micro_batch = layout.max_tokens_per_micro_batch;
+    options.cost = layout.cost;
+    options.speeds = layout.speeds;
+    state_->layouts.emplace_back(layout.from_step, std::move(options));
+  }
+}
 
 std::int64_t Planner::num_steps(std::int64_t num_epochs,
                                 std::optional<std::int64_t> at_most) const {
@@ -131,7 +153,7 @@ StepPlan Planner::plan(std::int64_t step) const {
   plan.num_tokens = pieces.num_tokens;
   plan.num_loss_tokens = pieces.num_loss_tokens;
   add_weights(state_->selection, state_->loss_weights, pieces.pieces, plan);
-  plan.ranks = state_->strategy.assign(pieces, state_->options);
+  plan.ranks = state_->strategy.assign(pieces, state_->options_of(step));
   return plan;
 }
 

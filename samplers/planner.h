@@ -29,6 +29,11 @@ class Planner {
           const LossCounter& counter, const PlanOptions& options);
   ~Planner();
 
+  // Lays steps over ranks by these instead of the options' own budget, cost and speeds: each from
+  // its step on, the first one also before. Ascending; the last one's budget is the options', for
+  // which the constructor's checks were made. Not while other threads plan.
+  void set_layouts(std::span<const PlanLayout> layouts);
+
   // Steps of the first `num_epochs` epochs, or `at_most` where these are more. Epochs may differ
   // where steps are counted in tokens. An epoch's last step holds what is left.
   std::int64_t num_steps(std::int64_t num_epochs,

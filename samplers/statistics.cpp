@@ -41,7 +41,7 @@ std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple) {
 
 PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
                                std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple,
-                               bool pad_to_longest) {
+                               bool pad_to_longest, std::span<const double> speeds) {
   Load tokens;
   Load costs;
   std::int64_t rows = 0;
@@ -49,8 +49,9 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
   for (std::size_t m = 0; m < num_micro_batches; ++m) {
     double most_tokens = 0;
     double most_cost = 0;
-    for (const std::vector<MicroBatch>& rank : plan.ranks) {
-      const Work work = work_of(rank[m], cost, pad_to_longest);
+    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+      Work work = work_of(plan.ranks[rank][m], cost, pad_to_longest);
+      if (!speeds.empty()) work.cost /= speeds[rank];
       rows += num_rows(work.num_rows, row_multiple);
       tokens.total += static_cast<double>(work.num_tokens);
       costs.total += work.cost;

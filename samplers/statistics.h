@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "samplers/options.h"
 #include "samplers/plan.h"
@@ -24,8 +25,9 @@ std::int64_t num_rows(std::int64_t num_tokens, std::int64_t row_multiple);
 // Of the whole step, over all ranks. `row_multiple`: what the collator rounds rows up to.
 // `pad_to_longest`: it pads every piece to the longest of the micro-batch; these pads count as
 // padding and cost what tokens cost, but are never counted as tokens.
+// `speeds` [ranks]: a rank takes cost / speed; empty: all alike.
 PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
                                std::int64_t max_tokens_per_micro_batch, std::int64_t row_multiple,
-                               bool pad_to_longest = false);
+                               bool pad_to_longest = false, std::span<const double> speeds = {});
 
 }  // namespace packtrain

@@ -26,6 +26,7 @@ struct TrainingState {
   std::string data_fingerprint;  // of the training store
   std::string config_yaml;       // resolved configuration
   std::string model_config;      // config.json text of the model (Hugging Face keys)
+  std::string plan_header;       // JSON object of training/plan_header; empty in older checkpoints
 };
 
 // Collective over `control`. Writes this rank's shards to `root/step-N.tmp`, agrees that all ranks

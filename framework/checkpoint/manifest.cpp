@@ -59,15 +59,17 @@ std::int64_t count_member(const json& object, const char* key) {
 }
 
 json state_json(const TrainingState& state) {
-  return {{"step", state.step},
-          {"epoch", state.epoch},
-          {"seed", state.seed},
-          {"num_ranks", state.num_ranks},
-          {"total_steps", state.total_steps},
-          {"config_hash", state.config_hash},
-          {"data_fingerprint", state.data_fingerprint},
-          {"config_yaml", state.config_yaml},
-          {"model_config", state.model_config}};
+  json object = {{"step", state.step},
+                 {"epoch", state.epoch},
+                 {"seed", state.seed},
+                 {"num_ranks", state.num_ranks},
+                 {"total_steps", state.total_steps},
+                 {"config_hash", state.config_hash},
+                 {"data_fingerprint", state.data_fingerprint},
+                 {"config_yaml", state.config_yaml},
+                 {"model_config", state.model_config}};
+  if (!state.plan_header.empty()) object["plan"] = json::parse(state.plan_header);
+  return object;
 }
 
 TrainingState parse_state(const json& object) {
@@ -81,6 +83,7 @@ TrainingState parse_state(const json& object) {
   state.data_fingerprint = text_member(object, "data_fingerprint");
   state.config_yaml = text_member(object, "config_yaml");
   state.model_config = text_member(object, "model_config");
+  if (object.contains("plan")) state.plan_header = object["plan"].dump();
   return state;
 }
 

@@ -18,6 +18,7 @@
 #include "framework/training/plan_survey.h"
 #include "framework/training/run.h"
 #include "framework/training/run_folder.h"
+#include "framework/training/token_budget.h"
 #include "framework/training/training_store.h"
 #include "samplers/planner.h"
 
@@ -32,13 +33,26 @@ struct Surveyed {
   double tokens_per_step = 0;
 };
 
+// Packs, and so the number of steps, follow the budget: each rank must find the same one.
+void require_common_budget(const Config& config) {
+  const bool is_common =
+      config.batch.max_tokens_per_micro_batch.has_value() || config.memory.limit_gib.has_value();
+  if (is_common || config.batch.strategy != Strategy::kMultipack) return;
+  throw Error(ErrorCategory::kConfig,
+              "batch.max_tokens_per_micro_batch is auto: the packs of multipack, and with them the "
+              "steps to compare at, would be what the memory of the moment makes them",
+              "Set memory.limit_gib, or batch.max_tokens_per_micro_batch itself.");
+}
+
 // Plans the first epoch; throws what training would throw before its first step.
 Surveyed survey(const Config& config, int num_ranks) {
   const auto store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
-  const PlanOptions options = plan_options(config, decoder, num_ranks);
+  require_common_budget(config);
+  const TokenBudget budget = assumed_token_budget(config, decoder, num_ranks);
+  const PlanOptions options = plan_options(config, decoder, num_ranks, budget.tokens);
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
   PlanSurvey figures(survey_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);

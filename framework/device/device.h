@@ -72,6 +72,8 @@ class Device {
       const = 0;  // CUDA allocator's peak since this device was made; CPU: peak resident
                   // set since then, with what the process kept of earlier work
   virtual std::size_t total_memory_bytes() const = 0;  // of the GPU, or of the host; 0 = unknown
+  // What this process could still allocate: of the GPU, or of the host (shared by all its ranks).
+  virtual std::size_t available_memory_bytes() const = 0;
   virtual double peak_tflops() const = 0;  // dense bf16 peak of a known GPU; 0 = unknown
 };
 
@@ -79,5 +81,7 @@ std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
 // Throws Error(kDevice) when built without CUDA or when there is no such GPU.
 std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& options);
 int num_cuda_devices();  // 0 without a driver or when built without CUDA; never throws
+// All the memory of a GPU, told without opening it; 0 where there is none.
+std::size_t cuda_memory_bytes(int index);
 
 }  // namespace packtrain

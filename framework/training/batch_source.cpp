@@ -76,9 +76,10 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   CollatorOptions collator_options;
   collator_options.sources = options_.sources;
   const Collator collate = find_collator(planner_.options().strategy);
-  prepared.statistics = plan_statistics(
-      prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
-      collator_options.row_multiple, planner_.options().strategy == Strategy::kPadding);
+  prepared.statistics =
+      plan_statistics(prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
+                      collator_options.row_multiple,
+                      planner_.options().strategy == Strategy::kPadding, options_.speeds);
   prepared.sum_squared_lengths = sum_squared_lengths(prepared.plan);
   const LossNormalization normalization = loss_normalization(prepared.plan, options_.normalize);
   const HostAllocator allocate = [&](std::size_t size) {

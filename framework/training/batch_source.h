@@ -46,7 +46,8 @@ struct BatchSourceOptions {
   Normalize normalize = Normalize::kTokens;
   std::int64_t max_tokens_per_micro_batch = 0;
   CostModel cost;
-  bool sources = false;  // of each supervised token, in the batches
+  bool sources = false;             // of each supervised token, in the batches
+  std::vector<double> speeds = {};  // as in PlanOptions
 };
 
 class BatchSource {

@@ -1,12 +1,12 @@
 #include "framework/training/plan_source.h"
 
 #include "collators/collator.h"
-#include "framework/support/error.h"
 #include "models/decoder.h"
 
 namespace packtrain {
 
-PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks) {
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch) {
   PlanOptions options;
   options.strategy = config.batch.strategy;
   options.order = config.batch.order;
@@ -21,7 +21,7 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.micro_batch_size = config.batch.micro_batch_size;
   options.cross_example_attention = config.batch.cross_example_attention;
   options.packing_window = config.batch.packing_window;
-  options.max_tokens_per_micro_batch = token_budget(config);
+  options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;
   options.cost.linear = training_flops(decoder, 1.0, 0.0);
@@ -37,12 +37,6 @@ SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decod
   options.row_multiple = CollatorOptions{}.row_multiple;
   options.pad_to_longest = plan.strategy == Strategy::kPadding;
   return options;
-}
-
-std::int64_t token_budget(const Config& config) {
-  if (config.batch.max_tokens_per_micro_batch) return *config.batch.max_tokens_per_micro_batch;
-  throw Error(ErrorCategory::kConfig,
-              "batch.max_tokens_per_micro_batch: auto is not in this version");
 }
 
 }  // namespace packtrain

@@ -13,12 +13,11 @@ namespace packtrain {
 // The cost of an example is the model's training FLOPs for it. With fixed_length and multipack,
 // batch.global_batch_size counts rows of data.max_length tokens, as trainers count that cut or pack
 // examples before they make batches: a step is that many tokens.
-PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks);
+// `max_tokens_per_micro_batch`: the configured budget or the one found (token_budget.h).
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch);
 
 // How a survey of such plans counts: rows as the strategy's collator makes them.
 SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder);
-
-// batch.max_tokens_per_micro_batch.
-std::int64_t token_budget(const Config& config);
 
 }  // namespace packtrain

@@ -6,9 +6,9 @@
 #include "framework/data/token_store.h"
 #include "framework/training/evaluator.h"
 #include "framework/training/model_source.h"
-#include "framework/training/plan_source.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_folder.h"
+#include "framework/training/token_budget.h"
 #include "framework/training/trainer.h"
 
 namespace packtrain {
@@ -47,7 +47,8 @@ EvaluationRecord run_evaluation(const Config& config, World& world) {
   const ModelSource source = evaluated_model(config);
   check_vocabulary(store->folder(), store->info().vocab_size, source.decoder);
   const RunDevice device = choose_device(config, world);
-  Evaluator evaluator(*store, token_budget(config), *device.device, world);
+  const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
+  Evaluator evaluator(*store, budget.tokens, *device.device, world);
   spdlog::info("evaluating {} {}", describe(source.kind), source.folder);
   const auto model = make_sharded_model(config, source.decoder, device, world);
   load_weights(source, config.run.seed, *model);

@@ -20,26 +20,19 @@ std::string run_name(const Config& config) {
   return (output.has_filename() ? output : output.parent_path()).filename().string();
 }
 
-void write_run_files(const Config& config, const PlanOptions& options, const Planner& planner,
-                     std::int64_t total_steps) {
+void write_run_files(const Config& config, const RunPlan& plan) {
   make_folders(config.run.output, ErrorCategory::kConfig);
   write_text_atomically(config.run.output + "/config.yaml", dump_config(config),
                         ErrorCategory::kConfig);
-  const PlanLosses& losses = planner.losses();
-  const nlohmann::json plan = {
-      {"seed", options.seed},
-      {"num_ranks", options.num_ranks},
-      {"global_batch_size", options.global_batch_size},
-      {"global_batch_tokens", options.global_batch_tokens},
-      {"max_tokens_per_micro_batch", options.max_tokens_per_micro_batch},
-      {"cost", {{"linear", options.cost.linear}, {"quadratic", options.cost.quadratic}}},
-      {"total_steps", total_steps},
-      {"empty_examples", losses.empty_examples},
-      {"masked_examples", losses.masked_examples},
-      {"dropped_examples", losses.dropped_examples},
-      {"truncated_examples", losses.truncated_examples},
-      {"split_examples", losses.split_examples}};
-  write_text_atomically(config.run.output + "/plan.json", plan.dump(2) + "\n",
+  const PlanLosses& losses = plan.planner().losses();
+  auto json = nlohmann::ordered_json::parse(plan_header_text(plan.header()));
+  json["total_steps"] = plan.total_steps();
+  json["empty_examples"] = losses.empty_examples;
+  json["masked_examples"] = losses.masked_examples;
+  json["dropped_examples"] = losses.dropped_examples;
+  json["truncated_examples"] = losses.truncated_examples;
+  json["split_examples"] = losses.split_examples;
+  write_text_atomically(config.run.output + "/plan.json", json.dump(2) + "\n",
                         ErrorCategory::kConfig);
 }
 

@@ -153,7 +153,7 @@ void Trainer::save(std::int64_t steps_done) {
   model_->compute().synchronize();
   TrainingState state;
   state.step = steps_done;
-  state.epoch = planner_->position(steps_done - 1).epoch;
+  state.epoch = plan_->planner().position(steps_done - 1).epoch;
   state.seed = config_.run.seed;
   state.num_ranks = world_.size();
   state.total_steps = total_steps_;
@@ -161,6 +161,7 @@ void Trainer::save(std::int64_t steps_done) {
   state.data_fingerprint = train_store_->fingerprint();
   state.config_yaml = dump_config(config_);
   state.model_config = source_.config_json;
+  state.plan_header = plan_header_text(plan_->header());
   const std::string folder = save_checkpoint(checkpoints_folder(config_), state, model_->shards(),
                                              config_.checkpoint.keep, world_.control());
   last_saved_ = steps_done;

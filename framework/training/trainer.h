@@ -18,10 +18,9 @@
 #include "framework/training/model_source.h"
 #include "framework/training/optimizer.h"
 #include "framework/training/run_device.h"
+#include "framework/training/run_plan.h"
 #include "framework/training/stop_signal.h"
 #include "parallel/world.h"
-#include "samplers/loss_counter.h"
-#include "samplers/planner.h"
 
 namespace packtrain {
 
@@ -47,10 +46,10 @@ class Trainer {
   };
 
   void open_data();
-  void make_plan();
+  std::optional<ResumePoint> find_resume_point();
+  void make_plan(const std::optional<ResumePoint>& resumed);
   void make_model();
-  void resume();
-  void check_resumed(const TrainingState& state, const std::string& folder) const;
+  void load(const std::optional<ResumePoint>& resumed);
   void start_metrics();
 
   void train_step(std::int64_t step);
@@ -70,10 +69,8 @@ class Trainer {
   RunDevice device_;
   std::unique_ptr<TokenStore> train_store_;
   std::unique_ptr<TokenStore> validation_store_;
-  std::unique_ptr<LossCounter> loss_counter_;
-  std::unique_ptr<Planner> planner_;
-  PlanOptions plan_options_;
   ModelSource source_;
+  std::unique_ptr<RunPlan> plan_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Evaluator> evaluator_;

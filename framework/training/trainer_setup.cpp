@@ -10,7 +10,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
-#include "framework/training/plan_source.h"
+#include "framework/training/cost_measurement.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/trainer.h"
 #include "framework/training/training_store.h"
@@ -37,40 +37,85 @@ std::int64_t agreed(World& world, std::int64_t value) {
   return value;
 }
 
+// Checkpoints without a plan header say at least which data and seed they belong to.
+ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
+  ResumePoint point{state.step, {}, folder};
+  if (!state.plan_header.empty()) {
+    point.header = parse_plan_header(state.plan_header, folder);
+  } else {
+    point.header.settings = {{"data.train", data_setting(state.data_fingerprint)},
+                             {"run.seed", std::to_string(state.seed)}};
+  }
+  return point;
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config, World& world) : config_(config), world_(world) {
   set_log_position(0, "start");
   open_data();
   source_ = find_model(config_.model);
-  make_plan();
+  check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
   device_ = choose_device(config_, world_);
+  const std::optional<ResumePoint> resumed = find_resume_point();
+  make_plan(resumed);
   make_model();
-  resume();
+  load(resumed);
+  if (plan_->wants_measured_cost()) {
+    MeasuredCost measured =
+        measure_cost(*plan_, *train_store_, first_step_, *model_, *device_.device, world_);
+    plan_->set_measured_cost(measured.cost, std::move(measured.speeds));
+  }
   start_metrics();
-  const BatchSourceOptions options{world_.rank(), config_.batch.normalize,
-                                   plan_options_.max_tokens_per_micro_batch, plan_options_.cost,
-                                   num_sources() > 1};
-  batches_ = std::make_unique<BatchSource>(*train_store_, *planner_, *device_.device, options,
-                                           first_step_, total_steps_);
+  const BatchSourceOptions options{
+      world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
+      plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
+  batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
+                                           options, first_step_, total_steps_);
 }
 
 void Trainer::open_data() {
   train_store_ = open_training_store(config_.data);
   if (!config_.data.validation.empty())
     validation_store_ = TokenStore::open(config_.data.validation);
-  loss_counter_ = std::make_unique<StoreLossCounter>(*train_store_);
 }
 
-void Trainer::make_plan() {
-  check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
-  plan_options_ = plan_options(config_, source_.decoder, world_.size());
-  planner_ = std::make_unique<Planner>(train_store_->lengths(), train_store_->num_loss_tokens(),
-                                       *loss_counter_, plan_options_);
-  total_steps_ = planner_->num_steps(config_.run.num_epochs, config_.run.max_steps);
+std::optional<ResumePoint> Trainer::find_resume_point() {
+  const std::string root = checkpoints_folder(config_);
+  const bool named = config_.checkpoint.resume != "auto" && config_.checkpoint.resume != "never";
+  const std::string folder =
+      named ? config_.checkpoint.resume : find_latest_checkpoint(root).value_or("");
+  if (config_.checkpoint.resume == "never" && !folder.empty()) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
+                "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");
+  }
+  TrainingState state;
+  state.step = -1;  // there is none
+  if (!folder.empty()) state = read_checkpoint_state(folder);
+  if (agreed(world_, state.step) != state.step) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("rank {} finds {}, rank 0 another checkpoint or none", world_.rank(),
+                            folder.empty() ? "no checkpoint" : folder),
+                "All ranks must see the same run.output: use a shared file system.");
+  }
+  if (folder.empty()) return std::nullopt;
+  return resume_point(state, folder);
+}
+
+void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
+  plan_ = std::make_unique<RunPlan>(config_, source_.decoder, *train_store_, resumed,
+                                    *device_.device, world_);
+  total_steps_ = plan_->total_steps();
+  if (resumed && resumed->step > total_steps_) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{} was saved after step {}, this run has only {} steps",
+                            resumed->folder, resumed->step, total_steps_),
+                "Raise run.num_epochs or run.max_steps, or give this run its own run.output.");
+  }
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_);
-  const PlanLosses& losses = planner_->losses();
+  const PlanLosses& losses = plan_->planner().losses();
   spdlog::info(
       "{} examples, {} steps in {} epochs at most; left out: {} empty, {} without "
       "supervised tokens, {} too long; {} truncated, {} split",
@@ -94,59 +139,25 @@ void Trainer::make_model() {
   check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
                    source_.decoder);
   evaluator_ = std::make_unique<Evaluator>(
-      *validation_store_, plan_options_.max_tokens_per_micro_batch, *device_.device, world_);
+      *validation_store_, plan_->layout().max_tokens_per_micro_batch, *device_.device, world_);
 }
 
-void Trainer::resume() {
-  const std::string root = checkpoints_folder(config_);
-  const bool named = config_.checkpoint.resume != "auto" && config_.checkpoint.resume != "never";
-  const std::string folder =
-      named ? config_.checkpoint.resume : find_latest_checkpoint(root).value_or("");
-  if (config_.checkpoint.resume == "never" && !folder.empty()) {
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
-                "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");
-  }
-  if (folder.empty()) {
+void Trainer::load(const std::optional<ResumePoint>& resumed) {
+  if (!resumed) {
     load_weights(source_, config_.run.seed, *model_);
     return;
   }
-  const TrainingState state = read_checkpoint_state(folder);
-  if (agreed(world_, state.step) != state.step) {
-    throw Error(
-        ErrorCategory::kCheckpoint,
-        fmt::format("rank {} finds checkpoint {}, rank 0 another one", world_.rank(), folder),
-        "All ranks must see the same run.output: use a shared file system.");
-  }
-  check_resumed(state, folder);
-  load_checkpoint(folder, model_->shards(), true);
+  load_checkpoint(resumed->folder, model_->shards(), true);
   model_->weights_changed();
-  first_step_ = state.step;
-  last_saved_ = state.step;
-  spdlog::info("resumed from {}: {} of {} steps done", folder, state.step, total_steps_);
-}
-
-void Trainer::check_resumed(const TrainingState& state, const std::string& folder) const {
-  const auto refuse = [&](const char* what, const std::string& saved, const std::string& now) {
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("{} was written with {} {}, this run has {}", folder, what, saved, now),
-                "Give this run its own run.output, or restore the setting.");
-  };
-  if (state.data_fingerprint != train_store_->fingerprint()) {
-    refuse("training data of fingerprint", state.data_fingerprint, train_store_->fingerprint());
-  }
-  if (state.seed != config_.run.seed) {
-    refuse("run.seed", std::to_string(state.seed), std::to_string(config_.run.seed));
-  }
-  if (state.step > total_steps_) {
-    refuse("steps", std::to_string(state.step), fmt::format("only {}", total_steps_));
-  }
+  first_step_ = resumed->step;
+  last_saved_ = resumed->step;
+  spdlog::info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 
 void Trainer::start_metrics() {
   const bool keeps_ledger = config_.metrics.example_losses;
   if (world_.rank() == 0) {
-    write_run_files(config_, plan_options_, *planner_, total_steps_);
+    write_run_files(config_, *plan_);
     prepare_example_ledgers(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
   }
   world_.control().barrier();  // the folder is there

@@ -14,6 +14,7 @@
 #include "framework/training/memory_estimate.h"
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
+#include "framework/training/token_budget.h"
 #include "framework/training/training_store.h"
 #include "framework/verification/checks.h"
 #include "samplers/planner.h"
@@ -58,11 +59,9 @@ Collate collator_of(const BatchSection& batch) {
 }
 
 std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
-                                  const DecoderConfig& decoder, int num_ranks,
-                                  std::int64_t num_steps) {
+                                  const PlanOptions& options, std::int64_t num_steps) {
   const StoreLossCounter counter(store);
-  const Planner planner(store.lengths(), store.num_loss_tokens(), counter,
-                        plan_options(config, decoder, num_ranks));
+  const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
   const std::int64_t count =
       std::min(num_steps, planner.num_steps(config.run.num_epochs, config.run.max_steps));
   std::vector<StepPlan> plans;
@@ -88,8 +87,11 @@ class Verification {
         config_(limit_examples(config, *store_, options, world.size())),
         source_(find_model(config_.model)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
-    auto plans = first_plans(config_, *store_, source_.decoder, world.size(), options.num_steps);
     device_ = choose_device(config_, world);
+    const TokenBudget budget = token_budget(config_, source_.decoder, *device_.device, world);
+    auto plans = first_plans(config_, *store_,
+                             plan_options(config_, source_.decoder, world.size(), budget.tokens),
+                             options.num_steps);
     subject_ = std::make_unique<Subject>(
         config_, source_.decoder, *store_,
         options.collate ? options.collate : collator_of(config_.batch), world.rank());

@@ -7,6 +7,7 @@
 #include "framework/data/token_store.h"
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
+#include "framework/training/token_budget.h"
 #include "framework/training/training_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
@@ -69,7 +70,8 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
-  const PlanOptions options = plan_options(config, decoder, arguments.num_ranks);
+  const TokenBudget budget = assumed_token_budget(config, decoder, arguments.num_ranks);
+  const PlanOptions options = plan_options(config, decoder, arguments.num_ranks, budget.tokens);
   const SurveyOptions survey = survey_options(options, decoder);
 
   const auto begin = std::chrono::steady_clock::now();
@@ -81,6 +83,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_ranks = arguments.num_ranks;
   report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
+  report.budget = budget;
   report.losses = planner.losses();
   const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   plan_steps(planner, std::min(report.num_steps, num_first), survey, report);

@@ -45,6 +45,8 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"cost_bound", survey.cost_bound()},
       {"num_micro_batches", survey.num_micro_batches()},
       {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
+      {"max_tokens_per_micro_batch", report.budget.tokens},
+      {"memory_limit_bytes", report.budget.limit ? Json(report.budget.limit->bytes) : Json()},
       {"planning_time_s", report.planning_time_s},
       {"predicted_memory_bytes", report.memory.total()},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},

@@ -9,6 +9,7 @@
 #include "framework/training/memory_estimate.h"
 #include "framework/training/plan_advice.h"
 #include "framework/training/plan_survey.h"
+#include "framework/training/token_budget.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
 
@@ -33,6 +34,7 @@ struct PlanReport {
   std::int64_t num_steps = 0;  // of the whole run
   PlanSurvey survey;           // of the first epoch
   PlanLosses losses;           // of an epoch
+  TokenBudget budget;
   MemoryEstimate memory;
   std::optional<double> step_time_s;  // mean; nothing without a FLOP rate
   double planning_time_s = 0;         // of the first epoch, without measuring it

@@ -31,6 +31,12 @@ class Table {
   std::string text_;
 };
 
+std::string token_budget_text(const TokenBudget& budget) {
+  if (!budget.limit) return fmt::format("{} a micro-batch, as given", budget.tokens);
+  return fmt::format("{} a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
+                     gib(budget.limit->bytes), budget.limit->basis);
+}
+
 std::string figures(const PlanReport& report) {
   const PlanSurvey& survey = report.survey;
   const PlanLosses& losses = report.losses;
@@ -52,6 +58,7 @@ std::string figures(const PlanReport& report) {
             fmt::format("{:.2f} a rank",
                         static_cast<double>(survey.num_micro_batches()) /
                             static_cast<double>(std::max<std::int64_t>(1, survey.num_steps()))));
+  table.row("token budget", token_budget_text(report.budget));
   table.row("largest micro-batch", fmt::format("{} tokens", survey.max_tokens_in_micro_batch()));
   table.row("fill", fmt::format("{:.4f} of the token budget", survey.fill()));
   table.row("padding", fmt::format("{:.4f} of all rows", survey.padding_fraction()));

@@ -92,6 +92,7 @@ TrainingState sample_state(std::int64_t step) {
   state.data_fingerprint = "f00d";
   state.config_yaml = "run:\n  output: \"runs/é\"\n";
   state.model_config = R"({"model_type": "llama"})";
+  state.plan_header = R"({"entries":[{"speeds":[0.1,1.9]}]})";
   return state;
 }
 

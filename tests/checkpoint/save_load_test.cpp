@@ -40,6 +40,7 @@ TEST(Checkpoint, GivesBackTheTrainingState) {
   EXPECT_EQ(state.data_fingerprint, wanted.data_fingerprint);
   EXPECT_EQ(state.config_yaml, wanted.config_yaml);
   EXPECT_EQ(state.model_config, wanted.model_config);
+  EXPECT_EQ(state.plan_header, wanted.plan_header);
 }
 
 TEST(Checkpoint, IsReadBackExactlyByAnyNumberOfRanks) {

@@ -83,6 +83,8 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "num_micro_batches",
                                       "planning_time_s",
                                       "max_tokens_in_micro_batch",
+                                      "max_tokens_per_micro_batch",
+                                      "memory_limit_bytes",
                                       "predicted_memory_bytes",
                                       "predicted_step_time_s"};
   EXPECT_EQ(keys_of(plan("")), keys);
@@ -182,6 +184,26 @@ TEST_F(Plan, TellsPeopleWhatBoundsThemAndWhatWouldHelp) {
         "At 16 ranks no assignment of these batches passes", "batch.global_batch_size="}) {
     EXPECT_EQ(count(outcome.said, part), 1U) << part << "\n" << outcome.said;
   }
+}
+
+TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {
+  const std::string automatic = "batch.max_tokens_per_micro_batch=auto memory.limit_gib=";
+  const Json given = plan("");
+  EXPECT_EQ(given["max_tokens_per_micro_batch"], 512);
+  EXPECT_TRUE(given["memory_limit_bytes"].is_null());
+  const Json small = plan(automatic + "0.002");
+  EXPECT_EQ(small["memory_limit_bytes"], 2'147'483);
+  EXPECT_LE(small["predicted_memory_bytes"], 2'147'483);
+  EXPECT_GE(small["max_tokens_per_micro_batch"], 256);
+  const Json large = plan(automatic + "64");
+  EXPECT_EQ(large["max_tokens_per_micro_batch"], 16 * 256);  // the largest step
+  const Json here = plan("batch.max_tokens_per_micro_batch=auto parallel.backend=mpi");
+  EXPECT_GT(here["memory_limit_bytes"], 0);
+  const Outcome outcome = packtrain("plan config.yaml " + automatic + "0.0001");
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(count(outcome.said, "data.max_length = 256"), 1U) << outcome.said;
+  const Outcome text = packtrain("plan config.yaml " + automatic + "64");
+  EXPECT_EQ(count(text.said, "found for 64.00 GiB a rank: memory.limit_gib"), 1U) << text.said;
 }
 
 TEST_F(Plan, BadInputHasItsExitCodeAndNothingElse) {

@@ -81,6 +81,17 @@ TEST_F(CudaStreams, PeakMemoryCountsWhatTheAllocatorGave) {
   EXPECT_GT(device_->total_memory_bytes(), device_->peak_memory_bytes());
 }
 
+TEST_F(CudaStreams, AvailableMemoryCountsWhatTheAllocatorHoldsUnused) {
+  const std::size_t before = device_->available_memory_bytes();
+  EXPECT_LE(before, device_->total_memory_bytes());
+  EXPECT_EQ(cuda_memory_bytes(0), device_->total_memory_bytes());
+  at::Tensor large = at::empty({1 << 26}, options_);
+  EXPECT_LE(device_->available_memory_bytes() + (std::size_t{1} << 28U), before);
+  large = at::Tensor();  // kept by the allocator
+  EXPECT_NEAR(static_cast<double>(device_->available_memory_bytes()), static_cast<double>(before),
+              64e6);
+}
+
 TEST(PeakTflops, KnowsCommonGpusByTheNamesCudaGivesThem) {
   EXPECT_EQ(peak_tflops_of("NVIDIA H200"), 989.4);
   EXPECT_EQ(peak_tflops_of("NVIDIA H100 80GB HBM3"), 989.4);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
@@ -47,9 +48,15 @@ class Lab:
         path.write_text(CONFIG % {**paths, **overrides})
         return path
 
-    def start(self, name, *overrides, ranks=1, command="train", config=None):
-        launcher = [] if ranks == 1 else [*MPIRUN, "-np", str(ranks)]
-        words = [*launcher, PROGRAM, command, str(config or self.config(name)), *overrides]
+    def start(self, name, *overrides, ranks=1, command="train", config=None, rank_overrides=None):
+        """`rank_overrides`: {rank: overrides} that no other rank gets."""
+        program = [PROGRAM, command, str(config or self.config(name)), *overrides]
+        if rank_overrides:
+            words = [*MPIRUN]
+            for rank in range(ranks):
+                words += [":"] * (rank > 0) + ["-np", "1", *program, *rank_overrides.get(rank, [])]
+        else:
+            words = program if ranks == 1 else [*MPIRUN, "-np", str(ranks), *program]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "OMP_NUM_THREADS": "1"})
 
@@ -58,9 +65,10 @@ class Lab:
         out, err = process.communicate(timeout=timeout)
         return process.returncode, out, err
 
-    def run(self, name, *overrides, ranks=1):
+    def run(self, name, *overrides, ranks=1, rank_overrides=None):
         """Trains to the end; the run's folder."""
-        code, _, err = self.finish(self.start(name, *overrides, ranks=ranks))
+        process = self.start(name, *overrides, ranks=ranks, rank_overrides=rank_overrides)
+        code, _, err = self.finish(process)
         assert code == 0, err
         return self.folder / "runs" / name
 
@@ -69,6 +77,12 @@ class Lab:
             self.start(name, *overrides, "--json", ranks=ranks, command="evaluate"))
         assert code == 0, err
         return json.loads(out)
+
+
+def take_checkpoint(source, step, target):
+    """A new run folder that knows nothing but one checkpoint of another run."""
+    (target / "checkpoints").mkdir(parents=True)
+    shutil.copytree(source / "checkpoints" / f"step-{step}", target / "checkpoints" / f"step-{step}")
 
 
 def steps(run_folder):

@@ -5,8 +5,7 @@ import pathlib
 
 import numpy
 import pytest
-from runs import losses, steps
-from test_resume import take_checkpoint
+from runs import losses, steps, take_checkpoint
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]

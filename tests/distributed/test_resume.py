@@ -1,18 +1,12 @@
 """Resumed = uninterrupted, at the same and at other numbers of ranks; stopping on request."""
 
-import shutil
+import json
 import signal
 import time
 
 import numpy
 import pytest
-from runs import losses, steps
-
-
-def take_checkpoint(source, step, target):
-    """A new run folder that knows nothing but one checkpoint of another run."""
-    (target / "checkpoints").mkdir(parents=True)
-    shutil.copytree(source / "checkpoints" / f"step-{step}", target / "checkpoints" / f"step-{step}")
+from runs import losses, steps, take_checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +75,49 @@ def test_another_data_set_is_refused(lab, unbroken):
     code, _, err = lab.finish(lab.start(name, f"data.train={other}"))
     assert code == 66
     assert "fingerprint" in err
+
+
+@pytest.mark.parametrize("override, parts", [
+    ("batch.order=sequential", ["batch.order: random", "sequential"]),
+    ("batch.global_batch_size=8", ["batch.global_batch_size: 16", "8"]),
+    ("run.seed=6", ["run.seed: 5", "6"]),
+    ("data.max_length=500", ["data.max_length: 512", "500"]),
+])
+def test_other_optimizer_batches_are_refused(lab, unbroken, override, parts):
+    name = "other-" + override.split("=")[0]
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    code, _, err = lab.finish(lab.start(name, override))
+    assert code == 66
+    for part in [*parts, "Restore the setting"]:
+        assert part in err, err
+
+
+def test_another_strategy_with_the_same_batches_goes_on(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-strategy")
+    found = lab.run("other-strategy", "batch.strategy=padding_free", "batch.max_tokens_per_micro_batch=2048", ranks=2)
+    numpy.testing.assert_allclose(losses(found), losses(unbroken)[7:], rtol=2e-5)
+    entries = json.loads((found / "plan.json").read_text())["entries"]
+    assert [(e["from_step"], e["max_tokens_per_micro_batch"]) for e in entries] == [(0, 1024), (7, 2048)]
+
+
+def test_a_checkpoint_from_before_the_plan_header_is_resumed(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "older")
+    path = lab.folder / "runs" / "older" / "checkpoints" / "step-7" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["state"]["plan"]
+    path.write_text(json.dumps(manifest))
+    assert losses(lab.run("older", ranks=2)) == losses(unbroken)[7:]
+
+
+def test_an_automatic_budget_is_found_once_and_kept(lab):
+    automatic = ["batch.max_tokens_per_micro_batch=auto", "checkpoint.save_steps=7", "checkpoint.keep=10"]
+    whole = lab.run("auto", *automatic, "memory.limit_gib=0.02", ranks=2)
+    budget = json.loads((whole / "plan.json").read_text())["entries"][0]["max_tokens_per_micro_batch"]
+    assert budget % 128 == 0 and 512 <= budget < 16 * 512
+    take_checkpoint(whole, 7, lab.folder / "runs" / "auto-resumed")
+    resumed = lab.run("auto-resumed", *automatic, "memory.limit_gib=1", ranks=2)
+    assert losses(resumed) == losses(whole)[7:]
+    assert (resumed / "plan.json").read_text() == (whole / "plan.json").read_text()
 
 
 def test_never_refuses_to_write_over_checkpoints(lab, unbroken):

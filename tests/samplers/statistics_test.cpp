@@ -33,6 +33,15 @@ TEST(PlanStatistics, CountPadsToTheLongestAsPaddingThatCosts) {
   EXPECT_DOUBLE_EQ(statistics.cost_imbalance, 125.0 / ((125.0 + 25) / 2));
 }
 
+TEST(PlanStatistics, ASlowRankTakesLongerForTheSameCost) {
+  StepPlan plan;
+  plan.ranks = {{{piece(10)}}, {{piece(30)}}};
+  const std::vector<double> speeds = {0.5, 1.5};
+  const PlanStatistics statistics = plan_statistics(plan, {}, 40, 16, false, speeds);
+  EXPECT_DOUBLE_EQ(statistics.cost_imbalance, 1);
+  EXPECT_DOUBLE_EQ(statistics.token_imbalance, 1.5);
+}
+
 TEST(PlanStatistics, AreNeutralForAPlanOfNothing) {
   const PlanStatistics statistics = plan_statistics({}, {}, 40, 16);
   EXPECT_EQ(statistics.fill, 0);

@@ -41,7 +41,8 @@ TEST(BatchSource, GivesEachStepAsPlannedFromAnyStepOn) {
   const std::int64_t total = planner.num_steps(3);
   for (const std::int64_t first : {std::int64_t{0}, total / 2, total - 1, total}) {
     BatchSource source(store, planner, *device,
-                       {.rank = 1, .max_tokens_per_micro_batch = 16384, .cost = {}}, first, total);
+                       {.rank = 1, .max_tokens_per_micro_batch = 16384, .cost = {}, .speeds = {}},
+                       first, total);
     for (std::int64_t step = first; step < total; ++step) {
       PreparedStep prepared = source.next();
       const StepPlan expected = planner.plan(step);
@@ -101,7 +102,8 @@ TEST(BatchSource, TheNextEpochIsMadeWhileThisOneIsTrained) {
   const double epoch_s = seconds_since(begin);
   const std::int64_t total = planner.num_steps(2);
   BatchSource source(store, planner, *device,
-                     {.rank = 0, .max_tokens_per_micro_batch = 16384, .cost = {}}, 0, total);
+                     {.rank = 0, .max_tokens_per_micro_batch = 16384, .cost = {}, .speeds = {}}, 0,
+                     total);
   for (std::int64_t step = 0; step < total; ++step) {
     std::this_thread::sleep_for(std::chrono::duration<double>(epoch_s / 10));
     source.take_wait_s();

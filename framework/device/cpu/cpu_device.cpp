@@ -10,6 +10,7 @@
 
 #include "framework/device/cpu/cpu_stream.h"
 #include "framework/device/device.h"
+#include "framework/device/host_memory.h"
 
 namespace packtrain {
 namespace {
@@ -62,6 +63,10 @@ class CpuDevice final : public Device {
   std::size_t total_memory_bytes() const override {
     const std::int64_t pages = sysconf(_SC_PHYS_PAGES);
     return pages > 0 ? static_cast<std::size_t>(pages * sysconf(_SC_PAGESIZE)) : 0;
+  }
+
+  std::size_t available_memory_bytes() const override {
+    return static_cast<std::size_t>(host_available_memory_bytes());
   }
 
   double peak_tflops() const override { return 0; }

@@ -55,6 +55,17 @@ class CudaDevice final : public Device {
   }
 
   std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
+
+  std::size_t available_memory_bytes() const override {
+    const c10::cuda::CUDAGuard guard(index_);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    PACKTRAIN_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
+    const auto cached = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+    return free + static_cast<std::size_t>(cached);
+  }
+
   double peak_tflops() const override { return peak_tflops_of(name_); }
 
  private:
@@ -81,6 +92,13 @@ int num_cuda_devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   cudaGetLastError();  // no driver is no fault: forget it
+  return 0;
+}
+
+std::size_t cuda_memory_bytes(int index) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, index) == cudaSuccess) return properties.totalGlobalMem;
+  cudaGetLastError();
   return 0;
 }
 

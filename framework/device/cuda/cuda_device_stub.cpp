@@ -13,4 +13,8 @@ int num_cuda_devices() {
   return 0;
 }
 
+std::size_t cuda_memory_bytes(int /*index*/) {
+  return 0;
+}
+
 }  // namespace packtrain

@@ -1,0 +1,56 @@
+// The plan header: all that a step's plan depends on besides the data. Settings that decide which
+// examples a step has, fixed for the whole run, and a list of entries for how steps are laid over
+// ranks, each from some step on. Saved in checkpoints and in the run folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "samplers/options.h"
+
+namespace packtrain {
+
+struct PlanEntry {
+  PlanLayout layout;
+  int num_ranks = 1;  // costs and speeds hold for these alone
+  CostSource cost_source = CostSource::kFlops;
+
+  friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
+};
+
+// Configuration keys and their values as text; those that explain others come first.
+using PlanSettings = std::vector<std::pair<std::string, std::string>>;
+
+struct PlanHeader {
+  PlanSettings settings;
+  std::vector<PlanEntry> entries;  // ascending by from_step; the newest one is in force
+
+  // `entry` holds from its step on. Nothing changes when the newest one says the same.
+  void begin(PlanEntry entry);
+  // Those for `num_ranks`, as Planner::set_layouts takes them.
+  std::vector<PlanLayout> layouts(int num_ranks) const;
+
+  friend bool operator==(const PlanHeader&, const PlanHeader&) = default;
+};
+
+std::string data_setting(const std::string& data_fingerprint);  // the value of data.train
+
+// What decides which examples a step has. `options`: of the run; `data_fingerprint`: of the
+// training data. Strategies that make the same steps are one value; the token budget is there only
+// where packs are made of it.
+PlanSettings plan_settings(const Config& config, const PlanOptions& options,
+                           const std::string& data_fingerprint);
+
+// Throws Error(kCheckpoint) naming the first setting that differs, when a run would not go on with
+// the optimizer batches of the checkpoint in `folder`.
+void check_same_batches(const PlanSettings& saved, const PlanSettings& present,
+                        const std::string& folder);
+
+std::string plan_header_text(const PlanHeader& header);  // a JSON object
+// Throws Error(kCheckpoint) naming `where` when it is not what plan_header_text() makes.
+PlanHeader parse_plan_header(const std::string& text, const std::string& where);
+
+}  // namespace packtrain
