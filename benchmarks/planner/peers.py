@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Other packers on the lengths that planner_benchmark was timed on, in one Markdown table with it.
 
-    peers.py LENGTHS OURS [--max-tokens N]
+    peers.py LENGTHS OURS
 
 LENGTHS: int32 file of planner_benchmark --write-lengths. OURS: its --json output. Two problems:
-packs, all lengths into as few bins of --max-tokens as possible (fill), and balance, steps of 64
+packs, all lengths into as few bins of OURS' token budget as possible (fill), and balance, steps of 64
 examples over 8 ranks (utilisation / bound). A slow packer gets fewer lengths: its column `rows`
 says how many. Times are CPU seconds of this process; converting to a packer's own input type is
 not counted. A package that is not installed has a row that says so.
@@ -132,9 +132,7 @@ def print_row(name: str, problem: str, outcome: Outcome) -> None:
           f"| {share} |", flush=True)
 
 
-def print_ours(path: str) -> None:
-    with open(path, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+def print_ours(rows: list) -> None:
     for row in rows:
         packs = row["strategy"] in ("multipack", "fixed_length")
         share = row["cost_utilization"] / row["cost_bound"]
@@ -149,19 +147,21 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lengths")
     parser.add_argument("ours")
-    parser.add_argument("--max-tokens", type=int, default=16384)
     arguments = parser.parse_args()
     lengths = numpy.fromfile(arguments.lengths, dtype=numpy.int32)
     print("| packer | problem | rows | CPU s | rows/s | fill | utilisation / bound |")
     print("|---|---|---|---|---|---|---|")
-    print_ours(arguments.ours)
+    with open(arguments.ours, encoding="utf-8") as file:
+        ours = [json.loads(line) for line in file]
+    print_ours(ours)
+    max_tokens = ours[0]["max_tokens_per_micro_batch"]
     for package, name, problem, run in PEERS:
         try:
             module = importlib.import_module(package)
         except ImportError:
             print(f"| {name} | {problem} | not installed | | | | |", flush=True)
             continue
-        print_row(name, problem, run(module, lengths, arguments.max_tokens))
+        print_row(name, problem, run(module, lengths, max_tokens))
 
 
 if __name__ == "__main__":
