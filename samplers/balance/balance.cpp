@@ -19,7 +19,7 @@ namespace {
 class Balancer {
  public:
   Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
-                    std::span<const double> speeds, double constant);
+                    std::span<const double> speeds);
 
  private:
   void sort(std::span<const BalanceItem> items, std::int64_t max_tokens);
@@ -31,7 +31,6 @@ class Balancer {
   ExchangeSearch exchange_;
   std::span<const SortEntry> order_;
   std::vector<BalanceItem> sorted_;
-  double constant_ = 0;           // cost of a micro-batch on a rank
   std::vector<double> alike_;     // [ranks] of 1
   std::vector<double> slowness_;  // [ranks] 1 / speed
   Bins best_;
@@ -39,9 +38,7 @@ class Balancer {
 };
 
 Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
-                            std::int64_t max_tokens, std::span<const double> speeds,
-                            double constant) {
-  constant_ = constant;
+                            std::int64_t max_tokens, std::span<const double> speeds) {
   sort(items, max_tokens);
   set_speeds(num_ranks, speeds);
   std::int64_t num_tokens = 0;
@@ -91,7 +88,7 @@ bool Balancer::find_best(std::span<const double> slowness, int num_micro_batches
                          std::int64_t max_tokens) {
   bool found = false;
   const auto consider = [&](bool (*place)(Bins&)) {
-    bins_.reset(sorted_, slowness, num_micro_batches, max_tokens, constant_);
+    bins_.reset(sorted_, slowness, num_micro_batches, max_tokens);
     if (!place(bins_)) return;
     bins_.group_by_time();
     exchange_.improve(bins_);
@@ -130,9 +127,9 @@ Placement Balancer::to_placement() {
 }  // namespace
 
 Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
-                  std::span<const double> speeds, double constant) {
+                  std::span<const double> speeds) {
   thread_local Balancer balancer;
-  return balancer.balance(items, num_ranks, max_tokens, speeds, constant);
+  return balancer.balance(items, num_ranks, max_tokens, speeds);
 }
 
 }  // namespace packtrain

@@ -32,13 +32,13 @@ struct Placement {
 
 // Lays `items` over `num_ranks` ranks and as few micro-batches as the heuristics find room for;
 // no rank's micro-batch holds more than `max_tokens`. `speeds` [num_ranks]: each > 0, 1 = mean;
-// empty or all equal: the ranks are alike. `constant` >= 0: cost of a micro-batch on any rank,
-// whatever is in it. Deterministic: ties go to the lower index. Micro-batches come slowest first,
-// so that the largest buffers are allocated at once. B items on alike ranks take O(B log B) while
-// the budget leaves room, else O(B * ranks * micro-batches). Scratch memory is kept by the calling
-// thread for its next call. Throws Error(kInternal) when a single item exceeds `max_tokens` or
-// `speeds` has another size or a speed out of range: the planner has checked that.
+// empty or all equal: the ranks are alike. Deterministic: ties go to the lower index.
+// Micro-batches come slowest first, so that the largest buffers are allocated at once.
+// B items on alike ranks take O(B log B) while the budget leaves room, else
+// O(B * ranks * micro-batches). Scratch memory is kept by the calling thread for its next call.
+// Throws Error(kInternal) when a single item exceeds `max_tokens` or `speeds` has another size or a
+// speed out of range: the planner has checked that.
 Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
-                  std::span<const double> speeds = {}, double constant = 0);
+                  std::span<const double> speeds = {});
 
 }  // namespace packtrain

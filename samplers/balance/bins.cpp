@@ -5,12 +5,11 @@
 namespace packtrain {
 
 void Bins::reset(std::span<const BalanceItem> sorted_items, std::span<const double> slowness,
-                 int micro_batches, std::int64_t budget, double constant_cost) {
+                 int micro_batches, std::int64_t budget) {
   items = sorted_items;
   num_ranks = static_cast<int>(slowness.size());
   num_micro_batches = micro_batches;
   max_tokens = budget;
-  constant = constant_cost;
   bins.assign(slowness.size() * static_cast<std::size_t>(micro_batches), Bin{});
   next.resize(items.size());
   set_slowness(slowness);
@@ -20,13 +19,13 @@ void Bins::set_slowness(std::span<const double> slowness) {
   ranks_alike = std::ranges::all_of(slowness, [&](double value) { return value == slowness[0]; });
   for (std::size_t bin = 0; bin < bins.size(); ++bin) {
     bins[bin].slowness = slowness[bin % slowness.size()];
-    bins[bin].time = empty_time(bins[bin]);
   }
 }
 
 void Bins::change_ranks(std::span<const double> slowness) {
   set_slowness(slowness);
   for (Bin& bin : bins) {
+    bin.time = 0;
     for (ItemNumber item = bin.first; item != kNoItem; item = next[item]) {
       bin.time += items[item].cost * bin.slowness;
     }
@@ -51,9 +50,8 @@ void Bins::remove(std::size_t bin, ItemNumber item) {
   for (; *link != item; link = &next[before]) before = *link;
   *link = next[item];
   if (from.last == item) from.last = before;
-  // Emptied: exactly an empty bin's time, not a rounding error away from it.
-  from.time =
-      from.first == kNoItem ? empty_time(from) : from.time - items[item].cost * from.slowness;
+  // Emptied: exactly nothing, not a rounding error away from it.
+  from.time = from.first == kNoItem ? 0.0 : from.time - items[item].cost * from.slowness;
   from.tokens -= items[item].tokens;
 }
 
@@ -71,7 +69,7 @@ double Bins::total() const {
 
 double Bins::bound() const {
   if (items.empty()) return 0;
-  double cost = ranks_alike ? 0.0 : constant * static_cast<double>(bins.size());
+  double cost = 0;
   for (const BalanceItem& item : items) cost += item.cost;
   double speeds = 0;
   double fastest = 0;

@@ -18,7 +18,7 @@ constexpr ItemNumber kNoItem = std::numeric_limits<ItemNumber>::max();
 // through `next`, so that bins cost no memory of their own and an item moves without copying.
 struct Bins {
   struct Bin {
-    double time = 0;  // (cost of its items + constant) * slowness
+    double time = 0;  // cost of its items * slowness
     std::int64_t tokens = 0;
     double slowness = 1;         // 1 / speed of its rank
     ItemNumber first = kNoItem;  // ascending numbers: descending cost
@@ -26,14 +26,11 @@ struct Bins {
   };
 
   // Empty bins. `slowness` [num_ranks]. The items and it must outlive their use. Memory is reused.
-  // `constant_cost`: of a bin, whatever is in it; left out where ranks are alike, since it
-  // lengthens all their bins by the same time.
   void reset(std::span<const BalanceItem> sorted_items, std::span<const double> slowness,
-             int micro_batches, std::int64_t budget, double constant_cost = 0);
+             int micro_batches, std::int64_t budget);
   // The same items in the same bins, other ranks.
   void change_ranks(std::span<const double> slowness);
 
-  double empty_time(const Bin& bin) const { return ranks_alike ? 0.0 : constant * bin.slowness; }
   bool has_room(std::size_t bin, ItemNumber item) const {
     return bins[bin].tokens + items[item].tokens <= max_tokens;
   }
@@ -68,7 +65,6 @@ struct Bins {
   int num_ranks = 0;
   int num_micro_batches = 0;
   std::int64_t max_tokens = 0;
-  double constant = 0;
   bool ranks_alike = true;
   std::vector<Bin> bins;
   std::vector<ItemNumber> next;  // [items] the following item of the same bin, or kNoItem

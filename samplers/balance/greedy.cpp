@@ -84,8 +84,7 @@ bool place_longest_first(Bins& bins) {
 
 bool place_least_increase(Bins& bins) {
   thread_local std::vector<double> slowest;  // of each micro-batch
-  slowest.clear();
-  for (int m = 0; m < bins.num_micro_batches; ++m) slowest.push_back(bins.slowest(m));
+  slowest.assign(static_cast<std::size_t>(bins.num_micro_batches), 0.0);
   const auto num_ranks = static_cast<std::size_t>(bins.num_ranks);
   for (ItemNumber item = 0; item < bins.items.size(); ++item) {
     std::size_t best = kNone;

@@ -45,8 +45,8 @@ Assignment assign_balanced(const StepPieces& step, const PlanOptions& options) {
       items[p].tokens += num_tokens;
     });
   }
-  const Placement placement = balance(items, options.num_ranks, options.max_tokens_per_micro_batch,
-                                      options.speeds, options.cost.constant);
+  const Placement placement =
+      balance(items, options.num_ranks, options.max_tokens_per_micro_batch, options.speeds);
   return assignment_of(step, placement, options.num_ranks);
 }
 

@@ -101,28 +101,6 @@ TEST(BalanceSpeeds, PairTheSlowestBinsOfEachRank) {
   EXPECT_EQ(bins.total(), 12 + 3);
 }
 
-// Rank 0 is done with L items after (L + 100) / (4/3), rank 1 after (300 - L + 100) / (2/3).
-TEST(BalanceSpeeds, CountWhatAMicroBatchCostsWhateverIsInIt) {
-  const auto items = items_of(std::vector<std::int32_t>(300, 1));
-  const std::vector<double> speeds{4.0 / 3, 2.0 / 3};
-  const auto without = test::loads(items, balance(items, 2, kNoLimit, speeds), 2).front();
-  EXPECT_EQ(without[0].tokens, 200);
-  const auto with = test::loads(items, balance(items, 2, kNoLimit, speeds, 100), 2).front();
-  EXPECT_NEAR(static_cast<double>(with[0].tokens), 233.5, 1);
-  const auto alike = test::loads(items, balance(items, 2, kNoLimit, {}, 100), 2).front();
-  EXPECT_EQ(alike[0].tokens, 150);
-}
-
-TEST(BalanceSpeeds, ConstantsDoNotChangeTheNumberOfMicroBatches) {
-  const auto items = items_of(std::vector<std::int32_t>(40, 10));
-  const std::vector<double> speeds{1.5, 0.5};
-  const Placement placement = balance(items, 2, 100, speeds, 1000);
-  EXPECT_EQ(placement.num_micro_batches, 2);
-  for (const auto& micro_batch : test::loads(items, placement, 2)) {
-    for (const test::Load& load : micro_batch) EXPECT_EQ(load.tokens, 100);
-  }
-}
-
 TEST(BalanceSpeeds, OfTheOptionsReachThePlan) {
   const auto examples = test::examples_of(std::vector<std::int32_t>(60, 100));
   const test::EveryTokenCounts counter;
