@@ -32,8 +32,9 @@ def make_store(lab, name, lengths):
 def test_trains_the_same_on_more_ranks_than_it_has_work_for(lab, name, strategy):
     store = make_store(lab, name, STORES[name])
     packs = strategy in ("fixed_length", "multipack")
-    size = "batch.global_batch_tokens=512" if packs else "batch.global_batch_size=64"
-    overrides = [f"data.train={store}", f"batch.strategy={strategy}", size,
+    size = (["batch.global_batch_size=null", "batch.global_batch_tokens=512"] if packs
+            else ["batch.global_batch_size=64"])
+    overrides = [f"data.train={store}", f"batch.strategy={strategy}", *size,
                  "data.max_length=512", "run.num_epochs=2"]
     run = f"bad-{name}-{strategy}".replace(" ", "-")
     alone = runs.losses(lab.run(run + "-1", *overrides))
