@@ -129,7 +129,8 @@ Timings::Timings(int num_ranks, int num_repeats, int num_works, std::vector<doub
       seconds_(std::move(seconds)) {}
 
 double Timings::at(int rank, int repeat, int work) const {
-  return seconds_[static_cast<std::size_t>((rank * num_repeats_ + repeat) * num_works_ + work)];
+  const int place = (rank * num_repeats_ + repeat) * num_works_ + work;
+  return seconds_[static_cast<std::size_t>(place)];
 }
 
 double Timings::median_seconds(int rank, int work) const {

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-PlanEntry entry_from(std::int64_t step, int num_ranks, std::vector<double> speeds = {}) {
+PlanEntry entry_from(std::int64_t step, int num_ranks, const std::vector<double>& speeds = {}) {
   PlanEntry entry;
   entry.layout = {step, 1024, {.linear = 0.1, .quadratic = 1e-9 / 3, .constant = 2e-300}, speeds};
   entry.num_ranks = num_ranks;
