@@ -21,12 +21,18 @@ class Attention : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, Attention, testing::ValuesIn(operator_cases()), case_name);
 
 // One sequence of one head, the whole score matrix in the open. q, k, v [L, D].
-at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(query.size(1)));
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const AttentionShape& shape) {
+  const double scale =
+      shape.scale != 0 ? shape.scale : 1.0 / std::sqrt(static_cast<double>(query.size(1)));
   const at::Tensor scores = at::matmul(query, key.t()) * scale;
-  const at::Tensor future =
-      at::full(scores.sizes(), -std::numeric_limits<double>::infinity(), scores.options()).triu(1);
-  return at::matmul(at::softmax(scores + future, 1), value);
+  const at::Tensor never =
+      at::full(scores.sizes(), -std::numeric_limits<double>::infinity(), scores.options());
+  at::Tensor unseen = never.triu(1);
+  if (shape.window > 0) {
+    unseen = unseen + never.tril(-shape.window);
+  }
+  return at::matmul(at::softmax(scores + unseen, 1), value);
 }
 
 at::Tensor reference(const at::Tensor& qkv, const AttentionShape& shape,
@@ -39,7 +45,7 @@ at::Tensor reference(const at::Tensor& qkv, const AttentionShape& shape,
     for (std::int64_t head = 0; head < shape.num_heads; ++head) {
       const std::int64_t kv = head / (shape.num_heads / shape.num_kv_heads);
       heads.push_back(attend(rows.select(1, head), rows.select(1, shape.num_heads + kv),
-                             rows.select(1, shape.num_heads + shape.num_kv_heads + kv)));
+                             rows.select(1, shape.num_heads + shape.num_kv_heads + kv), shape));
     }
     sequences.push_back(at::cat(heads, 1));
     begin += length;
@@ -50,7 +56,8 @@ at::Tensor reference(const at::Tensor& qkv, const AttentionShape& shape,
 TEST_P(Attention, MatchesItsFormulaInEachSequence) {
   const OperatorCase& on = GetParam();
   const std::vector<std::vector<std::int32_t>> packs = {{1}, {5, 1, 17, 64, 3}, {130, 40}};
-  for (const AttentionShape shape : {AttentionShape{4, 4, 16}, {4, 2, 32}, {6, 1, 8}}) {
+  for (const AttentionShape shape :
+       {AttentionShape{4, 4, 16}, {4, 2, 32}, {6, 1, 8}, {4, 2, 16, 0.3}, {4, 2, 16, 0, 5}}) {
     for (const auto& lengths : packs) {
       const DeviceBatch batch = random_batch(lengths, 50, on.device);
       const at::Tensor qkv = random_tensor(

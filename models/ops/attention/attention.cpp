@@ -1,5 +1,7 @@
 #include "models/ops/attention/attention.h"
 
+#include <ATen/ops/cat.h>
+
 #include <string>
 
 #include "framework/support/error.h"
@@ -32,9 +34,9 @@ AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& s
                          : per_sequence_forward(qkv, shape, batch);
 }
 
-at::Tensor attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
-                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                              const AttentionShape& shape, const DeviceBatch& batch) {
+HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                                 const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                                 const AttentionShape& shape, const DeviceBatch& batch) {
   return uses_flash(qkv) ? flash_backward(grad_output, qkv, y, saved, shape, batch)
                          : per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
 }
@@ -51,8 +53,9 @@ at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const D
               .backward =
                   [shape, &batch](const Tensors& saved, const at::Tensor& grad_output) {
                     const Tensors rest(saved.begin() + 2, saved.end());
-                    return Tensors{
-                        attention_backward(grad_output, saved[0], saved[1], rest, shape, batch)};
+                    const HeadGradients grad =
+                        attention_backward(grad_output, saved[0], saved[1], rest, shape, batch);
+                    return Tensors{at::cat({grad.query, grad.key, grad.value}, 1)};
                   }});
 }
 

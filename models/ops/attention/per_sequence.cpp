@@ -6,9 +6,13 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
+#include <tuple>
 
 #include "models/ops/attention/heads.h"
 
@@ -49,6 +53,25 @@ SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, st
           repeat_heads(sequence(heads.value, begin, length), times)};
 }
 
+// How the kernels are told which keys a query sees.
+struct Visible {
+  bool is_causal = true;
+  std::optional<at::Tensor> bias = std::nullopt;  // added to the scores, [1, num_heads, L, L]
+};
+
+Visible visible_keys(const SequenceHeads& in, const AttentionShape& shape) {
+  const std::int64_t length = in.query.size(2);
+  if (shape.window == 0 || shape.window >= length) {
+    return {};
+  }
+  constexpr std::int64_t kAlignment = 8;  // of a row of the bias, in elements
+  const std::int64_t width = (length + kAlignment - 1) / kAlignment * kAlignment;
+  const at::Tensor never =
+      at::full({length, width}, -std::numeric_limits<double>::infinity(), in.query.options());
+  const at::Tensor bias = never.triu(1).add_(never.tril(-shape.window)).narrow(1, 0, length);
+  return {false, bias.expand({1, shape.num_heads, length, length})};
+}
+
 // Calls body(index, begin, length) for each sequence that has a token: on the CPU over the cores,
 // since most sequences are too short to give all cores work.
 void for_each_sequence(const DeviceBatch& batch, bool parallel,
@@ -70,25 +93,42 @@ void for_each_sequence(const DeviceBatch& batch, bool parallel,
   }
 }
 
-struct SequenceGrads {
-  at::Tensor query;
-  at::Tensor key;
-  at::Tensor value;
+struct SequenceOutput {
+  at::Tensor y;  // [1, num_heads, L, D]
+  at::Tensor logsumexp;
 };
 
-SequenceGrads sequence_backward(const at::Tensor& grad_output, const SequenceHeads& in,
-                                const at::Tensor& y, const at::Tensor& logsumexp) {
-  if (y.is_cpu()) {
-    auto [query, key, value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad_output, in.query, in.key, in.value, y, logsumexp, /*dropout_p=*/0.0,
-        /*is_causal=*/true);
-    return {query, key, value};
+SequenceOutput sequence_forward(const SequenceHeads& in, const Visible& visible, double scale) {
+  SequenceOutput out;
+  if (in.query.is_cpu()) {
+    std::tie(out.y, out.logsumexp) = at::_scaled_dot_product_flash_attention_for_cpu(
+        in.query, in.key, in.value, /*dropout_p=*/0.0, visible.is_causal, visible.bias, scale);
+  } else {
+    std::tie(out.y, out.logsumexp, std::ignore, std::ignore) =
+        at::_scaled_dot_product_efficient_attention(in.query, in.key, in.value, visible.bias,
+                                                    /*compute_log_sumexp=*/true, /*dropout_p=*/0.0,
+                                                    visible.is_causal, scale);
   }
-  const at::Tensor no_random_state = at::empty({}, at::TensorOptions(at::kLong));
-  auto [query, key, value, bias] = at::_scaled_dot_product_efficient_attention_backward(
-      grad_output, in.query, in.key, in.value, /*attn_bias=*/{}, y, logsumexp, no_random_state,
-      no_random_state, /*dropout_p=*/0.0, {true, true, true, false}, /*is_causal=*/true);
-  return {query, key, value};
+  return out;
+}
+
+HeadGradients sequence_backward(const at::Tensor& grad_output, const SequenceHeads& in,
+                                const SequenceOutput& out, const Visible& visible, double scale) {
+  HeadGradients grad;
+  if (in.query.is_cpu()) {
+    std::tie(grad.query, grad.key, grad.value) =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(
+            grad_output, in.query, in.key, in.value, out.y, out.logsumexp, /*dropout_p=*/0.0,
+            visible.is_causal, visible.bias, scale);
+  } else {
+    const at::Tensor no_random_state = at::empty({}, at::TensorOptions(at::kLong));
+    std::tie(grad.query, grad.key, grad.value, std::ignore) =
+        at::_scaled_dot_product_efficient_attention_backward(
+            grad_output, in.query, in.key, in.value, visible.bias.value_or(at::Tensor()), out.y,
+            out.logsumexp, no_random_state, no_random_state, /*dropout_p=*/0.0,
+            {true, true, true, false}, visible.is_causal, scale);
+  }
+  return grad;
 }
 
 }  // namespace
@@ -100,37 +140,33 @@ AttentionOutput per_sequence_forward(const at::Tensor& qkv, const AttentionShape
   std::vector<at::Tensor> logsumexps(batch.cu_seqlens_host.size() - 1);
   for_each_sequence(batch, qkv.is_cpu(), [&](auto index, auto begin, auto length) {
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    at::Tensor out;
-    if (qkv.is_cpu()) {
-      std::tie(out, logsumexps[index]) = at::_scaled_dot_product_flash_attention_for_cpu(
-          in.query, in.key, in.value, /*dropout_p=*/0.0, /*is_causal=*/true);
-    } else {
-      std::tie(out, logsumexps[index], std::ignore, std::ignore) =
-          at::_scaled_dot_product_efficient_attention(in.query, in.key, in.value, /*attn_bias=*/{},
-                                                      /*compute_log_sumexp=*/true,
-                                                      /*dropout_p=*/0.0, /*is_causal=*/true);
-    }
-    sequence(y, begin, length).copy_(out);
+    const SequenceOutput out =
+        sequence_forward(in, visible_keys(in, shape), attention_scale(shape));
+    sequence(y, begin, length).copy_(out.y);
+    logsumexps[index] = out.logsumexp;
   });
   return {y.view({qkv.size(0), shape.num_heads * shape.head_dim}), std::move(logsumexps)};
 }
 
-at::Tensor per_sequence_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
-                                 const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                 const AttentionShape& shape, const DeviceBatch& batch) {
+HeadGradients per_sequence_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                                    const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                                    const AttentionShape& shape, const DeviceBatch& batch) {
   const Heads heads = split_heads(qkv, shape);
   const at::Tensor y_heads = y.view_as(heads.query);
   const at::Tensor grad_heads = grad_output.view_as(heads.query);
-  at::Tensor grad = at::empty_like(qkv);
-  const Heads grads = split_heads(grad, shape);
+  const HeadGradients grad = {at::empty(heads.query.sizes(), qkv.options()),
+                              at::empty(heads.key.sizes(), qkv.options()),
+                              at::empty(heads.value.sizes(), qkv.options())};
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
   for_each_sequence(batch, qkv.is_cpu(), [&](auto index, auto begin, auto length) {
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    const SequenceGrads out = sequence_backward(sequence(grad_heads, begin, length), in,
-                                                sequence(y_heads, begin, length), saved[index]);
-    sequence(grads.query, begin, length).copy_(out.query);
-    sequence(grads.key, begin, length).copy_(sum_heads(out.key, times));
-    sequence(grads.value, begin, length).copy_(sum_heads(out.value, times));
+    const SequenceOutput out = {sequence(y_heads, begin, length), saved[index]};
+    const HeadGradients in_grad =
+        sequence_backward(sequence(grad_heads, begin, length), in, out, visible_keys(in, shape),
+                          attention_scale(shape));
+    sequence(grad.query, begin, length).copy_(in_grad.query);
+    sequence(grad.key, begin, length).copy_(sum_heads(in_grad.key, times));
+    sequence(grad.value, begin, length).copy_(sum_heads(in_grad.value, times));
   });
   return grad;
 }
