@@ -22,6 +22,10 @@ void write_gradient_mm(const Parameter& parameter, const at::Tensor& left,
     return;
   }
   at::Tensor grad = parameter.grad;
+  if (grad.scalar_type() != left.scalar_type()) {
+    write_gradient_mm(parameter, left.to(grad.scalar_type()), right.to(grad.scalar_type()));
+    return;
+  }
   if (parameter.accumulate) {
     grad.addmm_(left, right);
   } else {
