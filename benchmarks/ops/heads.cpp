@@ -1,0 +1,69 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+
+#include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+
+namespace packtrain {
+namespace {
+
+struct HeadShape {
+  std::int64_t tokens;
+  std::int64_t hidden;
+  std::int64_t vocab_size;
+};
+
+at::TensorOptions on_gpu(at::ScalarType dtype) {
+  return at::TensorOptions(dtype).device(at::kCUDA, 0);
+}
+
+CrossEntropyTargets random_targets(const HeadShape& shape) {
+  return {.labels = at::randint(shape.vocab_size, {shape.tokens}, on_gpu(at::kInt)),
+          .weights = at::ones({shape.tokens}, on_gpu(at::kFloat)).div_(shape.tokens),
+          .row_losses = {}};
+}
+
+// The three matrix products alone, all rows at once.
+Call products(const HeadShape& shape) {
+  return [x = random_numbers({shape.tokens, shape.hidden}, at::kBFloat16),
+          weight = random_weight({shape.vocab_size, shape.hidden}),
+          logits = random_numbers({shape.tokens, shape.vocab_size}, at::kBFloat16),
+          grad_x = at::empty({shape.tokens, shape.hidden}, on_gpu(at::kBFloat16))] {
+    at::Tensor product = logits;
+    at::mm_out(product, x, weight.value.t());
+    at::Tensor out = grad_x;
+    at::mm_out(out, logits, weight.value);
+    out = weight.grad;
+    at::mm_out(out, logits.t(), x);
+  };
+}
+
+void add_head(OpBenchmarks& benchmarks, const HeadShape& shape) {
+  benchmarks.push_back(
+      {.name = "linear_cross_entropy",
+       .shape = shape_text({shape.tokens, shape.hidden, shape.vocab_size}),
+       .flops = 6.0 * static_cast<double>(shape.tokens * shape.hidden * shape.vocab_size),
+       .make =
+           [=] {
+             return keeping_output([x = random_numbers({shape.tokens, shape.hidden}, at::kBFloat16),
+                                    weight = random_weight({shape.vocab_size, shape.hidden}),
+                                    targets = random_targets(shape)] {
+               return linear_cross_entropy(x, weight, targets, /*gradients=*/true);
+             });
+           },
+       .yardstick = "its three GEMMs",
+       .make_yardstick = [=] { return products(shape); }});
+}
+
+}  // namespace
+
+void add_heads(OpBenchmarks& benchmarks) {
+  add_head(benchmarks, {8192, 4096, 128256});
+  add_head(benchmarks, {16384, 2048, 128256});
+  add_head(benchmarks, {4096, 2048, 128256});
+  add_head(benchmarks, {4096, 896, 151936});
+}
+
+}  // namespace packtrain
