@@ -2,7 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
@@ -44,6 +46,39 @@ at::Tensor random_tensor(const OperatorCase& on, at::IntArrayRef shape, std::str
 Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name) {
   const at::Tensor value = random_tensor(on, shape, name);
   return {value, at::full_like(value, std::numeric_limits<double>::quiet_NaN()), false};
+}
+
+Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name,
+                           at::ScalarType grad_dtype) {
+  Parameter parameter = random_parameter(on, shape, name);
+  parameter.grad = parameter.grad.to(grad_dtype);
+  return parameter;
+}
+
+at::Tensor int_tensor(const OperatorCase& on, const std::vector<std::int32_t>& values) {
+  return at::tensor(values, at::TensorOptions(at::kInt)).to(on.device);
+}
+
+std::vector<std::int32_t> some_ids(std::int64_t count, std::int32_t bound) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * 7 + i * i * 3) % bound));
+  }
+  return ids;
+}
+
+void poison_free_memory(const OperatorCase& on) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<at::Tensor> held;  // all at once, so that none takes another's place
+  for (std::int64_t numel = 64; numel <= (std::int64_t{1} << 20); numel *= 2) {
+    for (int i = 0; i < 2; ++i) {
+      held.push_back(at::full({numel}, kNan, on.options().dtype(at::kFloat)));
+    }
+  }
+}
+
+at::Tensor wide_copy(const at::Tensor& x) {
+  return x.detach().to(at::kCPU, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
 }
 
 at::Tensor reference_leaf(const at::Tensor& x) {

@@ -31,6 +31,20 @@ at::Tensor random_tensor(const OperatorCase& on, at::IntArrayRef shape, std::str
 // A parameter of random values whose gradient is full of NaN until written.
 Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name);
 
+// The same with a gradient of another dtype.
+Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name,
+                           at::ScalarType grad_dtype);
+
+at::Tensor int_tensor(const OperatorCase& on, const std::vector<std::int32_t>& values);
+// `count` ids in [0, bound), some of them equal.
+std::vector<std::int32_t> some_ids(std::int64_t count, std::int32_t bound);
+
+// Fills memory with NaN and gives it back, so that an output that is not written wholly is seen.
+void poison_free_memory(const OperatorCase& on);
+
+// The values on the CPU in float64.
+at::Tensor wide_copy(const at::Tensor& x);
+
 // A float64 copy on the CPU that gradients can be asked of.
 at::Tensor reference_leaf(const at::Tensor& x);
 

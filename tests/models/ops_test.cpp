@@ -1,24 +1,19 @@
 // Each operator against its formula in float64, forward and backward, per device and dtype.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <limits>
 
-#include "models/ops/embedding/embedding.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
-#include "models/ops/rms_norm/rms_norm.h"
 #include "models/ops/rotary/rotary.h"
 #include "models/ops/swiglu/swiglu.h"
 #include "tests/models/cases.h"
@@ -28,18 +23,6 @@ namespace {
 
 class Operator : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, Operator, testing::ValuesIn(operator_cases()), case_name);
-
-at::Tensor int_tensor(const OperatorCase& on, const std::vector<std::int32_t>& values) {
-  return at::tensor(values, at::TensorOptions(at::kInt)).to(on.device);
-}
-
-std::vector<std::int32_t> some_ids(std::int64_t count, std::int32_t bound) {
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < count; ++i) {
-    ids.push_back(static_cast<std::int32_t>((i * 7 + i * i * 3) % bound));
-  }
-  return ids;
-}
 
 TEST_P(Operator, LinearMatchesItsFormula) {
   const OperatorCase& on = GetParam();
@@ -68,19 +51,6 @@ TEST_P(Operator, LinearSkipsFrozenAndAddsToSharedGradients) {
   const at::Tensor dx = linear_backward(grad_output, x, frozen, nullptr);
   expect_close(dx, linear_backward(grad_output, x, weight, nullptr), 0, "d x");
   EXPECT_FALSE(frozen.grad.defined());
-}
-
-TEST_P(Operator, RmsNormMatchesItsFormula) {
-  const OperatorCase& on = GetParam();
-  for (const auto& [rows, width] : {std::pair{1, 8}, {33, 48}, {64, 256}}) {
-    const Parameter weight = random_parameter(on, {width}, "weight");
-    expect_matches_reference(
-        on, random_tensor(on, {rows, width}, "x"), {weight},
-        [&](const at::Tensor& x) { return rms_norm(x, weight, 1e-3); },
-        [](const at::Tensor& x, const auto& w) {
-          return x * at::rsqrt((x * x).mean(at::IntArrayRef{1}, true) + 1e-3) * w[0];
-        });
-  }
 }
 
 TEST_P(Operator, SwigluMatchesItsFormula) {
@@ -124,24 +94,6 @@ TEST_P(Operator, RotaryTurnsQueriesAndKeysAndKeepsValues) {
             at::cat({first * cos - second * sin, second * cos + first * sin}, 2);
         return at::cat({turned, x.narrow(1, num_rotated, 8 - num_rotated)}, 1);
       });
-}
-
-TEST_P(Operator, EmbeddingSumsTheGradientsOfEqualIds) {
-  const OperatorCase& on = GetParam();
-  Parameter weight = random_parameter(on, {12, 16}, "weight");
-  const at::Tensor ids = int_tensor(on, some_ids(50, 9));  // rows 9 .. 11 are never looked up
-  expect_close(embedding_forward(ids, weight), weight.value.index_select(0, ids), 0, "output");
-
-  const at::Tensor grad_output = random_tensor(on, {50, 16}, "grad_output");
-  const at::Tensor want =
-      at::zeros({12, 16}, at::TensorOptions(at::kDouble))
-          .index_add_(0, ids.to(at::kCPU, at::kLong), grad_output.to(at::kCPU, at::kDouble));
-  embedding_backward(grad_output, ids, weight);
-  expect_close(weight.grad, want, on.tolerance, "d weight");
-  EXPECT_EQ(weight.grad.slice(0, 9).abs().max().item<double>(), 0.0) << "poison left in place";
-  weight.accumulate = true;
-  embedding_backward(grad_output, ids, weight);
-  expect_close(weight.grad, want * 2, on.tolerance, "sum of two uses");
 }
 
 struct LossCase {
@@ -204,21 +156,6 @@ TEST_P(Operator, LinearCrossEntropyOfNoRowsIsZeroWithZeroGradients) {
   loss.weight.accumulate = true;
   linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
   EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0) << "the other use's gradient was lost";
-}
-
-TEST(RotaryFrequencies, FollowTheScalingOfTheConfig) {
-  const auto plain = rotary_frequencies(10000.0, 64, {});
-  RotaryScaling scaling;
-  scaling.kind = RotaryScaling::Kind::kLinear;
-  scaling.factor = 4.0;
-  const auto linear = rotary_frequencies(10000.0, 64, scaling);
-  scaling.kind = RotaryScaling::Kind::kLlama3;
-  scaling.original_max_positions = 512;
-  const auto llama3 = rotary_frequencies(10000.0, 64, scaling);
-  EXPECT_FLOAT_EQ(plain[0], 1.0F);
-  EXPECT_FLOAT_EQ(linear[3], plain[3] / 4);
-  EXPECT_FLOAT_EQ(llama3[0], plain[0]) << "short waves are kept";
-  EXPECT_FLOAT_EQ(llama3[31], plain[31] / 4) << "long waves are slowed";
 }
 
 }  // namespace

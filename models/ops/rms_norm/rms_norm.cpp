@@ -1,5 +1,6 @@
 #include "models/ops/rms_norm/rms_norm.h"
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rsqrt.h>
@@ -7,32 +8,53 @@
 
 #include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
-#include "models/ops/rms_norm/rms_norm_cuda.h"
 
 namespace packtrain {
+namespace {
 
-RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon) {
-  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, epsilon);
-  const at::Tensor wide = x.to(at::kFloat);
-  at::Tensor inverse_rms =
-      at::mul(wide, wide).mean(at::IntArrayRef{-1}, /*keepdim=*/true).add_(epsilon).rsqrt_();
-  const at::Tensor y = at::mul(wide, inverse_rms).mul_(weight.value);
-  return {y.to(x.scalar_type()), inverse_rms};
+at::Tensor scale_of(const Parameter& weight, const RmsNormOptions& options) {
+  return at::add(weight.value.to(at::kFloat), options.weight_offset);
+}
+
+}  // namespace
+
+RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
+                               const RmsNormOptions& options, const at::Tensor& residual) {
+  const at::Tensor sum = residual.defined() ? at::add(x, residual) : x;
+  const at::Tensor wide = sum.to(at::kFloat);
+  at::Tensor inverse_rms = at::mul(wide, wide)
+                               .mean(at::IntArrayRef{-1}, /*keepdim=*/true)
+                               .add_(options.epsilon)
+                               .rsqrt_();
+  const at::Tensor y = at::mul(wide, inverse_rms).mul_(scale_of(weight, options));
+  return {y.to(x.scalar_type()), inverse_rms, sum};
 }
 
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                             const at::Tensor& inverse_rms, const Parameter& weight) {
-  if (x.is_cuda()) return rms_norm_backward_cuda(grad_output, x, inverse_rms, weight);
+                             const at::Tensor& inverse_rms, const Parameter& weight,
+                             const RmsNormOptions& options, const at::Tensor& grad_residual,
+                             const at::Tensor& remade_y) {
   const at::Tensor normalized = at::mul(x, inverse_rms);  // float32 by promotion
+  const at::Tensor scale = scale_of(weight, options);
   const at::Tensor product = at::mul(normalized, grad_output);
   if (weight.grad.defined()) {
     write_gradient(weight, product.sum(at::IntArrayRef{0}));
   }
-  const at::Tensor projection =
-      at::mul(product, weight.value).mean(at::IntArrayRef{-1}, /*keepdim=*/true);
-  at::Tensor dx = at::mul(grad_output.to(at::kFloat), weight.value);
+  const at::Tensor projection = at::mul(product, scale).mean(at::IntArrayRef{-1}, /*keepdim=*/true);
+  at::Tensor dx = at::mul(grad_output.to(at::kFloat), scale);
   dx.sub_(at::mul(normalized, projection)).mul_(inverse_rms);
+  if (grad_residual.defined()) dx.add_(grad_residual);
+  if (remade_y.defined()) remade_y.copy_(at::mul(normalized, scale));
   return dx.to(x.scalar_type());
+}
+
+RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon) {
+  return rms_norm_forward(x, weight, RmsNormOptions{.epsilon = epsilon});
+}
+
+at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                             const at::Tensor& inverse_rms, const Parameter& weight) {
+  return rms_norm_backward(grad_output, x, inverse_rms, weight, RmsNormOptions{});
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon) {

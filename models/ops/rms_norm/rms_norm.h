@@ -1,8 +1,12 @@
-// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467), over the last dimension:
-//   r = 1 / sqrt(mean(x^2) + epsilon);  y = x r w
-//   dx = r (g w - x r mean(g w x r));   dw = sum over rows of g x r
-// x, y [T, H] float32 or bfloat16, w [H] of the same dtype; all maths in float32, rounded once.
-// Deterministic. Bytes that must move: forward 2 T H, backward 3 T H elements (+ H).
+// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467), over the last dimension,
+// of a residual stream that may still have to be added up:
+//   s = x + residual;  r = 1 / sqrt(mean(s^2) + epsilon);  v = offset + w;  y = s r v
+//   ds = r (g v - s r mean(g v s r)) + grad_residual;   dw = sum over rows of g s r
+// x, residual, y [T, H] float32 or bfloat16, w [H] of the same dtype, dw float32 or that dtype; all
+// maths in float32, rounded once (s too, before it is normed). Any H; rows that are whole 16-byte
+// runs are fast. Deterministic: dw's partial sums go by a fixed partition of the rows.
+// Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H, and T H each for
+// grad_residual and remade_y.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +15,27 @@
 
 namespace packtrain {
 
+struct RmsNormOptions {
+  double epsilon = 1e-6;
+  double weight_offset = 0;  // Gemma keeps weights around 0 and scales by 1 + w
+};
+
 struct RmsNormOutput {
   at::Tensor y;
   at::Tensor inverse_rms;  // float32 [T, 1], for backward
+  at::Tensor sum;          // x + residual, the x of backward; x itself without a residual
 };
 
+RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
+                               const RmsNormOptions& options, const at::Tensor& residual = {});
+// Writes d weight, returns dx (with grad_residual added, when defined). `remade_y` [T, H], when
+// defined, receives y once more.
+at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                             const at::Tensor& inverse_rms, const Parameter& weight,
+                             const RmsNormOptions& options, const at::Tensor& grad_residual = {},
+                             const at::Tensor& remade_y = {});
+
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon);
-// Writes d weight, returns dx.
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight);
 

@@ -1,5 +1,6 @@
 #include "models/ops/rotary/rotary.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
@@ -35,6 +36,26 @@ double scaled_frequency(double frequency, const RotaryScaling& scaling) {
   const double blend = (num_waves - scaling.low_frequency_factor) /
                        (scaling.high_frequency_factor - scaling.low_frequency_factor);
   return (1.0 - blend) * slowed + blend * frequency;
+}
+
+// Element 0 (or 1) of every pair of the heads x [T, heads, D]: a view [T, heads, P].
+at::Tensor pair_element(const at::Tensor& x, std::int64_t num_pairs, bool interleaved,
+                        std::int64_t element) {
+  if (!interleaved) return x.narrow(2, element * num_pairs, num_pairs);
+  return x.narrow(2, 0, 2 * num_pairs).slice(2, element, {}, 2);
+}
+
+// Turns the heads x [T, heads, D] in place; `direction` 1 turns forward, -1 back.
+void turn_(const at::Tensor& x, const at::Tensor& position_ids, const at::Tensor& frequencies,
+           const RotaryOptions& options, double direction) {
+  const RotaryTables tables = rotary_tables(position_ids, frequencies);
+  const at::Tensor cos = at::mul(tables.cos, options.scaling);
+  const at::Tensor sin = at::mul(tables.sin, direction * options.scaling);
+  const at::Tensor first = pair_element(x, frequencies.size(0), options.interleaved, 0);
+  const at::Tensor second = pair_element(x, frequencies.size(0), options.interleaved, 1);
+  const at::Tensor turned = at::mul(first, cos).sub_(at::mul(second, sin));
+  second.copy_(at::mul(second, cos).add_(at::mul(first, sin)));
+  first.copy_(turned);
 }
 
 // `direction` 1 turns forward, -1 back.
@@ -87,6 +108,19 @@ at::Tensor RotaryFrequencies::on(const at::Device& device) const {
 RotaryTables rotary_tables(const at::Tensor& position_ids, const at::Tensor& frequencies) {
   const at::Tensor angles = at::mul(position_ids.to(at::kFloat).unsqueeze(1), frequencies);
   return {at::cos(angles).unsqueeze(1), at::sin(angles).unsqueeze(1)};
+}
+
+void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
+                     const RotaryOptions& options) {
+  turn_(qkv.narrow(1, 0, options.num_rotated_heads), position_ids, frequencies, options, 1.0);
+}
+
+at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                           const at::Tensor& grad_value, const at::Tensor& position_ids,
+                           const at::Tensor& frequencies, const RotaryOptions& options) {
+  const at::Tensor grad = at::cat({grad_query, grad_key, grad_value}, 1);
+  turn_(grad.narrow(1, 0, options.num_rotated_heads), position_ids, frequencies, options, -1.0);
+  return grad;
 }
 
 at::Tensor rotary_forward(const at::Tensor& qkv, std::int64_t num_rotated,

@@ -1,0 +1,70 @@
+#include "models/ops/activation/activation.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/erf.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sigmoid.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace packtrain {
+namespace {
+
+struct ValueAndSlope {
+  at::Tensor value;
+  at::Tensor slope;
+};
+
+// s is the logistic function of a polynomial p of z: (z s)' = s + z s (1 - s) p'.
+ValueAndSlope logistic_unit(const at::Tensor& z, const at::Tensor& s, const at::Tensor& p_slope) {
+  at::Tensor value = at::mul(z, s);
+  at::Tensor slope = at::add(at::mul(value, at::add(s.neg(), 1.0)).mul_(p_slope), s);
+  return {std::move(value), std::move(slope)};
+}
+
+ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
+  if (kind == ActivationKind::kSilu) {
+    return logistic_unit(z, at::sigmoid(z), at::empty_like(z).fill_(1.0));
+  }
+  if (kind == ActivationKind::kGeluTanh) {
+    const double scale = 2.0 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    const at::Tensor square = at::mul(z, z);
+    const at::Tensor p = at::mul(square, 0.044715).add_(1.0).mul_(z).mul_(scale);
+    return logistic_unit(z, at::sigmoid(p), at::mul(square, 3 * 0.044715).add_(1.0).mul_(scale));
+  }
+  const at::Tensor share = at::erf(at::mul(z, 1.0 / std::numbers::sqrt2)).add_(1.0).mul_(0.5);
+  const double density_scale = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  const at::Tensor density = at::mul(z, z).mul_(-0.5).exp_().mul_(density_scale);
+  return {at::mul(z, share), at::add(share, at::mul(z, density))};
+}
+
+}  // namespace
+
+at::Tensor activation_forward(const at::Tensor& x, const Activation& activation) {
+  const std::int64_t width = activation.gated ? x.size(1) / 2 : x.size(1);
+  at::Tensor y = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind).value;
+  if (activation.gated) y.mul_(x.narrow(1, width, width));
+  return y.to(x.scalar_type());
+}
+
+at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                               const Activation& activation, const at::Tensor& remade_y) {
+  const std::int64_t width = grad_output.size(1);
+  const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
+  at::Tensor dx = at::empty_like(x);
+  if (activation.gated) {
+    const at::Tensor up = x.narrow(1, width, width);
+    dx.narrow(1, width, width).copy_(at::mul(value, grad_output));
+    slope.mul_(up);
+    if (remade_y.defined()) remade_y.copy_(at::mul(value, up));
+  } else if (remade_y.defined()) {
+    remade_y.copy_(value);
+  }
+  dx.narrow(1, 0, width).copy_(slope.mul_(grad_output));
+  return dx;
+}
+
+}  // namespace packtrain

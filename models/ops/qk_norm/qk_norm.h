@@ -1,0 +1,43 @@
+// Queries and keys normalised head by head and turned by their positions, in one kernel (Qwen 3,
+// Gemma 3):  y = rotary(RMSNorm(x)),  each head of D elements by itself, w_q [D] for all query
+// heads and w_k [D] for all key heads. Formulas: rms_norm.h, rotary.h. qkv [T, heads + 2 kv, D]
+// stays as it is (backward needs it, attention the values in it); float32 or bfloat16, maths in
+// float32, rounded once. Deterministic. Elements that must move: forward 2 T D (heads + kv),
+// backward 3 T D (heads + kv) + 2 T D kv.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "models/block.h"
+#include "models/ops/rms_norm/rms_norm.h"
+#include "models/ops/rotary/rotary.h"
+
+namespace packtrain {
+
+struct QkNorm {
+  const Parameter& query;  // [D]
+  const Parameter& key;    // [D]
+  std::int64_t num_query_heads;
+  RmsNormOptions options;
+};
+
+struct QkNormOutput {
+  at::Tensor qk;           // [T, heads + kv, D], queries first
+  at::Tensor inverse_rms;  // float32 [T, heads + kv], for backward
+};
+
+// position_ids, frequencies, rotary: as rotary_forward_'s; num_rotated_heads = heads + kv.
+QkNormOutput qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm,
+                             const at::Tensor& position_ids, const at::Tensor& frequencies,
+                             const RotaryOptions& rotary);
+// Writes both weights' gradients, returns d qkv [T, heads + 2 kv, D]. The gradients of queries,
+// keys and values [T, their heads, D] may have any strides but 1 within a head.
+at::Tensor qk_norm_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                            const at::Tensor& grad_value, const at::Tensor& qkv,
+                            const at::Tensor& inverse_rms, const QkNorm& norm,
+                            const at::Tensor& position_ids, const at::Tensor& frequencies,
+                            const RotaryOptions& rotary);
+
+}  // namespace packtrain
