@@ -53,6 +53,14 @@ std::int32_t draw_length(const LognormalLengths& lengths, double normal) {
                                               static_cast<double>(lengths.max_length)));
 }
 
+// At least the last token is supervised.
+void fill_mask(std::vector<std::uint8_t>& mask, std::size_t length, double fraction) {
+  const auto wanted = std::llround(fraction * static_cast<double>(length));
+  const auto num_supervised = std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, length);
+  mask.assign(length - num_supervised, 0);
+  mask.resize(length, 1);
+}
+
 }  // namespace
 
 LognormalLengths parse_lengths(std::string_view text) {
@@ -80,6 +88,10 @@ StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& 
   if (options.num_examples < 1) {
     fail(fmt::format("number of examples: got {}, wanted at least 1", options.num_examples));
   }
+  if (!(options.supervised_fraction > 0.0 && options.supervised_fraction <= 1.0)) {
+    fail(fmt::format("supervised fraction: got {}, wanted more than 0 and at most 1",
+                     options.supervised_fraction));
+  }
   StoreInfo info;
   info.vocab_size = options.vocab_size;
   info.sources = {"synthetic"};
@@ -95,7 +107,7 @@ StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& 
     for (std::size_t t = 0; t < ids.size(); ++t) {
       ids[t] = static_cast<std::int32_t>(id_stream.below(t, bound));
     }
-    mask.assign(ids.size(), 1);
+    fill_mask(mask, ids.size(), options.supervised_fraction);
     writer->add(ids, mask, 0);
   }
   return writer->finish();

@@ -21,14 +21,15 @@ struct SyntheticOptions {
   LognormalLengths lengths;
   std::int64_t num_examples = 0;
   std::int64_t vocab_size = 0;
+  double supervised_fraction = 1.0;  // of each example, its end: a completion after a prompt
   std::uint64_t seed = 0;
 };
 
 // Parses "lognormal:MU,SIGMA[,MIN,MAX]". Throws Error(kConfig) that shows the text and the form.
 LognormalLengths parse_lengths(std::string_view text);
 
-// Ids are uniform over the vocabulary, every token supervised; the store depends on the options
-// alone. Throws Error(kConfig) for impossible options, Error(kData) when writing fails.
+// Ids are uniform over the vocabulary; the store depends on the options alone. Throws
+// Error(kConfig) for impossible options, Error(kData) when writing fails.
 StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& out,
                             bool overwrite);
 

@@ -65,6 +65,8 @@ int run_synthetic(int argc, char** argv) {
   app.add_option("--examples", options.num_examples, "how many")
       ->required()
       ->check(CLI::PositiveNumber);
+  app.add_option("--supervised-fraction", options.supervised_fraction,
+                 "of each example, its end, as completions are (default 1)");
   app.add_option("--seed", options.seed, "of lengths and ids (default 0)");
   store.add_to(app);
   if (!parse_arguments(app, argc, argv)) return 0;

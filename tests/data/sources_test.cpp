@@ -150,6 +150,21 @@ TEST(Synthetic, LengthsFollowTheDistributionInsideTheLimits) {
   EXPECT_NE(ids[0], ids[1]);
 }
 
+TEST(Synthetic, ASupervisedFractionIsTheEndOfEachExample) {
+  const TemporaryFolder folder;
+  SyntheticOptions options = short_documents();
+  options.num_examples = 200;
+  options.supervised_fraction = 0.4;
+  prepare_synthetic(options, folder / "store", false);
+  const auto store = TokenStore::open(folder / "store");
+  for (std::int64_t example = 0; example < 200; ++example) {
+    const Mask mask = copy(store->loss_mask(example));
+    const auto num_supervised = std::llround(0.4 * static_cast<double>(mask.size()));
+    EXPECT_EQ(std::count(mask.begin(), mask.end(), 1), num_supervised);
+    EXPECT_TRUE(std::is_sorted(mask.begin(), mask.end()));
+  }
+}
+
 TEST(Synthetic, TheStoreDependsOnTheOptionsAlone) {
   const TemporaryFolder folder;
   SyntheticOptions options = short_documents();
@@ -170,6 +185,10 @@ TEST(Synthetic, ImpossibleOptionsAreRefused) {
   const TemporaryFolder folder;
   SyntheticOptions options = short_documents();
   options.num_examples = 0;
+  EXPECT_EQ(error_of([&] { prepare_synthetic(options, folder / "a", false); }).category(),
+            ErrorCategory::kConfig);
+  options = short_documents();
+  options.supervised_fraction = 0.0;
   EXPECT_EQ(error_of([&] { prepare_synthetic(options, folder / "a", false); }).category(),
             ErrorCategory::kConfig);
   options = short_documents();

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Peer: transformers on packed documents, with FlashAttention-2 over cu_seqlens.
+
+    hf.py --shape llama-3.2-1b --tokens 16384 [--compile MODE] [--liger PARTS]
+    torchrun --nproc-per-node N hf.py ...        several GPUs: FSDP2
+
+bf16 weights and gradients, float32 master weights and moments, fused AdamW, clipping at 1.0, one
+micro-batch a step, no recomputation, random weights and tokens. Prints a JSON line for each number of
+tokens. --liger needs the package liger-kernel.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from hf_model import compile_model, make_model
+from hf_optimizer import MasterAdamW, ShardedAdamW, shard
+from shapes import add_shape_arguments, chosen_shape, draw_lengths
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only to try this program out
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_shape_arguments(parser)
+    parser.add_argument(
+        "--compile", choices=["none", "layers", "model", "graphs"], default="none",
+        help="torch.compile on each layer and the loss, on the whole model, or that in CUDA graphs")
+    parser.add_argument(
+        "--liger", choices=["none", "loss", "all"], default="none",
+        help="Liger's fused head and loss, or all of its kernels")
+    parser.add_argument("--fsdp", action="store_true", help="FSDP2 on one GPU too")
+    parser.add_argument("--reshard", action="store_true", help="FSDP2 gathers again for backward")
+    parser.add_argument("--completion-only", action="store_true",
+                        help="the first half of each document is not supervised")
+    parser.add_argument("--warm-up", type=int, default=4, help="steps that are not counted")
+    parser.add_argument("--steps", type=int, default=10)
+    return parser.parse_args()
+
+
+def sequence_bounds(lengths, tokens, fixed):
+    """cu_seqlens and the longest document; `fixed`: of one shape for all batches, with empty
+    documents at the end."""
+    bounds = torch.tensor([0, *lengths]).cumsum(0)
+    if not fixed:
+        return bounds, max(lengths)
+    missing = tokens // 128 + 8 - len(bounds)
+    return torch.cat([bounds, bounds[-1:].expand(max(0, missing))]), min(tokens, 4096)
+
+
+def make_batch(generator, vocab, tokens, arguments):
+    """A packed batch on the device, and its documents' lengths."""
+    lengths = draw_lengths(generator, tokens)
+    ids = torch.randint(0, vocab, (1, tokens))
+    positions = torch.cat([torch.arange(length) for length in lengths])[None]
+    labels = ids.clone()
+    if arguments.completion_only:
+        prompts = torch.cat([torch.full((length,), length // 2) for length in lengths])[None]
+        labels[positions < prompts] = -100
+    labels[positions == 0] = -100
+    bounds, longest = sequence_bounds(lengths, tokens, arguments.compile == "graphs")
+    bounds = bounds.to(DEVICE, torch.int32)
+    batch = dict(input_ids=ids.to(DEVICE), labels=labels.to(DEVICE),
+                 position_ids=positions.to(DEVICE), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
+                 max_length_q=longest, max_length_k=longest)
+    return batch, lengths
+
+
+class StepTimer:
+    """Seconds between marks: of the GPU's own timeline where there is one."""
+
+    def __init__(self):
+        self.marks = []
+
+    def mark(self):
+        if DEVICE == "cuda":
+            self.marks.append(torch.cuda.Event(enable_timing=True))
+            self.marks[-1].record()
+        else:
+            self.marks.append(time.perf_counter())
+
+    def seconds(self):
+        pairs = list(zip(self.marks[:-1], self.marks[1:]))
+        if DEVICE != "cuda":
+            return [end - begin for begin, end in pairs]
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
+
+
+def train(model, optimizer, batches, num_warm_up):
+    """Seconds of each step after the warm-up, and the last loss."""
+    timer = StepTimer()
+    for index, batch in enumerate(batches):
+        if index == num_warm_up:
+            timer.mark()
+        if DEVICE == "cuda":
+            torch.compiler.cudagraph_mark_step_begin()
+        loss = model(**batch).loss
+        loss.backward()
+        loss = loss.detach().clone()
+        optimizer.step()
+        if index >= num_warm_up:
+            timer.mark()
+    return timer.seconds(), loss.item()
+
+
+def measure(model, optimizer, shape, tokens, arguments):
+    rank, num_ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    generator = random.Random(rank)
+    made = [make_batch(generator, shape.vocab, tokens, arguments)
+            for _ in range(arguments.warm_up + arguments.steps)]
+    torch._dynamo.reset()  # each number of tokens is compiled for itself
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    seconds, loss = train(model, optimizer, [batch for batch, _ in made], arguments.warm_up)
+    squares = sum(n * n for _, lengths in made[arguments.warm_up:] for n in lengths) / len(seconds)
+    step_s = statistics.median(seconds)
+    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
+    return dict(
+        tokens=tokens, gpus=num_ranks, tok_s=round(tokens / step_s, 1),
+        tok_s_mean=round(tokens / statistics.mean(seconds), 1), step_s=round(step_s, 6),
+        tflops=round(shape.training_flops(tokens, squares) / step_s / 1e12, 1),
+        loss=round(loss, 3), peak_gib=round(peak / 2**30, 2))
+
+
+def main():
+    arguments = parse_arguments()
+    num_ranks = int(os.environ.get("WORLD_SIZE", 1))
+    sharded = num_ranks > 1 or arguments.fsdp
+    if sharded:
+        os.environ.setdefault("MASTER_ADDR", "localhost")
+        os.environ.setdefault("MASTER_PORT", "29555")
+        dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo",
+                                rank=int(os.environ.get("RANK", 0)), world_size=num_ranks)
+    if DEVICE == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    torch.manual_seed(0)
+    shape = chosen_shape(arguments)
+    dtype = torch.float32 if sharded else torch.bfloat16
+    model = make_model(shape, DEVICE, dtype, arguments.compile, arguments.liger)
+    if sharded:
+        shard(model, arguments.reshard)
+    compile_model(model, arguments.compile)
+    optimizer = ShardedAdamW(model) if sharded else MasterAdamW(model)
+    options = {name: value for name, value in vars(arguments).items() if name != "tokens"}
+    for tokens in arguments.tokens:
+        row = dict(peer="hf") | options | measure(model, optimizer, shape, tokens, arguments)
+        if int(os.environ.get("RANK", 0)) == 0:
+            print(json.dumps(row), flush=True)
+    if sharded:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Model shapes that the benchmarks share, and how their work is counted."""
+
+import dataclasses
+import math
+import random
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A decoder with grouped queries and a gated MLP, as Llama and Qwen2 have."""
+
+    family: str  # model_type in transformers
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool
+    rope_theta: float
+
+    def layer_matrices(self):
+        """(outputs, inputs) of a layer's matrices, merged as an efficient trainer merges them."""
+        query = self.heads * self.head_dim
+        return [
+            (query + 2 * self.kv_heads * self.head_dim, self.hidden),
+            (self.hidden, query),
+            (2 * self.inner, self.hidden),
+            (self.hidden, self.inner),
+        ]
+
+    def matmul_parameters(self):
+        """Parameters that a token is multiplied by: layers and head."""
+        layer = sum(outputs * inputs for outputs, inputs in self.layer_matrices())
+        return self.layers * layer + self.vocab * self.hidden
+
+    def training_flops(self, tokens, squared_lengths):
+        """Forward and backward; causal attention counts half of each L x L square."""
+        attention = 6 * self.layers * self.heads * self.head_dim * squared_lengths
+        return 6 * self.matmul_parameters() * tokens + attention
+
+
+SHAPES = {
+    "llama-3.2-1b": Shape("llama", 2048, 8192, 16, 32, 8, 64, 128256, True, 5e5),
+    "llama-3-8b": Shape("llama", 4096, 14336, 32, 32, 8, 128, 128256, False, 5e5),
+    "qwen2.5-0.5b": Shape("qwen2", 896, 4864, 24, 14, 2, 64, 151936, True, 1e6),
+    "tiny": Shape("llama", 64, 96, 2, 4, 2, 16, 512, True, 1e4),
+}
+
+
+def add_shape_arguments(parser):
+    parser.add_argument("--shape", choices=SHAPES, default="llama-3.2-1b")
+    parser.add_argument("--layers", type=int, help="instead of the shape's own number")
+    parser.add_argument(
+        "--tokens", type=lambda text: [int(number) for number in text.split(",")], default=[16384],
+        help="of a step and GPU; several, comma-separated, are measured one after the other",
+    )
+
+
+def chosen_shape(arguments):
+    shape = SHAPES[arguments.shape]
+    return dataclasses.replace(shape, layers=arguments.layers) if arguments.layers else shape
+
+
+def draw_lengths(generator: random.Random, tokens, longest=4096):
+    """Lengths of short documents, lognormal(5.3, 0.9) clipped to 8..longest, that fill `tokens`;
+    the last one is cut."""
+    lengths = []
+    while (left := tokens - sum(lengths)) > 0:
+        drawn = math.exp(generator.normalvariate(5.3, 0.9))
+        lengths.append(min(left, max(8, min(longest, round(drawn)))))
+    return lengths
