@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -148,9 +149,26 @@ void ShardReader::read(const std::string& kind, const std::string& parameter, st
   }
 }
 
+namespace {
+
+const char* name_of_moments(DataType type) {
+  return type == DataType::kBFloat16 ? "bf16" : "fp32";
+}
+
+void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
+  const DataType saved = reader.dtype("exp_avg", shard.parameter);
+  const DataType wanted = data_type_of(shard.exp_avg);
+  if (saved == wanted) return;
+  spdlog::info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
+               name_of_moments(saved), name_of_moments(wanted));
+}
+
+}  // namespace
+
 void load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                      bool with_moments) {
   ShardReader reader(folder);
+  bool logged = false;  // all moments have one type
   for (const ShardView& shard : shards) {
     if (const auto& saved = reader.shape(shard.parameter); saved != shard.shape) {
       fail(folder,
@@ -161,6 +179,7 @@ void load_checkpoint(const std::string& folder, std::span<const ShardView> shard
     if (shard.numel == 0) continue;
     reader.read("weight", shard.parameter, shard.begin, shard.weight);
     if (!with_moments || !shard.trainable) continue;
+    if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
     reader.read("exp_avg", shard.parameter, shard.begin, shard.exp_avg);
     reader.read("exp_avg_sq", shard.parameter, shard.begin, shard.exp_avg_sq);
   }

@@ -65,7 +65,8 @@ struct OptimizerSection {
   double epsilon = 1.0e-8;
   double weight_decay = 0.1;
   bool decay_norms_and_biases = false;
-  double max_grad_norm = 1.0;  // 0 switches clipping off
+  double max_grad_norm = 1.0;               // 0 switches clipping off
+  Precision moments = Precision::kFloat32;  // bf16: rounded stochastically
 };
 
 struct ScheduleSection {

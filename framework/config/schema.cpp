@@ -7,6 +7,10 @@ namespace {
 
 constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
 
+Choices<Precision> precisions() {
+  return {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
+}
+
 std::vector<Field> fields_of(ModelSection& s) {
   return {
       text("model.path", s.path),
@@ -63,6 +67,7 @@ std::vector<Field> fields_of(OptimizerSection& s) {
       real("optimizer.weight_decay", s.weight_decay, {.low = 0}),
       flag("optimizer.decay_norms_and_biases", s.decay_norms_and_biases),
       real("optimizer.max_grad_norm", s.max_grad_norm, {.low = 0}),
+      choice("optimizer.moments", s.moments, precisions()),
   };
 }
 
@@ -91,10 +96,9 @@ std::vector<Field> fields_of(ParallelSection& s) {
 }
 
 std::vector<Field> fields_of(PrecisionSection& s) {
-  const Choices<Precision> types = {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
   return {
-      choice("precision.compute", s.compute, types),
-      choice("precision.reduce", s.reduce, types),
+      choice("precision.compute", s.compute, precisions()),
+      choice("precision.reduce", s.reduce, precisions()),
       flag("precision.deterministic", s.deterministic),
   };
 }

@@ -19,7 +19,8 @@ std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
 }
 
-std::int64_t state_bytes(const UnitTable& table, std::int64_t compute_bytes) {
+std::int64_t state_bytes(const UnitTable& table, const Config& config) {
+  const std::int64_t compute_bytes = bytes_of(config.precision.compute);
   std::int64_t trainable = 0;
   std::int64_t frozen = 0;
   for (const Unit& unit : table.units) {
@@ -27,7 +28,8 @@ std::int64_t state_bytes(const UnitTable& table, std::int64_t compute_bytes) {
     frozen += unit.frozen.shard_numel;
   }
   const std::int64_t copy = compute_bytes == kFloatBytes ? 0 : compute_bytes;
-  return trainable * (4 * kFloatBytes + copy) + frozen * compute_bytes;
+  const std::int64_t moments = 2 * bytes_of(config.optimizer.moments);
+  return trainable * (2 * kFloatBytes + moments + copy) + frozen * compute_bytes;
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
@@ -107,7 +109,7 @@ MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decode
   const std::int64_t layer = num_rows * layer_bytes_per_row(decoder, compute);
 
   MemoryEstimate estimate;
-  estimate.state = state_bytes(table, compute);
+  estimate.state = state_bytes(table, config);
   estimate.slots = slot_bytes(table, config, num_ranks);
   estimate.activations = config.memory.recompute == Recompute::kFull
                              ? decoder.num_layers * input + layer

@@ -10,8 +10,9 @@ namespace packtrain {
 
 // Bytes on one rank. b: bytes of the compute dtype, r: of the reduce dtype (4 or 2).
 struct MemoryEstimate {
-  // What the rank owns of every unit (flat layouts, padding included): float32 master, two moments
-  // and gradient, and the b-byte copy that is gathered where b = 2; b bytes of frozen weights.
+  // What the rank owns of every unit (flat layouts, padding included): float32 master and gradient,
+  // two moments of optimizer.moments, and the b-byte copy that is gathered where b = 2; b bytes of
+  // frozen weights.
   std::int64_t state = 0;
   // Several ranks: the weight slots units are gathered into, b bytes an element, and the largest
   // unit once more for reduction (a shard of r bytes; all of it where r differs from b). Always:

@@ -11,8 +11,6 @@
 #include <ATen/ops/reciprocal.h>
 #include <ATen/ops/stack.h>
 
-#include "models/ops/adamw/adamw.h"
-
 namespace packtrain {
 namespace {
 
@@ -36,8 +34,12 @@ StepOutcome::Values StepOutcome::read() {
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
-Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options)
-    : model_(model), options_(options) {}
+Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed)
+    : model_(model), options_(options), seed_(seed) {
+  for (const OptimizerRange& range : model.optimizer_ranges()) {
+    ranges_.push_back({range.begin, range.numel, range.decay, range.first_element});
+  }
+}
 
 void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t number,
                      bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
@@ -70,21 +72,17 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
 
 void Optimizer::update(double learning_rate, std::int64_t number, const at::Tensor& clip_factor,
                        const at::Tensor& skip) {
-  FlatState& state = model_.state();
-  for (const OptimizerRange& range : model_.optimizer_ranges()) {
-    const auto part = [&](const at::Tensor& flat) {
-      return flat.narrow(0, range.begin, range.numel);
-    };
-    AdamWOptions options;
-    options.learning_rate = learning_rate;
-    options.beta1 = options_.betas[0];
-    options.beta2 = options_.betas[1];
-    options.epsilon = options_.epsilon;
-    options.weight_decay = range.decay ? options_.weight_decay : 0.0;
-    options.step = number;
-    adamw(part(state.master), part(state.grad), part(state.exp_avg), part(state.exp_avg_sq),
-          part(state.weight), options, clip_factor, skip);
-  }
+  const FlatState& state = model_.state();
+  AdamWOptions options;
+  options.learning_rate = learning_rate;
+  options.beta1 = options_.betas[0];
+  options.beta2 = options_.betas[1];
+  options.epsilon = options_.epsilon;
+  options.weight_decay = options_.weight_decay;
+  options.step = number;
+  options.seed = seed_;
+  adamw({state.master, state.grad, state.exp_avg, state.exp_avg_sq, state.weight}, ranges_, options,
+        clip_factor, skip);
 }
 
 }  // namespace packtrain

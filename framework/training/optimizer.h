@@ -10,6 +10,7 @@
 
 #include "framework/config/config.h"
 #include "framework/device/device.h"
+#include "models/ops/adamw/adamw.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -38,7 +39,8 @@ class StepOutcome {
 
 class Optimizer {
  public:
-  Optimizer(ShardedModel& model, const OptimizerSection& options);
+  // `seed`: of the rounding of bfloat16 moments.
+  Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed);
 
   // One update from the gradients that ShardedModel::train left. `loss`: this rank's; `number`:
   // optimizer steps taken with this one, from 1. Collective. A step whose loss or norm is not
@@ -53,6 +55,8 @@ class Optimizer {
 
   ShardedModel& model_;
   OptimizerSection options_;
+  std::uint64_t seed_;
+  std::vector<AdamWRange> ranges_;
 };
 
 }  // namespace packtrain

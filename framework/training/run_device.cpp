@@ -72,6 +72,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.gather_slots = config.parallel.gather_slots;
   options.compute = scalar_type(config.precision.compute);
   options.reduce = scalar_type(config.precision.reduce);
+  options.moments = scalar_type(config.optimizer.moments);
   options.poison_slots = config.debug.poison_slots;
   return options;
 }

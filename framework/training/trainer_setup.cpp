@@ -130,7 +130,7 @@ void Trainer::make_model() {
     throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
                 "Remove a pattern from model.frozen.");
   }
-  optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer);
+  optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
   const std::int64_t num_details = num_sources() > 1 ? 2 * num_sources() : 0;
   for (auto& outcome : outcomes_) {
     outcome = std::make_unique<StepOutcome>(*device_.device, num_details);

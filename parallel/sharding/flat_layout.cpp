@@ -30,10 +30,16 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
   return layout;
 }
 
+std::int64_t numel_without_padding(const FlatLayout& layout) {
+  if (layout.empty()) return 0;
+  const Segment& last = layout.segments.back();
+  return round_up(last.offset + last.numel, kSegmentAlignment);
+}
+
 std::vector<DecayRun> decay_runs(const FlatLayout& layout, int rank) {
   std::int64_t split = 0;  // where decayed parameters end in the whole buffer
   for (const Segment& segment : layout.segments) {
-    if (segment.spec.decay) split = segment.offset + segment.numel;
+    if (segment.spec.decay) split = round_up(segment.offset + segment.numel, kSegmentAlignment);
   }
   const std::int64_t begin = rank * layout.shard_numel;
   const std::int64_t cut = std::clamp(split - begin, std::int64_t{0}, layout.shard_numel);

@@ -29,9 +29,13 @@ struct FlatLayout {
   bool empty() const { return segments.empty(); }
 };
 
+// The same at any number of ranks: where another layout's elements can be numbered on.
+std::int64_t numel_without_padding(const FlatLayout& layout);
+
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
 // A range of a rank's shard whose elements share one weight-decay flag (gaps go with the range).
+// It begins at a multiple of 128.
 struct DecayRun {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;

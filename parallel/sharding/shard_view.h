@@ -18,7 +18,7 @@ struct ShardView {
   bool trainable = true;
   // 1-D views [numel] of flat buffers on the device. `weight` is what training keeps exactly:
   // float32 master for trainable parameters, the compute dtype for frozen ones. The moments are
-  // float32, undefined for frozen parameters.
+  // float32 or bfloat16, undefined for frozen parameters.
   at::Tensor weight;
   at::Tensor exp_avg;
   at::Tensor exp_avg_sq;

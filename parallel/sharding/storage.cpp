@@ -52,13 +52,17 @@ at::Tensor ShardedStorage::allocate(Communicator& communicator, std::int64_t num
 }
 
 void ShardedStorage::place_units() {
+  std::int64_t first_element = 0;  // of the unit, in the whole model
   for (const Unit& unit : table_.units) {
     trainable_begin_.push_back(trainable_numel_);
     frozen_begin_.push_back(frozen_numel_);
     if (!unit.trainable.empty()) {
       for (const DecayRun& run : decay_runs(unit.trainable, gather_.rank())) {
-        optimizer_ranges_.push_back({trainable_numel_ + run.begin, run.numel, run.decay});
+        const std::int64_t in_unit = gather_.rank() * unit.trainable.shard_numel + run.begin;
+        optimizer_ranges_.push_back(
+            {trainable_numel_ + run.begin, run.numel, run.decay, first_element + in_unit});
       }
+      first_element += numel_without_padding(unit.trainable);
     }
     trainable_numel_ += unit.trainable.shard_numel;
     frozen_numel_ += unit.frozen.shard_numel;
@@ -70,8 +74,8 @@ void ShardedStorage::allocate_state() {
   const bool master_is_weight = options_.compute == at::kFloat;
   state_.weight = allocate(gather_, trainable_numel_, options_.compute);
   state_.master = master_is_weight ? state_.weight : at::zeros({trainable_numel_}, float32);
-  state_.exp_avg = at::zeros({trainable_numel_}, float32);
-  state_.exp_avg_sq = at::zeros({trainable_numel_}, float32);
+  state_.exp_avg = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
+  state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
   state_.grad = at::zeros({trainable_numel_}, float32);
   frozen_ = allocate(gather_, frozen_numel_, options_.compute);
 }

@@ -21,13 +21,14 @@ struct ShardingOptions {
   int gather_slots = 3;  // stage 3: rotating weight slots
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
   at::ScalarType reduce = at::kFloat;   // dtype of gradients on the wire
+  at::ScalarType moments = at::kFloat;
   bool poison_slots = false;  // fill weight slots with NaN when released and at a step's start
 };
 
-// Owned by this rank, trainable units end to end; float32 [n]. Gaps hold zeros.
+// Owned by this rank, trainable units end to end; [n], float32 unless said. Gaps hold zeros.
 struct FlatState {
   at::Tensor master;
-  at::Tensor exp_avg;
+  at::Tensor exp_avg;  // both moments: the dtype that ShardingOptions::moments says
   at::Tensor exp_avg_sq;
   at::Tensor grad;
   at::Tensor weight;  // compute dtype [n]: what is gathered; the master itself when that is float32
@@ -38,6 +39,7 @@ struct OptimizerRange {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
   bool decay = true;
+  std::int64_t first_element = 0;  // its number in the model, the same at any number of ranks
 };
 
 class ShardedStorage {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/hugging_face.h"
@@ -76,6 +77,32 @@ TEST(Checkpoint, ConvertsWeightsToTheTypeAskedFor) {
   }
   load_checkpoint(folder, shards, false);
   EXPECT_EQ(num_wrong_elements(shards, false), 0);
+}
+
+TEST(Checkpoint, KeepsMomentsInTheirTypeAndConvertsThemToTheTypeAskedFor) {
+  const auto with_moments = [](bool values, at::ScalarType type) {
+    auto shards = sample_shards(0, 1, values);
+    for (ShardView& shard : shards) {
+      if (!shard.trainable) continue;
+      shard.exp_avg = shard.exp_avg.to(type);
+      shard.exp_avg_sq = shard.exp_avg_sq.to(type);
+    }
+    return shards;
+  };
+  std::map<at::ScalarType, std::uintmax_t> size;
+  for (const at::ScalarType saved : {at::kFloat, at::kBFloat16}) {
+    const TemporaryFolder root;
+    run_ranks(1, [&](Communicator& control) {
+      save_checkpoint(root.path(), sample_state(1), with_moments(true, saved), 3, control);
+    });
+    size[saved] = std::filesystem::file_size(root / "step-1/rank-00000-of-00001.safetensors");
+    for (const at::ScalarType wanted : {at::kFloat, at::kBFloat16}) {
+      const auto shards = with_moments(false, wanted);
+      load_checkpoint(root / "step-1", shards, true);
+      EXPECT_EQ(num_wrong_elements(shards), 0) << saved << " to " << wanted;
+    }
+  }
+  EXPECT_LT(size[at::kBFloat16], size[at::kFloat]);
 }
 
 TEST(Checkpoint, RefusesAParameterOfAnotherShape) {

@@ -49,6 +49,8 @@ TEST(MemoryEstimate, KnowsWhatShardingAllocates) {
       ShardingOptions options;
       options.compute = compute == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
       options.reduce = options.compute;
+      options.moments = options.compute;
+      config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
       ShardedModel model(make_decoder(decoder, {}), *device, world->connect(Backend::kLocal),
                          world->connect(Backend::kLocal), options);
@@ -84,6 +86,16 @@ TEST(MemoryEstimate, FrozenWeightsCostNeitherGradientNorMoments) {
   EXPECT_LT(estimate_memory(config, decoder, 1, 128).state, trained.state);
   config.model.frozen = {"no.such.parameter"};
   EXPECT_THROW(estimate_memory(config, decoder, 1, 128), Error);
+}
+
+TEST(MemoryEstimate, MomentsInBFloat16TakeHalf) {
+  Config config;
+  const DecoderConfig decoder = small_decoder(false);
+  const std::int64_t wide = estimate_memory(config, decoder, 1, 128).state;
+  config.optimizer.moments = Precision::kBFloat16;
+  const std::int64_t master_copy_gradient_moments = 4 + 2 + 4 + 8;
+  EXPECT_EQ(estimate_memory(config, decoder, 1, 128).state,
+            wide / master_copy_gradient_moments * (master_copy_gradient_moments - 4));
 }
 
 TEST(MemoryEstimate, RecomputationKeepsOneLayer) {

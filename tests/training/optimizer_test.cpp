@@ -30,7 +30,7 @@ class OptimizerTest : public ::testing::Test {
   }
 
   StepOutcome::Values step(double loss) {
-    Optimizer optimizer(model_, options_);
+    Optimizer optimizer(model_, options_, /*seed=*/0);
     optimizer.step(at::full({}, loss, at::kFloat), 0.1, 1, false, outcome_);
     return outcome_.read();
   }
@@ -58,7 +58,7 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
 
 TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
   StepOutcome outcome(*device_, 3);
-  Optimizer(model_, options_)
+  Optimizer(model_, options_, /*seed=*/0)
       .step(at::full({}, 2.5, at::kFloat), 0.1, 1, true, outcome, at::full({3}, 7.5, at::kFloat));
   const StepOutcome::Values values = outcome.read();
   EXPECT_EQ(values.details, std::vector<double>(3, 7.5));

@@ -1,112 +1,138 @@
-// One pass over the shard, four elements a thread: bound by memory (30 bytes an element with a
-// bfloat16 weight), so plain 16-byte accesses are all it needs.
+// One pass over the shard, a run of elements a thread: bound by memory, so 16-byte accesses and
+// enough of them in flight are all it needs.
 #include <cuda_bf16.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/adamw/adamw_cuda.h"
+#include "models/ops/adamw/stochastic_rounding.h"
+#include "models/ops/cuda/vector.cuh"
 
 namespace packtrain {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerMultiprocessor = 8;
-constexpr int kVector = 4;
+constexpr int kRun = 8;  // elements: 16 bytes of bfloat16
 
-__device__ void update(const AdamWArguments& a, float clip_factor, float gradient, float& w,
-                       float& m, float& v) {
+__device__ void update(const AdamWArguments& a, float decay, float clip_factor, float gradient,
+                       float& w, float& m, float& v) {
   const float g = clip_factor * gradient;
   m = a.beta1 * m + a.one_minus_beta1 * g;
   v = a.beta2 * v + a.one_minus_beta2 * g * g;
-  w = w * a.decay - a.step_size * m / (sqrtf(v) * a.inverse_root_bias2 + a.epsilon);
+  w = w * decay - a.step_size * m / (sqrtf(v) * a.inverse_root_bias2 + a.epsilon);
 }
 
-__device__ void store(float* weight, float4 w) {
-  *reinterpret_cast<float4*>(weight) = w;
+// The first piece that ends behind element i.
+__device__ int find_piece(const AdamWArguments& a, std::int64_t i) {
+  int low = 0;
+  int high = a.num_pieces - 1;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (a.pieces[middle].end <= i) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
-__device__ void store(__nv_bfloat16* weight, float4 w) {
-  const __nv_bfloat162 low = __floats2bfloat162_rn(w.x, w.y);
-  const __nv_bfloat162 high = __floats2bfloat162_rn(w.z, w.w);
-  uint2 bits;
-  bits.x = *reinterpret_cast<const unsigned*>(&low);
-  bits.y = *reinterpret_cast<const unsigned*>(&high);
-  *reinterpret_cast<uint2*>(weight) = bits;
+template <int N>
+__device__ void store_moments(const AdamWArguments& a, const AdamWPiece& /*piece*/, std::int64_t i,
+                              const float (&m)[N], const float (&v)[N], float* /*dtype*/) {
+  device::store(m, static_cast<float*>(a.exp_avg) + i);
+  device::store(v, static_cast<float*>(a.exp_avg_sq) + i);
 }
 
-__device__ void store(float* weight, float w) {
-  *weight = w;
-}
-__device__ void store(__nv_bfloat16* weight, float w) {
-  *weight = __float2bfloat16_rn(w);
-}
-
-template <typename Weight>
-__device__ void update_vector(const AdamWArguments& a, float clip_factor, Weight* weight,
-                              std::int64_t i) {
-  const float4 g = *reinterpret_cast<const float4*>(a.grad + i);
-  float4 w = *reinterpret_cast<const float4*>(a.master + i);
-  float4 m = *reinterpret_cast<const float4*>(a.exp_avg + i);
-  float4 v = *reinterpret_cast<const float4*>(a.exp_avg_sq + i);
-  update(a, clip_factor, g.x, w.x, m.x, v.x);
-  update(a, clip_factor, g.y, w.y, m.y, v.y);
-  update(a, clip_factor, g.z, w.z, m.z, v.z);
-  update(a, clip_factor, g.w, w.w, m.w, v.w);
-  store(a.master + i, w);
-  store(a.exp_avg + i, m);
-  store(a.exp_avg_sq + i, v);
-  if (weight != nullptr) store(weight + i, w);
+template <int N>
+__device__ void store_moments(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t i,
+                              const float (&m)[N], const float (&v)[N], __nv_bfloat16* /*dtype*/) {
+  using Bits = device::Run<std::uint16_t, N>;
+  const std::int64_t element = i + piece.element_offset;
+  Bits first;
+  Bits second;
+  RandomWords random{};
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    if (k % 4 == 0) random = moment_random(a.seed, a.step, (element + k) / 4);
+    const std::uint32_t bits = random.values[N == 1 ? element % 4 : k % 4];
+    first.values[k] = round_stochastically(__float_as_uint(m[k]), bits);
+    second.values[k] = round_stochastically(__float_as_uint(v[k]), bits >> 16);
+  }
+  *reinterpret_cast<Bits*>(static_cast<std::uint16_t*>(a.exp_avg) + i) = first;
+  *reinterpret_cast<Bits*>(static_cast<std::uint16_t*>(a.exp_avg_sq) + i) = second;
 }
 
-template <typename Weight>
-__global__ void __launch_bounds__(kThreads)
-    adamw_kernel(const __grid_constant__ AdamWArguments a, std::int64_t num_vectors) {
-  if (*a.skip != 0) return;
+template <typename Gradient, typename Moment, int N>
+__global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__ AdamWArguments a) {
+  const std::int64_t i = a.begin + (std::int64_t{kThreads} * blockIdx.x + threadIdx.x) * N;
+  if (i >= a.end()) return;
+  const bool skips = *a.skip != 0;  // looked at when all loads are on their way
   const float clip_factor = *a.clip_factor;
-  auto* weight = static_cast<Weight*>(a.weight);
-  const std::int64_t stride = std::int64_t{kThreads} * gridDim.x;
-  const std::int64_t thread = std::int64_t{kThreads} * blockIdx.x + threadIdx.x;
-  for (std::int64_t i = thread; i < num_vectors; i += stride) {
-    update_vector(a, clip_factor, weight, i * kVector);
+  const AdamWPiece& piece = a.pieces[find_piece(a, i)];
+  float g[N];
+  float w[N];
+  float m[N];
+  float v[N];
+  device::load(static_cast<const Gradient*>(a.grad) + i, g);
+  device::load(a.master + i, w);
+  device::load(static_cast<const Moment*>(a.exp_avg) + i, m);
+  device::load(static_cast<const Moment*>(a.exp_avg_sq) + i, v);
+  if (skips) return;
+#pragma unroll
+  for (int k = 0; k < N; ++k) update(a, piece.decay, clip_factor, g[k], w[k], m[k], v[k]);
+  device::store(w, a.master + i);
+  store_moments(a, piece, i, m, v, static_cast<Moment*>(nullptr));
+  if (a.weight != nullptr) device::store(w, static_cast<__nv_bfloat16*>(a.weight) + i);
+}
+
+bool aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % (kRun * sizeof(float)) == 0;
+}
+
+// Whether every run lies in one piece, at addresses that can be read at once, and starts with the
+// first of four elements that share random words.
+bool can_take_runs(const AdamWArguments& a) {
+  bool fits = a.begin % kRun == 0 && aligned(a.master) && aligned(a.grad) && aligned(a.exp_avg) &&
+              aligned(a.exp_avg_sq) && aligned(a.weight);
+  for (int p = 0; p < a.num_pieces; ++p) {
+    fits = fits && a.pieces[p].end % kRun == 0 && a.pieces[p].element_offset % kRun == 0;
   }
-  for (std::int64_t i = num_vectors * kVector + thread; i < a.numel; i += stride) {
-    float w = a.master[i];
-    update(a, clip_factor, a.grad[i], w, a.exp_avg[i], a.exp_avg_sq[i]);
-    a.master[i] = w;
-    if (weight != nullptr) store(weight + i, w);
+  return fits;
+}
+
+template <typename Gradient, typename Moment>
+void launch(const AdamWArguments& a, cudaStream_t stream) {
+  const std::int64_t numel = a.end() - a.begin;
+  const auto blocks = [numel](int run) {
+    const std::int64_t per_block = std::int64_t{kThreads} * run;
+    return static_cast<unsigned>((numel + per_block - 1) / per_block);
+  };
+  if (can_take_runs(a)) {
+    adamw_kernel<Gradient, Moment, kRun><<<blocks(kRun), kThreads, 0, stream>>>(a);
+  } else {
+    adamw_kernel<Gradient, Moment, 1><<<blocks(1), kThreads, 0, stream>>>(a);
   }
 }
 
-bool aligned(const void* pointer, std::uintptr_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
-
-bool vectors_are_aligned(const AdamWArguments& a) {
-  return aligned(a.master, 16) && aligned(a.grad, 16) && aligned(a.exp_avg, 16) &&
-         aligned(a.exp_avg_sq, 16) && aligned(a.weight, a.weight_is_bfloat16 ? 8 : 16);
+template <typename Gradient>
+void launch_with(const AdamWArguments& a, cudaStream_t stream) {
+  if (a.moments_are_bfloat16) {
+    launch<Gradient, __nv_bfloat16>(a, stream);
+  } else {
+    launch<Gradient, float>(a, stream);
+  }
 }
 
 }  // namespace
 
 void launch_adamw(const AdamWArguments& arguments, void* stream) {
-  if (arguments.numel == 0) return;
-  int device = 0;
-  int multiprocessors = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const std::int64_t num_vectors = vectors_are_aligned(arguments) ? arguments.numel / kVector : 0;
-  const std::int64_t num_items = num_vectors > 0 ? num_vectors : arguments.numel;
-  const auto blocks = static_cast<unsigned>(
-      std::min<std::int64_t>((num_items + kThreads - 1) / kThreads,
-                             std::int64_t{multiprocessors} * kBlocksPerMultiprocessor));
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.weight_is_bfloat16) {
-    adamw_kernel<__nv_bfloat16><<<blocks, kThreads, 0, cuda_stream>>>(arguments, num_vectors);
+  if (arguments.grad_is_bfloat16) {
+    launch_with<__nv_bfloat16>(arguments, cuda_stream);
   } else {
-    adamw_kernel<float><<<blocks, kThreads, 0, cuda_stream>>>(arguments, num_vectors);
+    launch_with<float>(arguments, cuda_stream);
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -5,25 +5,42 @@
 
 namespace packtrain {
 
+// Elements from the piece before it up to `end`.
+struct AdamWPiece {
+  std::int64_t end = 0;
+  std::int64_t element_offset = 0;  // what turns a place in the shard into an element's number
+  float decay = 1;                  // 1 - lr wd
+};
+
+// As many as fit the 4 KiB that every GPU takes as a kernel's parameters.
+inline constexpr int kMaxAdamWPieces = 128;
+
 struct AdamWArguments {
   float* master = nullptr;
-  const float* grad = nullptr;
-  float* exp_avg = nullptr;
-  float* exp_avg_sq = nullptr;
-  void* weight = nullptr;  // null: not written
-  bool weight_is_bfloat16 = false;
+  const void* grad = nullptr;
+  void* exp_avg = nullptr;
+  void* exp_avg_sq = nullptr;
+  void* weight = nullptr;  // bfloat16; null: not written
+  bool grad_is_bfloat16 = false;
+  bool moments_are_bfloat16 = false;
   const float* clip_factor = nullptr;
   const std::uint8_t* skip = nullptr;
-  std::int64_t numel = 0;
 
   float beta1 = 0;
   float one_minus_beta1 = 0;  // rounded from the exact difference
   float beta2 = 0;
   float one_minus_beta2 = 0;
-  float decay = 1;               // 1 - lr wd
   float step_size = 0;           // lr / (1 - b1^t)
   float inverse_root_bias2 = 1;  // 1 / sqrt(1 - b2^t)
   float epsilon = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+
+  std::int64_t begin = 0;  // up to the last piece's end
+  int num_pieces = 0;
+  AdamWPiece pieces[kMaxAdamWPieces];
+
+  constexpr std::int64_t end() const { return num_pieces == 0 ? begin : pieces[num_pieces - 1].end; }
 };
 
 }  // namespace packtrain

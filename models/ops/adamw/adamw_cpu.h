@@ -4,8 +4,9 @@
 
 namespace packtrain {
 
-// Updates elements [begin, end); looks at neither `skip` nor `clip_factor` of the arguments.
-void adamw_cpu_range(const AdamWArguments& arguments, float clip_factor, std::int64_t begin,
+// Updates elements [begin, end), at most 4096 of one piece; looks at neither `skip` nor the pieces
+// of the arguments.
+void adamw_cpu_range(const AdamWArguments& arguments, const AdamWPiece& piece, std::int64_t begin,
                      std::int64_t end);
 
 }  // namespace packtrain
