@@ -1,23 +1,27 @@
 #include "benchmarks/ops/op_benchmark.h"
-#include "models/ops/swiglu/swiglu.h"
+#include "models/ops/activation/activation.h"
 
 namespace packtrain {
 namespace {
 
-void add_swiglu(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t inner) {
-  const double elements = static_cast<double>(tokens * inner);
+void add_activation(OpBenchmarks& benchmarks, const std::string& name, const Activation& kind,
+                    std::int64_t tokens, std::int64_t inner) {
+  const std::int64_t width = kind.gated ? 2 * inner : inner;
+  const auto bytes = [=](std::int64_t columns) {
+    return 2.0 * static_cast<double>(tokens * columns);
+  };
   const std::string shape = shape_text({tokens, inner});
   benchmarks.push_back(
-      {.name = "swiglu forward", .shape = shape, .bytes = 3 * 2 * elements, .make = [=] {
-         return keeping_output([gate_up = random_numbers({tokens, 2 * inner}, at::kBFloat16)] {
-           return swiglu_forward(gate_up);
+      {.name = name + " forward", .shape = shape, .bytes = bytes(width + inner), .make = [=] {
+         return keeping_output([=, x = random_numbers({tokens, width}, at::kBFloat16)] {
+           return activation_forward(x, kind);
          });
        }});
   benchmarks.push_back(
-      {.name = "swiglu backward", .shape = shape, .bytes = 5 * 2 * elements, .make = [=] {
-         return keeping_output([gate_up = random_numbers({tokens, 2 * inner}, at::kBFloat16),
+      {.name = name + " backward", .shape = shape, .bytes = bytes(2 * width + inner), .make = [=] {
+         return keeping_output([=, x = random_numbers({tokens, width}, at::kBFloat16),
                                 g = random_numbers({tokens, inner}, at::kBFloat16)] {
-           return swiglu_backward(g, gate_up);
+           return activation_backward(g, x, kind);
          });
        }});
 }
@@ -25,9 +29,12 @@ void add_swiglu(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t inne
 }  // namespace
 
 void add_activations(OpBenchmarks& benchmarks) {
-  add_swiglu(benchmarks, 16384, 8192);
-  add_swiglu(benchmarks, 16384, 14336);
-  add_swiglu(benchmarks, 16384, 4864);
+  constexpr Activation kSwiglu = {ActivationKind::kSilu, true};
+  add_activation(benchmarks, "swiglu", kSwiglu, 16384, 8192);
+  add_activation(benchmarks, "swiglu", kSwiglu, 16384, 14336);
+  add_activation(benchmarks, "swiglu", kSwiglu, 16384, 4864);
+  add_activation(benchmarks, "geglu", {ActivationKind::kGeluTanh, true}, 16384, 9216);
+  add_activation(benchmarks, "gelu", {ActivationKind::kGeluTanh, false}, 16384, 8192);
 }
 
 }  // namespace packtrain

@@ -26,8 +26,11 @@ OpBenchmarks all_benchmarks() {
   OpBenchmarks benchmarks;
   add_norms(benchmarks);
   add_activations(benchmarks);
-  add_rotary(benchmarks);
+  add_positions(benchmarks);
+  add_embeddings(benchmarks);
   add_optimizers(benchmarks);
+  add_attentions(benchmarks);
+  add_linears(benchmarks);
   add_heads(benchmarks);
   return benchmarks;
 }

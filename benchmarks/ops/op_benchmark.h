@@ -30,7 +30,10 @@ using OpBenchmarks = std::vector<OpBenchmark>;
 
 void add_norms(OpBenchmarks& benchmarks);
 void add_activations(OpBenchmarks& benchmarks);
-void add_rotary(OpBenchmarks& benchmarks);
+void add_positions(OpBenchmarks& benchmarks);
+void add_linears(OpBenchmarks& benchmarks);
+void add_attentions(OpBenchmarks& benchmarks);
+void add_embeddings(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
 

@@ -1,0 +1,120 @@
+// Attention over packed documents, beside FlashAttention-2 of libtorch.
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "benchmarks/ops/op_benchmark.h"
+#include "framework/support/random.h"
+#include "models/batch.h"
+#include "models/ops/attention/attention.h"
+#include "models/ops/attention/flash.h"
+
+namespace packtrain {
+namespace {
+
+using Lengths = std::vector<std::int32_t>;
+
+struct Pack {
+  std::string name;
+  Lengths lengths;
+
+  std::int64_t tokens() const { return std::reduce(lengths.begin(), lengths.end()); }
+  double squares() const {
+    return std::transform_reduce(lengths.begin(), lengths.end(), 0.0, std::plus<>(),
+                                 [](double length) { return length * length; });
+  }
+};
+
+Pack equal_lengths(std::int32_t length, int count) {
+  return {shape_text({count, length}), Lengths(static_cast<std::size_t>(count), length)};
+}
+
+// Lengths lognormal(mu, sigma) clipped to 8..4096 that fill `tokens`; the last one is cut.
+Pack drawn_lengths(const std::string& name, double mu, double sigma, std::int32_t tokens) {
+  Pack pack{name, {}};
+  const CounterRandom random(1, name);
+  for (std::int32_t left = tokens; left > 0; left -= pack.lengths.back()) {
+    const double drawn = std::exp(mu + sigma * random.normal(pack.lengths.size()));
+    pack.lengths.push_back(
+        std::min(left, static_cast<std::int32_t>(std::clamp(drawn, 8.0, 4096.0))));
+  }
+  return pack;
+}
+
+std::shared_ptr<const DeviceBatch> make_batch(const Pack& pack) {
+  auto batch = std::make_shared<DeviceBatch>();
+  batch->cu_seqlens_host = {0};
+  std::partial_sum(pack.lengths.begin(), pack.lengths.end(),
+                   std::back_inserter(batch->cu_seqlens_host));
+  batch->cu_seqlens = at::tensor(batch->cu_seqlens_host, at::kInt).to(at::kCUDA);
+  batch->max_seqlen = *std::ranges::max_element(pack.lengths);
+  return batch;
+}
+
+struct Kernel {
+  decltype(&attention_forward) forward;
+  decltype(&attention_backward) backward;
+};
+
+MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
+  return [=] {
+    const std::int64_t num_all = shape.num_heads + 2 * shape.num_kv_heads;
+    return keeping_output(
+        [=, batch = make_batch(pack),
+         qkv = random_numbers({pack.tokens(), num_all, shape.head_dim}, at::kBFloat16)] {
+          return kernel.forward(qkv, shape, *batch);
+        });
+  };
+}
+
+MakeCall backward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
+  return [=] {
+    const std::int64_t num_all = shape.num_heads + 2 * shape.num_kv_heads;
+    const auto batch = make_batch(pack);
+    const at::Tensor qkv = random_numbers({pack.tokens(), num_all, shape.head_dim}, at::kBFloat16);
+    const AttentionOutput output = kernel.forward(qkv, shape, *batch);
+    return keeping_output([=, g = random_numbers(output.y.sizes(), at::kBFloat16)] {
+      return kernel.backward(g, qkv, output.y, output.saved, shape, *batch);
+    });
+  };
+}
+
+void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
+  constexpr Kernel kOurs = {attention_forward, attention_backward};
+  constexpr Kernel kFlash = {flash_forward, flash_backward};
+  constexpr double kBackwardFactor = 2.5;
+  const double flops = 2.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pack.squares();
+  const std::string text =
+      fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
+  benchmarks.push_back({.name = "attention forward",
+                        .shape = text,
+                        .flops = flops,
+                        .make = forward_call(pack, shape, kOurs),
+                        .yardstick = "FlashAttention-2",
+                        .make_yardstick = forward_call(pack, shape, kFlash)});
+  benchmarks.push_back({.name = "attention backward",
+                        .shape = text,
+                        .flops = kBackwardFactor * flops,
+                        .make = backward_call(pack, shape, kOurs),
+                        .yardstick = "FlashAttention-2",
+                        .make_yardstick = backward_call(pack, shape, kFlash)});
+}
+
+}  // namespace
+
+void add_attentions(OpBenchmarks& benchmarks) {
+  constexpr std::int32_t kTokens = 16384;
+  const Pack flan = drawn_lengths("FLAN-like", 5.663, 1.0, kTokens);
+  const Pack brief = drawn_lengths("short", 5.3, 0.9, kTokens);
+  for (const Pack& pack :
+       {equal_lengths(kTokens, 1), equal_lengths(2048, 8), equal_lengths(512, 32), flan, brief}) {
+    add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 128});
+  }
+  add_pack(benchmarks, brief, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 64});
+  add_pack(benchmarks, brief, {.num_heads = 14, .num_kv_heads = 2, .head_dim = 64});
+}
+
+}  // namespace packtrain
