@@ -1,7 +1,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
-#include <vector>
+#include <array>
 
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/adamw/adamw.h"
@@ -9,49 +9,37 @@
 namespace packtrain {
 namespace {
 
+struct AdamWDtypes {
+  const char* name;
+  at::ScalarType grad;
+  at::ScalarType moments;
+};
+
 at::TensorOptions on_gpu(at::ScalarType dtype) {
   return at::TensorOptions(dtype).device(at::kCUDA, 0);
 }
 
-double bytes_of(at::ScalarType dtype) {
-  return static_cast<double>(c10::elementSize(dtype));
+double bytes_an_element(const AdamWDtypes& dtypes) {
+  constexpr double kMasterAndWeight = 4 + 4 + 2;
+  return kMasterAndWeight + static_cast<double>(at::elementSize(dtypes.grad)) +
+         4 * static_cast<double>(at::elementSize(dtypes.moments));
 }
 
-std::string name_of(at::ScalarType dtype) {
-  return dtype == at::kFloat ? "fp32" : "bf16";
-}
-
-// A model's layers: matrices with weight decay, then a few vectors without.
-std::vector<AdamWRange> layer_ranges(std::int64_t numel) {
-  constexpr std::int64_t kLayers = 16;
-  constexpr std::int64_t kVectors = 4096;
-  std::vector<AdamWRange> ranges;
-  for (std::int64_t layer = 0; layer < kLayers; ++layer) {
-    const std::int64_t begin = layer * (numel / kLayers);
-    const std::int64_t matrices = numel / kLayers - kVectors;
-    ranges.push_back({begin, matrices, true, begin});
-    ranges.push_back({begin + matrices, kVectors, false, begin + matrices});
-  }
-  return ranges;
-}
-
-void add_adamw(OpBenchmarks& benchmarks, std::int64_t numel, at::ScalarType grad,
-               at::ScalarType moments) {
-  const double bytes_an_element =
-      2 * 4 + bytes_of(grad) + 2 * 2 * bytes_of(moments) + bytes_of(at::kBFloat16);
+void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
   benchmarks.push_back(
-      {.name = "adamw, " + name_of(grad) + " gradient, " + name_of(moments) + " moments",
+      {.name = dtypes.name,
        .shape = shape_text({numel}),
-       .bytes = bytes_an_element * static_cast<double>(numel),
+       .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
        .make = [=] {
-         return [tensors = AdamWTensors{random_numbers({numel}, at::kFloat),
-                                        random_numbers({numel}, grad),
-                                        at::zeros({numel}, on_gpu(moments)),
-                                        at::zeros({numel}, on_gpu(moments)),
-                                        at::zeros({numel}, on_gpu(at::kBFloat16))},
-                 ranges = layer_ranges(numel), clip_factor = at::ones({}, on_gpu(at::kFloat)),
+         return [tensors = AdamWTensors{.master = random_numbers({numel}, at::kFloat),
+                                        .grad = random_numbers({numel}, dtypes.grad),
+                                        .exp_avg = at::zeros({numel}, on_gpu(dtypes.moments)),
+                                        .exp_avg_sq = at::zeros({numel}, on_gpu(dtypes.moments)),
+                                        .weight = at::zeros({numel}, on_gpu(at::kBFloat16))},
+                 ranges = std::array{AdamWRange{.numel = numel}},
+                 clip_factor = at::ones({}, on_gpu(at::kFloat)),
                  skip = at::zeros({}, on_gpu(at::kByte))] {
-           const AdamWOptions options = {.learning_rate = 1e-5, .weight_decay = 0.1};
+           const AdamWOptions options = {.learning_rate = 1e-5};
            adamw(tensors, ranges, options, clip_factor, skip);
          };
        }});
@@ -60,12 +48,11 @@ void add_adamw(OpBenchmarks& benchmarks, std::int64_t numel, at::ScalarType grad
 }  // namespace
 
 void add_optimizers(OpBenchmarks& benchmarks) {
-  add_adamw(benchmarks, std::int64_t{1} << 26, at::kBFloat16, at::kFloat);
-  for (const at::ScalarType moments : {at::kFloat, at::kBFloat16}) {
-    for (const at::ScalarType grad : {at::kFloat, at::kBFloat16}) {
-      add_adamw(benchmarks, std::int64_t{1} << 28, grad, moments);
-    }
-  }
+  constexpr std::int64_t kNumel = std::int64_t{1} << 28;
+  add_adamw(benchmarks, {"adamw", at::kFloat, at::kFloat}, kNumel);
+  add_adamw(benchmarks, {"adamw, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel);
+  add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
+            kNumel);
 }
 
 }  // namespace packtrain
