@@ -32,7 +32,8 @@ struct DecoderConfig {
   double rotary_base = 10000.0;
   RotaryScaling rotary_scaling;
   bool tied_embeddings = false;
-  bool attention_bias = false;  // on q, k, v and output projections
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
   bool mlp_bias = false;
   double initializer_range = 0.02;
 

@@ -41,9 +41,9 @@ DecoderLayer::Weights DecoderLayer::weights(std::span<const Parameter> parameter
   Weights weights{};
   weights.attention_norm = next++;
   weights.qkv = next++;
-  weights.qkv_bias = optional(config_.attention_bias);
+  weights.qkv_bias = optional(config_.qkv_bias);
   weights.output = next++;
-  weights.output_bias = optional(config_.attention_bias);
+  weights.output_bias = optional(config_.attention_output_bias);
   weights.mlp_norm = next++;
   weights.gate_up = next++;
   weights.gate_up_bias = optional(config_.mlp_bias);

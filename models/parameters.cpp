@@ -38,8 +38,8 @@ std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::in
   const double deviation = config.initializer_range;
   std::vector<ParameterSpec> list;
   add_norm(list, prefix + "attention_norm", hidden);
-  add_linear(list, prefix + "attention.qkv", q + 2 * kv, hidden, deviation, config.attention_bias);
-  add_linear(list, prefix + "attention.output", hidden, q, deviation, config.attention_bias);
+  add_linear(list, prefix + "attention.qkv", q + 2 * kv, hidden, deviation, config.qkv_bias);
+  add_linear(list, prefix + "attention.output", hidden, q, deviation, config.attention_output_bias);
   add_norm(list, prefix + "mlp_norm", hidden);
   add_linear(list, prefix + "mlp.gate_up", 2 * inner, hidden, deviation, config.mlp_bias);
   add_linear(list, prefix + "mlp.down", hidden, inner, deviation, config.mlp_bias);

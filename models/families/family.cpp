@@ -5,12 +5,14 @@
 
 #include "framework/support/error.h"
 #include "models/families/llama.h"
+#include "models/families/qwen2.h"
 
 namespace packtrain {
 
 std::span<const Family> families() {
   static const std::array table = {
       llama_family(),
+      qwen2_family(),
   };
   return table;
 }

@@ -142,7 +142,7 @@ DecoderConfig small_config() {
   config.num_kv_heads = 2;
   config.head_dim = 8;
   config.max_positions = 256;
-  config.attention_bias = true;
+  config.qkv_bias = config.attention_output_bias = true;
   config.mlp_bias = true;
   config.initializer_range = 0.2;  // large, so that every part matters in the loss
   return config;

@@ -155,7 +155,7 @@ TEST_P(Decoder, EvaluationGivesTheSameLossAndEachRows) {
 
 TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
   DecoderConfig config = small_config();
-  config.attention_bias = config.mlp_bias = false;
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = false;
   const std::int64_t layer = 32 * (4 + 2 * 2) * 8 + 32 * 32 + 3 * 32 * 48;
   EXPECT_EQ(num_matmul_parameters(config), 2 * layer + 61 * 32);
   EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 2 * 61 * 32);

@@ -155,5 +155,46 @@ TEST(LlamaWeights, CoverEveryRowOfEveryParameterOnce) {
   }
 }
 
+nlohmann::json qwen2() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "torch_dtype": "bfloat16",
+    "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+    "num_attention_heads": 14, "num_key_value_heads": 2, "hidden_act": "silu",
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+    "tie_word_embeddings": true, "attention_dropout": 0.0, "use_cache": true,
+    "max_window_layers": 24, "sliding_window": 32768, "use_sliding_window": false,
+    "use_mrope": false, "bos_token_id": 151643, "eos_token_id": 151643,
+    "initializer_range": 0.02, "transformers_version": "4.40.1"})");
+}
+
+TEST(Qwen2Config, HasBiasesOnQueriesKeysAndValuesAlone) {
+  const DecoderConfig config = parse_decoder_config(qwen2().dump());
+  EXPECT_TRUE(config.qkv_bias);
+  EXPECT_FALSE(config.attention_output_bias);
+  EXPECT_FALSE(config.mlp_bias);
+  EXPECT_EQ(config.head_dim, 64);
+  EXPECT_EQ(config.rotary_base, 1e6);
+}
+
+TEST(Qwen2Config, IsWrittenAsItIsRead) {
+  const DecoderConfig config = parse_decoder_config(qwen2().dump());
+  EXPECT_EQ(parse_decoder_config(find_family("qwen2").write(config).dump()), config);
+}
+
+TEST(Qwen2Config, RefusesSlidingWindowsByName) {
+  nlohmann::json config = qwen2();
+  config["use_sliding_window"] = true;
+  EXPECT_NE(message_of(config).find("'use_sliding_window'"), std::string::npos);
+  config = qwen2();
+  config["layer_types"] = std::vector<std::string>(24, "full_attention");
+  EXPECT_EQ(message_of(config), "no error");
+  config["layer_types"][5] = "sliding_attention";
+  EXPECT_NE(message_of(config).find("'layer_types'"), std::string::npos);
+}
+
+TEST(Qwen2Weights, CoverEveryRowOfEveryParameterOnce) {
+  expect_covered(parse_decoder_config(qwen2().dump()));
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -1,0 +1,169 @@
+#include "models/families/llama_layout.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "models/families/rotary_config.h"
+
+namespace packtrain {
+namespace {
+
+// Keys that change nothing in training: generation, caching, bookkeeping.
+void ignore_harmless(ConfigReader& reader) {
+  reader.ignore({"architectures",
+                 "attn_implementation",
+                 "auto_map",
+                 "bad_words_ids",
+                 "bos_token_id",
+                 "chunk_size_feed_forward",
+                 "dtype",
+                 "eos_token_id",
+                 "id2label",
+                 "is_decoder",
+                 "is_encoder_decoder",
+                 "label2id",
+                 "model_type",
+                 "name_or_path",
+                 "output_attentions",
+                 "output_hidden_states",
+                 "pad_token_id",
+                 "problem_type",
+                 "return_dict",
+                 "torch_dtype",
+                 "transformers_version",
+                 "use_cache"});
+}
+
+void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
+  if (config.num_heads % config.num_kv_heads != 0) {
+    reader.fail("num_key_value_heads", "is " + std::to_string(config.num_kv_heads) +
+                                           ", want a divisor of the " +
+                                           std::to_string(config.num_heads) + " attention heads");
+  }
+  if (config.head_dim % 2 != 0) {
+    reader.fail("head_dim", "is " + std::to_string(config.head_dim) +
+                                ", want an even number (rotary positions turn pairs)");
+  }
+  if (config.norm_epsilon <= 0) {
+    reader.fail("rms_norm_eps", "must be positive");
+  }
+  if (config.initializer_range < 0) {
+    reader.fail("initializer_range", "must not be negative");
+  }
+}
+
+std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config) {
+  if (reader.has("head_dim")) {
+    return reader.integer("head_dim");
+  }
+  if (config.hidden_size % config.num_heads != 0) {
+    reader.fail("hidden_size", "is " + std::to_string(config.hidden_size) +
+                                   ", want a multiple of the " + std::to_string(config.num_heads) +
+                                   " attention heads, or head_dim set");
+  }
+  return config.hidden_size / config.num_heads;
+}
+
+// Collects the pieces of one parameter after another, rows in the order added.
+class PieceList {
+ public:
+  // One Hugging Face linear layer of [rows, columns] as the next rows of `parameter`.
+  void linear(const std::string& parameter, const std::string& hf_name, std::int64_t row_begin,
+              std::int64_t rows, std::int64_t columns, bool bias) {
+    pieces_.push_back(
+        {parameter + ".weight", hf_name + ".weight", {rows, columns}, row_begin, rows});
+    if (bias) {
+      pieces_.push_back({parameter + ".bias", hf_name + ".bias", {rows}, row_begin, rows});
+    }
+  }
+  void vector(const std::string& parameter, const std::string& hf_name, std::int64_t size) {
+    pieces_.push_back({parameter + ".weight", hf_name + ".weight", {size}, 0, size});
+  }
+  std::vector<WeightPiece> take() { return std::move(pieces_); }
+
+ private:
+  std::vector<WeightPiece> pieces_;
+};
+
+void add_layer(PieceList& list, const DecoderConfig& config, std::int64_t layer) {
+  const std::string ours = "layers." + std::to_string(layer) + ".";
+  const std::string hf = "model." + ours;
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t q = config.num_heads * config.head_dim;
+  const std::int64_t kv = config.num_kv_heads * config.head_dim;
+  const std::int64_t inner = config.intermediate_size;
+  const std::string attention = ours + "attention.";
+  list.vector(ours + "attention_norm", hf + "input_layernorm", hidden);
+  list.linear(attention + "qkv", hf + "self_attn.q_proj", 0, q, hidden, config.qkv_bias);
+  list.linear(attention + "qkv", hf + "self_attn.k_proj", q, kv, hidden, config.qkv_bias);
+  list.linear(attention + "qkv", hf + "self_attn.v_proj", q + kv, kv, hidden, config.qkv_bias);
+  list.linear(attention + "output", hf + "self_attn.o_proj", 0, hidden, q,
+              config.attention_output_bias);
+  list.vector(ours + "mlp_norm", hf + "post_attention_layernorm", hidden);
+  list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", 0, inner, hidden, config.mlp_bias);
+  list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, inner, hidden, config.mlp_bias);
+  list.linear(ours + "mlp.down", hf + "mlp.down_proj", 0, hidden, inner, config.mlp_bias);
+}
+
+}  // namespace
+
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
+  config.vocab_size = reader.integer("vocab_size");
+  config.hidden_size = reader.integer("hidden_size");
+  config.intermediate_size = reader.integer("intermediate_size");
+  config.num_layers = reader.integer("num_hidden_layers");
+  config.num_heads = reader.integer("num_attention_heads");
+  config.num_kv_heads = reader.integer("num_key_value_heads", config.num_heads);
+  config.head_dim = read_head_dim(reader, config);
+  config.max_positions = reader.integer("max_position_embeddings", 2048);
+  config.norm_epsilon = reader.number("rms_norm_eps", 1e-6);
+  config.tied_embeddings = reader.boolean("tie_word_embeddings", false);
+  config.initializer_range = reader.number("initializer_range", 0.02);
+  read_rotary(reader, config);
+  reader.require("hidden_act", "silu");
+  reader.require("attention_dropout", 0);
+  check_sizes(config, reader);
+  ignore_harmless(reader);
+}
+
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config) {
+  PieceList list;
+  list.linear("embed", "model.embed_tokens", 0, config.vocab_size, config.hidden_size, false);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    add_layer(list, config, layer);
+  }
+  list.vector("final_norm", "model.norm", config.hidden_size);
+  if (!config.tied_embeddings) {
+    list.linear("head", "lm_head", 0, config.vocab_size, config.hidden_size, false);
+  }
+  return list.take();
+}
+
+nlohmann::json write_llama_layout(const DecoderConfig& config) {
+  return {
+      {"vocab_size", config.vocab_size},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"num_hidden_layers", config.num_layers},
+      {"num_attention_heads", config.num_heads},
+      {"num_key_value_heads", config.num_kv_heads},
+      {"head_dim", config.head_dim},
+      {"max_position_embeddings", config.max_positions},
+      {"rms_norm_eps", config.norm_epsilon},
+      {"tie_word_embeddings", config.tied_embeddings},
+      {"initializer_range", config.initializer_range},
+      {"hidden_act", "silu"},
+      {"attention_dropout", 0.0},
+      {"use_cache", true},
+      // The family's defaults (1 and 2) would be wrong for most tokenizers.
+      {"bos_token_id", nullptr},
+      {"eos_token_id", nullptr},
+      {"rope_theta", config.rotary_base},  // for transformers before 5
+      {"rope_parameters", write_rotary(config)},
+      {"rope_scaling", config.rotary_scaling.kind == RotaryScaling::Kind::kNone
+                           ? nlohmann::json(nullptr)
+                           : write_rotary(config)},
+  };
+}
+
+}  // namespace packtrain

@@ -1,0 +1,24 @@
+// The layout that Llama's relatives share: names of keys in config.json and of weights. A family
+// says what of it differs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "models/families/config_reader.h"
+#include "models/families/family.h"
+
+namespace packtrain {
+
+// Reads and checks sizes, norms, rotary positions and embeddings; requires SiLU and no dropout;
+// names the keys that change nothing in training. The family's own keys, and finish(), are the
+// caller's.
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config);
+
+// Biases where the config has them.
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
+
+// What read_llama_layout reads.
+nlohmann::json write_llama_layout(const DecoderConfig& config);
+
+}  // namespace packtrain
