@@ -10,6 +10,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "models/ops/activation/activation_cuda.h"
+
 namespace packtrain {
 namespace {
 
@@ -44,6 +46,7 @@ ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
 }  // namespace
 
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation) {
+  if (x.is_cuda()) return activation_forward_cuda(x, activation);
   const std::int64_t width = activation.gated ? x.size(1) / 2 : x.size(1);
   at::Tensor y = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind).value;
   if (activation.gated) y.mul_(x.narrow(1, width, width));
@@ -52,6 +55,7 @@ at::Tensor activation_forward(const at::Tensor& x, const Activation& activation)
 
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const Activation& activation, const at::Tensor& remade_y) {
+  if (x.is_cuda()) return activation_backward_cuda(grad_output, x, activation, remade_y);
   const std::int64_t width = grad_output.size(1);
   const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
   at::Tensor dx = at::empty_like(x);

@@ -11,14 +11,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "models/ops/activation/activation_kind.h"
+
 namespace packtrain {
-
-enum class ActivationKind { kSilu, kGeluTanh, kGeluErf };
-
-struct Activation {
-  ActivationKind kind = ActivationKind::kSilu;
-  bool gated = false;
-};
 
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation);
 // Returns dx. `remade_y` [T, I], when defined, receives y once more.

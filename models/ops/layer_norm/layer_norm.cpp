@@ -8,6 +8,7 @@
 #include <ATen/ops/sum.h>
 
 #include "models/ops/gradient.h"
+#include "models/ops/layer_norm/layer_norm_cuda.h"
 
 namespace packtrain {
 namespace {
@@ -27,6 +28,7 @@ at::Tensor output_of(const at::Tensor& normalized, const Parameter& weight, cons
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
                                    const Parameter* bias, const LayerNormOptions& options,
                                    const at::Tensor& residual) {
+  if (x.is_cuda()) return layer_norm_forward_cuda(x, weight, bias, options, residual);
   const at::Tensor sum = residual.defined() ? at::add(x, residual) : x;
   const at::Tensor wide = sum.to(at::kFloat);
   at::Tensor mean = row_mean(wide);
@@ -41,6 +43,10 @@ at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& 
                                const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                const Parameter& weight, const Parameter* bias,
                                const at::Tensor& grad_residual, const at::Tensor& remade_y) {
+  if (x.is_cuda()) {
+    return layer_norm_backward_cuda(grad_output, x, mean, inverse_deviation, weight, bias,
+                                    grad_residual, remade_y);
+  }
   const at::Tensor grad = grad_output.to(at::kFloat);
   const at::Tensor normalized = at::sub(x, mean).mul_(inverse_deviation);
   const at::Tensor product = at::mul(normalized, grad);

@@ -8,6 +8,7 @@
 
 #include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
+#include "models/ops/rms_norm/rms_norm_cuda.h"
 
 namespace packtrain {
 namespace {
@@ -20,6 +21,7 @@ at::Tensor scale_of(const Parameter& weight, const RmsNormOptions& options) {
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
                                const RmsNormOptions& options, const at::Tensor& residual) {
+  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, options, residual);
   const at::Tensor sum = residual.defined() ? at::add(x, residual) : x;
   const at::Tensor wide = sum.to(at::kFloat);
   at::Tensor inverse_rms = at::mul(wide, wide)
@@ -34,6 +36,10 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight,
                              const RmsNormOptions& options, const at::Tensor& grad_residual,
                              const at::Tensor& remade_y) {
+  if (x.is_cuda()) {
+    return rms_norm_backward_cuda(grad_output, x, inverse_rms, weight, options, grad_residual,
+                                  remade_y);
+  }
   const at::Tensor normalized = at::mul(x, inverse_rms);  // float32 by promotion
   const at::Tensor scale = scale_of(weight, options);
   const at::Tensor product = at::mul(normalized, grad_output);

@@ -61,9 +61,6 @@ void turn_(const at::Tensor& x, const at::Tensor& position_ids, const at::Tensor
 // `direction` 1 turns forward, -1 back.
 at::Tensor turn(const at::Tensor& x, std::int64_t num_rotated, const RotaryTables& tables,
                 double direction) {
-  if (x.is_cuda()) {
-    return rotary_cuda(x, num_rotated, tables.cos, tables.sin, static_cast<float>(direction));
-  }
   at::Tensor y = at::empty_like(x);
   const std::int64_t half = x.size(2) / 2;
   const std::int64_t num_kept = x.size(1) - num_rotated;
@@ -112,12 +109,17 @@ RotaryTables rotary_tables(const at::Tensor& position_ids, const at::Tensor& fre
 
 void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
                      const RotaryOptions& options) {
+  if (qkv.is_cuda()) return rotary_forward_cuda_(qkv, position_ids, frequencies, options);
   turn_(qkv.narrow(1, 0, options.num_rotated_heads), position_ids, frequencies, options, 1.0);
 }
 
 at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,
                            const at::Tensor& grad_value, const at::Tensor& position_ids,
                            const at::Tensor& frequencies, const RotaryOptions& options) {
+  if (grad_query.is_cuda()) {
+    return rotary_backward_cuda(grad_query, grad_key, grad_value, position_ids, frequencies,
+                                options);
+  }
   const at::Tensor grad = at::cat({grad_query, grad_key, grad_value}, 1);
   turn_(grad.narrow(1, 0, options.num_rotated_heads), position_ids, frequencies, options, -1.0);
   return grad;

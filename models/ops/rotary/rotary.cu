@@ -1,63 +1,125 @@
-// Each thread turns one run of a head's first half together with its partner in the second half.
-//   y1 = x1 cos - x2 sin;  y2 = x2 cos + x1 sin
+// A block turns all heads of a few tokens. Its threads first ask for their slots, then make the
+// sines and cosines of the tokens while those are on their way.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/heads.cuh"
 #include "models/ops/cuda/launch.h"
-#include "models/ops/cuda/vector.cuh"
 #include "models/ops/rotary/rotary_launch.h"
 
 namespace packtrain {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kMostThreads = 512;
+constexpr int kSlots = 2;  // of a thread under way
 
-template <int N>
-__device__ void turn(const RotaryArguments& a, std::int64_t table, float (&first)[N],
-                     float (&second)[N]) {
+// How a launch lies over tokens.
+struct Tiling {
+  int num_heads;  // visited
+  int slots_a_head;
+  int rows;  // tokens a block
+};
+
+template <typename T, int N>
+struct Slot {
+  device::Run<T, N> first;
+  device::Run<T, N> second;
+};
+
+// Which slot a thread has.
+struct Place {
+  int row;  // in the block
+  int head;
+  int slot;
+};
+
+__device__ Place place_of(const Tiling& tiling, unsigned item) {
+  const unsigned head = item / tiling.slots_a_head;
+  const unsigned row = head / tiling.num_heads;
+  return {static_cast<int>(row), static_cast<int>(head - row * tiling.num_heads),
+          static_cast<int>(item - head * tiling.slots_a_head)};
+}
+
+template <typename T, int N>
+__device__ Slot<T, N> read_slot(const RotaryArguments& a, std::int64_t first_row,
+                                const Place& place) {
+  const T* head = device::head_of<T>(a.parts, first_row + place.row, place.head);
+  return {device::read_run<N>(head + device::first_run<N>(a.angles, place.slot)),
+          device::read_run<N>(head + device::second_run<N>(a.angles, place.slot))};
+}
+
+template <typename T, int N>
+__device__ void write_slot(const RotaryArguments& a, std::int64_t first_row, const Place& place,
+                           const Slot<T, N>& slot, const device::Angles<N>& angles) {
+  float first[N];
+  float second[N];
+  device::unpack(slot.first, first);
+  device::unpack(slot.second, second);
+  if (place.head < a.parts.num_query_heads + a.parts.num_key_heads) {
+    device::turn(a.angles, angles, place.slot, first, second);
+  }
+  T* head = static_cast<T*>(a.output) +
+            ((first_row + place.row) * a.num_output_heads + place.head) * a.head_dim;
+  device::store(first, head + device::first_run<N>(a.angles, place.slot));
+  device::store(second, head + device::second_run<N>(a.angles, place.slot));
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kMostThreads)
+    rotary_kernel(const RotaryArguments a, const Tiling tiling) {
+  extern __shared__ __align__(16) float table[];
+  const std::int64_t first_row = std::int64_t{tiling.rows} * blockIdx.x;
+  const std::int64_t rows_left = a.num_rows - first_row;
+  const int rows = rows_left < tiling.rows ? static_cast<int>(rows_left) : tiling.rows;
+  const unsigned num_items = rows * tiling.num_heads * tiling.slots_a_head;
+  for (unsigned base = 0; base < num_items; base += kSlots * blockDim.x) {
+    Slot<T, N> slots[kSlots] = {};
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float c = a.cos[table + i];
-    const float s = a.direction * a.sin[table + i];
-    const float x = first[i];
-    first[i] = x * c - second[i] * s;
-    second[i] = second[i] * c + x * s;
+    for (int s = 0; s < kSlots; ++s) {
+      const unsigned item = base + s * blockDim.x + threadIdx.x;
+      if (item < num_items) slots[s] = read_slot<T, N>(a, first_row, place_of(tiling, item));
+    }
+    if (base == 0) {
+      device::write_angles<N>(a.angles, first_row, rows, threadIdx.x, blockDim.x, table);
+      __syncthreads();
+    }
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      const unsigned item = base + s * blockDim.x + threadIdx.x;
+      if (item >= num_items) continue;
+      const Place place = place_of(tiling, item);
+      write_slot(a, first_row, place, slots[s],
+                 device::angles_of<N>(a.angles, table, place.row, rows));
+    }
   }
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads) rotary_kernel(const RotaryArguments a) {
-  const std::int64_t runs_a_head = a.half / N;
-  const std::int64_t num_runs = a.num_rows * a.num_heads * runs_a_head;
-  const std::int64_t stride = std::int64_t{kThreads} * gridDim.x;
-  for (std::int64_t i = std::int64_t{kThreads} * blockIdx.x + threadIdx.x; i < num_runs;
-       i += stride) {
-    const std::int64_t head = i / runs_a_head;  // of all rows
-    const std::int64_t row = head / a.num_heads;
-    const std::int64_t element = (i - head * runs_a_head) * N;
-    const std::int64_t place = head * 2 * a.half + element;
-    float first[N];
-    float second[N];
-    device::load(static_cast<const T*>(a.qkv) + place, first);
-    device::load(static_cast<const T*>(a.qkv) + place + a.half, second);
-    if (head - row * a.num_heads < a.num_rotated) turn(a, row * a.half + element, first, second);
-    device::store(first, static_cast<T*>(a.output) + place);
-    device::store(second, static_cast<T*>(a.output) + place + a.half);
-  }
+void launch_slots(const RotaryArguments& a, cudaStream_t stream) {
+  constexpr int kWantedItems = 512;
+  constexpr int kMostAngles = 2048;  // 16 KiB of shared memory
+  Tiling tiling{};
+  tiling.num_heads = a.parts.num_query_heads + a.parts.num_key_heads + a.parts.num_value_heads;
+  tiling.slots_a_head = a.in_place ? a.angles.num_pairs / N : a.head_dim / (2 * N);
+  const int row_items = tiling.num_heads * tiling.slots_a_head;
+  if (row_items == 0) return;
+  tiling.rows = std::clamp(kWantedItems / row_items, 1,
+                           std::max(1, kMostAngles / std::max(1, a.angles.num_pairs)));
+  const int wanted = (tiling.rows * row_items + kSlots - 1) / kSlots;
+  const int threads = std::min(kMostThreads, (wanted + 31) / 32 * 32);
+  const auto blocks = static_cast<unsigned>((a.num_rows + tiling.rows - 1) / tiling.rows);
+  const std::size_t shared_bytes = 2 * sizeof(float) * tiling.rows * a.angles.num_pairs;
+  rotary_kernel<T, N><<<blocks, threads, shared_bytes, stream>>>(a, tiling);
 }
 
 template <typename T>
-void launch(const RotaryArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
-  constexpr std::int64_t kMostBlocks = 1 << 20;
-  const bool vectors = can_vectorize(a.half, sizeof(T), a.qkv, a.output);
-  const std::int64_t num_runs = a.num_rows * a.num_heads * (vectors ? a.half / kRun : a.half);
-  const auto blocks = static_cast<unsigned>(
-      std::clamp<std::int64_t>((num_runs + kThreads - 1) / kThreads, 1, kMostBlocks));
+void launch_type(const RotaryArguments& a, cudaStream_t stream) {
+  const bool vectors = can_vectorize_heads(a.parts, a.angles, a.head_dim, sizeof(T)) &&
+                       can_vectorize(a.head_dim, sizeof(T), a.output);
   if (vectors) {
-    rotary_kernel<T, kRun><<<blocks, kThreads, 0, stream>>>(a);
+    launch_slots<T, 16 / sizeof(T)>(a, stream);
   } else {
-    rotary_kernel<T, 1><<<blocks, kThreads, 0, stream>>>(a);
+    launch_slots<T, 1>(a, stream);
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
@@ -67,9 +129,9 @@ void launch(const RotaryArguments& a, cudaStream_t stream) {
 void launch_rotary(const RotaryArguments& arguments, void* stream) {
   if (arguments.num_rows == 0) return;
   if (arguments.bfloat16) {
-    launch<__nv_bfloat16>(arguments, static_cast<cudaStream_t>(stream));
+    launch_type<__nv_bfloat16>(arguments, static_cast<cudaStream_t>(stream));
   } else {
-    launch<float>(arguments, static_cast<cudaStream_t>(stream));
+    launch_type<float>(arguments, static_cast<cudaStream_t>(stream));
   }
 }
 

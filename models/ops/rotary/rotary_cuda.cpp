@@ -1,29 +1,64 @@
 #include "models/ops/rotary/rotary_cuda.h"
 
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 
+#include <string>
+
+#include "framework/support/error.h"
 #include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/head_parts.h"
 #include "models/ops/rotary/rotary_launch.h"
 
 namespace packtrain {
 
-at::Tensor rotary_cuda(const at::Tensor& qkv, std::int64_t num_rotated, const at::Tensor& cos,
-                       const at::Tensor& sin, float direction) {
-  const at::Tensor in = qkv.contiguous();
-  at::Tensor out = at::empty_like(in);
+void rotary_forward_cuda_(const at::Tensor& qkv, const at::Tensor& position_ids,
+                          const at::Tensor& frequencies, const RotaryOptions& options) {
+  if (!qkv.is_contiguous()) {
+    throw Error(ErrorCategory::kInternal, "rotary: got qkv with gaps, wanted it contiguous");
+  }
   RotaryArguments arguments;
-  arguments.qkv = in.const_data_ptr();
-  arguments.output = out.data_ptr();
-  arguments.cos = cos.const_data_ptr<float>();
-  arguments.sin = sin.const_data_ptr<float>();
-  arguments.num_rows = in.size(0);
-  arguments.num_heads = in.size(1);
-  arguments.num_rotated = num_rotated;
-  arguments.half = in.size(2) / 2;
-  arguments.direction = direction;
-  arguments.bfloat16 = is_bfloat16(in, "rotary");
-  launch_rotary(arguments, current_stream(in));
-  return out;
+  at::Tensor owner;
+  arguments.parts.query = head_part(qkv, owner);
+  arguments.parts.num_query_heads = static_cast<int>(options.num_rotated_heads);
+  arguments.output = qkv.data_ptr();
+  arguments.num_output_heads = qkv.size(1);
+  arguments.num_rows = qkv.size(0);
+  arguments.head_dim = static_cast<int>(qkv.size(2));
+  arguments.in_place = true;
+  arguments.angles = rotary_angles(position_ids, frequencies, options, qkv.size(2), "rotary");
+  arguments.bfloat16 = is_bfloat16(qkv, "rotary");
+  launch_rotary(arguments, current_stream(qkv));
+}
+
+at::Tensor rotary_backward_cuda(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                                const at::Tensor& grad_value, const at::Tensor& position_ids,
+                                const at::Tensor& frequencies, const RotaryOptions& options) {
+  RotaryArguments arguments;
+  at::Tensor query;
+  at::Tensor key;
+  at::Tensor value;
+  arguments.parts.query = head_part(grad_query, query);
+  arguments.parts.key = head_part(grad_key, key);
+  arguments.parts.value = head_part(grad_value, value);
+  arguments.parts.num_query_heads = static_cast<int>(query.size(1));
+  arguments.parts.num_key_heads = static_cast<int>(key.size(1));
+  arguments.parts.num_value_heads = static_cast<int>(value.size(1));
+  arguments.num_output_heads = query.size(1) + key.size(1) + value.size(1);
+  if (query.size(1) + key.size(1) != options.num_rotated_heads) {
+    throw Error(ErrorCategory::kInternal,
+                "rotary: got gradients of " + std::to_string(query.size(1) + key.size(1)) +
+                    " rotated heads, wanted " + std::to_string(options.num_rotated_heads));
+  }
+  const at::Tensor grad =
+      at::empty({query.size(0), arguments.num_output_heads, query.size(2)}, query.options());
+  arguments.output = grad.data_ptr();
+  arguments.num_rows = query.size(0);
+  arguments.head_dim = static_cast<int>(query.size(2));
+  arguments.angles = rotary_angles(position_ids, frequencies, options, query.size(2), "rotary");
+  arguments.angles.direction = -1;
+  arguments.bfloat16 = is_bfloat16(query, "rotary");
+  launch_rotary(arguments, current_stream(query));
+  return grad;
 }
 
 }  // namespace packtrain

@@ -2,13 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include "models/ops/rotary/rotary.h"
 
 namespace packtrain {
 
-// Turns the first `num_rotated` heads of qkv [T, num_all_heads, D] by (cos, sin) float32 [T, 1, D /
-// 2] or, with `direction` -1, back; copies the others. CUDA tensors.
-at::Tensor rotary_cuda(const at::Tensor& qkv, std::int64_t num_rotated, const at::Tensor& cos,
-                       const at::Tensor& sin, float direction);
+// As rotary_forward_ and rotary_backward, on CUDA tensors.
+void rotary_forward_cuda_(const at::Tensor& qkv, const at::Tensor& position_ids,
+                          const at::Tensor& frequencies, const RotaryOptions& options);
+at::Tensor rotary_backward_cuda(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                                const at::Tensor& grad_value, const at::Tensor& position_ids,
+                                const at::Tensor& frequencies, const RotaryOptions& options);
 
 }  // namespace packtrain

@@ -3,8 +3,16 @@
 
 namespace packtrain {
 
-at::Tensor rotary_cuda(const at::Tensor& /*qkv*/, std::int64_t /*num_rotated*/,
-                       const at::Tensor& /*cos*/, const at::Tensor& /*sin*/, float /*direction*/) {
+void rotary_forward_cuda_(const at::Tensor& /*qkv*/, const at::Tensor& /*position_ids*/,
+                          const at::Tensor& /*frequencies*/, const RotaryOptions& /*options*/) {
+  throw_cuda_not_built("rotary");
+}
+
+at::Tensor rotary_backward_cuda(const at::Tensor& /*grad_query*/, const at::Tensor& /*grad_key*/,
+                                const at::Tensor& /*grad_value*/,
+                                const at::Tensor& /*position_ids*/,
+                                const at::Tensor& /*frequencies*/,
+                                const RotaryOptions& /*options*/) {
   throw_cuda_not_built("rotary");
 }
 

@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
+#include "models/ops/cuda/heads_launch.h"
+
 namespace packtrain {
 
+// The query and key heads of `parts` turn, value heads are copied; all go to `output`.
 struct RotaryArguments {
-  const void* qkv = nullptr;   // [num_rows, num_heads, 2 * half]
-  void* output = nullptr;      // the same
-  const float* cos = nullptr;  // [num_rows, half]
-  const float* sin = nullptr;
+  HeadParts parts;
+  void* output = nullptr;  // [num_rows, num_output_heads, head_dim]
+  std::int64_t num_output_heads = 0;
   std::int64_t num_rows = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t num_rotated = 0;
-  std::int64_t half = 0;
-  float direction = 1.0F;
+  int head_dim = 0;
+  bool in_place = false;  // output is where the parts lie: what does not turn is not touched
+  RotaryAngles angles;
   bool bfloat16 = false;
 };
 

@@ -1,0 +1,185 @@
+// Elementwise, bound by memory: each thread has kRuns runs of 16 bytes of each input under way.
+#include "framework/device/cuda/check.h"
+#include "models/ops/activation/activation_launch.h"
+#include "models/ops/cuda/divisor.cuh"
+#include "models/ops/cuda/launch.h"
+#include "models/ops/cuda/vector.cuh"
+
+namespace packtrain {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kRuns = 2;
+
+struct ValueAndSlope {
+  float value;
+  float slope;
+};
+
+// 1 / (1 + e^-z) to about 2 ulp; 0 where e^-z is infinite.
+__device__ float logistic(float z) {
+  return __fdividef(1.0F, 1.0F + __expf(-z));
+}
+
+template <ActivationKind kKind>
+__device__ ValueAndSlope evaluate(float z) {
+  if constexpr (kKind == ActivationKind::kGeluErf) {
+    constexpr float kSqrtHalf = 0.70710678118654752F;
+    constexpr float kDensity = 0.39894228040143268F;  // 1 / sqrt(2 pi)
+    const float share = 0.5F * (1.0F + erff(z * kSqrtHalf));
+    return {z * share, share + z * kDensity * __expf(-0.5F * z * z)};
+  } else if constexpr (kKind == ActivationKind::kGeluTanh) {
+    constexpr float kScale = 1.59576912160573071F;  // 2 sqrt(2 / pi)
+    constexpr float kCubic = 0.044715F;
+    const float square = z * z;
+    const float s = logistic(kScale * z * (1.0F + kCubic * square));
+    const float slope = kScale * (1.0F + 3.0F * kCubic * square);
+    return {z * s, s + z * s * (1.0F - s) * slope};
+  } else {
+    const float s = logistic(z);
+    return {z * s, s + z * s * (1.0F - s)};
+  }
+}
+
+template <typename T, int N>
+struct Operands {
+  device::Run<T, N> gate;  // or the whole input
+  device::Run<T, N> up;
+  device::Run<T, N> grad;
+};
+
+// Where a run of the output lies, and where its inputs do.
+struct Place {
+  std::int64_t output;
+  std::int64_t input;
+};
+
+template <bool kGated>
+__device__ Place place_of(const ActivationArguments& a, const device::Divisor& runs_a_row,
+                          std::int64_t run, int run_numel) {
+  if constexpr (!kGated) return {run * run_numel, run * run_numel};
+  const std::int64_t row = runs_a_row.quotient(run);
+  return {run * run_numel, run * run_numel + row * a.inner};
+}
+
+template <ActivationKind kKind, bool kGated, typename T, int N>
+__device__ void forward(const ActivationArguments& a, const Operands<T, N>& in, const Place& at) {
+  float z[N];
+  float up[N];
+  device::unpack(in.gate, z);
+  device::unpack(in.up, up);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    z[i] = evaluate<kKind>(z[i]).value;
+    if constexpr (kGated) z[i] *= up[i];
+  }
+  device::store(z, static_cast<T*>(a.output) + at.output);
+}
+
+template <ActivationKind kKind, bool kGated, typename T, int N>
+__device__ void backward(const ActivationArguments& a, const Operands<T, N>& in, const Place& at) {
+  float z[N];
+  float up[N];
+  float g[N];
+  float y[N];
+  device::unpack(in.gate, z);
+  device::unpack(in.up, up);
+  device::unpack(in.grad, g);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const ValueAndSlope f = evaluate<kKind>(z[i]);
+    y[i] = kGated ? f.value * up[i] : f.value;
+    z[i] = kGated ? f.slope * up[i] * g[i] : f.slope * g[i];
+    up[i] = f.value * g[i];
+  }
+  T* dx = static_cast<T*>(a.output) + at.input;
+  device::store(z, dx);
+  if constexpr (kGated) device::store(up, dx + a.inner);
+  if (a.remade_y != nullptr) device::store(y, static_cast<T*>(a.remade_y) + at.output);
+}
+
+template <ActivationKind kKind, bool kGated, bool kBackward, typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    activation_kernel(const ActivationArguments a, const device::Divisor runs_a_row,
+                      const std::int64_t num_runs) {
+  Operands<T, N> operands[kRuns] = {};
+  Place places[kRuns];
+  const std::int64_t first = std::int64_t{kThreads * kRuns} * blockIdx.x + threadIdx.x;
+#pragma unroll
+  for (int r = 0; r < kRuns; ++r) {
+    const std::int64_t run = first + r * kThreads;
+    if (run >= num_runs) continue;
+    places[r] = place_of<kGated>(a, runs_a_row, run, N);
+    const T* x = static_cast<const T*>(a.x) + places[r].input;
+    operands[r].gate = device::read_run<N>(x);
+    if constexpr (kGated) operands[r].up = device::read_run<N>(x + a.inner);
+    if constexpr (kBackward) {
+      operands[r].grad =
+          device::read_run<N>(static_cast<const T*>(a.grad_output) + places[r].output);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRuns; ++r) {
+    if (first + r * kThreads >= num_runs) continue;
+    if constexpr (kBackward) {
+      backward<kKind, kGated>(a, operands[r], places[r]);
+    } else {
+      forward<kKind, kGated>(a, operands[r], places[r]);
+    }
+  }
+}
+
+template <ActivationKind kKind, bool kGated, typename T, int N>
+void launch_runs(const ActivationArguments& a, cudaStream_t stream) {
+  const std::int64_t runs_a_row = a.inner / N;
+  const std::int64_t num_runs = a.num_rows * runs_a_row;
+  const auto blocks = static_cast<unsigned>((num_runs + kThreads * kRuns - 1) / (kThreads * kRuns));
+  if (a.grad_output == nullptr) {
+    activation_kernel<kKind, kGated, false, T, N>
+        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+  } else {
+    activation_kernel<kKind, kGated, true, T, N>
+        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+  }
+}
+
+template <ActivationKind kKind, bool kGated, typename T>
+void launch_type(const ActivationArguments& a, cudaStream_t stream) {
+  if (can_vectorize(a.inner, sizeof(T), a.x, a.grad_output, a.output, a.remade_y)) {
+    launch_runs<kKind, kGated, T, 16 / sizeof(T)>(a, stream);
+  } else {
+    launch_runs<kKind, kGated, T, 1>(a, stream);
+  }
+}
+
+template <ActivationKind kKind>
+void launch_kind(const ActivationArguments& a, cudaStream_t stream) {
+  if (a.activation.gated) {
+    a.bfloat16 ? launch_type<kKind, true, __nv_bfloat16>(a, stream)
+               : launch_type<kKind, true, float>(a, stream);
+  } else {
+    a.bfloat16 ? launch_type<kKind, false, __nv_bfloat16>(a, stream)
+               : launch_type<kKind, false, float>(a, stream);
+  }
+}
+
+}  // namespace
+
+void launch_activation(const ActivationArguments& arguments, void* stream) {
+  if (arguments.num_rows == 0 || arguments.inner == 0) return;
+  const auto on = static_cast<cudaStream_t>(stream);
+  switch (arguments.activation.kind) {
+    case ActivationKind::kSilu:
+      launch_kind<ActivationKind::kSilu>(arguments, on);
+      break;
+    case ActivationKind::kGeluTanh:
+      launch_kind<ActivationKind::kGeluTanh>(arguments, on);
+      break;
+    case ActivationKind::kGeluErf:
+      launch_kind<ActivationKind::kGeluErf>(arguments, on);
+      break;
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace packtrain

@@ -1,0 +1,46 @@
+#include "models/ops/activation/activation_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "models/ops/activation/activation_launch.h"
+#include "models/ops/cuda/current_stream.h"
+
+namespace packtrain {
+namespace {
+
+ActivationArguments arguments_of(const at::Tensor& x, const Activation& activation) {
+  ActivationArguments arguments;
+  arguments.x = x.const_data_ptr();
+  arguments.num_rows = x.size(0);
+  arguments.inner = activation.gated ? x.size(1) / 2 : x.size(1);
+  arguments.activation = activation;
+  arguments.bfloat16 = is_bfloat16(x, "activation");
+  return arguments;
+}
+
+}  // namespace
+
+at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation) {
+  const at::Tensor in = x.contiguous();
+  ActivationArguments arguments = arguments_of(in, activation);
+  at::Tensor y = at::empty({arguments.num_rows, arguments.inner}, in.options());
+  arguments.output = y.data_ptr();
+  launch_activation(arguments, current_stream(in));
+  return y;
+}
+
+at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                    const Activation& activation, const at::Tensor& remade_y) {
+  const at::Tensor in = x.contiguous();
+  const at::Tensor grad = grad_output.contiguous();
+  ActivationArguments arguments = arguments_of(in, activation);
+  at::Tensor dx = at::empty_like(in);
+  arguments.grad_output = grad.const_data_ptr();
+  arguments.output = dx.data_ptr();
+  if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
+  launch_activation(arguments, current_stream(in));
+  return dx;
+}
+
+}  // namespace packtrain

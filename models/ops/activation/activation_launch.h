@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "models/ops/activation/activation_kind.h"
+
+namespace packtrain {
+
+struct ActivationArguments {
+  const void* x = nullptr;            // [num_rows, 2 * inner], or plain [num_rows, inner]
+  const void* grad_output = nullptr;  // [num_rows, inner]; null: forward
+  void* output = nullptr;             // forward [num_rows, inner], backward as x
+  void* remade_y = nullptr;           // backward: [num_rows, inner] or null
+  std::int64_t num_rows = 0;
+  std::int64_t inner = 0;
+  Activation activation;
+  bool bfloat16 = false;
+};
+
+// `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
+void launch_activation(const ActivationArguments& arguments, void* stream);
+
+}  // namespace packtrain

@@ -1,0 +1,20 @@
+#include "models/ops/cuda/gradient_target.h"
+
+#include <string>
+
+#include "framework/support/error.h"
+#include "models/ops/cuda/current_stream.h"
+
+namespace packtrain {
+
+GradientTarget gradient_target(const Parameter* parameter, const char* what) {
+  if (parameter == nullptr || !parameter->grad.defined()) return {};
+  const at::Tensor& grad = parameter->grad;
+  if (!grad.is_contiguous()) {
+    throw Error(ErrorCategory::kInternal,
+                std::string(what) + ": got a gradient with gaps, wanted a contiguous one");
+  }
+  return {grad.data_ptr(), is_bfloat16(grad, what), parameter->accumulate};
+}
+
+}  // namespace packtrain

@@ -1,0 +1,35 @@
+#include "models/ops/cuda/head_parts.h"
+
+#include <string>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+
+HeadPart head_part(const at::Tensor& x, at::Tensor& owner) {
+  owner = x.stride(2) == 1 ? x : x.contiguous();
+  return {owner.const_data_ptr(), owner.stride(0), owner.stride(1)};
+}
+
+RotaryAngles rotary_angles(const at::Tensor& position_ids, const at::Tensor& frequencies,
+                           const RotaryOptions& options, std::int64_t head_dim, const char* what) {
+  const bool as_wanted = position_ids.scalar_type() == at::kInt && position_ids.is_contiguous() &&
+                         frequencies.scalar_type() == at::kFloat && frequencies.is_contiguous() &&
+                         2 * frequencies.size(0) <= head_dim && head_dim % 2 == 0;
+  if (!as_wanted) {
+    throw Error(ErrorCategory::kInternal,
+                std::string(what) + ": got position ids " + position_ids.toString() + ", " +
+                    std::to_string(frequencies.size(0)) + " frequencies " + frequencies.toString() +
+                    " and heads of " + std::to_string(head_dim) +
+                    ", wanted contiguous int32, float32 and heads twice as wide or wider");
+  }
+  RotaryAngles angles;
+  angles.position_ids = position_ids.const_data_ptr<std::int32_t>();
+  angles.frequencies = frequencies.const_data_ptr<float>();
+  angles.num_pairs = static_cast<int>(frequencies.size(0));
+  angles.interleaved = options.interleaved;
+  angles.scaling = static_cast<float>(options.scaling);
+  return angles;
+}
+
+}  // namespace packtrain

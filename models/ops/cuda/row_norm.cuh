@@ -1,0 +1,168 @@
+// Normalisation of rows, RMSNorm and (kCentered) LayerNorm. blockDim.x threads hold a row in
+// registers, V runs of N elements each, so that each input is read once; blockDim.y rows are under
+// way in a block. blockDim.x is a power of two up to 32, or whole warps.
+#pragma once
+
+#include "models/ops/cuda/row_norm_launch.h"
+#include "models/ops/cuda/vector.cuh"
+
+namespace packtrain::device {
+
+constexpr int kNormMostThreads = 512;
+
+// Which columns a thread holds: run v starts at column(v).
+template <int N>
+struct Share {
+  int hidden;
+  bool present;  // false: the row is beyond the last one
+
+  __device__ int column(int v) const { return (v * blockDim.x + threadIdx.x) * N; }
+  __device__ bool holds(int v) const { return present && column(v) < hidden; }
+};
+
+// Elements not held are 0.
+template <typename T, int N, int V>
+__device__ void read_row(const void* from, std::int64_t offset, const Share<N>& share,
+                         Run<T, N> (&to)[V]) {
+  const T* row = static_cast<const T*>(from) + offset;
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    to[v] = share.holds(v) ? read_run<N>(row + share.column(v)) : Run<T, N>{};
+  }
+}
+
+// Sums over the threads of a row; kOneRow: the block has one, where a row is several warps. Two
+// sets of places take turns, so that one barrier is enough: who writes a set again has passed the
+// other set's barrier, and so have all readers.
+template <bool kOneRow>
+class RowSums {
+ public:
+  template <int K>
+  __device__ void sum(float (&values)[K]) {
+    const int width = blockDim.x < 32 ? blockDim.x : 32;
+    for (int offset = width / 2; offset > 0; offset /= 2) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) values[k] += __shfl_xor_sync(~0U, values[k], offset);
+    }
+    if (blockDim.x > 32) sum_warps(values);
+  }
+
+ private:
+  template <int K>
+  __device__ void sum_warps(float (&values)[K]) {
+    __shared__ float places[2][kNormMostThreads / 32][2];
+    static_assert(K <= 2);
+    const int num_warps = blockDim.x / 32;
+    const int first = threadIdx.y * num_warps;
+    if (threadIdx.x % 32 == 0) {
+      for (int k = 0; k < K; ++k) places[turn_][first + threadIdx.x / 32][k] = values[k];
+    }
+    if constexpr (kOneRow) {
+      __syncthreads();
+    } else {  // the rows of a block wait each for itself
+      asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+    }
+    for (int k = 0; k < K; ++k) values[k] = 0;
+    for (int w = 0; w < num_warps; ++w) {
+      for (int k = 0; k < K; ++k) values[k] += places[turn_][first + w][k];
+    }
+    turn_ ^= 1;
+  }
+
+  int turn_ = 0;
+};
+
+struct RowStatistics {
+  float mean;
+  float inverse;
+};
+
+template <bool kCentered, typename T, int N, int V>
+__device__ RowStatistics statistics_of(Run<T, N> (&x)[V], const Share<N>& share, float epsilon) {
+  RowSums</*kOneRow=*/true> sums;
+  const float count = static_cast<float>(share.hidden);
+  float mean[1] = {0};
+  if constexpr (kCentered) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      float values[N];
+      unpack(x[v], values);
+#pragma unroll
+      for (int i = 0; i < N; ++i) mean[0] += values[i];
+    }
+    sums.sum(mean);
+    mean[0] /= count;
+    forget_unpacked(x);
+  }
+  float square[1] = {0};
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (!share.holds(v)) continue;
+    float values[N];
+    unpack(x[v], values);
+#pragma unroll
+    for (int i = 0; i < N; ++i) square[0] += (values[i] - mean[0]) * (values[i] - mean[0]);
+  }
+  sums.sum(square);
+  forget_unpacked(x);
+  return {mean[0], rsqrtf(square[0] / count + epsilon)};
+}
+
+// y of the rows held, to `to`; `weight` is the row of weights, wherever it lies.
+template <typename T, int N, int V>
+__device__ void write_output(const NormArguments& a, const Run<T, N> (&x)[V], const T* weight,
+                             const RowStatistics& row, const Share<N>& share, T* to) {
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (!share.holds(v)) continue;
+    float values[N];
+    float w[N];
+    float b[N] = {};
+    unpack(x[v], values);
+    load(weight + share.column(v), w);
+    if (a.bias != nullptr) load(static_cast<const T*>(a.bias) + share.column(v), b);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      values[i] = (values[i] - row.mean) * row.inverse * (w[i] + a.weight_offset) + b[i];
+    }
+    store(values, to + share.column(v));
+  }
+}
+
+// x + residual, rounded, in the place of x and to a.sum.
+template <typename T, int N, int V>
+__device__ void add_residual(const NormArguments& a, std::int64_t offset, const Share<N>& share,
+                             Run<T, N> (&x)[V]) {
+  Run<T, N> residual[V];
+  read_row(a.residual, offset, share, residual);
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    float values[N];
+    float added[N];
+    unpack(x[v], values);
+    unpack(residual[v], added);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += added[i];
+    x[v] = pack<T>(values);
+    if (share.holds(v)) write_run(x[v], static_cast<T*>(a.sum) + offset + share.column(v));
+  }
+}
+
+template <typename T, int N, int V, bool kCentered>
+__global__ void __launch_bounds__(kNormMostThreads, 2) norm_forward_kernel(const NormArguments a) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  const std::int64_t offset = row * a.hidden;
+  const Share<N> share{static_cast<int>(a.hidden), row < a.num_rows};
+  Run<T, N> x[V];
+  read_row(a.x, offset, share, x);
+  if (a.residual != nullptr) add_residual(a, offset, share, x);
+  const RowStatistics statistics = statistics_of<kCentered>(x, share, a.epsilon);
+  if (share.present && threadIdx.x == 0) {
+    a.inverse[row] = statistics.inverse;
+    if constexpr (kCentered) a.mean[row] = statistics.mean;
+  }
+  write_output(a, x, static_cast<const T*>(a.weight), statistics, share,
+               static_cast<T*>(a.output) + offset);
+}
+
+}  // namespace packtrain::device

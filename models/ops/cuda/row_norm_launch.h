@@ -1,0 +1,28 @@
+// What the kernels of RMSNorm and LayerNorm are told.
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+struct NormArguments {
+  const void* x = nullptr;            // [num_rows, hidden]
+  const void* weight = nullptr;       // [hidden]
+  const void* bias = nullptr;         // [hidden] or null
+  const void* residual = nullptr;     // added to x, or (backward) to dx; or null
+  const void* grad_output = nullptr;  // [num_rows, hidden]; null: forward
+  void* output = nullptr;             // y, or dx
+  void* sum = nullptr;                // forward with a residual: x + residual
+  void* remade_y = nullptr;           // backward: y, or null
+  float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads
+  float* inverse = nullptr;           // [num_rows] 1 / rms, or 1 / standard deviation
+  float* partials = nullptr;  // backward: [norm_backward_blocks(), 1 or (LayerNorm) 2, hidden]
+                              // partial sums of dw, db; null: not wanted
+  std::int64_t num_rows = 0;
+  std::int64_t hidden = 0;
+  float epsilon = 0;
+  float weight_offset = 0;
+  bool bfloat16 = false;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,75 @@
+#include "models/ops/rms_norm/rms_norm_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/gradient_target.h"
+#include "models/ops/rms_norm/rms_norm_launch.h"
+
+namespace packtrain {
+namespace {
+
+NormArguments arguments_of(const at::Tensor& x, const Parameter& weight,
+                           const RmsNormOptions& options) {
+  NormArguments arguments;
+  arguments.x = x.const_data_ptr();
+  arguments.weight = weight.value.const_data_ptr();
+  arguments.num_rows = x.size(0);
+  arguments.hidden = x.size(1);
+  arguments.epsilon = static_cast<float>(options.epsilon);
+  arguments.weight_offset = static_cast<float>(options.weight_offset);
+  arguments.bfloat16 = is_bfloat16(x, "rms_norm");
+  return arguments;
+}
+
+}  // namespace
+
+RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
+                                    const RmsNormOptions& options, const at::Tensor& residual) {
+  const at::Tensor in = x.contiguous();
+  const at::Tensor added = residual.defined() ? residual.contiguous() : residual;
+  RmsNormOutput output{at::empty_like(in),
+                       at::empty({in.size(0), 1}, in.options().dtype(at::kFloat)),
+                       added.defined() ? at::empty_like(in) : in};
+  NormArguments arguments = arguments_of(in, weight, options);
+  if (added.defined()) {
+    arguments.residual = added.const_data_ptr();
+    arguments.sum = output.sum.data_ptr();
+  }
+  arguments.output = output.y.data_ptr();
+  arguments.inverse = output.inverse_rms.data_ptr<float>();
+  launch_rms_norm(arguments, current_stream(in));
+  return output;
+}
+
+at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const at::Tensor& inverse_rms, const Parameter& weight,
+                                  const RmsNormOptions& options, const at::Tensor& grad_residual,
+                                  const at::Tensor& remade_y) {
+  const at::Tensor in = x.contiguous();
+  const at::Tensor grad = grad_output.contiguous();
+  const at::Tensor added = grad_residual.defined() ? grad_residual.contiguous() : grad_residual;
+  at::Tensor dx = at::empty_like(in);
+  NormArguments arguments = arguments_of(in, weight, options);
+  arguments.grad_output = grad.const_data_ptr();
+  if (added.defined()) arguments.residual = added.const_data_ptr();
+  if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
+  arguments.output = dx.data_ptr();
+  arguments.inverse = inverse_rms.data_ptr<float>();
+  ColumnSumsArguments sums;
+  sums.num_columns = arguments.hidden;
+  sums.num_partials = rms_norm_backward_blocks(arguments);
+  sums.targets[0] = gradient_target(&weight, "rms_norm");
+  at::Tensor partials;
+  if (weight.grad.defined()) {
+    partials = at::empty({sums.num_partials, arguments.hidden}, in.options().dtype(at::kFloat));
+    arguments.partials = partials.data_ptr<float>();
+    sums.partials = arguments.partials;
+  }
+  launch_rms_norm(arguments, current_stream(in));
+  if (partials.defined()) launch_column_sums(sums, current_stream(in));
+  return dx;
+}
+
+}  // namespace packtrain
