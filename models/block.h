@@ -1,6 +1,6 @@
 // An abstract block: its parameters, a forward and a backward. All that parallel/sharding knows of
-// a model. A model is a list of blocks; each passes one activation [T, hidden] to the next, and the
-// last one returns the loss. Blocks know no ranks.
+// a model. A model is a list of blocks; each passes one activation [rows, hidden] to the next, and
+// the last one returns the loss. Blocks know no ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -51,7 +51,7 @@ class Tape {
 };
 
 struct BlockOutput {
-  at::Tensor value;            // [T, hidden], or the loss, float32 [] (sum of weight * loss)
+  at::Tensor value;            // [rows, hidden], or the loss, float32 [] (sum of weight * loss)
   std::unique_ptr<Tape> tape;  // null in evaluation
 };
 

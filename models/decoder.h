@@ -8,13 +8,14 @@
 
 #include "models/block.h"
 #include "models/decoder_config.h"
+#include "models/operator_tape.h"
 
 namespace packtrain {
 
 struct DecoderOptions {
   std::vector<std::string> frozen;  // parameter names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
-  bool recompute = false;  // keep only each layer's input; run its forward again in backward
+  RecomputePolicy recompute = RecomputePolicy::none();
 };
 
 // blocks[0] embeds, blocks[1 .. num_layers] are the layers, the last is final norm + head + loss.

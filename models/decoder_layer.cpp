@@ -1,15 +1,10 @@
 #include "models/decoder_layer.h"
 
-#include <ATen/ops/add.h>
-
 #include <string>
 #include <utility>
 
 #include "models/batch.h"
-#include "models/ops/attention/attention.h"
-#include "models/ops/linear/linear.h"
-#include "models/ops/rms_norm/rms_norm.h"
-#include "models/ops/swiglu/swiglu.h"
+#include "models/recorded_operators.h"
 
 namespace packtrain {
 
@@ -28,11 +23,12 @@ struct DecoderLayer::Weights {
   const Parameter* down_bias;
 };
 
-DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, bool recompute,
+DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                            std::vector<ParameterSpec> parameters,
                            std::shared_ptr<const RotaryFrequencies> frequencies)
-    : AutogradBlock("layers." + std::to_string(index), std::move(parameters), recompute),
+    : RecordedBlock("layers." + std::to_string(index), std::move(parameters), policy),
       config_(config),
+      last_(index + 1 == config.num_layers),
       frequencies_(std::move(frequencies)) {}
 
 DecoderLayer::Weights DecoderLayer::weights(std::span<const Parameter> parameters) const {
@@ -52,25 +48,30 @@ DecoderLayer::Weights DecoderLayer::weights(std::span<const Parameter> parameter
   return weights;
 }
 
-at::Tensor DecoderLayer::attend(const Weights& weights, const DeviceBatch& batch,
-                                const at::Tensor& x) const {
+Value DecoderLayer::attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch,
+                           Value x) const {
   const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
-  const std::int64_t num_rotated = shape.num_heads + shape.num_kv_heads;
-  const at::Tensor qkv = linear(x, *weights.qkv, weights.qkv_bias)
-                             .view({x.size(0), num_rotated + shape.num_kv_heads, shape.head_dim});
-  const RotaryTables tables = rotary_tables(batch.position_ids, frequencies_->on(x.device()));
-  const at::Tensor mixed = attention(rotary(qkv, num_rotated, tables), shape, batch);
-  return linear(mixed, *weights.output, weights.output_bias);
+  const RotaryEmbedding rotary{frequencies_->on(batch.position_ids.device()),
+                               {.num_rotated_heads = shape.num_heads + shape.num_kv_heads}};
+  const Value normed =
+      rms_norm(tape, "attention_norm", x, *weights.attention_norm, {config_.norm_epsilon});
+  const Value qkv = linear(tape, "attention.qkv", normed, *weights.qkv, weights.qkv_bias);
+  return self_attention(tape, "attention", qkv, shape, rotary, batch);
 }
 
-at::Tensor DecoderLayer::compute(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                                 const at::Tensor& x) const {
-  const Weights w = weights(parameters);
-  const at::Tensor normed = rms_norm(x, *w.attention_norm, config_.norm_epsilon);
-  const at::Tensor middle = at::add(x, attend(w, batch, normed));
-  const at::Tensor gate_up =
-      linear(rms_norm(middle, *w.mlp_norm, config_.norm_epsilon), *w.gate_up, w.gate_up_bias);
-  return at::add(middle, linear(swiglu(gate_up), *w.down, w.down_bias));
+Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
+  const Weights w = weights(tape.parameters());
+  Value mixed = attend(tape, w, batch, x);
+  if (last_ && batch.loss_index.size(0) < tape.get(x).size(0)) {
+    mixed = select_rows(tape, "attention.supervised", mixed, batch.loss_index);
+    x = select_rows(tape, "input.supervised", x, batch.loss_index);
+  }
+  const Value middle = linear(tape, "attention.output", mixed, *w.output, w.output_bias, x);
+  const Value normed = rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, {config_.norm_epsilon});
+  const Value gate_up = linear(tape, "mlp.gate_up", normed, *w.gate_up, w.gate_up_bias);
+  const Value activated =
+      activation(tape, "mlp.activation", gate_up, {ActivationKind::kSilu, /*gated=*/true});
+  return linear(tape, "mlp.down", activated, *w.down, w.down_bias, middle);
 }
 
 }  // namespace packtrain

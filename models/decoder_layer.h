@@ -4,29 +4,31 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/autograd_block.h"
 #include "models/decoder_config.h"
 #include "models/ops/rotary/rotary.h"
+#include "models/recorded_block.h"
 
 namespace packtrain {
 
-class DecoderLayer final : public AutogradBlock {
+class DecoderLayer final : public RecordedBlock {
  public:
-  // `frequencies` are shared by all layers of a model.
-  DecoderLayer(const DecoderConfig& config, std::int64_t index, bool recompute,
+  // `frequencies` are shared by all layers of a model. The last layer returns the supervised rows
+  // alone [N, hidden], which are all that the head reads: its output projection and its MLP work on
+  // these only.
+  DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                std::vector<ParameterSpec> parameters,
                std::shared_ptr<const RotaryFrequencies> frequencies);
 
  protected:
-  at::Tensor compute(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                     const at::Tensor& x) const override;
+  Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const override;
 
  private:
   struct Weights;
   Weights weights(std::span<const Parameter> parameters) const;
-  at::Tensor attend(const Weights& weights, const DeviceBatch& batch, const at::Tensor& x) const;
+  Value attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch, Value x) const;
 
   DecoderConfig config_;
+  bool last_;
   std::shared_ptr<const RotaryFrequencies> frequencies_;
 };
 

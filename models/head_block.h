@@ -14,13 +14,14 @@ class HeadBlock final : public Block {
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  // In training the gradients, x's too, are found here: the logits are gone afterwards.
+  // x: the supervised rows [N, hidden], as the last layer returns them. In training the gradients,
+  // x's too, are found here: the logits are gone afterwards.
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       const at::Tensor& x, bool training) const override;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 
-  // The logits [T, V] of all rows of x [T, hidden], as used by sampling and conformance tests.
+  // The logits [rows, V] of x [rows, hidden], as used by sampling and conformance tests.
   at::Tensor logits(std::span<const Parameter> parameters, const at::Tensor& x) const;
 
  private:

@@ -17,7 +17,7 @@ enum class CostSource { kFlops, kMeasured };
 enum class Normalize { kTokens, kExamples };
 enum class ScheduleKind { kCosine, kLinear, kConstant };
 enum class Precision { kFloat32, kBFloat16 };
-enum class Recompute { kNone, kFull };
+enum class Recompute { kNone, kSelective, kFull };
 enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
 
 struct ModelSection {

@@ -123,7 +123,9 @@ std::vector<Field> fields_of(MetricsSection& s) {
 std::vector<Field> fields_of(MemorySection& s) {
   return {
       choice("memory.recompute", s.recompute,
-             {{"none", Recompute::kNone}, {"full", Recompute::kFull}}, {"selective"}),
+             {{"none", Recompute::kNone},
+              {"selective", Recompute::kSelective},
+              {"full", Recompute::kFull}}),
       real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true}),
   };
 }

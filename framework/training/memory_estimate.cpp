@@ -4,7 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "framework/training/model_source.h"
 #include "models/decoder.h"
+#include "models/saved_values.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/unit_table.h"
 
@@ -66,14 +68,6 @@ std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ra
   return (sum(gradients) + sum(weights)) * compute + (largest_shard + converted) * reduce;
 }
 
-std::int64_t layer_bytes_per_row(const DecoderConfig& decoder, std::int64_t compute_bytes) {
-  const std::int64_t heads = decoder.num_heads;
-  const std::int64_t qkv_width = (heads + 2 * decoder.num_kv_heads) * decoder.head_dim;
-  const std::int64_t elements = 4 * decoder.hidden_size + qkv_width + heads * decoder.head_dim +
-                                3 * decoder.intermediate_size;
-  return elements * compute_bytes + (decoder.head_dim + heads + 2) * kFloatBytes;
-}
-
 std::int64_t head_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
                                 std::int64_t compute_bytes) {
   const std::int64_t chunk =
@@ -90,9 +84,13 @@ std::int64_t head_working_bytes(const DecoderConfig& decoder, std::int64_t num_r
 
 std::int64_t layer_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
                                  std::int64_t compute_bytes) {
-  const std::int64_t num_wide = compute_bytes == kFloatBytes ? 3 : 4;
-  return num_rows * (decoder.intermediate_size * (3 * compute_bytes + num_wide * kFloatBytes) +
-                     4 * decoder.hidden_size * compute_bytes);
+  return num_rows * compute_bytes * (4 * decoder.intermediate_size + 4 * decoder.hidden_size);
+}
+
+std::int64_t total_bytes(const std::vector<SavedValue>& values) {
+  std::int64_t total = 0;
+  for (const SavedValue& value : values) total += value.bytes;
+  return total;
 }
 
 }  // namespace
@@ -106,14 +104,17 @@ MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decode
   const UnitTable table = make_unit_table(blocks, num_ranks);
   const std::int64_t compute = bytes_of(config.precision.compute);
   const std::int64_t input = num_rows * decoder.hidden_size * compute;
-  const std::int64_t layer = num_rows * layer_bytes_per_row(decoder, compute);
+  const RecomputePolicy policy = recompute_policy(config.memory.recompute);
+  const std::int64_t whole_layer =
+      total_bytes(layer_saved_values(decoder, RecomputePolicy::none(), num_rows, compute));
 
   MemoryEstimate estimate;
   estimate.state = state_bytes(table, config);
   estimate.slots = slot_bytes(table, config, num_ranks);
-  estimate.activations = config.memory.recompute == Recompute::kFull
-                             ? decoder.num_layers * input + layer
-                             : decoder.num_layers * layer + input;
+  estimate.layer_values = layer_saved_values(decoder, policy, num_rows, compute);
+  const std::int64_t layer = total_bytes(estimate.layer_values);
+  // Beside what all layers keep: the head's input, and one layer whole in its own backward.
+  estimate.activations = decoder.num_layers * layer + input + (whole_layer - layer);
   estimate.working = std::max(head_working_bytes(decoder, num_rows, compute),
                               layer_working_bytes(decoder, num_rows, compute));
   return estimate;

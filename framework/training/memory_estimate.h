@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "models/decoder_config.h"
+#include "models/operator_tape.h"
 
 namespace packtrain {
 
@@ -18,15 +20,14 @@ struct MemoryEstimate {
   // unit once more for reduction (a shard of r bytes; all of it where r differs from b). Always:
   // the gradient slots, b bytes an element.
   std::int64_t slots = 0;
-  // Kept from forward to backward. A layer keeps a row's input, both normed inputs and the middle
-  // (4 H), the rotated q, k, v ((heads + 2 kv_heads) D), the attention output (heads D), gate, up
-  // and their product (3 I), all of b bytes, and in float32 the rotary tables (D), the softmax sums
-  // (heads) and two norms. With memory.recompute full only H of it, and one layer's whole.
+  // Kept from forward to backward: `layer_values` (models/saved_values.h) of every layer, as
+  // memory.recompute chooses, the head's input, and what one layer makes again.
   std::int64_t activations = 0;
+  std::vector<SavedValue> layer_values;  // of one layer
   // The largest of what is in use for a moment: in the head 3 H b a row, a chunk of logits in the
   // compute dtype, in float32 and its exponentials, and the head's gradient in float32 where there
-  // are several chunks; in a layer's backward SwiGLU's gate, up and gradients, 3 I b + 16 I a row
-  // (3 I b + 12 I in float32), beside four activations.
+  // are several chunks; in a layer's backward the MLP's activation and three gradients (4 I b a
+  // row), beside four of the residual stream's width.
   std::int64_t working = 0;
 
   std::int64_t total() const { return state + slots + activations + working; }

@@ -75,12 +75,24 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
       "Prepare the store with the model's own tokenizer, or enlarge the model's vocab_size.");
 }
 
+RecomputePolicy recompute_policy(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kSelective:
+      return RecomputePolicy::selective();
+    case Recompute::kFull:
+      return RecomputePolicy::full();
+    case Recompute::kNone:
+      break;
+  }
+  return RecomputePolicy::none();
+}
+
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world) {
   DecoderOptions options;
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
-  options.recompute = config.memory.recompute == Recompute::kFull;
+  options.recompute = recompute_policy(config.memory.recompute);
   auto blocks = make_decoder(decoder, options);
   auto gather = world.connect(run_device.backend);
   auto reduce = world.connect(run_device.backend);

@@ -8,6 +8,7 @@
 #include "framework/config/config.h"
 #include "framework/training/run_device.h"
 #include "models/decoder_config.h"
+#include "models/operator_tape.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -28,6 +29,8 @@ ModelSource checkpoint_source(const std::string& folder);
 // Throws Error(kData) when the store's ids do not fit the model's vocabulary.
 void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
                       const DecoderConfig& decoder);
+
+RecomputePolicy recompute_policy(Recompute recompute);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,

@@ -23,6 +23,12 @@ Json assignment(const StepPlan& plan) {
   return {{"step", plan.step}, {"ranks", std::move(ranks)}};
 }
 
+Json saved_bytes(const std::vector<SavedValue>& values) {
+  Json json = Json::object();
+  for (const SavedValue& value : values) json[value.name] = value.bytes;
+  return json;
+}
+
 }  // namespace
 
 std::string plan_to_json(const PlanReport& report, bool with_steps) {
@@ -49,6 +55,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"memory_limit_bytes", report.budget.limit ? Json(report.budget.limit->bytes) : Json()},
       {"planning_time_s", report.planning_time_s},
       {"predicted_memory_bytes", report.memory.total()},
+      {"saved_bytes_per_layer", saved_bytes(report.memory.layer_values)},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
   };
   if (with_steps) {

@@ -37,6 +37,25 @@ std::string token_budget_text(const TokenBudget& budget) {
                      gib(budget.limit->bytes), budget.limit->basis);
 }
 
+// "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", small ones (statistics of a row) summed up.
+std::string saved_values_text(const std::vector<SavedValue>& values) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  std::int64_t total = 0;
+  std::int64_t statistics = 0;
+  std::string list;
+  for (const SavedValue& value : values) {
+    total += value.bytes;
+    const bool is_statistics = value.name.ends_with("statistics") || value.name.ends_with("_rms");
+    if (is_statistics) {
+      statistics += value.bytes;
+    } else {
+      list += fmt::format("{} {:.1f}, ", value.name, static_cast<double>(value.bytes) / kMiB);
+    }
+  }
+  return fmt::format("{:.1f} MiB: {}statistics {:.1f}", static_cast<double>(total) / kMiB, list,
+                     static_cast<double>(statistics) / kMiB);
+}
+
 std::string figures(const PlanReport& report) {
   const PlanSurvey& survey = report.survey;
   const PlanLosses& losses = report.losses;
@@ -70,6 +89,7 @@ std::string figures(const PlanReport& report) {
       fmt::format("{:.2f} GiB: {:.2f} state, {:.2f} slots, {:.2f} activations, {:.2f} working",
                   gib(memory.total()), gib(memory.state), gib(memory.slots),
                   gib(memory.activations), gib(memory.working)));
+  table.row("kept by a layer", saved_values_text(memory.layer_values));
   if (report.step_time_s)
     table.row("step, estimated", fmt::format("{:.4f} s", *report.step_time_s));
   table.row("planned in", fmt::format("{:.2f} s", report.planning_time_s));

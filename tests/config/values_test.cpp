@@ -187,9 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"batch: {order: shuffled}",
                    "config.yaml:1:16: batch.order: got 'shuffled', wanted one of sequential, "
                    "random, group_by_length"},
-        WrongValue{"memory: {recompute: selective}",
-                   "config.yaml:1:21: memory.recompute: got 'selective', wanted one of none, full\n"
-                   "  'selective' is not in this version."},
+        WrongValue{"memory: {recompute: some}",
+                   "config.yaml:1:21: memory.recompute: got 'some', wanted one of none, selective, "
+                   "full"},
         WrongValue{"batch: {max_tokens_per_micro_batch: all}",
                    "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
                    "integer from 1 to 2147483647 or auto"},

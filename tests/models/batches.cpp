@@ -1,5 +1,6 @@
 #include "tests/models/batches.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
@@ -10,6 +11,7 @@
 #include "framework/support/random.h"
 #include "models/head_block.h"
 #include "models/initialize.h"
+#include "models/recorded_block.h"
 
 namespace packtrain {
 
@@ -122,13 +124,24 @@ at::Tensor TestModel::evaluate(const DeviceBatch& batch) {
   return x;
 }
 
-at::Tensor TestModel::logits(const DeviceBatch& batch) {
+at::Tensor TestModel::logits(DeviceBatch batch) {
+  batch.loss_index = at::arange(batch.input_ids.size(0), batch.loss_index.options());
   at::Tensor x;
   const std::size_t last = blocks_.size() - 1;
   for (std::size_t i = 0; i < last; ++i) {
     x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
   }
   return dynamic_cast<const HeadBlock&>(*blocks_[last]).logits(parameters_of(last), x);
+}
+
+std::vector<SavedValue> TestModel::saved_by_layer(const DeviceBatch& batch, std::size_t layer) {
+  at::Tensor x;
+  for (std::size_t i = 0; i <= layer; ++i) {
+    x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
+  }
+  const std::size_t block = layer + 1;  // behind the embedding
+  const BlockOutput output = blocks_[block]->forward(parameters_of(block), batch, x, true);
+  return saved_values(*output.tape);
 }
 
 DecoderConfig small_config() {

@@ -38,7 +38,10 @@ class TestModel {
   // Gradients are full of NaN beforehand.
   Result train(const DeviceBatch& batch);
   at::Tensor evaluate(const DeviceBatch& batch);
-  at::Tensor logits(const DeviceBatch& batch);
+  at::Tensor logits(DeviceBatch batch);  // of all rows
+
+  // What a layer keeps from forward to backward.
+  std::vector<SavedValue> saved_by_layer(const DeviceBatch& batch, std::size_t layer);
 
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
   at::Tensor value(const std::string& name) const { return parameters_.at(name).value; }

@@ -1,11 +1,13 @@
 // The whole decoder: what packing, recomputation, tying and freezing must not change.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 
 #include "framework/support/error.h"
+#include "models/saved_values.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
 
@@ -106,14 +108,61 @@ TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
 
 TEST_P(Decoder, RecomputationChangesNoBit) {
   const OperatorCase& on = GetParam();
-  DecoderOptions options;
-  TestModel kept(small_config(), options, on.options());
-  options.recompute = true;
-  TestModel recomputed(small_config(), options, on.options());
+  TestModel kept(small_config(), {}, on.options());
   const DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  // CUDA's attention adds gradients with atomics.
-  const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
-  expect_same_grads(recomputed.train(batch), kept.train(batch), tolerance);
+  const TestModel::Result want = kept.train(batch);
+  for (const RecomputePolicy policy : {RecomputePolicy::selective(), RecomputePolicy::full()}) {
+    DecoderOptions options;
+    options.recompute = policy;
+    TestModel recomputed(small_config(), options, on.options());
+    // CUDA's attention adds gradients with atomics.
+    const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
+    expect_same_grads(recomputed.train(batch), want, tolerance);
+  }
+}
+
+TEST_P(Decoder, RowsWithoutALabelDoNotReachTheHeadAndChangeNothing) {
+  const OperatorCase& on = GetParam();
+  TestModel model(small_config(), {}, on.options());
+  const DeviceBatch all = random_batch(kLengths, 61, on.device);
+  const std::int64_t num_rows = all.loss_index.size(0);
+  const at::Tensor odd = at::arange(1, num_rows, 2, all.loss_index.options());
+  DeviceBatch few = all;
+  few.loss_index = all.loss_index.index_select(0, odd);
+  few.loss_labels = all.loss_labels.index_select(0, odd);
+  few.loss_weight = all.loss_weight.index_select(0, odd);
+  DeviceBatch unweighted = all;  // the same loss by weights of 0
+  unweighted.loss_weight = at::zeros_like(all.loss_weight);
+  unweighted.loss_weight.index_copy_(0, odd.to(at::kLong), few.loss_weight);
+  const TestModel::Result got = model.train(few);
+  const TestModel::Result want = model.train(unweighted);
+  const double tolerance = on.dtype == at::kFloat ? 2e-6 : 2e-2;
+  expect_close(got.loss, want.loss, tolerance, "loss");
+  expect_same_grads(got, want, tolerance);
+}
+
+TEST_P(Decoder, WhatALayerKeepsIsWhatTheTableSays) {
+  const OperatorCase& on = GetParam();
+  const DeviceBatch batch = random_batch({64}, 61, on.device);
+  for (const RecomputePolicy policy :
+       {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
+    DecoderOptions options;
+    options.recompute = policy;
+    TestModel model(small_config(), options, on.options());
+    const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(on.dtype));
+    std::map<std::string, std::int64_t> want;
+    for (const SavedValue& v : layer_saved_values(small_config(), policy, 64, element_bytes)) {
+      want[v.name] = v.bytes;
+    }
+    std::map<std::string, std::int64_t> got;
+    for (const SavedValue& v : model.saved_by_layer(batch, 0)) got[v.name] = v.bytes;
+    if (want.contains("attention.statistics") && on.device.is_cuda()) {
+      // Kernels round the rows up and add a few numbers.
+      EXPECT_LT(got["attention.statistics"], 2 * want["attention.statistics"] + 4096);
+      got["attention.statistics"] = want["attention.statistics"];
+    }
+    EXPECT_EQ(got, want);
+  }
 }
 
 TEST_P(Decoder, FrozenParametersHaveNoGradientAndOthersTheSame) {

@@ -1,0 +1,37 @@
+// A block that is a recorded sequence of operators (operator_tape.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/block.h"
+#include "models/operator_tape.h"
+
+namespace packtrain {
+
+class RecordedBlock : public Block {
+ public:
+  RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputePolicy policy);
+
+  const std::string& name() const final { return name_; }
+  const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
+
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      const at::Tensor& x, bool training) const final;
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
+
+ protected:
+  // Records the block's operators on x; returns its output. They refer to tape.parameters().
+  virtual Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const = 0;
+
+ private:
+  std::string name_;
+  std::vector<ParameterSpec> parameters_;
+  RecomputePolicy policy_;
+};
+
+// What a forward of such a block kept: for tests of the memory estimate.
+std::vector<SavedValue> saved_values(const Tape& tape);
+
+}  // namespace packtrain

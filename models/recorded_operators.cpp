@@ -1,0 +1,136 @@
+#include "models/recorded_operators.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/zeros.h>
+
+#include <string>
+
+#include "models/ops/linear/linear.h"
+
+namespace packtrain {
+namespace {
+
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() ? at::add(a, b) : b;
+}
+
+// Where a backward that makes its operator's output again is to write it; undefined when nobody
+// waits for it.
+at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& like) {
+  return tape.is_awaited(y) ? at::empty_like(like) : at::Tensor();
+}
+
+}  // namespace
+
+Value rms_norm(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
+               const RmsNormOptions& options) {
+  const Value y = tape.value(ValueKind::kNormalized, name);
+  const Value inverse_rms = tape.value(ValueKind::kStatistics, std::string(name) + ".inverse_rms");
+  OperatorTape::Operator step;
+  step.outputs = {y, inverse_rms};
+  step.needs = {x, inverse_rms};
+  step.remakes_output = true;
+  step.forward = [=, &tape, &weight] {
+    RmsNormOutput output = rms_norm_forward(tape.get(x), weight, options);
+    tape.set(y, std::move(output.y));
+    tape.set(inverse_rms, std::move(output.inverse_rms));
+  };
+  step.backward = [=, &tape, &weight] {
+    const at::Tensor in = tape.get(x);
+    const at::Tensor remade = awaited_output(tape, y, in);
+    tape.set_gradient(x, rms_norm_backward(tape.gradient(y), in, tape.get(inverse_rms), weight,
+                                           options, tape.gradient(x), remade));
+    if (remade.defined()) tape.set(y, remade);
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
+             const Parameter* bias, std::optional<Value> residual) {
+  const Value y = tape.value(ValueKind::kProjection, name);
+  OperatorTape::Operator step;
+  step.outputs = {y};
+  step.needs = {x};
+  step.forward = [=, &tape, &weight] {
+    const at::Tensor added = residual ? tape.get(*residual) : at::Tensor();
+    tape.set(y, linear_forward(tape.get(x), weight, bias, added));
+  };
+  step.backward = [=, &tape, &weight] {
+    const at::Tensor grad = tape.gradient(y);
+    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    tape.set_gradient(x, linear_backward_input(grad, weight, tape.gradient(x)));
+    tape.when_made(
+        x, [=, &weight](const at::Tensor& in) { linear_backward_weight(grad, in, weight, bias); });
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation) {
+  const Value y = tape.value(ValueKind::kActivated, name);
+  OperatorTape::Operator step;
+  step.outputs = {y};
+  step.needs = {x};
+  step.remakes_output = true;
+  step.forward = [=, &tape] { tape.set(y, activation_forward(tape.get(x), activation)); };
+  step.backward = [=, &tape] {
+    const at::Tensor grad = tape.gradient(y);
+    const at::Tensor remade = awaited_output(tape, y, grad);
+    tape.set_gradient(x, activation_backward(grad, tape.get(x), activation, remade));
+    if (remade.defined()) tape.set(y, remade);
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
+                     const AttentionShape& shape, const RotaryEmbedding& rotary,
+                     const DeviceBatch& batch) {
+  const Value y = tape.value(ValueKind::kAttended, name);
+  const Value turned = tape.value(ValueKind::kProjection, std::string(name) + ".rotated_qkv");
+  const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
+  const std::int64_t num_heads = shape.num_heads + 2 * shape.num_kv_heads;
+  OperatorTape::Operator step;
+  step.outputs = {y, turned, statistics};
+  step.needs = {y, turned, statistics};
+  step.forward = [=, &tape, &batch] {
+    at::Tensor heads = tape.get(qkv).view({-1, num_heads, shape.head_dim});
+    tape.release(qkv);
+    rotary_forward_(heads, batch.position_ids, rotary.frequencies, rotary.options);
+    AttentionOutput output = attention_forward(heads, shape, batch);
+    tape.set(turned, std::move(heads));
+    tape.set(y, std::move(output.y));
+    tape.set_all(statistics, std::move(output.saved));
+  };
+  step.backward = [=, &tape, &batch] {
+    const at::Tensor mixed = tape.get(y);
+    const HeadGradients grads = attention_backward(tape.gradient(y), tape.get(turned), mixed,
+                                                   tape.get_all(statistics), shape, batch);
+    const at::Tensor grad = rotary_backward(grads.query, grads.key, grads.value, batch.position_ids,
+                                            rotary.frequencies, rotary.options);
+    tape.set_gradient(qkv, grad.view({grad.size(0), num_heads * shape.head_dim}));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows) {
+  const Value y = tape.value(ValueKind::kProjection, name);
+  const std::int64_t num_rows = tape.get(x).size(0);
+  OperatorTape::Operator step;
+  step.outputs = {y};
+  step.forward = [=, &tape] { tape.set(y, at::index_select(tape.get(x), 0, rows)); };
+  step.backward = [=, &tape] {
+    const at::Tensor grad = tape.gradient(y);
+    at::Tensor whole = at::zeros({num_rows, grad.size(1)}, grad.options());
+    whole.index_copy_(0, rows.to(at::kLong), grad);  // rows are distinct: one writer each
+    tape.set_gradient(x, sum_of(tape.gradient(x), whole));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+}  // namespace packtrain
