@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "framework/device/trace_range.h"
+
 namespace packtrain {
 
 RecomputePolicy RecomputePolicy::none() {
@@ -38,6 +40,7 @@ void OperatorTape::record(Operator step) {
   for (const Value output : step.outputs) entry(output).maker = number;
   for (const Value needed : step.needs) ++entry(needed).num_readers;
   operators_.push_back(std::move(step));
+  const TraceRange range(entry(operators_.back().outputs.front()).name.c_str());
   operators_.back().forward();
 }
 
@@ -54,6 +57,7 @@ at::Tensor OperatorTape::backward(Value output, const at::Tensor& grad) {
   set_gradient(output, grad);
   for (auto step = operators_.rbegin(); step != operators_.rend(); ++step) {
     const Value main = step->outputs.front();
+    const TraceRange range((entry(main).name + ".backward").c_str());
     if (entry(main).gradient.defined()) step->backward();
     run_waiting(main);
     entry(main).gradient = at::Tensor();
