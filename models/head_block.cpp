@@ -26,14 +26,14 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Devi
   const at::NoGradGuard no_grad;
   const Parameter& norm = parameters[0];
   const Parameter& head = parameters[1];
-  const RmsNormOutput normed = rms_norm_forward(x, norm, {norm_epsilon_});
+  const RmsNormOutput normed = rms_norm_forward(x, norm, RmsNormOptions{norm_epsilon_});
   const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
   const CrossEntropyOutput output = linear_cross_entropy(normed.y, head, targets, training);
   if (!training) {
     return {output.loss, nullptr};
   }
   auto tape = std::make_unique<HeadTape>();
-  tape->grad_x = rms_norm_backward(output.grad_x, x, normed.inverse_rms, norm, {norm_epsilon_});
+  tape->grad_x = rms_norm_backward(output.grad_x, x, normed.inverse_rms, norm, RmsNormOptions{norm_epsilon_});
   return {output.loss, std::move(tape)};
 }
 
@@ -45,7 +45,7 @@ at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
 
 at::Tensor HeadBlock::logits(std::span<const Parameter> parameters, const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  const RmsNormOutput normed = rms_norm_forward(x, parameters[0], {norm_epsilon_});
+  const RmsNormOutput normed = rms_norm_forward(x, parameters[0], RmsNormOptions{norm_epsilon_});
   return linear_forward(normed.y, parameters[1], nullptr);
 }
 
