@@ -53,8 +53,8 @@ Value DecoderLayer::attend(OperatorTape& tape, const Weights& weights, const Dev
   const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
   const RotaryEmbedding rotary{frequencies_->on(batch.position_ids.device()),
                                {.num_rotated_heads = shape.num_heads + shape.num_kv_heads}};
-  const Value normed =
-      rms_norm(tape, "attention_norm", x, *weights.attention_norm, RmsNormOptions{config_.norm_epsilon});
+  const Value normed = rms_norm(tape, "attention_norm", x, *weights.attention_norm,
+                                RmsNormOptions{config_.norm_epsilon});
   const Value qkv = linear(tape, "attention.qkv", normed, *weights.qkv, weights.qkv_bias);
   return self_attention(tape, "attention", qkv, shape, rotary, batch);
 }
@@ -67,7 +67,8 @@ Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x
     x = select_rows(tape, "input.supervised", x, batch.loss_index);
   }
   const Value middle = linear(tape, "attention.output", mixed, *w.output, w.output_bias, x);
-  const Value normed = rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, RmsNormOptions{config_.norm_epsilon});
+  const Value normed =
+      rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, RmsNormOptions{config_.norm_epsilon});
   const Value gate_up = linear(tape, "mlp.gate_up", normed, *w.gate_up, w.gate_up_bias);
   const Value activated =
       activation(tape, "mlp.activation", gate_up, {ActivationKind::kSilu, /*gated=*/true});

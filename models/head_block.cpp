@@ -33,7 +33,8 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Devi
     return {output.loss, nullptr};
   }
   auto tape = std::make_unique<HeadTape>();
-  tape->grad_x = rms_norm_backward(output.grad_x, x, normed.inverse_rms, norm, RmsNormOptions{norm_epsilon_});
+  tape->grad_x =
+      rms_norm_backward(output.grad_x, x, normed.inverse_rms, norm, RmsNormOptions{norm_epsilon_});
   return {output.loss, std::move(tape)};
 }
 

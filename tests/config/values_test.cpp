@@ -187,8 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"batch: {order: shuffled}",
                    "config.yaml:1:16: batch.order: got 'shuffled', wanted one of sequential, "
                    "random, group_by_length"},
-        WrongValue{"memory: {recompute: some}",
-                   "config.yaml:1:21: memory.recompute: got 'some', wanted one of none, selective, "
+        WrongValue{"memory: {recompute: checkpointed}",
+                   "config.yaml:1:21: memory.recompute: got 'checkpointed', wanted one of none, "
+                   "selective, "
                    "full"},
         WrongValue{"batch: {max_tokens_per_micro_batch: all}",
                    "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
