@@ -10,6 +10,7 @@ tokens. --liger needs the package liger-kernel.
 """
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -29,8 +30,10 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_shape_arguments(parser)
     parser.add_argument(
-        "--compile", choices=["none", "layers", "model", "graphs"], default="none",
-        help="torch.compile on each layer and the loss, on the whole model, or that in CUDA graphs")
+        "--compile", choices=["none", "layers", "model"], default="none",
+        help="torch.compile on each layer and the loss, or on the whole model")
+    parser.add_argument("--graph", action="store_true",
+                        help="forward and backward in one CUDA graph; not with --liger, which waits")
     parser.add_argument(
         "--liger", choices=["none", "loss", "all"], default="none",
         help="Liger's fused head and loss, or all of its kernels")
@@ -63,7 +66,7 @@ def make_batch(generator, vocab, tokens, arguments):
         prompts = torch.cat([torch.full((length,), length // 2) for length in lengths])[None]
         labels[positions < prompts] = -100
     labels[positions == 0] = -100
-    bounds, longest = sequence_bounds(lengths, tokens, arguments.compile == "graphs")
+    bounds, longest = sequence_bounds(lengths, tokens, arguments.graph)
     bounds = bounds.to(DEVICE, torch.int32)
     batch = dict(input_ids=ids.to(DEVICE), labels=labels.to(DEVICE),
                  position_ids=positions.to(DEVICE), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
@@ -92,17 +95,48 @@ class StepTimer:
         return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
 
 
-def train(model, optimizer, batches, num_warm_up):
+def forward_backward(model, batch):
+    loss = model(**batch).loss
+    loss.backward()
+    return loss.detach()
+
+
+class GraphedStep:
+    """forward_backward() of batches of one shape as a CUDA graph."""
+
+    def __init__(self, model, batch):
+        self.weights = list(model.parameters())
+        self.batch = {name: value.clone() if torch.is_tensor(value) else value
+                      for name, value in batch.items()}
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # compiles, and lets libraries allocate what they keep
+                forward_backward(model, self.batch)
+                model.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = forward_backward(model, self.batch)
+        self.gradients = [weight.grad for weight in self.weights]
+
+    def __call__(self, batch):
+        for name, value in self.batch.items():
+            if torch.is_tensor(value):
+                value.copy_(batch[name])
+        self.graph.replay()
+        for weight, gradient in zip(self.weights, self.gradients):
+            weight.grad = gradient
+        return self.loss
+
+
+def train(step, optimizer, batches, num_warm_up):
     """Seconds of each step after the warm-up, and the last loss."""
     timer = StepTimer()
     for index, batch in enumerate(batches):
         if index == num_warm_up:
             timer.mark()
-        if DEVICE == "cuda":
-            torch.compiler.cudagraph_mark_step_begin()
-        loss = model(**batch).loss
-        loss.backward()
-        loss = loss.detach().clone()
+        loss = step(batch)
         optimizer.step()
         if index >= num_warm_up:
             timer.mark()
@@ -117,7 +151,12 @@ def measure(model, optimizer, shape, tokens, arguments):
     torch._dynamo.reset()  # each number of tokens is compiled for itself
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    seconds, loss = train(model, optimizer, [batch for batch, _ in made], arguments.warm_up)
+    batches = [batch for batch, _ in made]
+    if arguments.graph:
+        step = GraphedStep(model, batches[0])
+    else:
+        step = functools.partial(forward_backward, model)
+    seconds, loss = train(step, optimizer, batches, arguments.warm_up)
     squares = sum(n * n for _, lengths in made[arguments.warm_up:] for n in lengths) / len(seconds)
     step_s = statistics.median(seconds)
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0

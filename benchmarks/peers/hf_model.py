@@ -89,5 +89,3 @@ def compile_model(model, compile_mode):
         model.loss_function = torch.compile(model.loss_function)
     elif compile_mode == "model":
         model.compile()
-    elif compile_mode == "graphs":
-        model.compile(mode="reduce-overhead")

@@ -71,13 +71,14 @@ def stop(job):
         job.wait()
 
 
-def run_ours(case, run_folder, store, num_steps, timeout, options):
+def train_steps(case, run_folder, store, num_steps, timeout, settings):
+    """Records of the first steps, as in metrics.jsonl; the run is ended there."""
     metrics = os.path.join(run_folder, "metrics.jsonl")
     os.makedirs(run_folder)
     command = [LAUNCHER, "-n", "1", "train", os.path.join(ROOT, "configs", case.config),
-               *case.overrides(), f"data.train={store}", "run.num_epochs=1000",
-               f"run.max_steps={num_steps + 1000}", f"run.output={run_folder}",
-               "checkpoint.resume=never", "metrics.serve=false", *options]
+               f"data.train={store}", "run.num_epochs=1000", f"run.max_steps={num_steps + 1000}",
+               f"run.output={run_folder}", "checkpoint.resume=never", "metrics.serve=false",
+               *settings]
     log = run_folder + ".log"
     deadline = time.monotonic() + timeout
     with open(log, "w", encoding="utf-8") as output:
@@ -92,7 +93,13 @@ def run_ours(case, run_folder, store, num_steps, timeout, options):
     finally:
         stop(job)
         shutil.rmtree(os.path.join(run_folder, "checkpoints"), ignore_errors=True)
-    return summarize_steps(read_steps(metrics)[NUM_WARM_UPS:num_steps])
+    return read_steps(metrics)[:num_steps]
+
+
+def run_ours(case, run_folder, store, num_steps, timeout, settings):
+    settings = [*case.overrides(), *settings]
+    steps = train_steps(case, run_folder, store, num_steps, timeout, settings)
+    return summarize_steps(steps[NUM_WARM_UPS:])
 
 
 def summarize_steps(steps):

@@ -58,6 +58,13 @@ struct DeviceOptions {
   int num_threads = 0;  // CPU: threads of tensor operators; 0 leaves the library's choice
 };
 
+// What is in use now. `reserved` is what the allocator of tensors has taken from the device for
+// them, freed memory that it keeps included; on the CPU both are the resident set.
+struct MemoryUse {
+  std::size_t allocated_bytes = 0;
+  std::size_t reserved_bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -71,6 +78,7 @@ class Device {
   virtual std::size_t peak_memory_bytes()
       const = 0;  // CUDA allocator's peak since this device was made; CPU: peak resident
                   // set since then, with what the process kept of earlier work
+  virtual MemoryUse memory_use() const = 0;
   virtual std::size_t total_memory_bytes() const = 0;  // of the GPU, or of the host; 0 = unknown
   // What this process could still allocate: of the GPU, or of the host (shared by all its ranks).
   virtual std::size_t available_memory_bytes() const = 0;

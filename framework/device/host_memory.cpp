@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kGroup = "/sys/fs/cgroup/";
 
 std::optional<std::int64_t> leading_number(std::string_view text) {
-  text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t")));
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
@@ -54,6 +54,10 @@ std::int64_t available_memory_bytes(const HostMemoryTexts& texts) {
   const std::int64_t group =
       std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *current - cache));
   return host == 0 ? group : std::min(host, group);
+}
+
+std::int64_t resident_memory_bytes() {
+  return line_value(text_or_nothing("/proc/self/status"), "VmRSS:").value_or(0) * 1024;  // KiB
 }
 
 std::int64_t host_available_memory_bytes() {

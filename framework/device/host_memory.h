@@ -1,4 +1,4 @@
-// Memory of the host that this process could still get.
+// Memory of the host: what this process could still get, and what it has.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +18,7 @@ struct HostMemoryTexts {
 // inactive file cache not counted. 0: unknown.
 std::int64_t available_memory_bytes(const HostMemoryTexts& texts);
 std::int64_t host_available_memory_bytes();  // of this host, now
+
+std::int64_t resident_memory_bytes();  // of this process, now; 0: unknown
 
 }  // namespace packtrain

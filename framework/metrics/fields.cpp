@@ -47,6 +47,10 @@ constexpr auto kFields = std::to_array<MetricField>({
      "Time spent waiting for communication"},
     {"peak_memory_bytes", &StepRecord::peak_memory_bytes, kGauge, "packtrain_peak_memory_bytes",
      "Most device memory in use so far"},
+    {"allocated_memory_bytes", &StepRecord::allocated_memory_bytes, kGauge,
+     "packtrain_allocated_memory_bytes", "Device memory of tensors, between steps"},
+    {"reserved_memory_bytes", &StepRecord::reserved_memory_bytes, kGauge,
+     "packtrain_reserved_memory_bytes", "Device memory taken by the allocator of tensors"},
 });
 
 }  // namespace

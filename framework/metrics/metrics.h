@@ -37,6 +37,9 @@ struct StepRecord {
   double data_wait_s = 0;
   double comm_wait_s = 0;
   std::int64_t peak_memory_bytes = 0;
+  // Between steps: of tensors that stay, and of the allocator with what it keeps for the next step.
+  std::int64_t allocated_memory_bytes = 0;
+  std::int64_t reserved_memory_bytes = 0;
   // Of the sources the step has tokens of; empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
 };

@@ -134,6 +134,9 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   if (device_.device->kind() == DeviceKind::kCuda) {
     record.peak_memory_bytes += model_->communication_bytes();
   }
+  const MemoryUse memory = device_.device->memory_use();
+  record.allocated_memory_bytes = static_cast<std::int64_t>(memory.allocated_bytes);
+  record.reserved_memory_bytes = static_cast<std::int64_t>(memory.reserved_bytes);
   if (num_sources() > 1) {
     record.loss_by_source = mean_by_source(values.details, train_store_->info().sources);
   }

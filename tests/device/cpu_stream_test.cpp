@@ -254,6 +254,8 @@ TEST(CpuDevice, TellsWhatItIs) {
   EXPECT_EQ(device->peak_tflops(), 0);
   EXPECT_GT(device->peak_memory_bytes(), 1U << 20U);
   EXPECT_GT(device->total_memory_bytes(), device->peak_memory_bytes());
+  EXPECT_GT(device->memory_use().allocated_bytes, 1U << 20U);
+  EXPECT_LT(device->memory_use().reserved_bytes, device->total_memory_bytes());
 }
 
 TEST(CpuDevice, HostBuffersAreAlignedAndOutliveTheDevice) {

@@ -81,6 +81,20 @@ TEST_F(CudaStreams, PeakMemoryCountsWhatTheAllocatorGave) {
   EXPECT_GT(device_->total_memory_bytes(), device_->peak_memory_bytes());
 }
 
+TEST_F(CudaStreams, MemoryInUseFallsWithTheTensorAndReservedMemoryStays) {
+  const MemoryUse before = device_->memory_use();
+  std::size_t reserved = 0;
+  {
+    const at::Tensor large = at::empty({1 << 26}, options_);
+    const MemoryUse during = device_->memory_use();
+    EXPECT_GE(during.allocated_bytes, before.allocated_bytes + (std::size_t{1} << 28U));
+    EXPECT_GE(during.reserved_bytes, during.allocated_bytes);
+    reserved = during.reserved_bytes;
+  }
+  EXPECT_EQ(device_->memory_use().allocated_bytes, before.allocated_bytes);
+  EXPECT_EQ(device_->memory_use().reserved_bytes, reserved);
+}
+
 TEST_F(CudaStreams, AvailableMemoryCountsWhatTheAllocatorHoldsUnused) {
   const std::size_t before = device_->available_memory_bytes();
   EXPECT_LE(before, device_->total_memory_bytes());

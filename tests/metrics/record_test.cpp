@@ -52,6 +52,8 @@ StepRecord distinct_record() {
   r.data_wait_s = 0.003;
   r.comm_wait_s = 0.02;
   r.peak_memory_bytes = 70'000'000'000;
+  r.allocated_memory_bytes = 30'000'000'000;
+  r.reserved_memory_bytes = 72'000'000'000;
   return r;
 }
 
@@ -75,7 +77,9 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "cost_imbalance",
                                          "data_wait_s",
                                          "comm_wait_s",
-                                         "peak_memory_bytes"};
+                                         "peak_memory_bytes",
+                                         "allocated_memory_bytes",
+                                         "reserved_memory_bytes"};
   EXPECT_EQ(keys_of(step_json_line({})), keys);
 }
 
@@ -100,7 +104,9 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"cost_imbalance", r.cost_imbalance},
                                  {"data_wait_s", r.data_wait_s},
                                  {"comm_wait_s", r.comm_wait_s},
-                                 {"peak_memory_bytes", r.peak_memory_bytes}};
+                                 {"peak_memory_bytes", r.peak_memory_bytes},
+                                 {"allocated_memory_bytes", r.allocated_memory_bytes},
+                                 {"reserved_memory_bytes", r.reserved_memory_bytes}};
   EXPECT_EQ(ordered_json::parse(step_json_line(r)), expected);
 }
 
@@ -238,7 +244,7 @@ TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
       EXPECT_NE(line.find(label), std::string::npos) << line;
     }
   }
-  EXPECT_EQ(num_samples, 25);  // 20 fields, steps, timestamp, 2 of the evaluation, build
+  EXPECT_EQ(num_samples, 27);  // 22 fields, steps, timestamp, 2 of the evaluation, build
   EXPECT_EQ(metric_value(page, "packtrain_build_info"), 1);
   EXPECT_NE(page.find(",version=\""), std::string::npos);
 }

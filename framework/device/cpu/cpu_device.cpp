@@ -60,6 +60,11 @@ class CpuDevice final : public Device {
     return static_cast<std::size_t>(usage.ru_maxrss) * 1024;  // Linux counts KiB
   }
 
+  MemoryUse memory_use() const override {
+    const auto resident = static_cast<std::size_t>(resident_memory_bytes());
+    return {.allocated_bytes = resident, .reserved_bytes = resident};
+  }
+
   std::size_t total_memory_bytes() const override {
     const std::int64_t pages = sysconf(_SC_PHYS_PAGES);
     return pages > 0 ? static_cast<std::size_t>(pages * sysconf(_SC_PAGESIZE)) : 0;

@@ -54,6 +54,12 @@ class CudaDevice final : public Device {
     return static_cast<std::size_t>(stats.allocated_bytes[0].peak);  // [0]: all pools together
   }
 
+  MemoryUse memory_use() const override {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
+    return {.allocated_bytes = static_cast<std::size_t>(stats.allocated_bytes[0].current),
+            .reserved_bytes = static_cast<std::size_t>(stats.reserved_bytes[0].current)};
+  }
+
   std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
 
   std::size_t available_memory_bytes() const override {
