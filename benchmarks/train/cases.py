@@ -15,8 +15,11 @@ TOKENS = {
 }
 LONGEST_DOCUMENT = 4096
 # The fastest settings of hf.py we found for a shape and a number of tokens; else PEER_DEFAULT.
-PEER_DEFAULT = ("--compile", "layers", "--liger", "loss")
-PEER_OPTIONS = {}
+PEER_DEFAULT = ("--compile", "layers")
+PEER_OPTIONS = {
+    ("1b", 32768): ("--compile", "layers", "--liger", "loss"),
+    ("1b", 2048): ("--compile", "layers", "--graph"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
