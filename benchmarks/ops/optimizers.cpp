@@ -5,6 +5,7 @@
 
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/adamw/adamw.h"
+#include "models/ops/gradient_norm/gradient_norm.h"
 
 namespace packtrain {
 namespace {
@@ -25,24 +26,58 @@ double bytes_an_element(const AdamWDtypes& dtypes) {
          4 * static_cast<double>(at::elementSize(dtypes.moments));
 }
 
+AdamWTensors make_tensors(const AdamWDtypes& dtypes, std::int64_t numel) {
+  return {.master = random_numbers({numel}, at::kFloat),
+          .grad = random_numbers({numel}, dtypes.grad),
+          .exp_avg = at::zeros({numel}, on_gpu(dtypes.moments)),
+          .exp_avg_sq = at::zeros({numel}, on_gpu(dtypes.moments)),
+          .weight = at::zeros({numel}, on_gpu(at::kBFloat16))};
+}
+
 void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
+  benchmarks.push_back({.name = dtypes.name,
+                        .shape = shape_text({numel}),
+                        .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
+                        .make = [=] {
+                          return [tensors = make_tensors(dtypes, numel),
+                                  ranges = std::array{AdamWRange{.numel = numel}},
+                                  clip_factor = at::ones({}, on_gpu(at::kFloat)),
+                                  skip = at::zeros({}, on_gpu(at::kByte))] {
+                            const AdamWOptions options = {.learning_rate = 1e-5};
+                            adamw(tensors, ranges, options, clip_factor, skip);
+                          };
+                        }});
+}
+
+void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64_t numel) {
   benchmarks.push_back(
-      {.name = dtypes.name,
+      {.name = dtype == at::kFloat ? "gradient norm, fp32" : "gradient norm, bf16",
        .shape = shape_text({numel}),
-       .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
+       .bytes = static_cast<double>(at::elementSize(dtype)) * static_cast<double>(numel),
        .make = [=] {
-         return [tensors = AdamWTensors{.master = random_numbers({numel}, at::kFloat),
-                                        .grad = random_numbers({numel}, dtypes.grad),
-                                        .exp_avg = at::zeros({numel}, on_gpu(dtypes.moments)),
-                                        .exp_avg_sq = at::zeros({numel}, on_gpu(dtypes.moments)),
-                                        .weight = at::zeros({numel}, on_gpu(at::kBFloat16))},
-                 ranges = std::array{AdamWRange{.numel = numel}},
-                 clip_factor = at::ones({}, on_gpu(at::kFloat)),
-                 skip = at::zeros({}, on_gpu(at::kByte))] {
-           const AdamWOptions options = {.learning_rate = 1e-5};
-           adamw(tensors, ranges, options, clip_factor, skip);
+         return [grad = random_numbers({numel}, dtype), loss = at::ones({}, on_gpu(at::kFloat))] {
+           step_scalars(step_sums(squared_norm_partials(grad), loss, false, {}), 1.0);
          };
        }});
+}
+
+// Norm, clip factor and AdamW as an optimizer step of one rank ends.
+void add_step_end(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
+  const double bytes = bytes_an_element(dtypes) + static_cast<double>(at::elementSize(dtypes.grad));
+  benchmarks.push_back({.name = dtypes.name,
+                        .shape = shape_text({numel}),
+                        .bytes = bytes * static_cast<double>(numel),
+                        .make = [=] {
+                          return [tensors = make_tensors(dtypes, numel),
+                                  ranges = std::array{AdamWRange{.numel = numel}},
+                                  loss = at::ones({}, on_gpu(at::kFloat))] {
+                            const at::Tensor sums =
+                                step_sums(squared_norm_partials(tensors.grad), loss, false, {});
+                            const StepScalars scalars = step_scalars(sums, 1.0);
+                            const AdamWOptions options = {.learning_rate = 1e-5};
+                            adamw(tensors, ranges, options, scalars.clip_factor, scalars.skip);
+                          };
+                        }});
 }
 
 }  // namespace
@@ -53,6 +88,14 @@ void add_optimizers(OpBenchmarks& benchmarks) {
   add_adamw(benchmarks, {"adamw, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel);
   add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
             kNumel);
+  add_squared_norm(benchmarks, at::kFloat, kNumel);
+  add_squared_norm(benchmarks, at::kBFloat16, kNumel);
+  constexpr std::int64_t kLlama1b = 1'235'814'400;  // Llama-3.2-1B
+  add_step_end(benchmarks, {"end of a step", at::kFloat, at::kFloat}, kLlama1b);
+  add_step_end(benchmarks, {"end of a step, bf16 gradients", at::kBFloat16, at::kFloat}, kLlama1b);
+  add_step_end(benchmarks,
+               {"end of a step, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
+               kLlama1b);
 }
 
 }  // namespace packtrain

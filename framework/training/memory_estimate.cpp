@@ -1,7 +1,6 @@
 #include "framework/training/memory_estimate.h"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "framework/training/model_source.h"
@@ -21,7 +20,11 @@ std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
 }
 
-std::int64_t state_bytes(const UnitTable& table, const Config& config) {
+std::int64_t gradient_bytes(const Config& config, int num_ranks, bool several_micro_batches) {
+  return num_ranks > 1 || several_micro_batches ? kFloatBytes : bytes_of(config.precision.reduce);
+}
+
+std::int64_t state_bytes(const UnitTable& table, const Config& config, std::int64_t gradient) {
   const std::int64_t compute_bytes = bytes_of(config.precision.compute);
   std::int64_t trainable = 0;
   std::int64_t frozen = 0;
@@ -31,7 +34,7 @@ std::int64_t state_bytes(const UnitTable& table, const Config& config) {
   }
   const std::int64_t copy = compute_bytes == kFloatBytes ? 0 : compute_bytes;
   const std::int64_t moments = 2 * bytes_of(config.optimizer.moments);
-  return trainable * (2 * kFloatBytes + moments + copy) + frozen * compute_bytes;
+  return trainable * (kFloatBytes + gradient + moments + copy) + frozen * compute_bytes;
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
@@ -41,9 +44,9 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 }
 
 std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ranks) {
-  const bool keep_all = config.parallel.zero_stage == 2 || num_ranks == 1;
-  const SlotTable slots = make_slot_table(
-      table, keep_all ? std::numeric_limits<int>::max() : config.parallel.gather_slots);
+  if (num_ranks == 1) return 0;
+  const SlotTable slots =
+      make_slot_table(table, config.parallel.zero_stage, config.parallel.gather_slots, num_ranks);
   std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
   std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
   std::int64_t largest_shard = 0;
@@ -63,9 +66,7 @@ std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ra
   }
   const std::int64_t compute = bytes_of(config.precision.compute);
   const std::int64_t reduce = bytes_of(config.precision.reduce);
-  if (num_ranks == 1) return sum(gradients) * compute;
-  const std::int64_t converted = reduce != compute ? largest_shard * num_ranks : 0;
-  return (sum(gradients) + sum(weights)) * compute + (largest_shard + converted) * reduce;
+  return sum(weights) * compute + (sum(gradients) + largest_shard) * reduce;
 }
 
 std::int64_t head_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
@@ -96,7 +97,7 @@ std::int64_t total_bytes(const std::vector<SavedValue>& values) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decoder, int num_ranks,
-                               std::int64_t num_rows) {
+                               std::int64_t num_rows, bool several_micro_batches) {
   DecoderOptions options;
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
@@ -109,7 +110,8 @@ MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decode
       total_bytes(layer_saved_values(decoder, RecomputePolicy::none(), num_rows, compute));
 
   MemoryEstimate estimate;
-  estimate.state = state_bytes(table, config);
+  estimate.state =
+      state_bytes(table, config, gradient_bytes(config, num_ranks, several_micro_batches));
   estimate.slots = slot_bytes(table, config, num_ranks);
   estimate.layer_values = layer_saved_values(decoder, policy, num_rows, compute);
   const std::int64_t layer = total_bytes(estimate.layer_values);

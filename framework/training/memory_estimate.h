@@ -12,13 +12,12 @@ namespace packtrain {
 
 // Bytes on one rank. b: bytes of the compute dtype, r: of the reduce dtype (4 or 2).
 struct MemoryEstimate {
-  // What the rank owns of every unit (flat layouts, padding included): float32 master and gradient,
-  // two moments of optimizer.moments, and the b-byte copy that is gathered where b = 2; b bytes of
-  // frozen weights.
+  // What the rank owns of every unit (flat layouts, padding included): float32 master, two moments
+  // of optimizer.moments, and the b-byte copy that is gathered where b = 2; b bytes of frozen
+  // weights. The gradient: float32; on one rank whose steps have one micro-batch r bytes.
   std::int64_t state = 0;
-  // Several ranks: the weight slots units are gathered into, b bytes an element, and the largest
-  // unit once more for reduction (a shard of r bytes; all of it where r differs from b). Always:
-  // the gradient slots, b bytes an element.
+  // Several ranks: the weight slots units are gathered into, b bytes an element, the gradient slots
+  // blocks write to, r bytes an element, and the largest unit's shard once more for reduction, r.
   std::int64_t slots = 0;
   // Kept from forward to backward: `layer_values` (models/saved_values.h) of every layer, as
   // memory.recompute chooses, the head's input, and what one layer makes again.
@@ -34,10 +33,11 @@ struct MemoryEstimate {
 };
 
 // `num_rows`: of the largest micro-batch, padding included; every row is taken as supervised.
+// `several_micro_batches`: whether a step may have more than one.
 // Follows parallel/sharding exactly; `working` is that of operators composed of libtorch's, so
 // fused kernels stay below it. The CUDA context and what the allocator loses to fragmentation are
 // not in it. Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
 MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decoder, int num_ranks,
-                               std::int64_t num_rows);
+                               std::int64_t num_rows, bool several_micro_batches);
 
 }  // namespace packtrain

@@ -1,24 +1,12 @@
 #include "framework/training/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/stack.h>
 
 namespace packtrain {
 namespace {
 
 constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, stop requested; then details
-
-at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
-  return details.defined() ? at::cat({values, details}) : values;
-}
 
 }  // namespace
 
@@ -45,33 +33,18 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
                      bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
   model_.compute().run([&](StreamHandle stream) {
     const at::NoGradGuard no_grad;
-    const at::Tensor& grad = model_.state().grad;
-    const at::Tensor norm_of_shard = at::linalg_vector_norm(grad);
-    const at::Tensor sums = with_details(
-        at::stack({loss.to(at::kFloat), norm_of_shard.mul(norm_of_shard),
-                   at::empty({}, norm_of_shard.options()).fill_(stop_requested ? 1.0 : 0.0)}),
-        details);
+    const at::Tensor sums =
+        step_sums(squared_norm_partials(model_.gradient()), loss, stop_requested, details);
     model_.reducer().all_reduce(sums.data_ptr(), sums.numel(), DataType::kFloat32, ReduceOp::kSum,
                                 stream);
-    const at::Tensor norm = sums.select(0, 1).sqrt();
-    const at::Tensor skip = at::isfinite(norm.add(sums.select(0, 0))).logical_not();
-    at::Tensor clip_factor = at::ones({}, norm.options());
-    if (options_.max_grad_norm > 0) {
-      // The small term is PyTorch's clip_grad_norm_'s: a zero norm must not divide by zero.
-      clip_factor = at::reciprocal(norm.add(1e-6)).mul(options_.max_grad_norm).clamp_max(1.0);
-    }
-    update(learning_rate, number, clip_factor, skip.to(at::kByte));
-    const at::Tensor values =
-        at::stack({sums.select(0, 0), norm, skip.to(at::kFloat), sums.select(0, 2)});
-    const at::Tensor summed_details =
-        details.defined() ? sums.narrow(0, 3, details.numel()) : details;
-    outcome.host_.copy_(with_details(values, summed_details), /*non_blocking=*/true);
+    const StepScalars scalars = step_scalars(sums, options_.max_grad_norm);
+    update(learning_rate, number, scalars);
+    outcome.host_.copy_(scalars.outcome, /*non_blocking=*/true);
   });
   model_.compute().record(*outcome.arrived_);
 }
 
-void Optimizer::update(double learning_rate, std::int64_t number, const at::Tensor& clip_factor,
-                       const at::Tensor& skip) {
+void Optimizer::update(double learning_rate, std::int64_t number, const StepScalars& scalars) {
   const FlatState& state = model_.state();
   AdamWOptions options;
   options.learning_rate = learning_rate;
@@ -81,8 +54,8 @@ void Optimizer::update(double learning_rate, std::int64_t number, const at::Tens
   options.weight_decay = options_.weight_decay;
   options.step = number;
   options.seed = seed_;
-  adamw({state.master, state.grad, state.exp_avg, state.exp_avg_sq, state.weight}, ranges_, options,
-        clip_factor, skip);
+  adamw({state.master, model_.gradient(), state.exp_avg, state.exp_avg_sq, state.weight}, ranges_,
+        options, scalars.clip_factor, scalars.skip);
 }
 
 }  // namespace packtrain

@@ -11,6 +11,7 @@
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "models/ops/adamw/adamw.h"
+#include "models/ops/gradient_norm/gradient_norm.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -50,8 +51,7 @@ class Optimizer {
             StepOutcome& outcome, const at::Tensor& details = {});
 
  private:
-  void update(double learning_rate, std::int64_t number, const at::Tensor& clip_factor,
-              const at::Tensor& skip);
+  void update(double learning_rate, std::int64_t number, const StepScalars& scalars);
 
   ShardedModel& model_;
   OptimizerSection options_;

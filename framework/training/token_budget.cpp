@@ -103,16 +103,18 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
                                   const MemoryLimit& limit) {
   constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
   const std::int64_t multiple = CollatorOptions{}.row_multiple;
+  const std::int64_t most_useful = most_useful_tokens(config, num_ranks);
   const auto estimate = [&](std::int64_t count) {
-    return estimate_memory(config, decoder, num_ranks, count * multiple);
+    return estimate_memory(config, decoder, num_ranks, count * multiple,
+                           /*several_micro_batches=*/count * multiple < most_useful);
   };
   const auto fits = [&](std::int64_t count) { return estimate(count).total() <= limit.bytes; };
   const std::int64_t least = round_up(config.data.max_length, multiple) / multiple;
   if (least > kMostRows / multiple || !fits(least)) fail_no_room(config, estimate(least), limit);
   std::int64_t low = least;  // fits
-  std::int64_t high = std::min(round_up(most_useful_tokens(config, num_ranks), multiple),
-                               kMostRows / multiple * multiple) /
-                      multiple;
+  std::int64_t high =
+      std::min(round_up(most_useful, multiple), kMostRows / multiple * multiple) / multiple;
+  if (fits(high)) return high * multiple;  // one micro-batch holds a step, which takes less
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
     if (fits(middle)) {

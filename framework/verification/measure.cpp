@@ -25,8 +25,8 @@ std::vector<float> on_host(const at::Tensor& values) {
 
 std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
   const FlatState& state = model.state();
-  const at::Tensor grad = state.grad.to(at::kCPU, at::kFloat, /*non_blocking=*/false,
-                                        /*copy=*/true);
+  const at::Tensor grad = model.gradient().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
+                                              /*copy=*/true);
   std::vector<OwnedGradient> gradients;
   for (const ShardView& shard : model.shards()) {
     if (!shard.trainable) continue;

@@ -111,8 +111,10 @@ class Verification {
   void require_room() const {
     const auto room = static_cast<std::int64_t>(device_.device->total_memory_bytes());
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
-    const std::int64_t need =
-        estimate_memory(config_, source_.decoder, 1, most_rows(steps_)).total() * sharers;
+    const std::int64_t need = estimate_memory(config_, source_.decoder, 1, most_rows(steps_),
+                                              /*several_micro_batches=*/true)
+                                  .total() *
+                              sharers;
     if (room == 0 || need <= room) return;
     throw Error(
         ErrorCategory::kConfig,

@@ -87,8 +87,9 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.losses = planner.losses();
   const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   plan_steps(planner, std::min(report.num_steps, num_first), survey, report);
-  report.memory = estimate_memory(config, decoder, arguments.num_ranks,
-                                  report.survey.max_rows_in_micro_batch());
+  report.memory = estimate_memory(
+      config, decoder, arguments.num_ranks, report.survey.max_rows_in_micro_batch(),
+      /*several_micro_batches=*/report.survey.num_micro_batches() > report.survey.num_steps());
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }

@@ -16,6 +16,23 @@ void write_gradient(const Parameter& parameter, const at::Tensor& value) {
   }
 }
 
+namespace {
+
+// cuBLAS multiplies bfloat16 into float32; elsewhere the operands are widened.
+void write_mixed_mm(const Parameter& parameter, const at::Tensor& left, const at::Tensor& right) {
+  at::Tensor grad = parameter.grad;
+  const at::ScalarType type = grad.scalar_type();
+  if (!left.is_cuda() || type != at::kFloat) {
+    write_gradient_mm(parameter, left.to(type), right.to(type));
+  } else if (parameter.accumulate) {
+    at::addmm_out(grad, grad, left, right, type);
+  } else {
+    at::mm_out(grad, left, right, type);
+  }
+}
+
+}  // namespace
+
 void write_gradient_mm(const Parameter& parameter, const at::Tensor& left,
                        const at::Tensor& right) {
   if (!parameter.grad.defined()) {
@@ -23,7 +40,7 @@ void write_gradient_mm(const Parameter& parameter, const at::Tensor& left,
   }
   at::Tensor grad = parameter.grad;
   if (grad.scalar_type() != left.scalar_type()) {
-    write_gradient_mm(parameter, left.to(grad.scalar_type()), right.to(grad.scalar_type()));
+    write_mixed_mm(parameter, left, right);
     return;
   }
   if (parameter.accumulate) {

@@ -20,7 +20,7 @@ struct Use {
   bool writes_gradient = false;
   bool first_write = false;  // of the unit's gradient in this micro-batch
   bool last_write = false;
-  bool accumulate = false;  // another block has written this micro-batch's gradient before
+  bool accumulate = false;  // something is there already
 };
 
 std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
@@ -51,7 +51,7 @@ void mark_slot_changes(std::vector<Use>& uses, int num_weight_slots) {
   }
 }
 
-void mark_gradient_writes(std::vector<Use>& uses) {
+void mark_gradient_writes(std::vector<Use>& uses, bool in_place) {
   std::map<std::pair<int, int>, std::vector<Use*>> writers;  // of (unit, micro-batch)
   for (Use& use : uses) {
     if (use.writes_gradient) writers[{use.unit, use.micro_batch}].push_back(&use);
@@ -59,7 +59,8 @@ void mark_gradient_writes(std::vector<Use>& uses) {
   for (auto& [key, list] : writers) {
     list.front()->first_write = true;
     list.back()->last_write = true;
-    for (Use* use : list) use->accumulate = use->block != list.front()->block;
+    const bool adds_up = in_place && key.second > 0;
+    for (Use* use : list) use->accumulate = adds_up || use->block != list.front()->block;
   }
 }
 
@@ -68,7 +69,7 @@ class Builder {
   Builder(const UnitTable& table, const SlotTable& slots, const ScheduleOptions& options)
       : table_(table), slots_(slots), options_(options), uses_(list_uses(table, slots, options)) {
     mark_slot_changes(uses_, slots.num_weight_slots);
-    mark_gradient_writes(uses_);
+    mark_gradient_writes(uses_, slots.gradients_in_place);
     gather_of_slot_.assign(slots.num_weight_slots, -1);
     reduction_of_slot_.assign(slots.num_grad_slots, -1);
     accumulate_.assign(table.units.size(), false);
@@ -79,7 +80,7 @@ class Builder {
     for (const Use& use : uses_) {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
-      if (use.last_write) reduce(use, grad_slot);
+      if (use.last_write && !slots_.gradients_in_place) reduce(use, grad_slot);
       if (changes_slot(use)) gather(use.next_unit, {slots_.free(use.weight_slot)});
     }
     return std::move(schedule_);
@@ -125,7 +126,9 @@ class Builder {
       action.waits.push_back(slots_.grad_free(grad_slot));
     }
     if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
-    if (use.last_write) action.records.push_back(slots_.grad_ready(grad_slot));
+    if (use.last_write && !slots_.gradients_in_place) {
+      action.records.push_back(slots_.grad_ready(grad_slot));
+    }
     schedule_.push_back(std::move(action));
   }
 
@@ -184,26 +187,34 @@ ActionStream Action::stream() const {
   return ActionStream::kCompute;
 }
 
-SlotTable make_slot_table(const UnitTable& table, int num_rotating_slots) {
+SlotTable make_slot_table(const UnitTable& table, int zero_stage, int gather_slots, int num_ranks) {
   SlotTable slots;
+  slots.gradients_in_place = num_ranks == 1;
   slots.weight_slot_of_unit.assign(table.units.size(), -1);
   slots.grad_slot_of_unit.assign(table.units.size(), -1);
   int num_rotating_units = 0;
   for (std::size_t u = 0; u < table.units.size(); ++u) {
-    if (!table.units[u].resident) {
-      ++num_rotating_units;
-      continue;
+    const Unit& unit = table.units[u];
+    const bool own_gradient = unit.resident || slots.gradients_in_place;
+    if (own_gradient && !unit.trainable.empty()) {
+      slots.grad_slot_of_unit[u] = slots.num_grad_slots++;
     }
-    slots.weight_slot_of_unit[u] = slots.num_weight_slots++;
-    if (!table.units[u].trainable.empty()) slots.grad_slot_of_unit[u] = slots.num_grad_slots++;
+    if (unit.resident) {
+      slots.weight_slot_of_unit[u] = slots.num_weight_slots++;
+    } else {
+      ++num_rotating_units;
+    }
   }
-  const int num_rotating = std::min(num_rotating_slots, num_rotating_units);
+  const bool keep_all = zero_stage == 2 || num_ranks == 1;
+  const int num_rotating =
+      keep_all ? num_rotating_units : std::min(gather_slots, num_rotating_units);
   int number = 0;
   for (int& slot : slots.weight_slot_of_unit) {
     if (slot < 0) slot = slots.num_weight_slots + (number++ % num_rotating);
   }
   slots.num_weight_slots += num_rotating;
-  slots.num_grad_slots += kRotatingGradSlots;
+  slots.num_rotating_grad_slots = slots.gradients_in_place ? 0 : kRotatingGradSlots;
+  slots.num_grad_slots += slots.num_rotating_grad_slots;
   return slots;
 }
 

@@ -8,6 +8,8 @@
 // the addresses of weights never change. A slot is gathered anew as soon as its next use needs
 // another unit: the last blocks of forward therefore stay for backward, and the first ones of
 // backward for the next micro-batch. Gradients rotate in two slots; resident units have their own.
+// One rank reduces nothing: blocks write each unit's gradient where the optimizer reads it, and add
+// to it from the second micro-batch on.
 #pragma once
 
 #include <vector>
@@ -27,9 +29,10 @@ struct Action {
   int weight_slot = -1;   // gather writes it; forward and backward read it
   int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
   bool training = false;  // forward: keep what backward needs
-  bool accumulate =
-      false;              // reduce: add to the shard; backward: add to shared parameters' gradients
-  bool releases = false;  // the last use of the weight slot before it is gathered anew
+  // Reduce: add to the shard. Backward (and the last block's forward): add to what another block
+  // or, with gradients in place, another micro-batch wrote.
+  bool accumulate = false;
+  bool releases = false;          // the last use of the weight slot before it is gathered anew
   std::vector<int> waits = {};    // events this waits for
   std::vector<int> records = {};  // events recorded when it is done
 
@@ -48,9 +51,11 @@ struct SlotTable {
   std::vector<int> weight_slot_of_unit;  // [units]
   int num_weight_slots = 0;              // resident units' slots first
   std::vector<int> grad_slot_of_unit;    // [units]; -1: rotates, or has no gradient
-  int num_grad_slots = 0;                // the last two rotate
+  int num_grad_slots = 0;                // the rotating ones last
+  int num_rotating_grad_slots = 0;
+  bool gradients_in_place = false;  // gradient slots are the units' places in the shard
 
-  int first_rotating_grad_slot() const { return num_grad_slots - 2; }
+  int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
   // Event numbers. `begun`: all that compute was given before this schedule is done, the
   // optimizer's update of the shards among it. `reduced`: all reductions of the schedule are done.
@@ -63,9 +68,9 @@ struct SlotTable {
   int num_events() const { return begun() + 2; }
 };
 
-// `num_rotating_slots`: at least 1; ZeRO stage 2, or one rank: as many as there are rotating units
-// (more than that are not made).
-SlotTable make_slot_table(const UnitTable& table, int num_rotating_slots);
+// `zero_stage` 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate
+// (at least 1; more than there are rotating units are not made). One rank: gradients in place.
+SlotTable make_slot_table(const UnitTable& table, int zero_stage, int gather_slots, int num_ranks);
 
 Schedule make_schedule(const UnitTable& table, const SlotTable& slots,
                        const ScheduleOptions& options);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 
@@ -13,11 +14,6 @@ namespace {
 
 DataType communicator_type(at::ScalarType type) {
   return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
-}
-
-int num_rotating_slots(const ShardingOptions& options, int num_ranks) {
-  const bool keep_all = options.zero_stage == 2 || num_ranks == 1;
-  return keep_all ? std::numeric_limits<int>::max() : options.gather_slots;
 }
 
 }  // namespace
@@ -37,7 +33,7 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       gather_(std::move(gather)),
       reduce_(std::move(reduce)),
       table_(make_unit_table(blocks_, gather_->size())),
-      slots_(make_slot_table(table_, num_rotating_slots(options, gather_->size()))),
+      slots_(make_slot_table(table_, options.zero_stage, options.gather_slots, gather_->size())),
       storage_(
           std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
       compute_(device.make_stream(StreamKind::kCompute)),
@@ -45,6 +41,7 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       reduce_stream_(device.make_stream(StreamKind::kReduce)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
+  compute_->run([this](StreamHandle) { storage_->begin_step(/*several_micro_batches=*/false); });
 }
 
 ShardedModel::~ShardedModel() {
@@ -76,6 +73,11 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   pass.tapes.resize(blocks_.size());
   if (options_.poison_slots) {
     for (int slot = 0; slot < slots_.num_weight_slots; ++slot) poison(slot);
+  }
+  const bool trains = std::ranges::any_of(
+      schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
+  if (trains) {
+    compute_->run([&](StreamHandle) { storage_->begin_step(micro_batches.size() > 1); });
   }
   compute_->record(*events_[slots_.begun()]);
   for (const Action& action : schedule) perform(action, pass);
@@ -167,20 +169,17 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
 void ShardedModel::reduce(const Action& action) {
   reduce_stream_->run([this, action](StreamHandle handle) {
     const at::NoGradGuard no_grad;
-    at::Tensor part = storage_->gradient(action.unit, action.grad_slot);
-    if (reduce_->size() > 1) {
-      const at::Tensor converted = storage_->reduce_input(action.unit);
-      if (converted.defined()) part = converted.copy_(part);
-      const at::Tensor sum = storage_->reduce_output(action.unit);
-      reduce_->reduce_scatter(part.data_ptr(), sum.data_ptr(), sum.numel(),
-                              communicator_type(options_.reduce), handle);
-      part = sum;
-    }
+    const at::Tensor whole = storage_->gradient(action.unit, action.grad_slot);
     const at::Tensor shard = storage_->gradient_shard(action.unit);
+    const bool straight = !action.accumulate && shard.scalar_type() == options_.reduce;
+    const at::Tensor sum = straight ? shard : storage_->reduce_output(action.unit);
+    reduce_->reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
+                            communicator_type(options_.reduce), handle);
+    if (straight) return;
     if (action.accumulate) {
-      shard.add_(part);
+      shard.add_(sum);
     } else {
-      shard.copy_(part);
+      shard.copy_(sum);
     }
   });
 }

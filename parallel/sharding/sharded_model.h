@@ -33,7 +33,7 @@ class ShardedModel {
 
   // Forward and backward of all micro-batches of an optimizer step. Returns this rank's loss,
   // float32 [] on the device (sum of weight * loss); afterwards, in compute-stream order,
-  // state().grad holds the gradient summed over ranks and micro-batches. Collective: every rank
+  // gradient() holds the gradient summed over ranks and micro-batches. Collective: every rank
   // calls it with the same number of micro-batches.
   at::Tensor train(std::span<const DeviceBatch> micro_batches);
   // Forward only; the losses of all micro-batches added up. Collective.
@@ -46,6 +46,9 @@ class ShardedModel {
 
   std::vector<ShardView> shards() const { return storage_->shard_views(); }
   FlatState& state() { return storage_->state(); }
+  // This rank's part of the gradient of the last train(): 1-D [n], laid out as state().master; gaps
+  // hold zeros. float32 where several micro-batches were added up, else ShardingOptions::reduce.
+  const at::Tensor& gradient() const { return storage_->gradient(); }
   const std::vector<OptimizerRange>& optimizer_ranges() const {
     return storage_->optimizer_ranges();
   }

@@ -76,7 +76,6 @@ void ShardedStorage::allocate_state() {
   state_.master = master_is_weight ? state_.weight : at::zeros({trainable_numel_}, float32);
   state_.exp_avg = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
   state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
-  state_.grad = at::zeros({trainable_numel_}, float32);
   frozen_ = allocate(gather_, frozen_numel_, options_.compute);
 }
 
@@ -106,16 +105,46 @@ void ShardedStorage::allocate_slots() {
   for (const std::int64_t numel : weight_numel) {
     weight_slots_.push_back(alone ? at::Tensor() : allocate(gather_, numel, options_.compute));
   }
-  for (const std::int64_t numel : grad_numel) {
-    grad_slots_.push_back(allocate(reduce_, numel, options_.compute));
-    const auto slot = static_cast<int>(grad_slots_.size()) - 1;
+  for (int slot = 0; slot < slots_.num_grad_slots; ++slot) {
     grad_slot_mixed_.push_back(mixed && slot >= slots_.first_rotating_grad_slot());
   }
-  if (alone) return;
-  if (options_.reduce != options_.compute) {
-    reduce_input_ = allocate(reduce_, largest * reduce_.size(), options_.reduce);
+  if (slots_.gradients_in_place) return;
+  for (const std::int64_t numel : grad_numel) {
+    grad_slots_.push_back(allocate(reduce_, numel, options_.reduce));
   }
   reduce_output_ = allocate(reduce_, largest, options_.reduce);
+  gradient_memory_ = allocate(reduce_, trainable_numel_, at::kFloat).view(at::kByte);
+}
+
+void ShardedStorage::begin_step(bool several_micro_batches) {
+  const at::ScalarType type = several_micro_batches ? at::kFloat : options_.reduce;
+  if (gradient_.defined() && gradient_.scalar_type() == type) return;
+  const std::int64_t num_bytes = trainable_numel_ * static_cast<std::int64_t>(elementSize(type));
+  if (!gradient_memory_.defined() || gradient_memory_.numel() < num_bytes) {
+    views_.clear();  // they hold what is to be freed
+    gradient_ = gradient_memory_ = at::Tensor();
+    gradient_memory_ = at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device_));
+  }
+  gradient_ = gradient_memory_.narrow(0, 0, num_bytes).view(type);
+  if (!slots_.gradients_in_place) return;
+  views_.clear();
+  clear_gaps();
+}
+
+// Blocks write all but the gaps, where the other dtype's numbers may have been.
+void ShardedStorage::clear_gaps() {
+  for (std::size_t u = 0; u < table_.units.size(); ++u) {
+    const FlatLayout& layout = table_.units[u].trainable;
+    std::int64_t end = 0;
+    const auto clear_up_to = [&](std::int64_t begin) {
+      if (begin > end) gradient_.narrow(0, trainable_begin_[u] + end, begin - end).zero_();
+    };
+    for (const Segment& segment : layout.segments) {
+      clear_up_to(segment.offset);
+      end = segment.offset + segment.numel;
+    }
+    clear_up_to(layout.numel);
+  }
 }
 
 at::Tensor ShardedStorage::owned_weights(int unit, bool trainable) const {
@@ -133,16 +162,12 @@ at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
 }
 
 at::Tensor ShardedStorage::gradient(int unit, int grad_slot) const {
+  if (slots_.gradients_in_place) return gradient_shard(unit);
   return grad_slots_[grad_slot].narrow(0, 0, table_.units[unit].trainable.numel);
 }
 
 at::Tensor ShardedStorage::gradient_shard(int unit) const {
-  return state_.grad.narrow(0, trainable_begin_[unit], table_.units[unit].trainable.shard_numel);
-}
-
-at::Tensor ShardedStorage::reduce_input(int unit) const {
-  if (!reduce_input_.defined()) return {};
-  return reduce_input_.narrow(0, 0, table_.units[unit].trainable.numel);
+  return gradient_.narrow(0, trainable_begin_[unit], table_.units[unit].trainable.shard_numel);
 }
 
 at::Tensor ShardedStorage::reduce_output(int unit) const {
@@ -151,7 +176,7 @@ at::Tensor ShardedStorage::reduce_output(int unit) const {
 
 const std::vector<Parameter>& ShardedStorage::parameters(int block, int grad_slot,
                                                          bool accumulate) {
-  const auto [it, inserted] = views_.try_emplace({block, grad_slot});
+  const auto [it, inserted] = views_.try_emplace({block, grad_slot, accumulate});
   if (inserted) it->second = make_views(block, grad_slot, accumulate);
   return it->second;
 }

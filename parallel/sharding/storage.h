@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "framework/device/device.h"
@@ -20,7 +20,7 @@ struct ShardingOptions {
   int zero_stage = 3;    // 3: weights sharded; 2: weights stay gathered through a step
   int gather_slots = 3;  // stage 3: rotating weight slots
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
-  at::ScalarType reduce = at::kFloat;   // dtype of gradients on the wire
+  at::ScalarType reduce = at::kFloat;   // dtype in which blocks write and ranks add up gradients
   at::ScalarType moments = at::kFloat;
   bool poison_slots = false;  // fill weight slots with NaN when released and at a step's start
 };
@@ -30,7 +30,6 @@ struct FlatState {
   at::Tensor master;
   at::Tensor exp_avg;  // both moments: the dtype that ShardingOptions::moments says
   at::Tensor exp_avg_sq;
-  at::Tensor grad;
   at::Tensor weight;  // compute dtype [n]: what is gathered; the master itself when that is float32
 };
 
@@ -55,9 +54,15 @@ class ShardedStorage {
   at::Tensor owned_weights(int unit, bool trainable) const;
   at::Tensor gathered_weights(int unit, bool trainable) const;
   at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }
-  at::Tensor gradient(int unit, int grad_slot) const;  // 1-D, compute dtype, the whole unit's
-  at::Tensor gradient_shard(int unit) const;           // 1-D view of state().grad
-  at::Tensor reduce_input(int unit) const;   // 1-D, reduce dtype; undefined when not needed
+
+  // Before the first and every training step, on the compute stream: decides the dtype of the
+  // gradient's sum, float32 where several micro-batches are added up, else the reduce dtype, and
+  // allocates where that takes more memory than before (one rank; several have it from the start).
+  void begin_step(bool several_micro_batches);
+  const at::Tensor& gradient() const { return gradient_; }  // 1-D [n], laid out as FlatState
+  at::Tensor gradient_shard(int unit) const;                // 1-D view of gradient()
+  // Where blocks write: 1-D, the whole unit's, reduce dtype; in place, gradient_shard itself.
+  at::Tensor gradient(int unit, int grad_slot) const;
   at::Tensor reduce_output(int unit) const;  // 1-D, reduce dtype
 
   // A block's parameters as views, made once for each gradient slot (-1: no gradients).
@@ -67,10 +72,13 @@ class ShardedStorage {
   bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
 
  private:
+  using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
+
   at::Tensor allocate(Communicator& communicator, std::int64_t numel, at::ScalarType type);
   void place_units();
   void allocate_state();
   void allocate_slots();
+  void clear_gaps();
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
 
   const UnitTable& table_;
@@ -89,10 +97,11 @@ class ShardedStorage {
   std::vector<at::Tensor> weight_slots_;
   std::vector<at::Tensor> grad_slots_;
   std::vector<bool> grad_slot_mixed_;
-  at::Tensor reduce_input_;
   at::Tensor reduce_output_;
+  at::Tensor gradient_memory_;  // bytes
+  at::Tensor gradient_;         // view of it
   std::vector<OptimizerRange> optimizer_ranges_;
-  std::map<std::pair<int, int>, std::vector<Parameter>> views_;  // of (block, gradient slot)
+  std::map<ViewKey, std::vector<Parameter>> views_;
 };
 
 }  // namespace packtrain

@@ -58,7 +58,8 @@ class Replay {
 
   std::vector<std::string> finish(const ScheduleOptions& options) {
     for (std::size_t u = 0; u < table_.units.size(); ++u) {
-      const bool trains = options.training && !table_.units[u].trainable.empty();
+      const bool trains =
+          options.training && !table_.units[u].trainable.empty() && !slots_.gradients_in_place;
       for (int m = 0; m < options.num_micro_batches; ++m) {
         const int count = reductions_[{static_cast<int>(u), m}];
         if (count != (trains ? 1 : 0))
@@ -72,7 +73,13 @@ class Replay {
   void compute(const Action& action) {
     access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
     if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
-    if (action.grad_slot >= 0) access(Resource::kGradSlot, action.grad_slot, true);
+    if (action.grad_slot < 0) return;
+    access(Resource::kGradSlot, action.grad_slot, true);
+    // In place, later micro-batches add to the first; else each starts anew.
+    const int sum = slots_.gradients_in_place ? 0 : action.micro_batch;
+    const std::pair writer(action.block, action.micro_batch);
+    const auto first = first_writers_.try_emplace({action.unit, sum}, writer).first->second;
+    if (action.accumulate != (first != writer)) fault("adds up wrongly");
   }
 
   template <class Body>
@@ -113,6 +120,7 @@ class Replay {
   std::vector<int> content_;
   std::map<std::pair<Resource, int>, std::vector<Access>> accesses_;
   std::map<std::pair<int, int>, int> reductions_;
+  std::map<std::pair<int, int>, std::pair<int, int>> first_writers_;  // block, micro-batch
   std::vector<std::string> faults_;
   std::string who_;
   int stream_ = 0;

@@ -11,7 +11,8 @@ namespace packtrain::testing {
 
 // Every fault found, in words; empty when the schedule is right: all conflicting accesses of weight
 // slots, gradient slots and shards are ordered, every block computes with its own unit's weights,
-// and every unit's gradient is reduced once a micro-batch after all of its writers.
+// every gradient is written first and added to afterwards, and every unit's is reduced once a
+// micro-batch after all of its writers (never where gradients are in place).
 std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
                                      const SlotTable& slots, const ScheduleOptions& options);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/sharding/replay.h"
 #include "tests/sharding/toy_blocks.h"
 
@@ -14,6 +16,7 @@ struct Case {
   int gather_slots;
   int num_micro_batches;
   bool training;
+  int num_ranks = 2;
 };
 
 std::vector<Case> all_cases() {
@@ -28,6 +31,7 @@ std::vector<Case> all_cases() {
                   .num_layers = layers, .hidden = 8, .tied = tied, .frozen_layers = frozen};
               model.frozen_first = frozen == std::vector<int>{0};
               cases.push_back({model, slots, micro_batches, training});
+              if (slots == 1) cases.push_back({model, slots, micro_batches, training, 1});
             }
           }
         }
@@ -38,9 +42,10 @@ std::vector<Case> all_cases() {
 }
 
 std::string describe(const Case& c) {
-  return fmt::format("{} layers, tied {}, {} frozen, {} slots, {} micro-batches, training {}",
-                     c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.gather_slots,
-                     c.num_micro_batches, c.training);
+  return fmt::format(
+      "{} layers, tied {}, {} frozen, {} slots, {} micro-batches, training {}, {} ranks",
+      c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.gather_slots,
+      c.num_micro_batches, c.training, c.num_ranks);
 }
 
 struct Made {
@@ -54,8 +59,8 @@ struct Made {
 Made make(const Case& c) {
   Made made;
   made.blocks = make_toy_blocks(c.model);
-  made.table = make_unit_table(made.blocks, 2);
-  made.slots = make_slot_table(made.table, c.gather_slots);
+  made.table = make_unit_table(made.blocks, c.num_ranks);
+  made.slots = make_slot_table(made.table, /*zero_stage=*/3, c.gather_slots, c.num_ranks);
   made.options = {c.num_micro_batches, c.training};
   made.schedule = make_schedule(made.table, made.slots, made.options);
   return made;
@@ -99,6 +104,18 @@ TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
   for (const Action& action : made.schedule)
     num_gathers += action.kind == ActionKind::kGather ? 1 : 0;
   EXPECT_EQ(num_gathers, 2U + 5U + 2U + 2U + 2U);  // resident, forward, backward, forward, backward
+}
+
+TEST(Schedule, OneRankReducesNothing) {
+  Case c{{.num_layers = 5}, 2, 3, true};
+  const auto num_reductions = [](const Made& made) {
+    return std::ranges::count(made.schedule, ActionKind::kReduce, &Action::kind);
+  };
+  EXPECT_EQ(num_reductions(make(c)), 7 * 3);
+  c.num_ranks = 1;
+  const Made alone = make(c);
+  EXPECT_EQ(num_reductions(alone), 0);
+  EXPECT_EQ(alone.slots.num_grad_slots, 7);  // every unit has its own place
 }
 
 TEST(Schedule, StopsBackwardAtTheFirstTrainedBlock) {

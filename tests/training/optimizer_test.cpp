@@ -44,8 +44,8 @@ class OptimizerTest : public ::testing::Test {
 };
 
 TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
-  model_.state().grad.fill_(3.0);
-  const double norm = 3.0 * std::sqrt(static_cast<double>(model_.state().grad.numel()));
+  model_.gradient().fill_(3.0);
+  const double norm = 3.0 * std::sqrt(static_cast<double>(model_.gradient().numel()));
   options_.max_grad_norm = 1.0;
   const StepOutcome::Values values = step(2.5);
   EXPECT_NEAR(values.grad_norm, norm, 1e-3 * norm);
@@ -69,7 +69,7 @@ TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
 
 TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
   options_.weight_decay = 0.5;
-  model_.state().grad.zero_();
+  model_.gradient().zero_();
   step(1.0);
   for (const ShardView& shard : model_.shards()) {
     const double want = shard.shape.size() == 2 ? 0.5 * (1 - 0.1 * 0.5) : 0.5;
@@ -81,7 +81,7 @@ TEST_F(OptimizerTest, WritesNothingWhenLossOrNormIsNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const at::Tensor before = model_.state().master.clone();
   EXPECT_FALSE(step(nan).applied);
-  model_.state().grad.select(0, 0).fill_(std::numeric_limits<double>::infinity());
+  model_.gradient().select(0, 0).fill_(std::numeric_limits<double>::infinity());
   EXPECT_FALSE(step(1.0).applied);
   EXPECT_TRUE(model_.state().master.equal(before));
   EXPECT_EQ(model_.state().exp_avg.count_nonzero().item<std::int64_t>(), 0);

@@ -34,7 +34,7 @@ Config auto_config() {
 }
 
 std::int64_t estimate(const Config& config, int num_ranks, std::int64_t rows) {
-  return estimate_memory(config, small_decoder(), num_ranks, rows).total();
+  return estimate_memory(config, small_decoder(), num_ranks, rows, true).total();
 }
 
 TEST(TokenBudget, IsTheLargestMultipleOfTheRowMultipleWithinTheLimit) {
@@ -48,6 +48,17 @@ TEST(TokenBudget, IsTheLargestMultipleOfTheRowMultipleWithinTheLimit) {
       EXPECT_GT(estimate(config, num_ranks, tokens + 128), limit.bytes);
     }
   }
+}
+
+TEST(TokenBudget, CountsTheSmallerGradientOfAStepInOneMicroBatch) {
+  Config config = auto_config();
+  config.batch.global_batch_size = 10;
+  config.data.max_length = 512;
+  const std::int64_t step = 5120;
+  const std::int64_t whole = estimate_memory(config, small_decoder(), 1, step, false).total();
+  ASSERT_LT(whole, estimate(config, 1, step));
+  EXPECT_EQ(largest_token_budget(config, small_decoder(), 1, {whole, "test"}), step);
+  EXPECT_LT(largest_token_budget(config, small_decoder(), 1, {whole - 1, "test"}), step);
 }
 
 TEST(TokenBudget, IsNoMoreThanAStepCanUse) {

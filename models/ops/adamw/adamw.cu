@@ -13,7 +13,7 @@ namespace packtrain {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRun = 8;  // elements: 16 bytes of bfloat16
+constexpr int kRun = 4;  // elements: 16 bytes of float32
 
 __device__ void update(const AdamWArguments& a, float decay, float clip_factor, float gradient,
                        float& w, float& m, float& v) {

@@ -45,7 +45,7 @@ struct AdamWRange {
   std::int64_t first_element = 0;
 };
 
-// `ranges`: end to end, [0, n) together; fastest where all begin at multiples of 8. A launch takes
+// `ranges`: end to end, [0, n) together; fastest where all begin at multiples of 4. A launch takes
 // 128 of them. `clip_factor` float32 [] on the device. When the device scalar `skip` (uint8 []) is
 // non-zero nothing is written at all: a non-finite step is refused without asking the host.
 // Throws Error(kInternal) for tensors or ranges that do not fit.

@@ -1,0 +1,52 @@
+#include "models/ops/gradient_norm/gradient_norm.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/reciprocal.h>
+#include <ATen/ops/stack.h>
+
+#include "models/ops/gradient_norm/gradient_norm_cuda.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kNumSums = 3;  // loss, squared norm, stop; then details
+
+at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
+  return details.defined() ? at::cat({values, details}) : values;
+}
+
+}  // namespace
+
+at::Tensor squared_norm_partials(const at::Tensor& values) {
+  if (values.is_cuda()) return squared_norm_partials_cuda(values);
+  const at::Tensor norm = at::linalg_vector_norm(values, 2, at::OptionalIntArrayRef(),
+                                                 /*keepdim=*/false, at::kDouble);
+  return norm.mul(norm).view({1}).to(at::kFloat);
+}
+
+at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+                     const at::Tensor& details) {
+  if (partials.is_cuda()) return step_sums_cuda(partials, loss, stop_requested, details);
+  const at::Tensor stop = at::full({}, stop_requested ? 1.0 : 0.0, partials.options());
+  return with_details(at::stack({loss.to(at::kFloat), partials.sum(), stop}), details);
+}
+
+StepScalars step_scalars(const at::Tensor& sums, double max_norm) {
+  if (sums.is_cuda()) return step_scalars_cuda(sums, max_norm);
+  const at::Tensor loss = sums.select(0, 0);
+  const at::Tensor norm = sums.select(0, 1).sqrt();
+  const at::Tensor skip = at::isfinite(norm.add(loss)).logical_not();
+  at::Tensor clip_factor = at::ones({}, norm.options());
+  if (max_norm > 0) {
+    clip_factor = at::reciprocal(norm.add(1e-6)).mul(max_norm).clamp_max(1.0);
+  }
+  const at::Tensor values = at::stack({loss, norm, skip.to(at::kFloat), sums.select(0, 2)});
+  return {with_details(values, sums.slice(0, kNumSums)), clip_factor, skip.to(at::kByte)};
+}
+
+}  // namespace packtrain

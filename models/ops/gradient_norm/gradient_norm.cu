@@ -1,0 +1,115 @@
+// The first pass is bound by memory; the other kernels are one block that does little, in place of
+// a dozen launches.
+#include "framework/device/cuda/check.h"
+#include "models/ops/cuda/launch.h"
+#include "models/ops/cuda/vector.cuh"
+#include "models/ops/gradient_norm/gradient_norm_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kUnroll = 4;  // runs of a thread in flight
+
+// Tile t of kUnroll x kThreads x N elements belongs to block t modulo the grid.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) squared_norm_kernel(const SquaredNormArguments a) {
+  constexpr std::int64_t kRow = std::int64_t{kThreads} * N;
+  constexpr std::int64_t kTile = kRow * kUnroll;
+  __shared__ float scratch[32];
+  const T* values = static_cast<const T*>(a.values);
+  const std::int64_t num_tiles = a.numel / kTile;
+  float sums[N] = {};
+  for (std::int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    float x[kUnroll][N];
+    const T* from = values + tile * kTile + threadIdx.x * N;
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) device::load(from + u * kRow, x[u]);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) sums[i] += x[u][i] * x[u][i];
+    }
+  }
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum += sums[i];
+  if (num_tiles % gridDim.x == blockIdx.x) {  // what is left fills no tile
+    for (std::int64_t i = num_tiles * kTile + threadIdx.x; i < a.numel; i += kThreads) {
+      const float x = device::to_float(values[i]);
+      sum += x * x;
+    }
+  }
+  sum = device::block_sum(sum, scratch);
+  if (threadIdx.x == 0) a.partials[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kThreads) step_sums_kernel(const StepSumsArguments a) {
+  __shared__ double scratch[kThreads];
+  double sum = 0;
+  for (int p = static_cast<int>(threadIdx.x); p < a.num_partials; p += kThreads) {
+    sum += static_cast<double>(a.partials[p]);
+  }
+  scratch[threadIdx.x] = sum;
+  for (int width = kThreads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (threadIdx.x < width) scratch[threadIdx.x] += scratch[threadIdx.x + width];
+  }
+  for (int d = static_cast<int>(threadIdx.x); d < a.num_details; d += kThreads) {
+    a.sums[3 + d] = a.details[d];
+  }
+  if (threadIdx.x != 0) return;
+  a.sums[0] = *a.loss;
+  a.sums[1] = static_cast<float>(scratch[0]);
+  a.sums[2] = a.stop;
+}
+
+__global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalarsArguments a) {
+  for (int d = static_cast<int>(threadIdx.x); d < a.num_details; d += kThreads) {
+    a.outcome[4 + d] = a.sums[3 + d];
+  }
+  if (threadIdx.x != 0) return;
+  const float loss = a.sums[0];
+  const float norm = sqrtf(a.sums[1]);
+  const bool skip = !isfinite(norm + loss);
+  a.outcome[0] = loss;
+  a.outcome[1] = norm;
+  a.outcome[2] = skip ? 1.0F : 0.0F;
+  a.outcome[3] = a.sums[2];
+  *a.clip_factor = a.max_norm > 0 ? fminf(1.0F / (norm + 1e-6F) * a.max_norm, 1.0F) : 1.0F;
+  *a.skip = skip ? 1 : 0;
+}
+
+template <typename T>
+void launch_norm(const SquaredNormArguments& a, cudaStream_t stream) {
+  constexpr int kRun = 16 / sizeof(T);
+  if (can_vectorize(kRun, sizeof(T), a.values)) {
+    squared_norm_kernel<T, kRun><<<a.num_partials, kThreads, 0, stream>>>(a);
+  } else {
+    squared_norm_kernel<T, 1><<<a.num_partials, kThreads, 0, stream>>>(a);
+  }
+}
+
+}  // namespace
+
+void launch_squared_norm(const SquaredNormArguments& arguments, void* stream) {
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  if (arguments.bfloat16) {
+    launch_norm<__nv_bfloat16>(arguments, cuda_stream);
+  } else {
+    launch_norm<float>(arguments, cuda_stream);
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_step_sums(const StepSumsArguments& arguments, void* stream) {
+  step_sums_kernel<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(arguments);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_step_scalars(const StepScalarsArguments& arguments, void* stream) {
+  step_scalars_kernel<<<1, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(arguments);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace packtrain

@@ -1,0 +1,67 @@
+#include "models/ops/gradient_norm/gradient_norm_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "models/ops/cuda/current_stream.h"
+#include "models/ops/gradient_norm/gradient_norm_launch.h"
+
+namespace packtrain {
+namespace {
+
+// Blocks of the first pass: eight on each of a GPU's 132 multiprocessors; fixed, so that every GPU
+// adds in the same order.
+constexpr int kNumPartials = 1056;
+constexpr std::int64_t kNumSums = 3;
+constexpr std::int64_t kNumOutcomes = 4;
+
+}  // namespace
+
+at::Tensor squared_norm_partials_cuda(const at::Tensor& values) {
+  const c10::cuda::CUDAGuard guard(values.device());
+  at::Tensor partials = at::empty({kNumPartials}, values.options().dtype(at::kFloat));
+  SquaredNormArguments arguments;
+  arguments.values = values.const_data_ptr();
+  arguments.bfloat16 = is_bfloat16(values, "squared_norm_partials");
+  arguments.numel = values.numel();
+  arguments.partials = partials.data_ptr<float>();
+  arguments.num_partials = kNumPartials;
+  launch_squared_norm(arguments, current_stream(values));
+  return partials;
+}
+
+at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+                          const at::Tensor& details) {
+  const c10::cuda::CUDAGuard guard(partials.device());
+  const std::int64_t num_details = details.defined() ? details.numel() : 0;
+  at::Tensor sums = at::empty({kNumSums + num_details}, partials.options());
+  StepSumsArguments arguments;
+  arguments.partials = partials.const_data_ptr<float>();
+  arguments.num_partials = static_cast<int>(partials.numel());
+  arguments.loss = loss.const_data_ptr<float>();
+  arguments.stop = stop_requested ? 1.0F : 0.0F;
+  arguments.details = details.defined() ? details.const_data_ptr<float>() : nullptr;
+  arguments.num_details = static_cast<int>(num_details);
+  arguments.sums = sums.data_ptr<float>();
+  launch_step_sums(arguments, current_stream(partials));
+  return sums;
+}
+
+StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm) {
+  const c10::cuda::CUDAGuard guard(sums.device());
+  const std::int64_t num_details = sums.numel() - kNumSums;
+  StepScalars scalars{at::empty({kNumOutcomes + num_details}, sums.options()),
+                      at::empty({}, sums.options()),
+                      at::empty({}, sums.options().dtype(at::kByte))};
+  StepScalarsArguments arguments;
+  arguments.sums = sums.const_data_ptr<float>();
+  arguments.num_details = static_cast<int>(num_details);
+  arguments.max_norm = static_cast<float>(max_norm);
+  arguments.outcome = scalars.outcome.data_ptr<float>();
+  arguments.clip_factor = scalars.clip_factor.data_ptr<float>();
+  arguments.skip = scalars.skip.data_ptr<std::uint8_t>();
+  launch_step_scalars(arguments, current_stream(sums));
+  return scalars;
+}
+
+}  // namespace packtrain

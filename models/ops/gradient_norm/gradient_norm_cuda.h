@@ -1,0 +1,13 @@
+#pragma once
+
+#include "models/ops/gradient_norm/gradient_norm.h"
+
+namespace packtrain {
+
+// The functions of gradient_norm.h on a GPU. Throw Error(kDevice) when built without CUDA.
+at::Tensor squared_norm_partials_cuda(const at::Tensor& values);
+at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+                          const at::Tensor& details);
+StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm);
+
+}  // namespace packtrain

@@ -1,0 +1,20 @@
+// Stands in for the CUDA operator where CUDA is not built.
+#include "models/ops/cuda/not_built.h"
+#include "models/ops/gradient_norm/gradient_norm_cuda.h"
+
+namespace packtrain {
+
+at::Tensor squared_norm_partials_cuda(const at::Tensor& /*values*/) {
+  throw_cuda_not_built("squared_norm_partials");
+}
+
+at::Tensor step_sums_cuda(const at::Tensor& /*partials*/, const at::Tensor& /*loss*/,
+                          bool /*stop_requested*/, const at::Tensor& /*details*/) {
+  throw_cuda_not_built("step_sums");
+}
+
+StepScalars step_scalars_cuda(const at::Tensor& /*sums*/, double /*max_norm*/) {
+  throw_cuda_not_built("step_scalars");
+}
+
+}  // namespace packtrain

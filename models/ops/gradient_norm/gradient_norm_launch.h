@@ -1,0 +1,40 @@
+// The end of a step as kernels see it: raw pointers.
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+struct SquaredNormArguments {
+  const void* values = nullptr;
+  bool bfloat16 = false;
+  std::int64_t numel = 0;
+  float* partials = nullptr;
+  int num_partials = 0;
+};
+
+struct StepSumsArguments {
+  const float* partials = nullptr;
+  int num_partials = 0;
+  const float* loss = nullptr;
+  float stop = 0;
+  const float* details = nullptr;
+  int num_details = 0;
+  float* sums = nullptr;
+};
+
+struct StepScalarsArguments {
+  const float* sums = nullptr;
+  int num_details = 0;
+  float max_norm = 0;
+  float* outcome = nullptr;
+  float* clip_factor = nullptr;
+  std::uint8_t* skip = nullptr;
+};
+
+// `stream` is a cudaStream_t. Throw Error(kDevice) when the launch fails.
+void launch_squared_norm(const SquaredNormArguments& arguments, void* stream);
+void launch_step_sums(const StepSumsArguments& arguments, void* stream);
+void launch_step_scalars(const StepScalarsArguments& arguments, void* stream);
+
+}  // namespace packtrain
