@@ -46,32 +46,32 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def sequence_bounds(lengths, tokens, fixed):
-    """cu_seqlens and the longest document; `fixed`: of one shape for all batches, with empty
-    documents at the end."""
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
-    if not fixed:
-        return bounds, max(lengths)
-    missing = tokens // 128 + 8 - len(bounds)
-    return torch.cat([bounds, bounds[-1:].expand(max(0, missing))]), min(tokens, 4096)
-
-
-def make_batch(generator, vocab, tokens, arguments):
-    """A packed batch on the device, and its documents' lengths."""
-    lengths = draw_lengths(generator, tokens)
+def make_batch(lengths, vocab, completion_only, num_bounds, longest):
+    """A packed batch on the device. `num_bounds`: of cu_seqlens, filled up with empty documents;
+    `longest`: what attention is told."""
+    tokens = sum(lengths)
     ids = torch.randint(0, vocab, (1, tokens))
     positions = torch.cat([torch.arange(length) for length in lengths])[None]
     labels = ids.clone()
-    if arguments.completion_only:
+    if completion_only:
         prompts = torch.cat([torch.full((length,), length // 2) for length in lengths])[None]
         labels[positions < prompts] = -100
     labels[positions == 0] = -100
-    bounds, longest = sequence_bounds(lengths, tokens, arguments.graph)
+    bounds = torch.tensor([0, *lengths]).cumsum(0)
+    bounds = torch.cat([bounds, bounds[-1:].expand(num_bounds - len(bounds))])
     bounds = bounds.to(DEVICE, torch.int32)
-    batch = dict(input_ids=ids.to(DEVICE), labels=labels.to(DEVICE),
-                 position_ids=positions.to(DEVICE), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
-                 max_length_q=longest, max_length_k=longest)
-    return batch, lengths
+    return dict(input_ids=ids.to(DEVICE), labels=labels.to(DEVICE),
+                position_ids=positions.to(DEVICE), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
+                max_length_q=longest, max_length_k=longest)
+
+
+def make_batches(all_lengths, vocab, arguments):
+    """With --graph all of one shape: that of the one with most documents and of the longest one."""
+    most = max(len(lengths) for lengths in all_lengths) + 1
+    longest = max(max(lengths) for lengths in all_lengths)
+    return [make_batch(lengths, vocab, arguments.completion_only,
+                       most if arguments.graph else len(lengths) + 1,
+                       longest if arguments.graph else max(lengths)) for lengths in all_lengths]
 
 
 class StepTimer:
@@ -146,18 +146,19 @@ def train(step, optimizer, batches, num_warm_up):
 def measure(model, optimizer, shape, tokens, arguments):
     rank, num_ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     generator = random.Random(rank)
-    made = [make_batch(generator, shape.vocab, tokens, arguments)
-            for _ in range(arguments.warm_up + arguments.steps)]
+    all_lengths = [draw_lengths(generator, tokens)
+                   for _ in range(arguments.warm_up + arguments.steps)]
+    batches = make_batches(all_lengths, shape.vocab, arguments)
     torch._dynamo.reset()  # each number of tokens is compiled for itself
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    batches = [batch for batch, _ in made]
     if arguments.graph:
         step = GraphedStep(model, batches[0])
     else:
         step = functools.partial(forward_backward, model)
     seconds, loss = train(step, optimizer, batches, arguments.warm_up)
-    squares = sum(n * n for _, lengths in made[arguments.warm_up:] for n in lengths) / len(seconds)
+    counted = all_lengths[arguments.warm_up:]
+    squares = sum(n * n for lengths in counted for n in lengths) / len(seconds)
     step_s = statistics.median(seconds)
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
     return dict(
