@@ -35,7 +35,8 @@ def test_bfloat16_passes_in_its_own_precision(lab):
     code, report, err = verify(lab, "precision.compute=bf16", "precision.reduce=bf16", "--steps", "2", ranks=2)
     assert code == 0, err
     assert report["precision"] == "bf16" and report["num_steps"] == 2
-    assert report["checks"][0]["errors"]["gradient"]["value"] > 1e-5  # it really was bfloat16
+    # One rank sums its micro-batches in float32, so packing alone is exact; what ranks add up is bfloat16.
+    assert report["checks"][-1]["errors"]["gradient"]["value"] > 1e-5
 
 
 def test_people_get_a_line_a_check(lab):
