@@ -25,6 +25,22 @@ def test_resumed_run_is_bit_equal(lab, unbroken, step):
         assert line["grad_norm"] == steps(unbroken)[number]["grad_norm"]
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_moments_in_bfloat16_resume_bit_equal_and_convert(lab, unbroken, ranks):
+    settings = ["optimizer.moments=bf16", "precision.compute=bf16", "precision.reduce=bf16",
+                "batch.max_tokens_per_micro_batch=1024", "checkpoint.save_steps=7", "checkpoint.keep=10"]
+    whole = lab.run(f"moments-{ranks}", *settings, ranks=ranks)
+    numpy.testing.assert_allclose(losses(whole), losses(unbroken), rtol=2e-2)
+    for moments in ("bf16", "fp32"):
+        name = f"moments-{ranks}-{moments}"
+        take_checkpoint(whole, 7, lab.folder / "runs" / name)
+        code, _, err = lab.finish(lab.start(name, *settings, f"optimizer.moments={moments}", ranks=ranks))
+        assert code == 0, err
+        resumed = losses(lab.folder / "runs" / name)
+        numpy.testing.assert_allclose(resumed, losses(whole)[7:], rtol=0 if moments == "bf16" else 2e-3)
+        assert ("moments are converted from bf16 to fp32" in err) == (moments == "fp32")
+
+
 @pytest.mark.parametrize("strategy", ["multipack", "fixed_length"])
 def test_resumes_in_the_middle_of_packs_on_other_ranks(lab, strategy):
     settings = [f"batch.strategy={strategy}", "data.max_length=512", "batch.global_batch_size=2",
