@@ -52,7 +52,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
     "${TORCH_ROOT}/lib/libtorch_cpu.so" "${TORCH_ROOT}/lib/libc10.so" -Wl,--allow-shlib-undefined)
 
   if(PACKTRAIN_WITH_CUDA)
-    foreach(_library "${TORCH_ROOT}/lib/libtorch_cuda.so" "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2")
+    set(_cublaslt "${LibTorch_SITE}/nvidia/cu13/lib/libcublasLt.so.13")
+    foreach(_library "${TORCH_ROOT}/lib/libtorch_cuda.so" "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2"
+                     "${_cublaslt}")
       if(NOT EXISTS "${_library}")
         message(FATAL_ERROR "PACKTRAIN_CUDA needs ${_library}: install the CUDA build of torch "
                             "(launch/setup), or configure with -DPACKTRAIN_CUDA=OFF")
@@ -62,7 +64,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
     # Nothing calls libtorch_cuda by symbol, so the linker would drop it and with it all CUDA kernels.
     target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu -Wl,--no-as-needed
       "${TORCH_ROOT}/lib/libtorch_cuda.so" "${TORCH_ROOT}/lib/libc10_cuda.so" -Wl,--as-needed
-      CUDA::cudart)
+      "-Wl,${_cublaslt}" CUDA::cudart)  # as a flag: by its folder CMake would reorder run paths
+    if(NOT EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")  # a toolkit of nvcc alone
+      target_include_directories(LibTorch::cuda SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/cu13/include")
+    endif()
     add_library(LibTorch::nccl INTERFACE IMPORTED)
     target_include_directories(LibTorch::nccl SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/nccl/include")
     target_link_libraries(LibTorch::nccl INTERFACE "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2" CUDA::cudart)

@@ -5,6 +5,7 @@
 
 #include "framework/training/model_source.h"
 #include "models/decoder.h"
+#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "models/saved_values.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/unit_table.h"
@@ -13,8 +14,6 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
-constexpr std::int64_t kMaxLogits = std::int64_t{1} << 27;  // of a chunk, on a GPU
-constexpr std::int64_t kMinChunkRows = 128;
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -69,18 +68,17 @@ std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ra
   return sum(weights) * compute + (sum(gradients) + largest_shard) * reduce;
 }
 
-std::int64_t head_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
-                                std::int64_t compute_bytes) {
-  const std::int64_t chunk =
-      std::min(num_rows, std::max(kMinChunkRows, kMaxLogits / decoder.vocab_size));
-  const bool widens = compute_bytes != kFloatBytes;
-  const std::int64_t logits =
-      chunk * decoder.vocab_size * (compute_bytes + kFloatBytes + (widens ? kFloatBytes : 0));
-  const std::int64_t gradient =
-      widens && chunk < num_rows
-          ? decoder.vocab_size * decoder.hidden_size * (kFloatBytes + compute_bytes)
-          : 0;
-  return logits + gradient + 3 * num_rows * decoder.hidden_size * compute_bytes;
+std::int64_t head_working_bytes(const Config& config, const DecoderConfig& decoder,
+                                std::int64_t num_rows) {
+  const std::int64_t compute_bytes = bytes_of(config.precision.compute);
+  const bool narrow_gradient = config.precision.reduce != Precision::kFloat32;
+  const HeadChunks chunks = plan_head_chunks({.num_rows = num_rows,
+                                              .vocab_size = decoder.vocab_size,
+                                              .hidden_size = decoder.hidden_size,
+                                              .element_bytes = compute_bytes,
+                                              .narrow_gradient = narrow_gradient},
+                                             /*on_gpu=*/true);
+  return chunks.working_bytes + 3 * num_rows * decoder.hidden_size * compute_bytes;
 }
 
 std::int64_t layer_working_bytes(const DecoderConfig& decoder, std::int64_t num_rows,
@@ -117,7 +115,7 @@ MemoryEstimate estimate_memory(const Config& config, const DecoderConfig& decode
   const std::int64_t layer = total_bytes(estimate.layer_values);
   // Beside what all layers keep: the head's input, and one layer whole in its own backward.
   estimate.activations = decoder.num_layers * layer + input + (whole_layer - layer);
-  estimate.working = std::max(head_working_bytes(decoder, num_rows, compute),
+  estimate.working = std::max(head_working_bytes(config, decoder, num_rows),
                               layer_working_bytes(decoder, num_rows, compute));
   return estimate;
 }

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "framework/support/error.h"
+#include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
 namespace {
@@ -56,6 +57,7 @@ RunDevice choose_device(const Config& config, World& world) {
   chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
                                                    : make_cpu_device(options);
   if (config.precision.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+  set_matmul_timing(!config.precision.deterministic);
   const char* names[] = {"local", "MPI", "NCCL"};
   spdlog::info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
                chosen.device->name(), names[static_cast<int>(chosen.backend)]);

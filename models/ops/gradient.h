@@ -9,9 +9,10 @@ namespace packtrain {
 
 // Writes `value` (any float dtype) into parameter.grad, or adds it; nothing when grad is undefined.
 void write_gradient(const Parameter& parameter, const at::Tensor& value);
-// The same with left [M, K] x right [K, N], of one dtype; written by the product itself where the
-// gradient has that dtype too.
-void write_gradient_mm(const Parameter& parameter, const at::Tensor& left, const at::Tensor& right);
+// The same with left [M, K] x right [K, N], written or added to by the product itself; the gradient
+// is float32 or has their dtype.
+void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
+                         const at::Tensor& right);
 // The gradient of a parameter that had no part in this micro-batch.
 void write_zero_gradient(const Parameter& parameter);
 

@@ -58,7 +58,7 @@ TEST_P(Decoder, PackedEqualsOneByOne) {
     const TestModel::Result alone = one_by_one(model, sequences, on.device);
     const TestModel::Result packed = model.train(make_batch(sequences, on.device));
     // Float32 sums in another order; in bfloat16 each of the gradients summed is rounded too.
-    const double tolerance = on.dtype == at::kFloat ? 2e-6 : 4e-2;
+    const double tolerance = on.dtype == at::kFloat ? 5e-6 : 4e-2;
     expect_close(packed.loss, alone.loss, tolerance, "loss");
     expect_same_grads(packed, alone, tolerance);
   }

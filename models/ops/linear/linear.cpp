@@ -1,36 +1,40 @@
 #include "models/ops/linear/linear.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 
 #include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
+#include "models/ops/linear/bias_gradient_cuda.h"
+#include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
+namespace {
+
+void write_bias_gradient(const at::Tensor& grad_output, const Parameter& bias) {
+  if (grad_output.is_cuda() && grad_output.size(0) > 0) {
+    bias_gradient_cuda(grad_output, bias);
+  } else {
+    write_gradient(bias, grad_output.sum(at::IntArrayRef{0}, /*keepdim=*/false, at::kFloat));
+  }
+}
+
+}  // namespace
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                           const at::Tensor& residual) {
-  const at::Tensor transposed = weight.value.t();
-  if (residual.defined()) {
-    const at::Tensor y = at::addmm(residual, x, transposed);
-    return bias != nullptr ? y.add_(bias->value) : y;
-  }
-  return bias != nullptr ? at::addmm(bias->value, x, transposed) : at::mm(x, transposed);
+  return gemm(x, weight.value.t(),
+              {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()});
 }
 
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                  const at::Tensor& sum) {
-  return sum.defined() ? at::addmm(sum, grad_output, weight.value)
-                       : at::mm(grad_output, weight.value);
+  return gemm(grad_output, weight.value, {.addend = sum});
 }
 
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias) {
-  write_gradient_mm(weight, grad_output.t(), x);
-  if (bias != nullptr && bias->grad.defined()) {
-    write_gradient(*bias, grad_output.sum(at::IntArrayRef{0}, /*keepdim=*/false, at::kFloat));
-  }
+  write_gradient_gemm(weight, grad_output.t(), x);
+  if (bias != nullptr && bias->grad.defined()) write_bias_gradient(grad_output, *bias);
 }
 
 at::Tensor linear_backward(const at::Tensor& grad_output, const at::Tensor& x,

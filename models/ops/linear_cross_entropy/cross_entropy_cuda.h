@@ -1,12 +1,11 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
 
 namespace packtrain {
 
-// Of logits [N, V] with labels int32 [N] and weights float32 [N], all on CUDA: returns the rows'
-// unweighted losses, float32 [N]; with `gradients` turns the logits into d logits in place.
-at::Tensor cross_entropy_cuda(const at::Tensor& logits, const at::Tensor& labels,
-                              const at::Tensor& weights, bool gradients);
+// cross_entropy of tensors on CUDA.
+void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& targets,
+                        bool gradients, const CrossEntropyOptions& options);
 
 }  // namespace packtrain

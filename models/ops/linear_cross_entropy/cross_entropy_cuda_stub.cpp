@@ -3,8 +3,8 @@
 
 namespace packtrain {
 
-at::Tensor cross_entropy_cuda(const at::Tensor& /*logits*/, const at::Tensor& /*labels*/,
-                              const at::Tensor& /*weights*/, bool /*gradients*/) {
+void cross_entropy_cuda(const at::Tensor& /*logits*/, const CrossEntropyTargets& /*targets*/,
+                        bool /*gradients*/, const CrossEntropyOptions& /*options*/) {
   throw_cuda_not_built("cross_entropy");
 }
 

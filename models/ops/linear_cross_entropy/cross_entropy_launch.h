@@ -5,12 +5,15 @@
 namespace packtrain {
 
 struct CrossEntropyArguments {
-  void* logits = nullptr;                // [num_rows, vocab_size]
+  void* logits = nullptr;                // [num_rows, vocab_size], rows `row_stride` apart
   const std::int32_t* labels = nullptr;  // [num_rows]
   const float* weights = nullptr;        // [num_rows]
   float* losses = nullptr;               // [num_rows], written
   std::int64_t num_rows = 0;
   std::int64_t vocab_size = 0;
+  std::int64_t row_stride = 0;  // in elements; a multiple of 16 bytes, as is the start
+  float soft_cap = 0;           // 0: none
+  float z_loss = 0;
   bool gradients = false;
   bool bfloat16 = false;
 };

@@ -1,157 +1,124 @@
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/gather.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
 #include "models/ops/gradient.h"
-#include "models/ops/linear_cross_entropy/cross_entropy_cuda.h"
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
+#include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
 namespace {
 
-std::int64_t rows_per_chunk(const at::Tensor& x, std::int64_t vocab_size) {
-  const std::int64_t max_logits = std::int64_t{1} << (x.is_cuda() ? 29 : 22);
-  return std::max<std::int64_t>(128, max_logits / vocab_size);
+constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
+constexpr std::int64_t kRowStep = 128;  // rows of a tile of the products
+constexpr std::int64_t kFloatBytes = 4;
+
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
 }
 
-// Sums d weight over chunks: the first and only one straight into the gradient, several in float32.
+// Rows of logits start at multiples of 16 bytes whatever the vocabulary: kernels and products need
+// that to read 16 bytes at once.
+std::int64_t logits_stride(std::int64_t vocab_size) {
+  return round_up(vocab_size, 8);
+}
+
+// Sums d weight over chunks: straight into the gradient where one chunk is all or the gradient is
+// float32, else apart.
 class WeightGradient {
  public:
-  WeightGradient(const Parameter& weight, bool single_chunk)
-      : weight_(weight),
-        direct_(single_chunk || weight.value.scalar_type() == at::kFloat),
-        into_(weight) {
-    if (weight.grad.defined() && !direct_) {
-      sum_ = at::zeros(weight.value.sizes(), weight.value.options().dtype(at::kFloat));
+  WeightGradient(const Parameter& weight, bool single_chunk) : weight_(weight), target_(weight) {
+    apart_ = weight.grad.defined() && !single_chunk && weight.grad.scalar_type() != at::kFloat;
+    if (apart_) {
+      target_.grad = at::empty(weight.grad.sizes(), weight.grad.options().dtype(at::kFloat));
+      target_.accumulate = false;
     }
   }
 
   void add(const at::Tensor& grad_logits, const at::Tensor& x) {
-    if (direct_) {
-      write_gradient_mm(into_, grad_logits.t(), x);
-      into_.accumulate = true;
-    } else if (sum_.defined()) {
-      sum_.add_(at::mm(grad_logits.t(), x));
-    }
+    write_gradient_gemm(target_, grad_logits.t(), x);
+    target_.accumulate = true;
   }
 
   void finish() {
-    if (sum_.defined()) {
-      write_gradient(weight_, sum_);
-    }
+    if (apart_) write_gradient(weight_, target_.grad);
   }
 
  private:
   Parameter weight_;
-  bool direct_;
-  Parameter into_;  // weight_, adding from the second chunk on
-  at::Tensor sum_;
+  Parameter target_;  // weight_ or the sum apart, adding from the second chunk on
+  bool apart_ = false;
 };
 
-struct Chunk {
-  at::Tensor x;
-  at::Tensor labels;   // int32 [rows]
-  at::Tensor weights;  // [rows]
-};
-
-Chunk chunk_of(const at::Tensor& x, const CrossEntropyTargets& targets, std::int64_t begin,
-               std::int64_t rows) {
-  return {x.narrow(0, begin, rows), targets.labels.narrow(0, begin, rows),
-          targets.weights.narrow(0, begin, rows)};
-}
-
-struct ChunkLoss {
-  at::Tensor rows;           // float32 [rows]
-  at::Tensor log_partition;  // float32 [rows, 1]
-  at::Tensor wide;           // the logits in float32 (themselves when they are that)
-};
-
-ChunkLoss chunk_loss(const at::Tensor& logits, const Chunk& chunk) {
-  const at::Tensor wide = logits.to(at::kFloat);
-  const at::Tensor log_partition = at::logsumexp(wide, at::IntArrayRef{1}, /*keepdim=*/true);
-  const at::Tensor labels = chunk.labels.to(at::kLong).unsqueeze(1);
-  const at::Tensor rows = at::sub(log_partition, at::gather(wide, 1, labels)).squeeze(1);
-  return {rows, log_partition, wide};
-}
-
-// Where one chunk's results go.
-struct ChunkOutputs {
-  at::Tensor loss;        // added to
-  at::Tensor row_losses;  // or undefined
-  at::Tensor grad_x;      // or undefined: no gradients
-};
-
-// Turns the logits into d logits, in place.
-void logits_to_gradient(const at::Tensor& logits, const ChunkLoss& loss, const Chunk& chunk) {
-  at::Tensor wide = loss.wide;
-  const at::Tensor weights = chunk.weights.unsqueeze(1);
-  wide.sub_(loss.log_partition).exp_().mul_(weights);
-  wide.scatter_add_(1, chunk.labels.to(at::kLong).unsqueeze(1), weights.neg());
-  if (!wide.is_same(logits)) {
-    logits.copy_(wide);
-  }
-}
-
-// The rows' losses; with `gradients` the logits become d logits.
-at::Tensor cross_entropy(const at::Tensor& logits, const Chunk& chunk, bool gradients) {
-  if (logits.is_cuda()) {
-    return cross_entropy_cuda(logits, chunk.labels, chunk.weights, gradients);
-  }
-  const ChunkLoss loss = chunk_loss(logits, chunk);
-  if (gradients) logits_to_gradient(logits, loss, chunk);
-  return loss.rows;
-}
-
-void run_chunk(const Chunk& chunk, const at::Tensor& weight, const ChunkOutputs& outputs,
-               WeightGradient& weight_gradient) {
-  const at::Tensor logits = at::mm(chunk.x, weight.t());
-  const at::Tensor rows = cross_entropy(logits, chunk, outputs.grad_x.defined());
-  outputs.loss.add_(at::mul(rows, chunk.weights).sum());
-  if (outputs.row_losses.defined()) {
-    outputs.row_losses.copy_(rows);
-  }
-  if (outputs.grad_x.defined()) {
-    at::Tensor grad_x = outputs.grad_x;
-    at::mm_out(grad_x, logits, weight);
-    weight_gradient.add(logits, chunk.x);
-  }
-}
-
-at::Tensor rows_or_undefined(const at::Tensor& whole, std::int64_t begin, std::int64_t rows) {
-  return whole.defined() ? whole.narrow(0, begin, rows) : whole;
+HeadChunks chunks_of(const at::Tensor& x, const Parameter& weight, bool gradients,
+                     const CrossEntropyOptions& options) {
+  if (options.chunk_rows > 0) return {std::min(options.chunk_rows, x.size(0)), 0};
+  const bool narrow = gradients && weight.grad.defined() && weight.grad.scalar_type() != at::kFloat;
+  return plan_head_chunks({.num_rows = x.size(0),
+                           .vocab_size = weight.value.size(0),
+                           .hidden_size = x.size(1),
+                           .element_bytes = static_cast<std::int64_t>(x.element_size()),
+                           .narrow_gradient = narrow},
+                          x.is_cuda());
 }
 
 }  // namespace
 
+HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
+  const std::int64_t stride = logits_stride(size.vocab_size);
+  const std::int64_t max_rows =
+      std::max(kRowStep, (on_gpu ? kMaxLogitsOnGpu : kMaxLogitsOnCpu) / stride);
+  const std::int64_t sum_bytes =
+      size.narrow_gradient ? size.vocab_size * size.hidden_size * kFloatBytes : 0;
+  const std::int64_t row_bytes = stride * size.element_bytes;
+  if (size.num_rows <= max_rows + sum_bytes / row_bytes) {
+    return {size.num_rows, size.num_rows * row_bytes};
+  }
+  const std::int64_t num_chunks = (size.num_rows + max_rows - 1) / max_rows;
+  const std::int64_t rows =
+      round_up((size.num_rows + num_chunks - 1) / num_chunks, std::min(kRowStep, max_rows));
+  return {rows, rows * row_bytes + sum_bytes};
+}
+
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
-                                        const CrossEntropyTargets& targets, bool gradients) {
+                                        const CrossEntropyTargets& targets, bool gradients,
+                                        const CrossEntropyOptions& options) {
   const std::int64_t num_rows = x.size(0);
-  CrossEntropyOutput output{at::zeros({}, x.options().dtype(at::kFloat)),
-                            gradients ? at::empty_like(x) : at::Tensor()};
+  const std::int64_t vocab_size = weight.value.size(0);
+  CrossEntropyOutput output;
+  if (gradients) output.grad_x = at::empty_like(x);
   if (num_rows == 0) {
-    if (gradients) {
-      write_zero_gradient(weight);
-    }
+    output.loss = at::zeros({}, x.options().dtype(at::kFloat));
+    if (gradients) write_zero_gradient(weight);
     return output;
   }
-  const std::int64_t step = std::min(num_rows, rows_per_chunk(x, weight.value.size(0)));
-  WeightGradient weight_gradient(weight, step == num_rows);
+  const std::int64_t step = chunks_of(x, weight, gradients, options).rows;
+  const at::Tensor buffer = at::empty({step, logits_stride(vocab_size)}, x.options());
+  const at::Tensor row_losses =
+      targets.row_losses.defined() ? targets.row_losses : at::empty_like(targets.weights);
+  WeightGradient weight_gradient(weight, step >= num_rows);
   for (std::int64_t begin = 0; begin < num_rows; begin += step) {
     const std::int64_t rows = std::min(step, num_rows - begin);
-    const ChunkOutputs outputs{output.loss, rows_or_undefined(targets.row_losses, begin, rows),
-                               rows_or_undefined(output.grad_x, begin, rows)};
-    run_chunk(chunk_of(x, targets, begin, rows), weight.value, outputs, weight_gradient);
+    const at::Tensor chunk = x.narrow(0, begin, rows);
+    const at::Tensor logits = buffer.narrow(0, 0, rows).narrow(1, 0, vocab_size);
+    gemm_out(logits, chunk, weight.value.t());
+    cross_entropy(logits,
+                  {.labels = targets.labels.narrow(0, begin, rows),
+                   .weights = targets.weights.narrow(0, begin, rows),
+                   .row_losses = row_losses.narrow(0, begin, rows)},
+                  gradients, options);
+    if (!gradients) continue;
+    gemm_out(output.grad_x.narrow(0, begin, rows), logits, weight.value);
+    weight_gradient.add(logits, chunk);
   }
-  if (gradients) {
-    weight_gradient.finish();
-  }
+  if (gradients) weight_gradient.finish();
+  output.loss = at::mul(row_losses, targets.weights).sum();
   return output;
 }
 

@@ -1,0 +1,153 @@
+#include "models/ops/matmul/algorithm_cache.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "framework/device/cuda/check.h"
+#include "framework/support/error.h"
+#include "models/ops/matmul/algorithm_timer.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kNumCandidates = 12;
+constexpr std::int64_t kMinTokenStep = 64;
+
+// Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
+// gradients, whose left matrix lies transposed) what is summed over.
+std::int64_t& tokens_of(std::int64_t& rows, std::int64_t& inner, bool left_transposed) {
+  return left_transposed ? inner : rows;
+}
+
+bool adds_to_output(const GemmCall& call) {
+  return call.addend.data == call.out.data;
+}
+
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  PACKTRAIN_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+[[noreturn]] void throw_unsupported(const GemmCall& call, const char* why) {
+  throw Error(ErrorCategory::kDevice,
+              "matmul: cuBLASLt has no algorithm for " + call.text() + ": " + why,
+              "Sizes that are multiples of 8 are always supported.");
+}
+
+// The heuristics' candidates for the call; `of_bucket`: for the largest number of tokens of its
+// bucket.
+std::vector<cublasLtMatmulAlgo_t> candidates_of(cublasLtHandle_t handle, GemmCall call,
+                                                const GemmWorkspace& workspace, bool of_bucket,
+                                                int max_candidates) {
+  if (of_bucket) {
+    std::int64_t& tokens = tokens_of(call.rows, call.inner, call.left.transposed);
+    tokens = token_bucket(tokens);
+    if (call.right.transposed) call.right.stride = std::max(call.right.stride, call.inner);
+  }
+  auto candidates = GemmDescriptors(call).candidates(handle, workspace.bytes, max_candidates);
+  if (candidates.empty()) throw_unsupported(call, "the heuristics name none");
+  return candidates;
+}
+
+bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
+  return std::equal(std::begin(a.data), std::end(a.data), std::begin(b.data));
+}
+
+}  // namespace
+
+std::int64_t token_bucket(std::int64_t num_tokens) {
+  const auto power =
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(num_tokens)));
+  const std::int64_t step = std::max(kMinTokenStep, power / 16);
+  return (num_tokens + step - 1) / step * step;
+}
+
+AlgorithmCache::Key AlgorithmCache::key_of(const GemmCall& call) {
+  // A product added to its own output runs as the product alone would: by then that one, which came
+  // first, has been timed.
+  const bool addend = call.addend.data != nullptr && !adds_to_output(call);
+  Key key{call.rows,
+          call.columns,
+          call.inner,
+          call.left.stride,
+          call.right.stride,
+          addend ? call.addend.stride : 0,
+          call.out.stride,
+          address_alignment(call.left.data),
+          address_alignment(call.right.data),
+          addend ? address_alignment(call.addend.data) : 0,
+          address_alignment(call.out.data),
+          call.left.transposed,
+          call.right.transposed,
+          call.bias != nullptr,
+          call.bfloat16_input,
+          call.bfloat16_output};
+  std::int64_t& tokens = tokens_of(key.rows, key.inner, key.left_transposed);
+  tokens = token_bucket(tokens);
+  return key;
+}
+
+// Not of the call but of its bucket, so that the choice does not depend on what came first.
+cublasLtMatmulAlgo_t AlgorithmCache::favourite(cublasLtHandle_t handle, const GemmCall& call,
+                                               const GemmWorkspace& workspace) {
+  return candidates_of(handle, call, workspace, true, 1)[0];
+}
+
+cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const GemmCall& call,
+                                             const GemmWorkspace& workspace) {
+  const auto start = std::chrono::steady_clock::now();
+  GemmDescriptors descriptors(call);
+  auto candidates = candidates_of(handle, call, workspace, false, kNumCandidates);
+  for (const auto& more : candidates_of(handle, call, workspace, true, kNumCandidates)) {
+    const bool known = std::ranges::any_of(
+        candidates, [&](const cublasLtMatmulAlgo_t& one) { return same(one, more); });
+    if (!known) candidates.push_back(more);
+  }
+  const AlgorithmTimes times = time_algorithms(handle, descriptors, call, candidates, workspace);
+  timing_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  spdlog::debug(
+      "matmul {}: algorithm {} of {}, {:.1f} us (the heuristics' first: {:.1f}); {:.2f} s spent "
+      "on timing so far",
+      call.text(), times.best + 1, candidates.size(), times.microseconds[times.best],
+      times.microseconds[0], timing_seconds_);
+  return candidates[times.best];
+}
+
+cublasLtMatmulAlgo_t AlgorithmCache::algorithm_of(cublasLtHandle_t handle, const GemmCall& call,
+                                                  const GemmWorkspace& workspace) {
+  const Key key = key_of(call);
+  const auto known = chosen_.find(key);
+  if (known != chosen_.end()) return known->second;
+  const bool can_time = timing_ && !adds_to_output(call);
+  if (timing_ && (!can_time || is_captured(workspace.stream))) {
+    return favourite(handle, call, workspace);  // not kept: a later call may be able to time
+  }
+  const auto algorithm =
+      can_time ? fastest(handle, call, workspace) : favourite(handle, call, workspace);
+  chosen_.emplace(key, algorithm);
+  return algorithm;
+}
+
+void AlgorithmCache::run(cublasLtHandle_t handle, const GemmCall& call,
+                         const GemmWorkspace& workspace) {
+  GemmDescriptors descriptors(call);
+  const auto status =
+      descriptors.run(handle, call, algorithm_of(handle, call, workspace), workspace);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  // The bucket's algorithm may not fit this very number of tokens; a fresh one does.
+  const auto candidates = descriptors.candidates(handle, workspace.bytes, 1);
+  if (candidates.empty()) throw_unsupported(call, cublasLtGetStatusString(status));
+  check_cublas(descriptors.run(handle, call, candidates[0], workspace), call.text().c_str());
+}
+
+void AlgorithmCache::set_timing(bool timing) {
+  timing_ = timing;
+  chosen_.clear();
+}
+
+}  // namespace packtrain

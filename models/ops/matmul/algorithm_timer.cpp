@@ -1,0 +1,134 @@
+#include "models/ops/matmul/algorithm_timer.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "framework/device/cuda/check.h"
+
+namespace packtrain {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kClearlyFaster = 0.99;  // below this ratio a difference is not noise
+constexpr double kOutOfTheRace = 1.15;   // slower than the best by this after a round: dropped
+constexpr double kRoundMicroseconds = 300;
+constexpr int kMaxRepeats = 16;
+constexpr int kNumRounds = 3;
+
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  PACKTRAIN_CUDA_CHECK(cudaEventCreate(&event));
+  return Event(event);
+}
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
+
+  void start() { PACKTRAIN_CUDA_CHECK(cudaEventRecord(start_.get(), stream_)); }
+  double stop_microseconds() {
+    PACKTRAIN_CUDA_CHECK(cudaEventRecord(stop_.get(), stream_));
+    PACKTRAIN_CUDA_CHECK(cudaEventSynchronize(stop_.get()));
+    float milliseconds = 0;
+    PACKTRAIN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
+    return milliseconds * 1e3;
+  }
+
+ private:
+  cudaStream_t stream_;
+  Event start_ = make_event();
+  Event stop_ = make_event();
+};
+
+// Candidates take turns, so that all see the same clocks.
+class Race {
+ public:
+  Race(cublasLtHandle_t handle, GemmDescriptors& descriptors, const GemmCall& call,
+       const std::vector<cublasLtMatmulAlgo_t>& candidates, const GemmWorkspace& workspace)
+      : handle_(handle),
+        descriptors_(descriptors),
+        call_(call),
+        candidates_(candidates),
+        workspace_(workspace),
+        watch_(workspace.stream),
+        last_(candidates.size(), 0),
+        total_(candidates.size(), 0) {}
+
+  void run_round(int repeats) {
+    ++num_rounds_;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (total_[i] == kNever) continue;
+      watch_.start();
+      for (int r = 0; r < repeats; ++r) {
+        const auto status = descriptors_.run(handle_, call_, candidates_[i], workspace_);
+        if (status != CUBLAS_STATUS_SUCCESS) total_[i] = kNever;
+      }
+      last_[i] = watch_.stop_microseconds() / repeats;
+      total_[i] += last_[i];
+    }
+  }
+
+  // By the last round's times, which with all earlier ones are forgotten.
+  void drop_slower_than(double ratio) {
+    const double best = fastest(last_);
+    for (std::size_t i = 0; i < total_.size(); ++i) {
+      total_[i] = total_[i] < kNever && last_[i] <= ratio * best ? 0 : kNever;
+    }
+    num_rounds_ = 0;
+  }
+
+  int repeats_for(double microseconds) const {
+    return std::clamp(static_cast<int>(microseconds / fastest(last_)), 1, kMaxRepeats);
+  }
+
+  AlgorithmTimes result() const {
+    AlgorithmTimes times;
+    for (const double total : total_) times.microseconds.push_back(total / num_rounds_);
+    for (std::size_t i = 1; i < total_.size(); ++i) {
+      if (total_[i] < kClearlyFaster * total_[0] && total_[i] < total_[times.best]) times.best = i;
+    }
+    return times;
+  }
+
+ private:
+  double fastest(const std::vector<double>& times) const {
+    double best = kNever;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (total_[i] < kNever) best = std::min(best, times[i]);
+    }
+    return best;
+  }
+
+  cublasLtHandle_t handle_;
+  GemmDescriptors& descriptors_;
+  const GemmCall& call_;
+  const std::vector<cublasLtMatmulAlgo_t>& candidates_;
+  const GemmWorkspace& workspace_;
+  Stopwatch watch_;
+  int num_rounds_ = 0;
+  std::vector<double> last_;
+  std::vector<double> total_;
+};
+
+}  // namespace
+
+AlgorithmTimes time_algorithms(cublasLtHandle_t handle, GemmDescriptors& descriptors,
+                               const GemmCall& call,
+                               const std::vector<cublasLtMatmulAlgo_t>& candidates,
+                               const GemmWorkspace& workspace) {
+  Race race(handle, descriptors, call, candidates, workspace);
+  race.run_round(1);  // also loads the kernels: not counted
+  race.run_round(1);
+  race.drop_slower_than(kOutOfTheRace);
+  const int repeats = race.repeats_for(kRoundMicroseconds);
+  for (int round = 0; round < kNumRounds; ++round) race.run_round(repeats);
+  return race.result();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,125 @@
+#include "models/ops/matmul/cublaslt.h"
+
+#include <fmt/format.h>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+cudaDataType_t data_type(bool bfloat16) {
+  return bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+// A row-major [rows, columns] matrix, as the column-major [columns, rows] that its memory is too.
+cublasLtMatrixLayoutOpaque_t layout_of(const GemmMatrix& matrix, std::int64_t rows,
+                                       std::int64_t columns, bool bfloat16) {
+  cublasLtMatrixLayoutOpaque_t layout;
+  if (matrix.transposed) std::swap(rows, columns);
+  check_cublas(
+      cublasLtMatrixLayoutInit(&layout, data_type(bfloat16), static_cast<std::uint64_t>(columns),
+                               static_cast<std::uint64_t>(rows), matrix.stride),
+      "cublasLtMatrixLayoutInit");
+  return layout;
+}
+
+template <typename Value>
+void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute,
+         const Value& value) {
+  check_cublas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename Value>
+void set(cublasLtMatmulPreferenceOpaque_t& preference,
+         cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+               "cublasLtMatmulPreferenceSetAttribute");
+}
+
+}  // namespace
+
+std::string GemmCall::text() const {
+  const auto name = [](bool bfloat16) { return bfloat16 ? "bfloat16" : "float32"; };
+  return fmt::format("[{}, {}]{} x [{}, {}]{}{}{}, {} -> {}", rows, inner,
+                     left.transposed ? "^T" : "", inner, columns, right.transposed ? "^T" : "",
+                     addend.data != nullptr ? " + addend" : "", bias != nullptr ? " + bias" : "",
+                     name(bfloat16_input), name(bfloat16_output));
+}
+
+GemmDescriptors::GemmDescriptors(const GemmCall& call)
+    : left_(layout_of(call.left, call.rows, call.inner, call.bfloat16_input)),
+      right_(layout_of(call.right, call.inner, call.columns, call.bfloat16_input)),
+      addend_(layout_of(call.addend.data != nullptr ? call.addend : call.out, call.rows,
+                        call.columns, call.bfloat16_output)),
+      out_(layout_of(call.out, call.rows, call.columns, call.bfloat16_output)),
+      alignments_{address_alignment(call.left.data), address_alignment(call.right.data),
+                  address_alignment(call.addend.data != nullptr ? call.addend.data : call.out.data),
+                  address_alignment(call.out.data)} {
+  check_cublas(cublasLtMatmulDescInit(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescInit");
+  const auto operation_of = [](const GemmMatrix& matrix) {
+    return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(call.right));
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(call.left));
+  if (call.bias != nullptr) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  }
+}
+
+std::vector<cublasLtMatmulAlgo_t> GemmDescriptors::candidates(cublasLtHandle_t handle,
+                                                              std::size_t workspace_bytes,
+                                                              int max_candidates) {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  const auto bytes = [this](int i) { return static_cast<std::uint32_t>(alignments_[i]); };
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(1));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(0));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(2));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(3));
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(max_candidates));
+  int num_found = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, &operation_, &right_, &left_, &addend_, &out_,
+                                     &preference, max_candidates, results.data(), &num_found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+  }
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < num_found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  }
+  return algorithms;
+}
+
+cublasStatus_t GemmDescriptors::run(cublasLtHandle_t handle, const GemmCall& call,
+                                    const cublasLtMatmulAlgo_t& algorithm,
+                                    const GemmWorkspace& workspace) {
+  const float one = 1;
+  const float beta = call.addend.data != nullptr ? 1 : 0;
+  const void* addend = call.addend.data != nullptr ? call.addend.data : call.out.data;
+  return cublasLtMatmul(handle, &operation_, &one, call.right.data, &right_, call.left.data, &left_,
+                        &beta, addend, &addend_, call.out_data(), &out_, &algorithm, workspace.data,
+                        workspace.bytes, workspace.stream);
+}
+
+std::size_t address_alignment(const void* address) {
+  std::size_t alignment = 16;
+  while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+void check_cublas(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ErrorCategory::kDevice, std::string("matmul: ") + what + " returned " +
+                                          cublasLtGetStatusName(status) + " (" +
+                                          cublasLtGetStatusString(status) + ")");
+}
+
+}  // namespace packtrain

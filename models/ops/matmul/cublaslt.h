@@ -1,0 +1,73 @@
+// cuBLASLt without its boilerplate: one product, its descriptors, its candidate algorithms.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+// One matrix as it lies in memory: rows of `stride` elements, or (transposed) columns.
+struct GemmMatrix {
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+};
+
+// out = left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner, columns].
+struct GemmCall {
+  GemmMatrix left;
+  GemmMatrix right;
+  GemmMatrix addend;  // data null: none; may be out
+  GemmMatrix out;
+  const void* bias = nullptr;  // null: none
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t inner = 0;
+  bool bfloat16_input = false;
+  bool bfloat16_output = false;
+
+  void* out_data() const { return const_cast<void*>(out.data); }
+  // "[2, 3] x [3, 4], bfloat16 -> float32"
+  std::string text() const;
+};
+
+// Where algorithms keep partial sums, and where they run.
+struct GemmWorkspace {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+// cuBLASLt's descriptors of one call. cuBLASLt knows columns only, so it is told of the transposed
+// product: out^T = right^T left^T.
+class GemmDescriptors {
+ public:
+  explicit GemmDescriptors(const GemmCall& call);
+
+  // At most `max_candidates` algorithms, the heuristics' favourite first. Never one that sums parts
+  // in the output's dtype or with atomic operations.
+  std::vector<cublasLtMatmulAlgo_t> candidates(cublasLtHandle_t handle, std::size_t workspace_bytes,
+                                               int max_candidates);
+  // Runs the call these descriptors were made of (or one of the same shape).
+  cublasStatus_t run(cublasLtHandle_t handle, const GemmCall& call,
+                     const cublasLtMatmulAlgo_t& algorithm, const GemmWorkspace& workspace);
+
+ private:
+  cublasLtMatmulDescOpaque_t operation_;
+  cublasLtMatrixLayoutOpaque_t left_;
+  cublasLtMatrixLayoutOpaque_t right_;
+  cublasLtMatrixLayoutOpaque_t addend_;
+  cublasLtMatrixLayoutOpaque_t out_;
+  std::size_t alignments_[4];  // of left, right, addend, out, in bytes
+};
+
+// The largest power of two, at most 16, that divides an address: what kernels differ in.
+std::size_t address_alignment(const void* address);
+
+// Throws Error(kDevice) naming the call unless CUBLAS_STATUS_SUCCESS.
+void check_cublas(cublasStatus_t status, const char* what);
+
+}  // namespace packtrain

@@ -1,0 +1,31 @@
+// General matrix product:  out = left right + addend + bias
+// left [M, K], right [K, N], out and addend [M, N], bias [N] added to every row. bfloat16 x
+// bfloat16
+// -> bfloat16 or float32, float32 x float32 -> float32; addend and bias have out's dtype. Sums in
+// float32 and one rounding, whatever is added. Every matrix has rows or columns of stride 1, so
+// that w.t() is read as it lies; out and addend have rows of stride 1. Deterministic for one
+// algorithm. 2 M N K operations. On CUDA through cuBLASLt (algorithm_cache.h has how algorithms are
+// chosen).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace packtrain {
+
+struct GemmTerms {
+  at::Tensor addend = {};  // or undefined; may be `out` itself: the product is added to it
+  at::Tensor bias = {};    // or undefined
+};
+
+// Throws Error(kInternal) naming shapes and dtypes where they do not fit each other.
+void gemm_out(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+              const GemmTerms& terms = {});
+// The same into a new tensor of left's dtype.
+at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms = {});
+
+// Process-wide: whether CUDA algorithms are chosen by timing the candidates on first use (the
+// default), or by cuBLASLt's heuristics alone, so that two runs choose alike and have equal bits.
+// Forgets earlier choices.
+void set_matmul_timing(bool timing);
+
+}  // namespace packtrain

@@ -1,0 +1,106 @@
+#include "models/ops/matmul/matmul_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "models/ops/cuda/current_stream.h"
+#include "models/ops/matmul/algorithm_cache.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;  // what cuBLAS advises on Hopper
+
+struct DestroyHandle {
+  void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
+};
+
+// What products of one device share.
+struct DeviceState {
+  std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle> handle;
+  AlgorithmCache algorithms;
+  std::map<void*, at::Tensor> workspaces;  // of each stream
+};
+
+struct State {
+  std::mutex mutex;
+  bool timing = true;
+  std::map<int, DeviceState> devices;
+};
+
+// Never destroyed: when the process ends, the driver is gone before static objects are.
+State& state() {
+  static State& shared = *new State;
+  return shared;
+}
+
+DeviceState& device_state(int device) {
+  DeviceState& found = state().devices[device];
+  if (!found.handle) {
+    cublasLtHandle_t handle = nullptr;
+    check_cublas(cublasLtCreate(&handle), "cublasLtCreate");
+    found.handle.reset(handle);
+    found.algorithms.set_timing(state().timing);
+  }
+  return found;
+}
+
+GemmWorkspace workspace_of(DeviceState& device, const at::Tensor& out) {
+  void* stream = current_stream(out);
+  at::Tensor& workspace = device.workspaces[stream];
+  if (!workspace.defined()) {
+    workspace = at::empty({kWorkspaceBytes}, out.options().dtype(at::kByte));
+  }
+  return {workspace.data_ptr(), static_cast<std::size_t>(kWorkspaceBytes),
+          static_cast<cudaStream_t>(stream)};
+}
+
+GemmMatrix row_major(const at::Tensor& x) {
+  return {x.const_data_ptr(), std::max(x.stride(0), x.size(1)), false};
+}
+
+GemmMatrix any_order(const at::Tensor& x) {
+  const bool unit_rows = x.size(1) == 1 || x.stride(1) == 1;
+  if (unit_rows && (x.size(0) == 1 || x.stride(0) >= x.size(1))) return row_major(x);
+  return {x.const_data_ptr(), std::max(x.stride(1), x.size(0)), true};
+}
+
+GemmCall call_of(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+                 const GemmTerms& terms) {
+  GemmCall call;
+  call.left = any_order(left);
+  call.right = any_order(right);
+  if (terms.addend.defined()) call.addend = row_major(terms.addend);
+  call.out = row_major(out);
+  if (terms.bias.defined()) call.bias = terms.bias.const_data_ptr();
+  call.rows = out.size(0);
+  call.columns = out.size(1);
+  call.inner = left.size(1);
+  call.bfloat16_input = left.scalar_type() == at::kBFloat16;
+  call.bfloat16_output = out.scalar_type() == at::kBFloat16;
+  return call;
+}
+
+}  // namespace
+
+void gemm_cuda(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+               const GemmTerms& terms) {
+  const c10::cuda::CUDAGuard guard(out.device());
+  const std::lock_guard lock(state().mutex);
+  DeviceState& device = device_state(out.device().index());
+  device.algorithms.run(device.handle.get(), call_of(out, left, right, terms),
+                        workspace_of(device, out));
+}
+
+void set_matmul_timing(bool timing) {
+  const std::lock_guard lock(state().mutex);
+  state().timing = timing;
+  for (auto& [index, device] : state().devices) device.algorithms.set_timing(timing);
+}
+
+}  // namespace packtrain

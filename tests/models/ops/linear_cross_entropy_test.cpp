@@ -1,0 +1,175 @@
+// The head's loss and gradients against float64, per device and dtype.
+#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/models/cases.h"
+
+namespace packtrain {
+namespace {
+
+class LinearCrossEntropy : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, LinearCrossEntropy, testing::ValuesIn(operator_cases()),
+                         case_name);
+
+struct LossCase {
+  at::Tensor x;
+  Parameter weight;
+  CrossEntropyTargets targets;
+};
+
+LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab_size,
+                   bool float_gradient = false) {
+  LossCase loss;
+  loss.x = random_tensor(on, {rows, 16}, "x");
+  loss.weight = random_parameter(on, {vocab_size, 16}, "weight");
+  if (float_gradient) {
+    loss.weight.grad = at::full_like(loss.weight.grad, std::nan(""), at::kFloat);
+  }
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    labels.push_back(static_cast<std::int32_t>((i * 7919 + i * i * 3) % vocab_size));
+  }
+  if (rows > 1) labels.back() = static_cast<std::int32_t>(vocab_size - 1);
+  loss.targets.labels = at::tensor(labels, at::TensorOptions(at::kInt)).to(on.device);
+  const OperatorCase wide{on.device, at::kFloat, 0};
+  loss.targets.weights = random_tensor(wide, {rows}, "row weights").abs();
+  loss.targets.row_losses = at::full_like(loss.targets.weights, std::nan(""));
+  return loss;
+}
+
+// Row losses in float64.
+at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
+                   const CrossEntropyOptions& options) {
+  at::Tensor s = at::matmul(x, weight.t());
+  if (options.soft_cap > 0) s = at::tanh(s / options.soft_cap) * options.soft_cap;
+  const at::Tensor log_sum = at::logsumexp(s, at::IntArrayRef{1});
+  return log_sum - s.gather(1, labels.to(at::kCPU, at::kLong).unsqueeze(1)).squeeze(1) +
+         options.z_loss * log_sum * log_sum;
+}
+
+void expect_matches_formula(const OperatorCase& on, LossCase loss,
+                            const CrossEntropyOptions& options) {
+  const at::Tensor x = reference_leaf(loss.x);
+  const at::Tensor weight = reference_leaf(loss.weight.value);
+  const at::Tensor row_losses = formula(x, weight, loss.targets.labels, options);
+  const at::Tensor want = (row_losses * loss.targets.weights.to(at::kCPU, at::kDouble)).sum();
+  const auto grads = torch::autograd::grad({want}, {x, weight});
+
+  const auto got = linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options);
+  EXPECT_EQ(got.loss.scalar_type(), at::kFloat);
+  expect_close(got.loss, want, on.tolerance, "loss");
+  expect_close(loss.targets.row_losses, row_losses, on.tolerance, "row losses");
+  expect_close(got.grad_x, grads[0], on.tolerance, "d x");
+  expect_close(loss.weight.grad, grads[1], on.tolerance, "d weight");
+  loss.weight.accumulate = true;
+  linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options);
+  expect_close(loss.weight.grad, grads[1] * 2, on.tolerance, "d weight, added");
+}
+
+constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {  // rows, vocabulary
+    {1, 8},
+    {7, 33},
+    {70, 1001},
+    {130, 4099}};
+
+TEST_P(LinearCrossEntropy, MatchesItsFormula) {
+  const OperatorCase& on = GetParam();
+  for (const auto& [rows, vocab_size] : kShapes) {
+    expect_matches_formula(on, loss_case(on, rows, vocab_size), {});
+    expect_matches_formula(on, loss_case(on, rows, vocab_size, /*float_gradient=*/true), {});
+  }
+}
+
+// Vocabularies of Llama 3 and Gemma: more than one block's, and one cluster's, shared memory.
+TEST_P(LinearCrossEntropy, MatchesItsFormulaForLargeVocabularies) {
+  OperatorCase on = GetParam();
+  on.tolerance = std::max(on.tolerance, 1e-4);  // d x sums as many float32 as there are words
+  expect_matches_formula(on, loss_case(on, 9, 128256), {});
+  expect_matches_formula(on, loss_case(on, 5, 262144), {});
+  expect_matches_formula(on, loss_case(on, 3, 600001), {});
+}
+
+TEST_P(LinearCrossEntropy, CapsLogitsAndAddsZLoss) {
+  const OperatorCase& on = GetParam();
+  for (const auto& [rows, vocab_size] : kShapes) {
+    expect_matches_formula(on, loss_case(on, rows, vocab_size), {.soft_cap = 5.0});
+    expect_matches_formula(on, loss_case(on, rows, vocab_size), {.z_loss = 0.01});
+    expect_matches_formula(on, loss_case(on, rows, vocab_size), {.soft_cap = 5.0, .z_loss = 0.01});
+  }
+}
+
+TEST_P(LinearCrossEntropy, SumsWeightGradientsOverChunks) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t chunk_rows : {1, 50, 129}) {
+    expect_matches_formula(on, loss_case(on, 130, 1001), {.chunk_rows = chunk_rows});
+    expect_matches_formula(on, loss_case(on, 130, 1001, /*float_gradient=*/true),
+                           {.chunk_rows = chunk_rows});
+  }
+}
+
+TEST_P(LinearCrossEntropy, TouchesNoGradientInEvaluation) {
+  const OperatorCase& on = GetParam();
+  const LossCase loss = loss_case(on, 20, 30);
+  const CrossEntropyOutput trained = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
+  loss.weight.grad.fill_(5.0);
+  const CrossEntropyOutput output = linear_cross_entropy(loss.x, loss.weight, loss.targets, false);
+  EXPECT_EQ(output.loss.item<float>(), trained.loss.item<float>());
+  EXPECT_FALSE(output.grad_x.defined());
+  EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0);
+}
+
+TEST_P(LinearCrossEntropy, SkipsAFrozenWeight) {
+  const OperatorCase& on = GetParam();
+  LossCase loss = loss_case(on, 20, 30);
+  const CrossEntropyOutput trained = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
+  loss.weight.grad.reset();
+  for (const std::int64_t chunk_rows : {0, 6}) {
+    const CrossEntropyOutput frozen =
+        linear_cross_entropy(loss.x, loss.weight, loss.targets, true, {.chunk_rows = chunk_rows});
+    expect_close(frozen.grad_x, trained.grad_x, on.tolerance, "d x");
+  }
+}
+
+TEST_P(LinearCrossEntropy, OfNoRowsIsZeroWithZeroGradients) {
+  const OperatorCase& on = GetParam();
+  LossCase loss = loss_case(on, 0, 30);
+  const CrossEntropyOutput output = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
+  EXPECT_EQ(output.loss.item<float>(), 0.0F);
+  EXPECT_EQ(loss.weight.grad.abs().max().item<double>(), 0.0);
+  loss.weight.grad.fill_(5.0);
+  loss.weight.accumulate = true;
+  linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
+  EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0) << "the other use's gradient was lost";
+}
+
+TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
+  HeadSize size{.num_rows = 8192,
+                .vocab_size = 128256,
+                .hidden_size = 4096,
+                .element_bytes = 2,
+                .narrow_gradient = false};
+  EXPECT_EQ(plan_head_chunks(size, true).rows, 8192);
+  size.num_rows = 16384;
+  EXPECT_EQ(plan_head_chunks(size, true).rows, 8192);
+  EXPECT_EQ(plan_head_chunks(size, true).working_bytes, 8192LL * 128256 * 2);
+  size.narrow_gradient = true;  // 4.2 GB of logits, but a float32 sum would take as much
+  EXPECT_EQ(plan_head_chunks(size, true).rows, 16384);
+  size.num_rows = 32768;
+  const HeadChunks chunks = plan_head_chunks(size, true);
+  EXPECT_EQ(chunks.rows, 8192);
+  EXPECT_EQ(chunks.working_bytes, 8192LL * 128256 * 2 + 128256LL * 4096 * 4);
+}
+
+}  // namespace
+}  // namespace packtrain
