@@ -33,7 +33,7 @@ def parse_arguments():
         "--compile", choices=["none", "layers", "model"], default="none",
         help="torch.compile on each layer and the loss, or on the whole model")
     parser.add_argument("--graph", action="store_true",
-                        help="forward and backward in one CUDA graph; not with --liger, which waits")
+                        help="the whole step in a CUDA graph; not with --liger, which waits")
     parser.add_argument(
         "--liger", choices=["none", "loss", "all"], default="none",
         help="Liger's fused head and loss, or all of its kernels")
@@ -95,49 +95,44 @@ class StepTimer:
         return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
 
 
-def forward_backward(model, batch):
+def train_step(model, optimizer, batch):
     loss = model(**batch).loss
     loss.backward()
+    optimizer.step()
     return loss.detach()
 
 
 class GraphedStep:
-    """forward_backward() of batches of one shape as a CUDA graph."""
+    """train_step() of batches of one shape as a CUDA graph."""
 
-    def __init__(self, model, batch):
-        self.weights = list(model.parameters())
+    def __init__(self, model, optimizer, batch):
         self.batch = {name: value.clone() if torch.is_tensor(value) else value
                       for name, value in batch.items()}
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):  # compiles, and lets libraries allocate what they keep
-                forward_backward(model, self.batch)
-                model.zero_grad(set_to_none=True)
+                train_step(model, optimizer, self.batch)
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.loss = forward_backward(model, self.batch)
-        self.gradients = [weight.grad for weight in self.weights]
+            self.loss = train_step(model, optimizer, self.batch)
 
     def __call__(self, batch):
         for name, value in self.batch.items():
             if torch.is_tensor(value):
                 value.copy_(batch[name])
         self.graph.replay()
-        for weight, gradient in zip(self.weights, self.gradients):
-            weight.grad = gradient
         return self.loss
 
 
-def train(step, optimizer, batches, num_warm_up):
+def train(step, batches, num_warm_up):
     """Seconds of each step after the warm-up, and the last loss."""
     timer = StepTimer()
     for index, batch in enumerate(batches):
         if index == num_warm_up:
             timer.mark()
         loss = step(batch)
-        optimizer.step()
         if index >= num_warm_up:
             timer.mark()
     return timer.seconds(), loss.item()
@@ -153,10 +148,10 @@ def measure(model, optimizer, shape, tokens, arguments):
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()
     if arguments.graph:
-        step = GraphedStep(model, batches[0])
+        step = GraphedStep(model, optimizer, batches[0])
     else:
-        step = functools.partial(forward_backward, model)
-    seconds, loss = train(step, optimizer, batches, arguments.warm_up)
+        step = functools.partial(train_step, model, optimizer)
+    seconds, loss = train(step, batches, arguments.warm_up)
     counted = all_lengths[arguments.warm_up:]
     squares = sum(n * n for lengths in counted for n in lengths) / len(seconds)
     step_s = statistics.median(seconds)

@@ -3,7 +3,9 @@
 import torch
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+# capturable: the step count is on the GPU, so that a CUDA graph may hold the update
+OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True,
+               capturable=torch.cuda.is_available())
 
 
 class MasterAdamW:
