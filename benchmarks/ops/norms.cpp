@@ -1,3 +1,5 @@
+#include <ATen/ops/empty_like.h>
+
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/layer_norm/layer_norm.h"
 #include "models/ops/rms_norm/rms_norm.h"
@@ -36,17 +38,23 @@ void add_rms_norm(OpBenchmarks& benchmarks, const Rows& rows) {
                         }});
 }
 
-void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows) {
+void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with_residual,
+                           bool remakes) {
+  std::string name = "rms_norm backward";
+  if (with_residual) name += " with residual";
+  if (remakes) name += ", y made again";
   benchmarks.push_back(
-      {.name = "rms_norm backward with residual",
+      {.name = name,
        .shape = rows.text(),
-       .bytes = rows.bytes(4),
+       .bytes = rows.bytes(3 + (with_residual ? 1 : 0) + (remakes ? 1 : 0)),
        .make = [=] {
          const at::Tensor x = rows.random();
          const Parameter weight = random_weight({rows.hidden}, at::kFloat);
          const at::Tensor inverse_rms = rms_norm_forward(x, weight, kRmsNorm).inverse_rms;
-         return keeping_output([=, g = rows.random(), grad_residual = rows.random()] {
-           return rms_norm_backward(g, x, inverse_rms, weight, kRmsNorm, grad_residual);
+         const at::Tensor grad_residual = with_residual ? rows.random() : at::Tensor();
+         const at::Tensor remade = remakes ? at::empty_like(x) : at::Tensor();
+         return keeping_output([=, g = rows.random()] {
+           return rms_norm_backward(g, x, inverse_rms, weight, kRmsNorm, grad_residual, remade);
          });
        }});
 }
@@ -81,12 +89,15 @@ void add_layer_norm(OpBenchmarks& benchmarks, const Rows& rows) {
 }  // namespace
 
 void add_norms(OpBenchmarks& benchmarks) {
-  constexpr std::int64_t kTokens = 16384;
-  for (const Rows& rows : {Rows{kTokens, 2048}, Rows{kTokens, 4096}, Rows{3 * kTokens, 896}}) {
+  for (const Rows& rows :
+       {Rows{16384, 2048}, Rows{8192, 4096}, Rows{49152, 896}, Rows{4096, 8192}}) {
     add_rms_norm(benchmarks, rows);
-    add_rms_norm_backward(benchmarks, rows);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/false, /*remakes=*/false);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*remakes=*/false);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*remakes=*/true);
   }
-  add_layer_norm(benchmarks, {kTokens, 4096});
+  add_layer_norm(benchmarks, {16384, 2560});
+  add_layer_norm(benchmarks, {8192, 4096});
 }
 
 }  // namespace packtrain

@@ -1,4 +1,5 @@
-// Elementwise, bound by memory: each thread has kRuns runs of 16 bytes of each input under way.
+// Elementwise, bound by memory: each thread has kRuns runs of 16 bytes of each input under way,
+// four runs or more in all.
 #include "framework/device/cuda/check.h"
 #include "models/ops/activation/activation_launch.h"
 #include "models/ops/cuda/divisor.cuh"
@@ -9,7 +10,8 @@ namespace packtrain {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRuns = 2;
+template <bool kGated>
+constexpr int kRuns = kGated ? 2 : 4;
 
 struct ValueAndSlope {
   float value;
@@ -21,13 +23,27 @@ __device__ float logistic(float z) {
   return __fdividef(1.0F, 1.0F + __expf(-z));
 }
 
+// (1 + erf(z / sqrt(2))) / 2 to 1e-7, from bell = e^(-z^2 / 2): Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 7.1.26. erff would keep the arithmetic busier than the memory.
+__device__ float normal_share(float z, float bell) {
+  constexpr float kSqrtHalf = 0.70710678118654752F;
+  const float t = __fdividef(1.0F, 1.0F + 0.3275911F * kSqrtHalf * fabsf(z));
+  float sum = 1.061405429F;
+  sum = sum * t - 1.453152027F;
+  sum = sum * t + 1.421413741F;
+  sum = sum * t - 0.284496736F;
+  sum = sum * t + 0.254829592F;
+  const float tail = 0.5F * sum * t * bell;
+  return z < 0 ? tail : 1.0F - tail;
+}
+
 template <ActivationKind kKind>
 __device__ ValueAndSlope evaluate(float z) {
   if constexpr (kKind == ActivationKind::kGeluErf) {
-    constexpr float kSqrtHalf = 0.70710678118654752F;
     constexpr float kDensity = 0.39894228040143268F;  // 1 / sqrt(2 pi)
-    const float share = 0.5F * (1.0F + erff(z * kSqrtHalf));
-    return {z * share, share + z * kDensity * __expf(-0.5F * z * z)};
+    const float bell = __expf(-0.5F * z * z);
+    const float share = normal_share(z, bell);
+    return {z * share, share + z * kDensity * bell};
   } else if constexpr (kKind == ActivationKind::kGeluTanh) {
     constexpr float kScale = 1.59576912160573071F;  // 2 sqrt(2 / pi)
     constexpr float kCubic = 0.044715F;
@@ -102,14 +118,14 @@ template <ActivationKind kKind, bool kGated, bool kBackward, typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     activation_kernel(const ActivationArguments a, const device::Divisor runs_a_row,
                       const std::int64_t num_runs) {
-  Operands<T, N> operands[kRuns] = {};
-  Place places[kRuns];
-  const std::int64_t first = std::int64_t{kThreads * kRuns} * blockIdx.x + threadIdx.x;
+  Operands<T, N> operands[kRuns<kGated>] = {};
+  Place places[kRuns<kGated>];
+  const std::int64_t first = std::int64_t{kThreads * kRuns<kGated>} * blockIdx.x + threadIdx.x;
 #pragma unroll
-  for (int r = 0; r < kRuns; ++r) {
+  for (int r = 0; r < kRuns<kGated>; ++r) {
     const std::int64_t run = first + r * kThreads;
-    if (run >= num_runs) continue;
     places[r] = place_of<kGated>(a, runs_a_row, run, N);
+    if (run >= num_runs) continue;
     const T* x = static_cast<const T*>(a.x) + places[r].input;
     operands[r].gate = device::read_run<N>(x);
     if constexpr (kGated) operands[r].up = device::read_run<N>(x + a.inner);
@@ -119,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 #pragma unroll
-  for (int r = 0; r < kRuns; ++r) {
+  for (int r = 0; r < kRuns<kGated>; ++r) {
     if (first + r * kThreads >= num_runs) continue;
     if constexpr (kBackward) {
       backward<kKind, kGated>(a, operands[r], places[r]);
@@ -133,7 +149,8 @@ template <ActivationKind kKind, bool kGated, typename T, int N>
 void launch_runs(const ActivationArguments& a, cudaStream_t stream) {
   const std::int64_t runs_a_row = a.inner / N;
   const std::int64_t num_runs = a.num_rows * runs_a_row;
-  const auto blocks = static_cast<unsigned>((num_runs + kThreads * kRuns - 1) / (kThreads * kRuns));
+  constexpr std::int64_t kBlockRuns = kThreads * kRuns<kGated>;
+  const auto blocks = static_cast<unsigned>((num_runs + kBlockRuns - 1) / kBlockRuns);
   if (a.grad_output == nullptr) {
     activation_kernel<kKind, kGated, false, T, N>
         <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);

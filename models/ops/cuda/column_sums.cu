@@ -3,6 +3,7 @@
 #include "models/ops/cuda/column_sums.h"
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/kernel_chain.cuh"
 #include "models/ops/cuda/vector.cuh"
 
 namespace packtrain {
@@ -21,6 +22,7 @@ __device__ void write(const GradientTarget& target, std::int64_t column, float s
 __global__ void __launch_bounds__(kColumns* kSlices)
     column_sums_kernel(const ColumnSumsArguments a) {
   __shared__ float sums[kSlices][kColumns];
+  device::wait_for_previous_kernel();
   const GradientTarget& target = a.targets[blockIdx.y];
   if (target.grad == nullptr) return;
   const std::int64_t column = std::int64_t{kColumns} * blockIdx.x + threadIdx.x;
@@ -48,9 +50,8 @@ void launch_column_sums(const ColumnSumsArguments& arguments, void* stream) {
   if (arguments.num_columns == 0) return;
   const dim3 grid(static_cast<unsigned>((arguments.num_columns + kColumns - 1) / kColumns),
                   static_cast<unsigned>(arguments.num_targets));
-  column_sums_kernel<<<grid, dim3(kColumns, kSlices), 0, static_cast<cudaStream_t>(stream)>>>(
-      arguments);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  launch_chained(column_sums_kernel, grid, dim3(kColumns, kSlices),
+                 static_cast<cudaStream_t>(stream), arguments);
 }
 
 }  // namespace packtrain

@@ -28,12 +28,7 @@ inline RowGeometry row_geometry(std::int64_t runs, int held, int block_threads, 
   return {threads, std::max(1, block_threads / threads)};
 }
 
-// Backward keeps sums of each column besides: LayerNorm's threads hold half as many.
-template <bool kCentered>
-constexpr int kForwardRuns = 4;
-template <bool kCentered>
-constexpr int kBackwardRuns = kCentered ? 2 : 4;
-
+constexpr int kNormRuns = 4;  // of 16 bytes of a row that a thread holds
 constexpr int kForwardBlockThreads = 128;
 
 inline bool norm_is_vectorized(const NormArguments& a) {
@@ -41,40 +36,65 @@ inline bool norm_is_vectorized(const NormArguments& a) {
                        a.grad_output, a.output, a.sum, a.remade_y);
 }
 
-template <bool kCentered>
-RowGeometry backward_geometry(const NormArguments& a) {
-  if (!norm_is_vectorized(a)) return {};
-  return row_geometry(a.hidden * (a.bfloat16 ? 2 : 4) / 16, kBackwardRuns<kCentered>,
-                      device::kNormMostThreads, /*one_row=*/false);
+inline int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
+  return value;
 }
 
-// Blocks of a backward, each of which writes one row of partial sums.
-template <bool kCentered>
-std::int64_t backward_blocks(const NormArguments& a) {
+struct BackwardPlan {
+  RowGeometry geometry;
+  std::size_t shared_bytes = 0;
+  std::int64_t num_blocks = 0;
+};
+
+// Shared memory of a block of these threads: weights and rows under way, or sums.
+inline std::size_t backward_shared_bytes(const NormArguments& a, const RowGeometry& geometry) {
+  constexpr std::size_t kRunBytes = 16;
+  const std::size_t element_bytes = a.bfloat16 ? 2 : 4;
+  const std::size_t num_threads = geometry.threads * geometry.rows;
+  const std::size_t num_inputs = a.residual == nullptr ? 2 : 3;
+  const std::size_t rows = device::kNormStages * num_inputs * kNormRuns * kRunBytes * num_threads;
+  const std::size_t sums =
+      kNormRuns * kRunBytes / element_bytes * (num_threads + 4) * sizeof(float);
+  return std::max(a.hidden * element_bytes + rows, sums);
+}
+
+// One block a multiprocessor, as wide as its shared memory allows.
+inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWideBlocksPerMultiprocessor = 4;
-  const RowGeometry geometry = backward_geometry<kCentered>(a);
-  int device = 0;
-  int num_multiprocessors = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(
-      cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const std::int64_t most = std::int64_t{num_multiprocessors} *
-                            (geometry.threads == 0 ? kWideBlocksPerMultiprocessor : 1);
-  return std::min(most, (a.num_rows + geometry.rows - 1) / geometry.rows);
+  const auto most_bytes =
+      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const int num_multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
+  for (int threads = device::kNormMostThreads; threads >= 64 && norm_is_vectorized(a);
+       threads /= 2) {
+    const RowGeometry geometry = row_geometry(runs, kNormRuns, threads, /*one_row=*/false);
+    if (geometry.threads == 0 || geometry.threads > threads) break;
+    const std::size_t bytes = backward_shared_bytes(a, geometry);
+    const std::int64_t blocks = (a.num_rows + geometry.rows - 1) / geometry.rows;
+    constexpr std::size_t kReservedBytes = 1024;
+    if (bytes + kReservedBytes > most_bytes) continue;
+    return {geometry, bytes, std::min<std::int64_t>(num_multiprocessors, blocks)};
+  }
+  return {{},
+          0,
+          std::min<std::int64_t>(kWideBlocksPerMultiprocessor * num_multiprocessors, a.num_rows)};
 }
 
 template <typename T, bool kCentered>
 void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
-  constexpr int kHeld = kForwardRuns<kCentered>;
   const bool vectors = norm_is_vectorized(a);
   const RowGeometry geometry =
-      vectors ? row_geometry(a.hidden / kRun, kHeld, kForwardBlockThreads, /*one_row=*/true)
+      vectors ? row_geometry(a.hidden / kRun, kNormRuns, kForwardBlockThreads, /*one_row=*/true)
               : RowGeometry{};
   const auto blocks = static_cast<unsigned>((a.num_rows + geometry.rows - 1) / geometry.rows);
   const dim3 threads(geometry.threads, geometry.rows);
   if (geometry.threads != 0) {
-    device::norm_forward_kernel<T, kRun, kHeld, kCentered><<<blocks, threads, 0, stream>>>(a);
+    device::norm_forward_kernel<T, kRun, kNormRuns, kCentered><<<blocks, threads, 0, stream>>>(a);
   } else if (vectors) {
     device::wide_norm_forward_kernel<T, kRun, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);
@@ -87,16 +107,14 @@ void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
 template <typename T, bool kCentered>
 void launch_norm_backward(const NormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
-  constexpr int kHeld = kBackwardRuns<kCentered>;
-  const RowGeometry geometry = backward_geometry<kCentered>(a);
-  const auto blocks = static_cast<unsigned>(backward_blocks<kCentered>(a));
-  const dim3 threads(geometry.threads, geometry.rows);
-  if (geometry.threads != 0) {
-    // A row of weights, then one of float32 sums: 32 KiB at most, as only rows that are held by no
-    // more than half of a block need the latter.
-    const std::size_t shared_bytes = a.hidden * (geometry.rows > 1 ? sizeof(float) : sizeof(T));
-    device::norm_backward_kernel<T, kRun, kHeld, kCentered>
-        <<<blocks, threads, shared_bytes, stream>>>(a);
+  const BackwardPlan plan = backward_plan(a);
+  const auto blocks = static_cast<unsigned>(plan.num_blocks);
+  const dim3 threads(plan.geometry.threads, plan.geometry.rows);
+  if (plan.geometry.threads != 0) {
+    const auto kernel = device::norm_backward_kernel<T, kRun, kNormRuns, kCentered>;
+    PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(plan.shared_bytes)));
+    kernel<<<blocks, threads, plan.shared_bytes, stream>>>(a);
   } else if (norm_is_vectorized(a)) {
     device::wide_norm_backward_kernel<T, kRun, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);

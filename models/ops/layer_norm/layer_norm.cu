@@ -5,7 +5,7 @@
 namespace packtrain {
 
 std::int64_t layer_norm_backward_blocks(const NormArguments& arguments) {
-  return backward_blocks</*kCentered=*/true>(arguments);
+  return backward_plan(arguments).num_blocks;
 }
 
 void launch_layer_norm(const NormArguments& arguments, void* stream) {

@@ -8,6 +8,7 @@
 #include <ATen/ops/sum.h>
 
 #include "models/ops/gradient.h"
+#include "models/ops/qk_norm/qk_norm_cuda.h"
 
 namespace packtrain {
 namespace {
@@ -26,6 +27,7 @@ at::Tensor scale_of(const QkNorm& norm, std::int64_t num_heads) {
 QkNormOutput qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm,
                              const at::Tensor& position_ids, const at::Tensor& frequencies,
                              const RotaryOptions& rotary) {
+  if (qkv.is_cuda()) return qk_norm_forward_cuda(qkv, norm, position_ids, frequencies, rotary);
   const at::Tensor heads = qkv.narrow(1, 0, rotary.num_rotated_heads).to(at::kFloat);
   const at::Tensor inverse_rms =
       at::mul(heads, heads).mean(at::IntArrayRef{-1}).add_(norm.options.epsilon).rsqrt_();
@@ -40,6 +42,10 @@ at::Tensor qk_norm_backward(const at::Tensor& grad_query, const at::Tensor& grad
                             const at::Tensor& inverse_rms, const QkNorm& norm,
                             const at::Tensor& position_ids, const at::Tensor& frequencies,
                             const RotaryOptions& rotary) {
+  if (qkv.is_cuda()) {
+    return qk_norm_backward_cuda(grad_query, grad_key, grad_value, qkv, inverse_rms, norm,
+                                 position_ids, frequencies, rotary);
+  }
   at::Tensor grad = rotary_backward(grad_query.to(at::kFloat), grad_key.to(at::kFloat),
                                     grad_value.to(at::kFloat), position_ids, frequencies, rotary);
   const std::int64_t num_heads = rotary.num_rotated_heads;

@@ -6,7 +6,6 @@
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sum.h>
 
-#include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
 #include "models/ops/rms_norm/rms_norm_cuda.h"
 
@@ -52,29 +51,6 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
   if (grad_residual.defined()) dx.add_(grad_residual);
   if (remade_y.defined()) remade_y.copy_(at::mul(normalized, scale));
   return dx.to(x.scalar_type());
-}
-
-RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon) {
-  return rms_norm_forward(x, weight, RmsNormOptions{.epsilon = epsilon});
-}
-
-at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                             const at::Tensor& inverse_rms, const Parameter& weight) {
-  return rms_norm_backward(grad_output, x, inverse_rms, weight, RmsNormOptions{});
-}
-
-at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon) {
-  return apply_operator(
-      {x}, {.forward =
-                [&weight, epsilon](const Tensors& inputs, Tensors& saved) {
-                  RmsNormOutput output = rms_norm_forward(inputs[0], weight, epsilon);
-                  saved = {inputs[0], output.inverse_rms};
-                  return output.y;
-                },
-            .backward =
-                [&weight](const Tensors& saved, const at::Tensor& grad_output) {
-                  return Tensors{rms_norm_backward(grad_output, saved[0], saved[1], weight)};
-                }});
 }
 
 }  // namespace packtrain

@@ -5,7 +5,7 @@
 namespace packtrain {
 
 std::int64_t rms_norm_backward_blocks(const NormArguments& arguments) {
-  return backward_blocks</*kCentered=*/false>(arguments);
+  return backward_plan(arguments).num_blocks;
 }
 
 void launch_rms_norm(const NormArguments& arguments, void* stream) {

@@ -35,11 +35,4 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const RmsNormOptions& options, const at::Tensor& grad_residual = {},
                              const at::Tensor& remade_y = {});
 
-RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight, double epsilon);
-at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                             const at::Tensor& inverse_rms, const Parameter& weight);
-
-// The pair for autograd. `weight` must stay where it is until the backward has run.
-at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon);
-
 }  // namespace packtrain

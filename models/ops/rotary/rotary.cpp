@@ -2,7 +2,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sin.h>
@@ -11,7 +10,6 @@
 #include <numbers>
 #include <utility>
 
-#include "models/ops/autograd.h"
 #include "models/ops/rotary/rotary_cuda.h"
 
 namespace packtrain {
@@ -48,31 +46,15 @@ at::Tensor pair_element(const at::Tensor& x, std::int64_t num_pairs, bool interl
 // Turns the heads x [T, heads, D] in place; `direction` 1 turns forward, -1 back.
 void turn_(const at::Tensor& x, const at::Tensor& position_ids, const at::Tensor& frequencies,
            const RotaryOptions& options, double direction) {
-  const RotaryTables tables = rotary_tables(position_ids, frequencies);
-  const at::Tensor cos = at::mul(tables.cos, options.scaling);
-  const at::Tensor sin = at::mul(tables.sin, direction * options.scaling);
+  const at::Tensor angles =
+      at::mul(position_ids.to(at::kFloat).unsqueeze(1), frequencies).unsqueeze(1);
+  const at::Tensor cos = at::mul(at::cos(angles), options.scaling);
+  const at::Tensor sin = at::mul(at::sin(angles), direction * options.scaling);
   const at::Tensor first = pair_element(x, frequencies.size(0), options.interleaved, 0);
   const at::Tensor second = pair_element(x, frequencies.size(0), options.interleaved, 1);
   const at::Tensor turned = at::mul(first, cos).sub_(at::mul(second, sin));
   second.copy_(at::mul(second, cos).add_(at::mul(first, sin)));
   first.copy_(turned);
-}
-
-// `direction` 1 turns forward, -1 back.
-at::Tensor turn(const at::Tensor& x, std::int64_t num_rotated, const RotaryTables& tables,
-                double direction) {
-  at::Tensor y = at::empty_like(x);
-  const std::int64_t half = x.size(2) / 2;
-  const std::int64_t num_kept = x.size(1) - num_rotated;
-  const at::Tensor turning = x.narrow(1, 0, num_rotated);
-  const at::Tensor first = turning.narrow(2, 0, half);
-  const at::Tensor second = turning.narrow(2, half, half);
-  const at::Tensor turned = y.narrow(1, 0, num_rotated);
-  const at::Tensor sin = direction < 0 ? tables.sin.neg() : tables.sin;
-  turned.narrow(2, 0, half).copy_(at::mul(first, tables.cos).sub_(at::mul(second, sin)));
-  turned.narrow(2, half, half).copy_(at::mul(second, tables.cos).add_(at::mul(first, sin)));
-  y.narrow(1, num_rotated, num_kept).copy_(x.narrow(1, num_rotated, num_kept));
-  return y;
 }
 
 }  // namespace
@@ -102,11 +84,6 @@ at::Tensor RotaryFrequencies::on(const at::Device& device) const {
   return cached_;
 }
 
-RotaryTables rotary_tables(const at::Tensor& position_ids, const at::Tensor& frequencies) {
-  const at::Tensor angles = at::mul(position_ids.to(at::kFloat).unsqueeze(1), frequencies);
-  return {at::cos(angles).unsqueeze(1), at::sin(angles).unsqueeze(1)};
-}
-
 void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
                      const RotaryOptions& options) {
   if (qkv.is_cuda()) return rotary_forward_cuda_(qkv, position_ids, frequencies, options);
@@ -123,27 +100,6 @@ at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_
   const at::Tensor grad = at::cat({grad_query, grad_key, grad_value}, 1);
   turn_(grad.narrow(1, 0, options.num_rotated_heads), position_ids, frequencies, options, -1.0);
   return grad;
-}
-
-at::Tensor rotary_forward(const at::Tensor& qkv, std::int64_t num_rotated,
-                          const RotaryTables& tables) {
-  return turn(qkv, num_rotated, tables, 1.0);
-}
-
-at::Tensor rotary_backward(const at::Tensor& grad_output, std::int64_t num_rotated,
-                           const RotaryTables& tables) {
-  return turn(grad_output, num_rotated, tables, -1.0);
-}
-
-at::Tensor rotary(const at::Tensor& qkv, std::int64_t num_rotated, const RotaryTables& tables) {
-  return apply_operator(
-      {qkv}, {.forward = [num_rotated, tables](
-                             const Tensors& inputs,
-                             Tensors&) { return rotary_forward(inputs[0], num_rotated, tables); },
-              .backward =
-                  [num_rotated, tables](const Tensors&, const at::Tensor& grad_output) {
-                    return Tensors{rotary_backward(grad_output, num_rotated, tables)};
-                  }});
 }
 
 }  // namespace packtrain

@@ -53,18 +53,4 @@ at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_
                            const at::Tensor& grad_value, const at::Tensor& position_ids,
                            const at::Tensor& frequencies, const RotaryOptions& options);
 
-struct RotaryTables {
-  at::Tensor cos;  // float32 [T, 1, D / 2]
-  at::Tensor sin;
-};
-
-RotaryTables rotary_tables(const at::Tensor& position_ids, const at::Tensor& frequencies);
-at::Tensor rotary_forward(const at::Tensor& qkv, std::int64_t num_rotated,
-                          const RotaryTables& tables);
-at::Tensor rotary_backward(const at::Tensor& grad_output, std::int64_t num_rotated,
-                           const RotaryTables& tables);
-
-// The pair for autograd.
-at::Tensor rotary(const at::Tensor& qkv, std::int64_t num_rotated, const RotaryTables& tables);
-
 }  // namespace packtrain

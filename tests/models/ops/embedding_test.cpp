@@ -51,7 +51,7 @@ TEST_P(Embedding, SumsTheGradientsOfEqualIds) {
     for (const std::int64_t rows : {0, 1, 7, 31, 130, 3000}) {
       for (const std::int64_t width : {1, 7, 16, 2056}) {
         SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
-        if (rows * width > 300000) continue;
+        if (rows * width > 50000) continue;
         expect_sums_rows(on, int_tensor(on, some_ids(rows, kVocabSize - 3)), width, grad_dtype);
         expect_sums_rows(on, int_tensor(on, lopsided_ids(rows)), width, grad_dtype);
       }

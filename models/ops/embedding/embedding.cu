@@ -1,0 +1,202 @@
+// Forward: a gather of runs of 16 bytes. Backward: sorted ids are cut into chunks of kChunk; a
+// block sums the rows of each id of its chunk, in order. An id that lies in one chunk is written at
+// once. An id that crosses chunks leaves partial sums, one a chunk, which a second kernel sums in
+// order, so that an id of half of all tokens is summed by as many blocks as it has chunks.
+#include <algorithm>
+
+#include "framework/device/cuda/check.h"
+#include "models/ops/cuda/divisor.cuh"
+#include "models/ops/cuda/launch.h"
+#include "models/ops/cuda/vector.cuh"
+#include "models/ops/embedding/embedding_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kGatherThreads = 256;
+constexpr int kGatherRuns = 4;  // of a thread under way
+constexpr int kChunk = 32;      // sorted ids
+constexpr int kChunkThreads = 128;
+constexpr int kRowsUnderWay = 8;
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_kernel(const EmbeddingArguments a, const device::Divisor runs_a_row,
+                  const std::int64_t num_runs) {
+  device::Run<T, N> runs[kGatherRuns] = {};
+  const std::int64_t first = std::int64_t{kGatherThreads * kGatherRuns} * blockIdx.x + threadIdx.x;
+#pragma unroll
+  for (int r = 0; r < kGatherRuns; ++r) {
+    const std::int64_t run = first + r * kGatherThreads;
+    if (run >= num_runs) continue;
+    const std::int64_t token = runs_a_row.quotient(run);
+    const std::int64_t from = (a.ids[token] - token) * a.hidden + run * N;
+    runs[r] = device::read_run<N>(static_cast<const T*>(a.rows) + from);
+  }
+#pragma unroll
+  for (int r = 0; r < kGatherRuns; ++r) {
+    const std::int64_t run = first + r * kGatherThreads;
+    if (run < num_runs) device::write_run(runs[r], static_cast<T*>(a.output) + run * N);
+  }
+}
+
+// Adds to, or writes, N elements of a row of the gradient.
+template <typename G, int N>
+__device__ void write_gradient(const EmbeddingArguments& a, std::int64_t place, float (&sum)[N]) {
+  G* grad = static_cast<G*>(a.output) + place;
+  if (a.accumulate) {
+    float before[N];
+    device::load(grad, before);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] += before[i];
+  }
+  device::store(sum, grad);
+}
+
+// Where a chunk's partial sums go: [0] of the id that began in an earlier chunk, [1] of the id that
+// goes on in the next one and began here.
+__device__ std::int64_t partial_place(const EmbeddingArguments& a, std::int64_t chunk, int which) {
+  return (2 * chunk + which) * a.hidden;
+}
+
+// Hands the sum of ids [first, last) of the chunk, all equal, to where it belongs.
+template <typename G, int N>
+__device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std::int64_t first,
+                           std::int64_t last, std::int64_t column, float (&sum)[N]) {
+  const std::int32_t id = a.ids[first];
+  const bool from_before = first == chunk * kChunk && first > 0 && a.ids[first - 1] == id;
+  const bool goes_on = last < a.num_tokens && a.ids[last] == id;
+  if (from_before || goes_on) {
+    float* to = a.partials + partial_place(a, chunk, from_before ? 0 : 1) + column;
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = sum[i];
+  } else {
+    write_gradient<G>(a, id * a.hidden + column, sum);
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum[i] = 0;
+}
+
+template <typename T, typename G, int N>
+__global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const EmbeddingArguments a) {
+  const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
+  if (column >= a.hidden) return;
+  const std::int64_t chunk = blockIdx.x;
+  const std::int64_t begin = chunk * kChunk;
+  const std::int64_t end = begin + kChunk < a.num_tokens ? begin + kChunk : a.num_tokens;
+  const T* rows = static_cast<const T*>(a.rows) + column;
+  float sum[N] = {};
+  std::int64_t first = begin;  // of the ids being summed
+  for (std::int64_t base = begin; base < end; base += kRowsUnderWay) {
+    device::Run<T, N> under_way[kRowsUnderWay] = {};
+#pragma unroll
+    for (int r = 0; r < kRowsUnderWay; ++r) {
+      if (base + r < end) under_way[r] = device::read_run<N>(rows + a.order[base + r] * a.hidden);
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsUnderWay; ++r) {
+      if (base + r >= end) break;
+      if (a.ids[base + r] != a.ids[first]) {
+        finish_run<G>(a, chunk, first, base + r, column, sum);
+        first = base + r;
+      }
+      float values[N];
+      device::unpack(under_way[r], values);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += values[i];
+    }
+  }
+  finish_run<G>(a, chunk, first, end, column, sum);
+}
+
+// One block a chunk: sums the id that begins in it and goes on, if there is one.
+template <typename G, int N>
+__global__ void __launch_bounds__(kChunkThreads) sum_partials_kernel(const EmbeddingArguments a) {
+  const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
+  const std::int64_t chunk = blockIdx.x;
+  const std::int64_t next = (chunk + 1) * kChunk;
+  if (column >= a.hidden || next >= a.num_tokens) return;
+  const std::int32_t id = a.ids[next];
+  const bool begins_here =
+      a.ids[chunk * kChunk] != id || chunk == 0 || a.ids[chunk * kChunk - 1] != id;
+  if (a.ids[next - 1] != id || !begins_here) return;
+  float sum[N];
+  device::load(a.partials + partial_place(a, chunk, 1) + column, sum);
+#pragma unroll 4
+  for (std::int64_t later = chunk + 1; later * kChunk < a.num_tokens && a.ids[later * kChunk] == id;
+       ++later) {
+    float values[N];
+    device::load(a.partials + partial_place(a, later, 0) + column, values);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] += values[i];
+  }
+  write_gradient<G>(a, id * a.hidden + column, sum);
+}
+
+template <typename T, int N>
+void launch_gather(const EmbeddingArguments& a, cudaStream_t stream) {
+  constexpr int kBlockRuns = kGatherThreads * kGatherRuns;
+  const std::int64_t runs_a_row = a.hidden / N;
+  const std::int64_t num_runs = a.num_tokens * runs_a_row;
+  const auto blocks = static_cast<unsigned>((num_runs + kBlockRuns - 1) / kBlockRuns);
+  gather_kernel<T, N>
+      <<<blocks, kGatherThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <typename T, typename G, int N>
+void launch_sums(const EmbeddingArguments& a, cudaStream_t stream) {
+  constexpr std::int64_t kBlockColumns = std::int64_t{kChunkThreads} * N;
+  const dim3 grid(static_cast<unsigned>(num_embedding_chunks(a.num_tokens)),
+                  static_cast<unsigned>((a.hidden + kBlockColumns - 1) / kBlockColumns));
+  sum_chunks_kernel<T, G, N><<<grid, kChunkThreads, 0, stream>>>(a);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  sum_partials_kernel<G, N><<<grid, kChunkThreads, 0, stream>>>(a);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+template <typename T, typename G>
+void launch_backward_types(const EmbeddingArguments& a, cudaStream_t stream) {
+  constexpr int kRun = 16 / sizeof(T);
+  // The widest of the accesses, to partial sums and to a float32 gradient, is 16 or 32 bytes.
+  if (can_vectorize(a.hidden, sizeof(T), a.rows, a.output, a.partials)) {
+    launch_sums<T, G, kRun>(a, stream);
+  } else {
+    launch_sums<T, G, 1>(a, stream);
+  }
+}
+
+}  // namespace
+
+std::int64_t num_embedding_chunks(std::int64_t num_tokens) {
+  return (num_tokens + kChunk - 1) / kChunk;
+}
+
+void launch_embedding_forward(const EmbeddingArguments& a, void* stream) {
+  if (a.num_tokens == 0) return;
+  const auto on = static_cast<cudaStream_t>(stream);
+  const bool vectors = can_vectorize(a.hidden, a.bfloat16 ? 2 : 4, a.rows, a.output);
+  if (a.bfloat16) {
+    vectors ? launch_gather<__nv_bfloat16, 8>(a, on) : launch_gather<__nv_bfloat16, 1>(a, on);
+  } else {
+    vectors ? launch_gather<float, 4>(a, on) : launch_gather<float, 1>(a, on);
+  }
+}
+
+void launch_embedding_backward(const EmbeddingArguments& a, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  if (!a.accumulate) {
+    const std::size_t element_bytes = a.grad_bfloat16 ? 2 : 4;
+    PACKTRAIN_CUDA_CHECK(cudaMemsetAsync(a.output, 0, element_bytes * a.vocab_size * a.hidden, on));
+  }
+  if (a.num_tokens == 0) return;
+  if (a.bfloat16) {
+    a.grad_bfloat16 ? launch_backward_types<__nv_bfloat16, __nv_bfloat16>(a, on)
+                    : launch_backward_types<__nv_bfloat16, float>(a, on);
+  } else {
+    a.grad_bfloat16 ? launch_backward_types<float, __nv_bfloat16>(a, on)
+                    : launch_backward_types<float, float>(a, on);
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/ops/embedding/embedding.h"
+
+namespace packtrain {
+
+// As embedding_forward and embedding_backward, on CUDA tensors.
+at::Tensor embedding_forward_cuda(const at::Tensor& ids, const Parameter& weight);
+void embedding_backward_cuda(const at::Tensor& grad_output, const at::Tensor& ids,
+                             const Parameter& weight);
+
+}  // namespace packtrain

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace packtrain {
+
+struct EmbeddingArguments {
+  const std::int32_t* ids = nullptr;  // [num_tokens]; backward: sorted
+  const void* rows = nullptr;         // forward: the weight [vocab_size, hidden];
+                                      // backward: grad_output [num_tokens, hidden]
+  void* output = nullptr;             // forward [num_tokens, hidden], backward [vocab_size, hidden]
+  std::int64_t num_tokens = 0;
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden = 0;
+  bool bfloat16 = false;  // rows, and forward's output
+  // Backward alone:
+  const std::int32_t* order = nullptr;  // [num_tokens] the token of each sorted id
+  float* partials = nullptr;            // [num_embedding_chunks(num_tokens), 2, hidden]
+  bool grad_bfloat16 = false;
+  bool accumulate = false;
+};
+
+// Chunks of sorted ids that are summed apart.
+std::int64_t num_embedding_chunks(std::int64_t num_tokens);
+
+// Bytes of temporary memory that sort_token_ids needs.
+std::size_t token_sort_bytes(std::int64_t num_tokens, std::int64_t vocab_size);
+// Ids in ascending order to `sorted`, their tokens to `order` (ascending among equal ids). `tokens`
+// [num_tokens] is scratch. `stream` is a cudaStream_t, here and below; all throw Error(kDevice)
+// when a launch fails.
+void sort_token_ids(const std::int32_t* ids, std::int64_t num_tokens, std::int64_t vocab_size,
+                    std::int32_t* sorted, std::int32_t* tokens, std::int32_t* order,
+                    void* temporary, std::size_t temporary_bytes, void* stream);
+
+void launch_embedding_forward(const EmbeddingArguments& arguments, void* stream);
+void launch_embedding_backward(const EmbeddingArguments& arguments, void* stream);
+
+}  // namespace packtrain

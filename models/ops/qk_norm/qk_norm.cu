@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <string>
+
+#include "framework/device/cuda/check.h"
+#include "framework/support/error.h"
+#include "models/ops/cuda/launch.h"
+#include "models/ops/qk_norm/qk_norm_backward.cuh"
+#include "models/ops/qk_norm/qk_norm_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kBlocksPerMultiprocessor = 2;
+constexpr int kScalarSlots = 8;  // of a thread, where heads are no whole runs of 16 bytes
+
+bool is_backward(const QkNormArguments& a) {
+  return a.grads.query.data != nullptr;
+}
+
+// Tokens whose heads a block has under way or queued at a time.
+int tile_rows(const QkNormArguments& a, int heads_under_way) {
+  constexpr int kRounds = 8;
+  constexpr int kMostAngles = 2048;  // 16 KiB of shared memory
+  const int num_heads = a.qkv.num_query_heads + a.qkv.num_key_heads;
+  const int most = std::max(1, kMostAngles / std::max(1, a.angles.num_pairs));
+  return std::clamp(kRounds * heads_under_way / num_heads, 1, most);
+}
+
+template <typename T, int N, int M>
+void launch_slots(const QkNormArguments& a, cudaStream_t stream) {
+  const int num_slots = a.head_dim / (2 * N);
+  int threads = 1;
+  while (threads < num_slots && threads < 32) threads *= 2;
+  if (num_slots > threads * M) {
+    throw Error(ErrorCategory::kInternal, "qk_norm: got heads of " + std::to_string(a.head_dim) +
+                                              " elements, wanted 512 at most");
+  }
+  const dim3 block(threads, device::kQkThreads / threads);
+  const int rows = tile_rows(a, static_cast<int>(block.y));
+  const std::size_t table_bytes = 2 * sizeof(float) * rows * a.angles.num_pairs;
+  if (is_backward(a)) {
+    const std::size_t sums_bytes = device::kQkThreads / 32 * sizeof(float) * a.head_dim;
+    const auto blocks = static_cast<unsigned>(qk_norm_backward_blocks(a));
+    device::qk_norm_backward_kernel<T, N, M>
+        <<<blocks, block, std::max(table_bytes, sums_bytes), stream>>>(a, rows);
+  } else {
+    const auto blocks = static_cast<unsigned>((a.num_rows + rows - 1) / rows);
+    device::qk_norm_forward_kernel<T, N, M><<<blocks, block, table_bytes, stream>>>(a, rows);
+  }
+}
+
+template <typename T>
+void launch_type(const QkNormArguments& a, cudaStream_t stream) {
+  const bool vectors = can_vectorize_heads(a.qkv, a.angles, a.head_dim, sizeof(T)) &&
+                       can_vectorize_heads(a.grads, a.angles, a.head_dim, sizeof(T)) &&
+                       can_vectorize(a.head_dim, sizeof(T), a.output, a.query_weight, a.key_weight);
+  if (vectors && a.head_dim * sizeof(T) <= 1024) {
+    launch_slots<T, 16 / sizeof(T), 1>(a, stream);
+  } else {
+    launch_slots<T, 1, kScalarSlots>(a, stream);
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace
+
+std::int64_t qk_norm_backward_blocks(const QkNormArguments& a) {
+  int device = 0;
+  int num_multiprocessors = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(
+      cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  return std::min<std::int64_t>(a.num_rows, kBlocksPerMultiprocessor * num_multiprocessors);
+}
+
+void launch_qk_norm(const QkNormArguments& arguments, void* stream) {
+  if (arguments.num_rows == 0) return;
+  if (arguments.bfloat16) {
+    launch_type<__nv_bfloat16>(arguments, static_cast<cudaStream_t>(stream));
+  } else {
+    launch_type<float>(arguments, static_cast<cudaStream_t>(stream));
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "models/ops/cuda/heads_launch.h"
+
+namespace packtrain {
+
+struct QkNormArguments {
+  HeadParts qkv;    // queries and keys as they were; forward has no use of values
+  HeadParts grads;  // backward; null data: forward
+  const void* query_weight = nullptr;  // [head_dim]
+  const void* key_weight = nullptr;    // [head_dim]
+  void* output = nullptr;              // forward [num_rows, queries and keys, head_dim],
+                                       // backward [num_rows, all heads, head_dim]
+  float* inverse_rms = nullptr;  // [num_rows, queries and keys]; forward writes, backward reads
+  float* partials = nullptr;     // backward: [qk_norm_backward_blocks(), 2, head_dim], or null
+  std::int64_t num_rows = 0;
+  int head_dim = 0;
+  float epsilon = 0;
+  float weight_offset = 0;
+  RotaryAngles angles;
+  bool bfloat16 = false;
+};
+
+// Rows of partial sums that a backward of these arguments writes.
+std::int64_t qk_norm_backward_blocks(const QkNormArguments& arguments);
+
+// `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails, Error(kInternal) for
+// heads too wide.
+void launch_qk_norm(const QkNormArguments& arguments, void* stream);
+
+}  // namespace packtrain
