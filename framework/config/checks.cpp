@@ -111,6 +111,14 @@ void check_precision(const PrecisionSection& precision, const SettingPlaces& pla
        "Set precision.reduce: fp32, or precision.compute: bf16.");
 }
 
+void check_deterministic(const Config& config, const SettingPlaces& places) {
+  if (!config.precision.deterministic || config.batch.cost != CostSource::kMeasured) return;
+  fail(fmt::format("{}, but {}: measured times differ from run to run, and so would the batches",
+                   stated("precision.deterministic", true, places),
+                   stated("batch.cost", "measured", places)),
+       "Set batch.cost: flops, or precision.deterministic: false.");
+}
+
 void check_evaluation(const Config& config, const SettingPlaces& places) {
   if (config.run.evaluate_steps == 0 || !config.data.validation.empty()) return;
   fail(fmt::format("{}, but data.validation names no token store to evaluate on",
@@ -127,6 +135,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_strategy(config, places);
   check_warmup(config, places);
   check_precision(config.precision, places);
+  check_deterministic(config, places);
   check_evaluation(config, places);
 }
 

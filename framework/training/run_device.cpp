@@ -46,6 +46,13 @@ Backend choose_backend(const Config& config, World& world) {
   return any_gpu ? Backend::kNccl : on_cpu;
 }
 
+// libtorch's operators that have no deterministic form throw from now on.
+void use_deterministic_algorithms() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // Our operators write all of what they allocate: filling it beforehand is for finding bugs.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
 }  // namespace
 
 RunDevice choose_device(const Config& config, World& world) {
@@ -56,7 +63,7 @@ RunDevice choose_device(const Config& config, World& world) {
   chosen.backend = choose_backend(config, world);
   chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
                                                    : make_cpu_device(options);
-  if (config.precision.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+  if (config.precision.deterministic) use_deterministic_algorithms();
   set_matmul_timing(!config.precision.deterministic);
   const char* names[] = {"local", "MPI", "NCCL"};
   spdlog::info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",

@@ -87,6 +87,12 @@ TEST(ConfigChecks, Fp32GradientsAreNotRoundedOnTheWire) {
   load("precision: {compute: bf16, reduce: fp32}");
 }
 
+TEST(ConfigChecks, RefusesBitEqualRunsWhoseBatchesDependOnTimes) {
+  const std::string error = load_error("", {"precision.deterministic=true", "batch.cost=measured"});
+  EXPECT_NE(error.find("measured times differ from run to run"), std::string::npos) << error;
+  load("{precision: {deterministic: true}, batch: {cost: flops}}");
+}
+
 TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
   const Config in_tokens = load("batch: {global_batch_tokens: 4096}");
   EXPECT_FALSE(in_tokens.batch.global_batch_size.has_value());

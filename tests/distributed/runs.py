@@ -111,3 +111,12 @@ def weights(run_folder, kind="weight"):
                 pieces.setdefault(name, []).append((int(begin), tensor))
     return {name: numpy.concatenate([t for _, t in sorted(parts, key=lambda p: p[0])])
             for name, parts in pieces.items()}
+
+
+def assert_bit_equal(first, second):
+    """Two runs had the same losses and gradient norms at every step, and end in the same weights."""
+    for name in ("loss", "grad_norm"):
+        assert [line[name] for line in steps(first).values()] == [line[name] for line in steps(second).values()]
+    found, wanted = weights(first), weights(second)
+    assert found.keys() == wanted.keys()
+    assert all((found[name] == wanted[name]).all() for name in wanted)

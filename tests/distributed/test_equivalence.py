@@ -6,7 +6,7 @@ import subprocess
 
 import numpy
 import pytest
-from runs import PROGRAM, losses, steps, weights
+from runs import PROGRAM, assert_bit_equal, losses, steps, weights
 
 GOLDEN = pathlib.Path(__file__).parent / "golden_losses.json"
 
@@ -99,6 +99,11 @@ def test_a_step_of_rows_without_a_label_has_no_loss(lab):
 def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-ranks-plain", ranks=2)
     assert losses(lab.run("two-ranks-" + overrides[0].replace("=", "-"), *overrides, ranks=2)) == losses(reference)
+
+
+def test_a_deterministic_run_repeats_bit_for_bit(lab):
+    runs = [lab.run(f"repeated-{i}", "precision.deterministic=true", ranks=2) for i in range(2)]
+    assert_bit_equal(*runs)
 
 
 def test_accumulation_equals_one_batch(lab, one_rank):

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy
 import pytest
-from runs import losses, steps, take_checkpoint
+from runs import assert_bit_equal, losses, steps, take_checkpoint
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
@@ -46,6 +46,12 @@ def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-gpus-exact", *exact, ranks=2)
     found = lab.run("two-gpus-" + overrides[0].replace("=", "-"), *exact, *overrides, ranks=2)
     assert losses(found) == losses(reference)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_deterministic_run_repeats_bit_for_bit(lab, ranks):
+    runs = [lab.run(f"repeated-{ranks}-{i}", *BF16, "precision.deterministic=true", ranks=ranks) for i in range(2)]
+    assert_bit_equal(*runs)
 
 
 def test_two_gpus_resumed_on_one(lab, two_gpus):
