@@ -3,22 +3,24 @@
 #   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
 #        environment made by launch/setup
 #   out: LibTorch::cpu, LibTorch::cuda (with CUDA), LibTorch::nccl (with CUDA), LibTorch_SITE,
-#        LibTorch_RPATH, LibTorch_PYTHON (the environment's interpreter)
+#        LibTorch_RPATH, LibTorch_PYTHON (the environment's interpreter), LibTorch_CACHE (where
+#        launch/setup keeps things)
+# The same rule as in launch/common.sh.
+if(NOT "$ENV{PACKTRAIN_CACHE}" STREQUAL "")
+  set(LibTorch_CACHE "$ENV{PACKTRAIN_CACHE}")
+elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
+  set(LibTorch_CACHE "$ENV{XDG_CACHE_HOME}/packtrain")
+else()
+  set(LibTorch_CACHE "$ENV{HOME}/.cache/packtrain")
+endif()
 if(NOT TORCH_ROOT)
-  # The same rule as in launch/common.sh. Not cached: other requirements mean another environment.
+  # Not cached: other requirements mean another environment.
   set(_requirements "${PROJECT_SOURCE_DIR}/launch/requirements.txt")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_requirements}")
   file(SHA256 "${_requirements}" _hash)
   string(SUBSTRING "${_hash}" 0 12 _hash)
-  if(NOT "$ENV{PACKTRAIN_CACHE}" STREQUAL "")
-    set(_cache "$ENV{PACKTRAIN_CACHE}")
-  elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
-    set(_cache "$ENV{XDG_CACHE_HOME}/packtrain")
-  else()
-    set(_cache "$ENV{HOME}/.cache/packtrain")
-  endif()
-  if(EXISTS "${_cache}/env-${_hash}/.complete")  # launch/setup writes it last
-    file(GLOB TORCH_ROOT "${_cache}/env-${_hash}/lib/python3*/site-packages/torch")
+  if(EXISTS "${LibTorch_CACHE}/env-${_hash}/.complete")  # launch/setup writes it last
+    file(GLOB TORCH_ROOT "${LibTorch_CACHE}/env-${_hash}/lib/python3*/site-packages/torch")
   endif()
 endif()
 

@@ -25,6 +25,13 @@ packtrain_env() {
   printf '%s/env-%s\n' "$(packtrain_cache)" "${hash:0:12}"
 }
 
+# The cuDNN frontend: C++ headers only, so in a folder of its own beside the environments.
+# cmake/FindCudnnFrontend.cmake reads the version here.
+cudnn_frontend_version=1.32.0
+cudnn_frontend_folder() {
+  printf '%s/cudnn-frontend-%s\n' "$(packtrain_cache)" "$cudnn_frontend_version"
+}
+
 # version_at_least HAVE WANT
 version_at_least() {
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$2" ]

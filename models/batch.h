@@ -4,9 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace packtrain {
+
+struct AttentionLayout;  // models/ops/attention/cudnn_layout.h
 
 // Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
 struct DeviceBatch {
@@ -21,6 +24,8 @@ struct DeviceBatch {
   at::Tensor loss_source;  // int32 [N] its source, or undefined; nothing to a block
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
+  // The boundaries once more, as cuDNN reads them: the first layer's attention fills this.
+  mutable std::shared_ptr<const AttentionLayout> attention_layout;
 };
 
 }  // namespace packtrain

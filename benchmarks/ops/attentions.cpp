@@ -1,4 +1,5 @@
-// Attention over packed documents, beside FlashAttention-2 of libtorch.
+// Attention over packed documents, beside FlashAttention-2 of libtorch and cuDNN's plan for exactly
+// the pack's sizes.
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "framework/support/random.h"
 #include "models/batch.h"
 #include "models/ops/attention/attention.h"
+#include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/flash.h"
 
 namespace packtrain {
@@ -82,25 +84,43 @@ MakeCall backward_call(const Pack& pack, const AttentionShape& shape, const Kern
   };
 }
 
+AttentionBucket sizes_of(const at::Tensor& qkv, const DeviceBatch& batch) {
+  return {batch.cu_seqlens.size(0) - 1, batch.max_seqlen, qkv.size(0)};
+}
+
+AttentionOutput exact_forward(const at::Tensor& qkv, const AttentionShape& shape,
+                              const DeviceBatch& batch) {
+  return cudnn_forward_at(sizes_of(qkv, batch), qkv, shape, batch);
+}
+
+HeadGradients exact_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                             const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                             const AttentionShape& shape, const DeviceBatch& batch) {
+  return cudnn_backward_at(sizes_of(qkv, batch), grad_output, qkv, y, saved, shape, batch);
+}
+
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
   constexpr Kernel kOurs = {attention_forward, attention_backward};
-  constexpr Kernel kFlash = {flash_forward, flash_backward};
   constexpr double kBackwardFactor = 2.5;
   const double flops = 2.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pack.squares();
   const std::string text =
       fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
-  benchmarks.push_back({.name = "attention forward",
-                        .shape = text,
-                        .flops = flops,
-                        .make = forward_call(pack, shape, kOurs),
-                        .yardstick = "FlashAttention-2",
-                        .make_yardstick = forward_call(pack, shape, kFlash)});
-  benchmarks.push_back({.name = "attention backward",
-                        .shape = text,
-                        .flops = kBackwardFactor * flops,
-                        .make = backward_call(pack, shape, kOurs),
-                        .yardstick = "FlashAttention-2",
-                        .make_yardstick = backward_call(pack, shape, kFlash)});
+  const auto add = [&](const std::string& yardstick, const Kernel& kernel) {
+    benchmarks.push_back({.name = "attention forward",
+                          .shape = text,
+                          .flops = flops,
+                          .make = forward_call(pack, shape, kOurs),
+                          .yardstick = yardstick,
+                          .make_yardstick = forward_call(pack, shape, kernel)});
+    benchmarks.push_back({.name = "attention backward",
+                          .shape = text,
+                          .flops = kBackwardFactor * flops,
+                          .make = backward_call(pack, shape, kOurs),
+                          .yardstick = yardstick,
+                          .make_yardstick = backward_call(pack, shape, kernel)});
+  };
+  add("FlashAttention-2", {flash_forward, flash_backward});
+  add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
 }
 
 }  // namespace
@@ -108,12 +128,16 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
 void add_attentions(OpBenchmarks& benchmarks) {
   constexpr std::int32_t kTokens = 16384;
   const Pack flan = drawn_lengths("FLAN-like", 5.663, 1.0, kTokens);
+  const Pack orca = drawn_lengths("OrcaMath-like", 5.545, 0.5, kTokens);
   const Pack brief = drawn_lengths("short", 5.3, 0.9, kTokens);
-  for (const Pack& pack :
-       {equal_lengths(kTokens, 1), equal_lengths(2048, 8), equal_lengths(512, 32), flan, brief}) {
+  const Pack few = drawn_lengths("short, 4096 tokens", 5.3, 0.9, 4096);
+  for (const Pack& pack : {equal_lengths(kTokens, 1), equal_lengths(2048, 8),
+                           equal_lengths(512, 32), flan, orca, brief, few}) {
     add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 128});
   }
-  add_pack(benchmarks, brief, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 64});
+  for (const Pack& pack : {equal_lengths(kTokens, 1), flan, brief}) {
+    add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 64});
+  }
   add_pack(benchmarks, brief, {.num_heads = 14, .num_kv_heads = 2, .head_dim = 64});
 }
 

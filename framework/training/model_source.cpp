@@ -13,6 +13,7 @@
 #include "models/decoder.h"
 #include "models/families/family.h"
 #include "models/initialize.h"
+#include "models/ops/attention/attention.h"
 
 namespace packtrain {
 namespace {
@@ -28,6 +29,18 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
     initialize(specs.at(shard.parameter), seed, shard.begin, values);
     shard.weight.copy_(values);
   }
+}
+
+// Heads that no kernel serves are an error now, not at the first batch.
+void prepare_attention_of(const DecoderConfig& decoder, const Config& config,
+                          const Device& device) {
+  const at::Device on = device.kind() == DeviceKind::kCuda
+                            ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index()))
+                            : at::Device(at::kCPU);
+  const AttentionShape shape{decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
+  const std::int64_t max_length = config.data.max_length;
+  prepare_attention(shape, config.batch.max_tokens_per_micro_batch.value_or(max_length), max_length,
+                    on, scalar_type(config.precision.compute));
 }
 
 }  // namespace
@@ -93,6 +106,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.recompute = recompute_policy(config.memory.recompute);
+  prepare_attention_of(decoder, config, *run_device.device);
   auto blocks = make_decoder(decoder, options);
   auto gather = world.connect(run_device.backend);
   auto reduce = world.connect(run_device.backend);

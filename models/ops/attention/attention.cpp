@@ -2,9 +2,8 @@
 
 #include <ATen/ops/cat.h>
 
-#include <string>
-
-#include "framework/support/error.h"
+#include "models/ops/attention/backends.h"
+#include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
 #include "models/ops/autograd.h"
@@ -12,33 +11,42 @@
 namespace packtrain {
 namespace {
 
-bool uses_flash(const at::Tensor& qkv) {
-  return qkv.is_cuda() && qkv.scalar_type() == at::kBFloat16;
-}
-
-void check_shape(const at::Tensor& qkv, const AttentionShape& shape) {
-  if (uses_flash(qkv) && (shape.head_dim % 8 != 0 || shape.head_dim > 256)) {
-    throw Error(ErrorCategory::kConfig,
-                "attention: head_dim is " + std::to_string(shape.head_dim) +
-                    ", want a multiple of 8 up to 256 in bfloat16 on CUDA",
-                "train in fp32, or change the model's head_dim");
-  }
+AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape) {
+  return choose_attention_backend(shape, qkv.device(), qkv.scalar_type());
 }
 
 }  // namespace
 
+void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens,
+                       std::int64_t max_length, at::Device device, at::ScalarType dtype) {
+  if (choose_attention_backend(shape, device, dtype) == AttentionBackend::kCudnn) {
+    prepare_cudnn(shape, max_tokens, max_length, device);
+  }
+}
+
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   const DeviceBatch& batch) {
-  check_shape(qkv, shape);
-  return uses_flash(qkv) ? flash_forward(qkv, shape, batch)
-                         : per_sequence_forward(qkv, shape, batch);
+  switch (backend_for(qkv, shape)) {
+    case AttentionBackend::kCudnn:
+      return cudnn_forward(qkv, shape, batch);
+    case AttentionBackend::kFlash:
+      return flash_forward(qkv, shape, batch);
+    default:
+      return per_sequence_forward(qkv, shape, batch);
+  }
 }
 
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, const DeviceBatch& batch) {
-  return uses_flash(qkv) ? flash_backward(grad_output, qkv, y, saved, shape, batch)
-                         : per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
+  switch (backend_for(qkv, shape)) {
+    case AttentionBackend::kCudnn:
+      return cudnn_backward(grad_output, qkv, y, saved, shape, batch);
+    case AttentionBackend::kFlash:
+      return flash_backward(grad_output, qkv, y, saved, shape, batch);
+    default:
+      return per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
+  }
 }
 
 at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const DeviceBatch& batch) {

@@ -4,11 +4,16 @@
 // qkv [T, num_heads + 2 num_kv_heads, D] (q, k, v heads in this order), o [T, num_heads D];
 // float32 or bfloat16, softmax in float32. Boundaries come from cu_seqlens: sequences (the dummy of
 // the padding too) never see each other. Operations: 2 h D sum(L^2) forward, 5/2 of it backward.
-//   CPU: sequence by sequence, over the cores; deterministic.
-//   CUDA bfloat16: one variable-length FlashAttention-2 call (Dao, arXiv 2307.08691); D a multiple
-//     of 8 up to 256. Its backward adds d q with atomics: not deterministic unless the library is
-//     told so (at::globalContext().setDeterministicAlgorithms).
-//   CUDA float32: sequence by sequence with the memory-efficient kernel; for comparison, not speed.
+// Backends (backends.h chooses):
+//   cudnn      bfloat16 on CUDA, D a multiple of 16 up to 256: cuDNN's fused kernels for packed
+//              sequences. Backward adds d q with atomics: not deterministic.
+//   flash      bfloat16 on CUDA, D a multiple of 8 up to 256: libtorch's variable-length
+//              FlashAttention-2 (Dao, arXiv 2307.08691). Deterministic where libtorch is told so
+//              (at::globalContext().setDeterministicAlgorithms).
+//   reference  all else: sequence by sequence, on the CPU over the cores, on CUDA with the
+//              memory-efficient kernel, for comparison and not for speed. Deterministic.
+// Bytes: qkv, o and the softmax's sums (4 h a token) once forward; backward qkv, o, d o and all
+// gradients once, and d q, d k and d v of all query heads in float32 twice more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,12 +25,15 @@
 
 namespace packtrain {
 
+enum class AttentionBackend { kAuto, kCudnn, kFlash, kReference };
+
 struct AttentionShape {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   double scale = 0;         // of q k^T; 0: 1 / sqrt(head_dim)
   std::int64_t window = 0;  // keys a query sees, its own included; 0: all before it
+  AttentionBackend backend = AttentionBackend::kAuto;
 };
 
 struct AttentionOutput {
@@ -34,14 +42,20 @@ struct AttentionOutput {
 };
 
 // Gradients of the query, key and value heads, each of its own: what comes next (rotary's backward)
-// puts them into one tensor.
+// puts them into one tensor. They may be views with strides of their own.
 struct HeadGradients {
   at::Tensor query;  // [T, num_heads, D]
   at::Tensor key;    // [T, num_kv_heads, D]
   at::Tensor value;  // [T, num_kv_heads, D]
 };
 
-// Throws Error(kConfig) for a head_dim the device's kernel does not have.
+// For the start of a run: throws what choose_attention_backend throws, and builds what the backend
+// compiles for batches of up to `max_tokens` with sequences of up to `max_length`. Without this it
+// happens at the first batch that needs it.
+void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens,
+                       std::int64_t max_length, at::Device device, at::ScalarType dtype);
+
+// Throws what choose_attention_backend throws.
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   const DeviceBatch& batch);
 // Every element is written.

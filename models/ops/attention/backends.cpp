@@ -1,0 +1,72 @@
+#include "models/ops/attention/backends.h"
+
+#include <ATen/Context.h>
+
+#include <string>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = 256;
+
+bool flash_serves(const AttentionShape& shape) {
+  return shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim;
+}
+
+// Other multiples of 8 work, but their backward's workspace grows with sequences x length.
+bool cudnn_serves(const AttentionShape& shape) {
+  return shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
+}
+
+[[noreturn]] void refuse(const AttentionShape& shape, const std::string& wanted) {
+  throw Error(ErrorCategory::kConfig,
+              std::string("attention: backend ") + attention_backend_name(shape.backend) + ", " +
+                  std::to_string(shape.num_heads) + "/" + std::to_string(shape.num_kv_heads) +
+                  " heads of head_dim " + std::to_string(shape.head_dim) + ", want " + wanted,
+              "Train in fp32, or change the model's head_dim or the attention backend.");
+}
+
+AttentionBackend fastest(const AttentionShape& shape) {
+  if (!flash_serves(shape)) {
+    refuse(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
+  }
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
+  return deterministic || !cudnn_serves(shape) ? AttentionBackend::kFlash
+                                               : AttentionBackend::kCudnn;
+}
+
+}  // namespace
+
+const char* attention_backend_name(AttentionBackend backend) {
+  constexpr const char* kNames[] = {"auto", "cudnn", "flash", "reference"};
+  return kNames[static_cast<int>(backend)];
+}
+
+AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
+                                          at::ScalarType dtype) {
+  const bool fused = device.is_cuda() && dtype == at::kBFloat16;
+  switch (shape.backend) {
+    case AttentionBackend::kAuto:
+      return fused ? fastest(shape) : AttentionBackend::kReference;
+    case AttentionBackend::kCudnn:
+      if (!fused || !cudnn_serves(shape)) {
+        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256");
+      }
+      if (at::globalContext().deterministicAlgorithms()) {
+        refuse(shape, "another backend with precision.deterministic (its backward is not)");
+      }
+      return AttentionBackend::kCudnn;
+    case AttentionBackend::kFlash:
+      if (!fused || !flash_serves(shape)) {
+        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 8 up to 256");
+      }
+      return AttentionBackend::kFlash;
+    case AttentionBackend::kReference:
+      break;
+  }
+  return AttentionBackend::kReference;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,34 @@
+// Attention through cuDNN's fused kernels for packed ("ragged") sequences; see attention.h.
+// https://docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
+#pragma once
+
+#include "models/ops/attention/attention.h"
+#include "models/ops/attention/cudnn_buckets.h"
+
+namespace packtrain {
+
+// saved: {stats}. The workspace is an ordinary tensor of the caching allocator, of the same size at
+// every call of a bucket.
+AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
+                              const DeviceBatch& batch);
+HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                             const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                             const AttentionShape& shape, const DeviceBatch& batch);
+
+// The same with the plan of this very bucket, which must be large enough: for comparisons.
+AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
+                                 const AttentionShape& shape, const DeviceBatch& batch);
+HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor& grad_output,
+                                const at::Tensor& qkv, const at::Tensor& y,
+                                const std::vector<at::Tensor>& saved, const AttentionShape& shape,
+                                const DeviceBatch& batch);
+
+// Builds the plans for batches of up to `max_tokens` with sequences of up to `max_length`, and
+// makes all later plans for at least as many tokens.
+void prepare_cudnn(const AttentionShape& shape, std::int64_t max_tokens, std::int64_t max_length,
+                   at::Device device);
+
+// Plans built so far in this process.
+std::int64_t num_cudnn_plans();
+
+}  // namespace packtrain

@@ -1,0 +1,67 @@
+// One compiled cuDNN attention, forward or backward, for all batches that fit its sizes.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+
+namespace packtrain {
+
+// What a plan is compiled for. Lengths and places of sequences are data, read on the device.
+struct CudnnProblem {
+  bool backward = false;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  double scale = 0;
+  std::int64_t window = 0;         // keys a query sees; 0: all before it
+  std::int64_t num_sequences = 0;  // batches may have fewer: the rest have length 0
+  std::int64_t max_length = 0;
+  std::int64_t num_tokens = 0;  // of all sequences: sizes the workspace
+  bool wide_offsets = false;    // int64 instead of int32
+
+  friend auto operator<=>(const CudnnProblem&, const CudnnProblem&) = default;
+};
+
+// Device pointers of one call. Offsets are in elements, [num_sequences + 1]: where each sequence
+// begins in tensors of that many elements a token.
+struct CudnnPointers {
+  void* query = nullptr;        // bf16, tokens (num_heads + 2 num_kv_heads) head_dim apart
+  void* key = nullptr;          // the same
+  void* value = nullptr;        // the same
+  void* output = nullptr;       // bf16 [T, num_heads, head_dim]
+  void* stats = nullptr;        // float32 [T, num_heads], logarithms of the softmax's sums
+  void* grad_output = nullptr;  // bf16 [T, num_heads, head_dim]; this and below: backward
+  // Tokens as far apart as the query's: cuDNN 9.19 finds d q by the query's offsets, whatever
+  // offsets d q is given.
+  void* grad_query = nullptr;
+  void* grad_key = nullptr;      // bf16 [T, num_kv_heads, head_dim]
+  void* grad_value = nullptr;    // the same
+  void* lengths = nullptr;       // int32 [num_sequences]
+  void* qkv_offsets = nullptr;   // (num_heads + 2 num_kv_heads) head_dim a token
+  void* head_offsets = nullptr;  // num_heads head_dim a token
+  void* kv_offsets = nullptr;    // num_kv_heads head_dim a token
+  void* stat_offsets = nullptr;  // num_heads a token
+};
+
+class CudnnPlan {
+ public:
+  // Compiles it: 35 to 80 ms, the first in a process about a second. `handle` is a cudnnHandle_t.
+  // Throws Error(kDevice) naming the problem and cuDNN's reason where it has no such kernel, and
+  // what check_cudnn_version throws.
+  CudnnPlan(const CudnnProblem& problem, void* handle);
+  ~CudnnPlan();
+
+  std::int64_t workspace_bytes() const { return workspace_bytes_; }
+
+  // Runs on the handle's stream; any thread. Throws Error(kDevice).
+  void run(const CudnnPointers& pointers, void* workspace, void* handle) const;
+
+ private:
+  struct Graph;
+  CudnnProblem problem_;
+  std::unique_ptr<Graph> graph_;
+  std::int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,36 @@
+// Where CUDA is not built.
+#include "models/ops/attention/cudnn.h"
+#include "models/ops/cuda/not_built.h"
+
+namespace packtrain {
+
+AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, const DeviceBatch&) {
+  throw_cuda_not_built("attention");
+}
+
+HeadGradients cudnn_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const std::vector<at::Tensor>&, const AttentionShape&,
+                             const DeviceBatch&) {
+  throw_cuda_not_built("attention");
+}
+
+AttentionOutput cudnn_forward_at(const AttentionBucket&, const at::Tensor&, const AttentionShape&,
+                                 const DeviceBatch&) {
+  throw_cuda_not_built("attention");
+}
+
+HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const at::Tensor&,
+                                const at::Tensor&, const std::vector<at::Tensor>&,
+                                const AttentionShape&, const DeviceBatch&) {
+  throw_cuda_not_built("attention");
+}
+
+void prepare_cudnn(const AttentionShape&, std::int64_t, std::int64_t, at::Device) {
+  throw_cuda_not_built("attention");
+}
+
+std::int64_t num_cudnn_plans() {
+  return 0;
+}
+
+}  // namespace packtrain

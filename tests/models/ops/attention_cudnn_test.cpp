@@ -1,0 +1,152 @@
+// What is cuDNN's alone: plans, buckets, layouts, versions.
+#include <ATen/Context.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "framework/support/error.h"
+#include "models/ops/attention/backends.h"
+#include "models/ops/attention/cudnn.h"
+#include "models/ops/attention/cudnn_version.h"
+#include "tests/models/batches.h"
+#include "tests/models/cases.h"
+#include "tests/models/ops/attention_reference.h"
+
+namespace packtrain {
+namespace {
+
+TEST(AttentionBucket, HoldsItsBatchAndIsItsOwn) {
+  for (const std::int64_t num_sequences : {1, 16, 17, 66, 2000}) {
+    for (const std::int64_t length : {1, 512, 513, 4096, 32768}) {
+      for (const std::int64_t num_tokens : {1, 4096, 16384, 16385, 100000}) {
+        const AttentionBucket bucket = attention_bucket(num_sequences, length, num_tokens);
+        EXPECT_GE(bucket.num_sequences, num_sequences);
+        EXPECT_GE(bucket.max_length, length);
+        EXPECT_GE(bucket.num_tokens, num_tokens);
+        EXPECT_LE(bucket.num_tokens, num_tokens + num_tokens / 4 + 1024);
+        EXPECT_EQ(attention_bucket(bucket.num_sequences, bucket.max_length, bucket.num_tokens),
+                  bucket);
+      }
+    }
+  }
+}
+
+TEST(CudnnVersion, RefusesByNameWhatIsKnownToBeWrong) {
+  for (const std::int64_t good : {90600, 90900, 91002, 91900, 92500}) {
+    EXPECT_NO_THROW(check_cudnn_version(good));
+  }
+  for (const auto& [version, name] :
+       {std::pair(90501, "9.5.1"), {91000, "9.10.0"}, {91001, "9.10.1"}, {100000, "10.0.0"}}) {
+    try {
+      check_cudnn_version(version);
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kDevice);
+      EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+    }
+  }
+}
+
+// On the GPU where PACKTRAIN_TEST_DEVICE says cuda, else skipped.
+class CudnnAttention : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* wanted = std::getenv("PACKTRAIN_TEST_DEVICE");
+    if (wanted == nullptr || std::string(wanted) != "cuda") GTEST_SKIP() << "needs a GPU";
+  }
+
+  at::Tensor random(at::IntArrayRef sizes) const { return at::randn(sizes, on_.options()); }
+  AttentionResult run_at(const AttentionBucket& bucket, const at::Tensor& qkv,
+                         const at::Tensor& grad, const DeviceBatch& batch) const {
+    const AttentionOutput out = cudnn_forward_at(bucket, qkv, shape_, batch);
+    const HeadGradients in_grad =
+        cudnn_backward_at(bucket, grad, qkv, out.y, out.saved, shape_, batch);
+    return {out.y.view(in_grad.query.sizes()), in_grad.query, in_grad.key, in_grad.value};
+  }
+
+  const OperatorCase on_ = {at::Device(at::kCUDA, 0), at::kBFloat16, 2e-2};
+  const AttentionShape shape_ = {8, 2, 64, 0, 0, AttentionBackend::kCudnn};
+};
+
+TEST_F(CudnnAttention, IsTheSameInEveryBucket) {
+  const std::vector<std::int32_t> lengths = {700, 3, 64, 1, 129, 500};
+  const DeviceBatch batch = random_batch(lengths, 50, on_.device);
+  const at::Tensor qkv = random({1397, 12, 64});
+  const at::Tensor grad = random({1397, 8 * 64});
+  const AttentionResult want = attention_formula(qkv, grad, shape_, lengths);
+  for (const AttentionBucket& bucket :
+       {AttentionBucket{6, 700, 1397}, {16, 1024, 2048}, {256, 4096, 8192}, {1024, 16384, 16384}}) {
+    expect_close_by_rows(run_at(bucket, qkv, grad, batch), want, on_.tolerance,
+                         std::to_string(bucket.num_sequences));
+  }
+}
+
+TEST_F(CudnnAttention, APlanServesOtherBoundaries) {
+  const at::Tensor qkv = random({1000, 12, 64});
+  const at::Tensor grad = random({1000, 8 * 64});
+  std::int64_t num_plans = 0;
+  for (const std::vector<std::int32_t>& lengths :
+       {std::vector<std::int32_t>{400, 600}, {1, 998, 1}, {500, 500}, {10, 20, 470, 500}}) {
+    const DeviceBatch batch = random_batch(lengths, 50, on_.device);
+    expect_close_by_rows(run_attention(on_, qkv, grad, shape_, batch),
+                         attention_formula(qkv, grad, shape_, lengths), on_.tolerance,
+                         std::to_string(lengths.size()));
+    if (num_plans == 0) num_plans = num_cudnn_plans();
+    // Within [512, 1024] and up to 16 sequences: one bucket, but for the pack of short ones.
+    EXPECT_LE(num_cudnn_plans(), num_plans + 2);
+  }
+}
+
+TEST_F(CudnnAttention, LayersShareABatchsLayout) {
+  const DeviceBatch batch = random_batch({40, 60}, 50, on_.device);
+  const at::Tensor qkv = random({100, 12, 64});
+  attention_forward(qkv, shape_, batch);
+  const auto first = batch.attention_layout;
+  ASSERT_NE(first, nullptr);
+  attention_forward(qkv, shape_, batch);
+  EXPECT_EQ(batch.attention_layout, first);
+  attention_forward(random({100, 6, 128}), {4, 1, 128, 0, 0, AttentionBackend::kCudnn}, batch);
+  EXPECT_NE(batch.attention_layout, first);
+}
+
+// More elements than int32 counts: the end of the batch alone gives the same.
+TEST_F(CudnnAttention, CountsElementsPastInt32) {
+  const AttentionShape shape = {32, 32, 128, 0, 0, AttentionBackend::kCudnn};
+  constexpr std::int64_t kLength = 512;
+  constexpr std::int64_t kNumSequences = 344;
+  const std::int64_t num_tokens = kLength * kNumSequences;
+  const DeviceBatch batch =
+      random_batch(std::vector<std::int32_t>(kNumSequences, kLength), 50, on_.device);
+  const DeviceBatch last = random_batch({kLength}, 50, on_.device);
+  const at::Tensor qkv = random({num_tokens, 96, 128});
+  ASSERT_GT(qkv.numel(), std::int64_t{1} << 31);
+  const at::Tensor grad = random({num_tokens, 32 * 128});
+  const AttentionResult all = run_attention(on_, qkv, grad, shape, batch);
+  const auto tail = [&](const at::Tensor& x) { return x.narrow(0, num_tokens - kLength, kLength); };
+  const AttentionResult want = run_attention(on_, tail(qkv), tail(grad), shape, last);
+  const AttentionResult found = {tail(all.y), tail(all.query), tail(all.key), tail(all.value)};
+  expect_close_by_rows(found,
+                       {want.y.to(at::kDouble), want.query.to(at::kDouble),
+                        want.key.to(at::kDouble), want.value.to(at::kDouble)},
+                       on_.tolerance, "last sequence");
+}
+
+TEST_F(CudnnAttention, GivesWayToFlashWhereRunsMustBeBitEqual) {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  AttentionShape shape = {8, 2, 64};
+  EXPECT_EQ(choose_attention_backend(shape, on_.device, on_.dtype), AttentionBackend::kFlash);
+  EXPECT_THROW(choose_attention_backend(shape_, on_.device, on_.dtype), Error);
+  const DeviceBatch batch = random_batch({400, 30, 600}, 50, on_.device);
+  const at::Tensor qkv = random({1030, 12, 64});
+  const at::Tensor grad = random({1030, 8 * 64});
+  const AttentionResult first = run_attention(on_, qkv, grad, shape, batch);
+  const AttentionResult second = run_attention(on_, qkv, grad, shape, batch);
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  EXPECT_TRUE(first.query.equal(second.query));
+  EXPECT_TRUE(first.key.equal(second.key));
+}
+
+}  // namespace
+}  // namespace packtrain

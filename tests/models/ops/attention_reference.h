@@ -1,0 +1,36 @@
+// Attention by its formula, the score matrix of all tokens in the open: what backends are held to.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "models/ops/attention/attention.h"
+#include "tests/models/cases.h"
+
+namespace packtrain {
+
+struct AttentionResult {
+  at::Tensor y;      // [T, num_heads, D]
+  at::Tensor query;  // gradients, [T, heads, D]
+  at::Tensor key;
+  at::Tensor value;
+};
+
+// In float64 on the tensors' device.
+AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
+                                  const AttentionShape& shape,
+                                  const std::vector<std::int32_t>& lengths);
+
+// Forward and backward of the backend in `shape`, in memory full of NaN.
+AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
+                              const at::Tensor& grad_output, const AttentionShape& shape,
+                              const DeviceBatch& batch);
+
+// Compares in groups of rows, each by its own size: rows late in a long sequence are small, and an
+// error there would be lost beside the first rows.
+void expect_close_by_rows(const AttentionResult& actual, const AttentionResult& want,
+                          double tolerance, const std::string& what);
+
+}  // namespace packtrain
