@@ -1,12 +1,9 @@
 #include "models/ops/attention/attention.h"
 
-#include <ATen/ops/cat.h>
-
 #include "models/ops/attention/backends.h"
 #include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
-#include "models/ops/autograd.h"
 
 namespace packtrain {
 namespace {
@@ -47,24 +44,6 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
     default:
       return per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
   }
-}
-
-at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const DeviceBatch& batch) {
-  return apply_operator(
-      {qkv}, {.forward =
-                  [shape, &batch](const Tensors& inputs, Tensors& saved) {
-                    AttentionOutput output = attention_forward(inputs[0], shape, batch);
-                    saved = {inputs[0], output.y};
-                    saved.insert(saved.end(), output.saved.begin(), output.saved.end());
-                    return output.y;
-                  },
-              .backward =
-                  [shape, &batch](const Tensors& saved, const at::Tensor& grad_output) {
-                    const Tensors rest(saved.begin() + 2, saved.end());
-                    const HeadGradients grad =
-                        attention_backward(grad_output, saved[0], saved[1], rest, shape, batch);
-                    return Tensors{at::cat({grad.query, grad.key, grad.value}, 1)};
-                  }});
 }
 
 }  // namespace packtrain

@@ -63,7 +63,4 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, const DeviceBatch& batch);
 
-// The pair for autograd. `batch` must stay where it is until the backward has run.
-at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const DeviceBatch& batch);
-
 }  // namespace packtrain
