@@ -26,7 +26,8 @@ cublasLtMatrixLayoutOpaque_t layout_of(const GemmMatrix& matrix, std::int64_t ro
 template <typename Value>
 void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute,
          const Value& value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)),
+  check_cublas(cublasLtMatmulDescSetAttribute(&operation, attribute,
+                                              static_cast<const void*>(&value), sizeof(value)),
                "cublasLtMatmulDescSetAttribute");
 }
 
@@ -74,7 +75,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmDescriptors::candidates(cublasLtHandle_t h
                                                               int max_candidates) {
   cublasLtMatmulPreferenceOpaque_t preference;
   check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
-  const auto bytes = [this](int i) { return static_cast<std::uint32_t>(alignments_[i]); };
+  const auto bytes = [this](std::size_t i) { return static_cast<std::uint32_t>(alignments_[i]); };
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

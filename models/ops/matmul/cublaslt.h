@@ -3,6 +3,7 @@
 
 #include <cublasLt.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ class GemmDescriptors {
   cublasLtMatrixLayoutOpaque_t right_;
   cublasLtMatrixLayoutOpaque_t addend_;
   cublasLtMatrixLayoutOpaque_t out_;
-  std::size_t alignments_[4];  // of left, right, addend, out, in bytes
+  std::array<std::size_t, 4> alignments_;  // of left, right, addend, out, in bytes
 };
 
 // The largest power of two, at most 16, that divides an address: what kernels differ in.
