@@ -65,7 +65,7 @@ def stop(job):
     """SIGQUIT ends the job within a second; a large checkpoint takes longer to write."""
     job.send_signal(signal.SIGQUIT)
     try:
-        job.wait(20)
+        job.wait(60)
     except subprocess.TimeoutExpired:
         job.kill()
         job.wait()
