@@ -91,6 +91,7 @@ struct PrecisionSection {
 
 struct CheckpointSection {
   std::int64_t save_steps = 500;  // 0: only at the end
+  bool save_final = true;         // false: a run that ends (not: is stopped) leaves no checkpoint
   int keep = 3;                   // newest checkpoints kept, at least 2
   std::string resume = "auto";    // auto | never | a checkpoint folder
 };

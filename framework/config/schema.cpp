@@ -106,6 +106,7 @@ std::vector<Field> fields_of(PrecisionSection& s) {
 std::vector<Field> fields_of(CheckpointSection& s) {
   return {
       integer("checkpoint.save_steps", s.save_steps, 0),
+      flag("checkpoint.save_final", s.save_final),
       integer("checkpoint.keep", s.keep, 2, 1'000'000),
       needed_text("checkpoint.resume", s.resume),
   };

@@ -33,14 +33,15 @@ void Trainer::run() {
   for (std::int64_t step = first_step_; step < total_steps_; ++step) {
     train_step(step);
     const std::int64_t done = step + 1;
-    const bool save_due =
-        config_.checkpoint.save_steps > 0 && done % config_.checkpoint.save_steps == 0;
+    const std::int64_t save_steps = config_.checkpoint.save_steps;
+    const bool save_due = (save_steps > 0 && done % save_steps == 0) ||
+                          (done == total_steps_ && config_.checkpoint.save_final);
     const bool evaluate_due =
         config_.run.evaluate_steps > 0 && done % config_.run.evaluate_steps == 0;
     if (save_due || evaluate_due || done == total_steps_) finish_all();
     if (stop_agreed_) stop(done);
     if (evaluate_due || done == total_steps_) evaluate(done);
-    if (save_due || done == total_steps_) save(done);
+    if (save_due) save(done);
   }
 }
 

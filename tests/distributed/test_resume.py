@@ -52,6 +52,12 @@ def test_resumes_in_the_middle_of_packs_on_other_ranks(lab, strategy):
     numpy.testing.assert_allclose(losses(resumed), losses(whole)[6:], rtol=2e-5)
 
 
+def test_a_run_asked_to_keep_nothing_leaves_no_checkpoint(lab):
+    run = lab.run("kept-nothing", "checkpoint.save_final=false", "run.max_steps=3")
+    assert len(steps(run)) == 3
+    assert not (run / "checkpoints").exists() or not list((run / "checkpoints").iterdir())
+
+
 def test_resumes_on_four_then_two_then_one_rank(lab, unbroken):
     four = lab.run("chain-4", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=4)
     take_checkpoint(four, 7, lab.folder / "runs" / "chain-2")
