@@ -26,6 +26,8 @@ struct DeviceBatch {
   at::Tensor row_losses;
   // The boundaries once more, as cuDNN reads them: the first layer's attention fills this.
   mutable std::shared_ptr<const AttentionLayout> attention_layout;
+
+  std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
 };
 
 }  // namespace packtrain

@@ -1,10 +1,12 @@
 #include "framework/training/model_source.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "framework/checkpoint/hugging_face.h"
@@ -41,6 +43,20 @@ void prepare_attention_of(const DecoderConfig& decoder, const Config& config,
   const std::int64_t max_length = config.data.max_length;
   prepare_attention(shape, config.batch.max_tokens_per_micro_batch.value_or(max_length), max_length,
                     on, scalar_type(config.precision.compute));
+}
+
+std::unique_ptr<ShardedModel> allocate_model(
+    const std::function<std::unique_ptr<ShardedModel>()>& make) {
+  try {
+    return make();
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string detail = error.what();
+    throw Error(ErrorCategory::kDevice,
+                "out of GPU memory while weights and optimizer state were allocated: " +
+                    detail.substr(0, detail.find('\n')),
+                "Use more ranks (parallel.zero_stage: 3 shards everything), optimizer.moments: "
+                "bf16, or a smaller model; `packtrain plan` prints what each part needs.");
+  }
 }
 
 }  // namespace
@@ -110,9 +126,10 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   auto blocks = make_decoder(decoder, options);
   auto gather = world.connect(run_device.backend);
   auto reduce = world.connect(run_device.backend);
-  auto model =
-      std::make_unique<ShardedModel>(std::move(blocks), *run_device.device, std::move(gather),
-                                     std::move(reduce), sharding_options(config));
+  auto model = allocate_model([&] {
+    return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device, std::move(gather),
+                                          std::move(reduce), sharding_options(config));
+  });
   spdlog::info("{}: {:.1f} million parameters in {} layers", decoder.family,
                static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers);
   return model;

@@ -1,6 +1,7 @@
 #include "parallel/sharding/sharded_model.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <exception>
@@ -14,6 +15,29 @@ namespace {
 
 DataType communicator_type(at::ScalarType type) {
   return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
+}
+
+// What was being done when the device's memory ran out, and what to change.
+Error out_of_memory(const std::string& phase, std::int64_t num_rows, const std::string& detail) {
+  return {ErrorCategory::kDevice,
+          "out of GPU memory in " + phase + ", a micro-batch of " + std::to_string(num_rows) +
+              " rows: " + detail.substr(0, detail.find('\n')),
+          "Lower batch.max_tokens_per_micro_batch, set memory.recompute: selective or full, or use "
+          "more ranks; `packtrain plan` prints what each part needs."};
+}
+
+const char* phase_name(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kGather:
+      return "the gathering";
+    case ActionKind::kForward:
+      return "the forward";
+    case ActionKind::kBackward:
+      return "the backward";
+    case ActionKind::kReduce:
+      break;
+  }
+  return "the reduction";
 }
 
 }  // namespace
@@ -89,22 +113,29 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
 void ShardedModel::perform(const Action& action, Pass& pass) {
   Stream& stream = stream_of(action);
   for (const int event : action.waits) stream.wait(*events_[event]);
-  switch (action.kind) {
-    case ActionKind::kGather:
-      gather(action);
-      break;
-    case ActionKind::kForward:
-      forward(action, pass);
-      break;
-    case ActionKind::kBackward:
-      backward(action, pass);
-      break;
-    case ActionKind::kReduce:
-      reduce(action);
-      break;
+  try {
+    dispatch(action, pass);
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string& unit = table_.units[action.unit].name;
+    const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
+    throw out_of_memory(std::string(phase_name(action.kind)) + " of " + name,
+                        pass.batches[action.micro_batch].num_rows(), error.what());
   }
   if (action.releases && options_.poison_slots) poison(action.weight_slot);
   for (const int event : action.records) stream.record(*events_[event]);
+}
+
+void ShardedModel::dispatch(const Action& action, Pass& pass) {
+  switch (action.kind) {
+    case ActionKind::kGather:
+      return gather(action);
+    case ActionKind::kForward:
+      return forward(action, pass);
+    case ActionKind::kBackward:
+      return backward(action, pass);
+    case ActionKind::kReduce:
+      return reduce(action);
+  }
 }
 
 Stream& ShardedModel::stream_of(const Action& action) {

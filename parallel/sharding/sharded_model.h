@@ -62,6 +62,7 @@ class ShardedModel {
  private:
   struct Pass;  // what lives through one schedule: activations, tapes, the loss
   void perform(const Action& action, Pass& pass);
+  void dispatch(const Action& action, Pass& pass);
   void gather(const Action& action);
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);

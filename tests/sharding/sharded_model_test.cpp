@@ -249,6 +249,47 @@ TEST(ShardedModel, CatchesARemovedWait) {
   EXPECT_GE(num_damaged, 6);
 }
 
+// Runs as another block does, until the memory is exhausted.
+class ExhaustedBlock final : public Block {
+ public:
+  explicit ExhaustedBlock(std::unique_ptr<Block> block) : block_(std::move(block)) {}
+  const std::string& name() const override { return block_->name(); }
+  const std::vector<ParameterSpec>& parameters() const override { return block_->parameters(); }
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      const at::Tensor& x, bool training) const override {
+    return block_->forward(parameters, batch, x, training);
+  }
+  at::Tensor backward(std::span<const Parameter> /*parameters*/, const DeviceBatch& /*batch*/,
+                      std::unique_ptr<Tape> /*tape*/,
+                      const at::Tensor& /*grad_output*/) const override {
+    C10_THROW_ERROR(OutOfMemoryError, "tried to allocate 20 GiB\nand much more of a text");
+  }
+
+ private:
+  std::unique_ptr<Block> block_;
+};
+
+TEST(ShardedModel, NamesBlockAndRowsWhenMemoryRunsOut) {
+  if (world->size() > 1) return;  // the others would wait for the failed rank's reduction
+  auto blocks = make_toy_blocks({});
+  blocks[2] = std::make_unique<ExhaustedBlock>(std::move(blocks[2]));
+  const std::string name = blocks[2]->name();
+  const auto device = make_cpu_device({});
+  ShardedModel model(std::move(blocks), *device, world->connect(Backend::kLocal),
+                     world->connect(Backend::kLocal), {});
+  const std::vector<DeviceBatch> batches = {toy_batch(0, 0, 8)};
+  try {
+    model.train(batches);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kDevice);
+    EXPECT_NE(error.message().find("the backward of " + name), std::string::npos);
+    EXPECT_NE(error.message().find("tried to allocate 20 GiB"), std::string::npos);
+    EXPECT_EQ(error.message().find("much more"), std::string::npos);
+    EXPECT_NE(error.advice().find("memory.recompute"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace packtrain::testing
 

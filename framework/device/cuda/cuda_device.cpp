@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/peak_tflops.h"
@@ -22,6 +23,7 @@ class CudaDevice final : public Device {
     PACKTRAIN_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
     name_ = properties.name;
     total_memory_bytes_ = properties.totalGlobalMem;
+    check_architecture(properties.name, properties.major, properties.minor);
     PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
     c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
     c10::cuda::CUDACachingAllocator::resetPeakStats(index_);

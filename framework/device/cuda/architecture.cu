@@ -1,0 +1,33 @@
+#include "framework/device/cuda/architecture.h"
+
+#include <string>
+
+#include "framework/device/cuda/check.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+__global__ void probe_kernel() {}
+
+}  // namespace
+
+// The runtime finds no code of any kernel for a GPU that the build was not made for; all are
+// compiled for the same architectures.
+void check_architecture(const char* gpu_name, int major, int minor) {
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();  // not sticky: forget it
+    const std::string capability = std::to_string(major) + std::to_string(minor);
+    throw Error(ErrorCategory::kDevice,
+                std::string(gpu_name) + " has compute capability " + capability +
+                    ", this build has kernels for " PACKTRAIN_CUDA_ARCHITECTURES_TEXT,
+                "Build with -DPACKTRAIN_CUDA_ARCHITECTURES=" + capability +
+                    " (80, 89, 90a and 100 are supported), or train with parallel.backend: mpi (on "
+                    "the CPU).");
+  }
+  PACKTRAIN_CUDA_CHECK(status);
+}
+
+}  // namespace packtrain
