@@ -12,6 +12,7 @@
 
 #include <cmath>
 
+#include "framework/support/error.h"
 #include "framework/support/random.h"
 #include "models/batch.h"
 #include "parallel/world.h"
