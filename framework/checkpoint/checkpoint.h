@@ -48,10 +48,10 @@ std::optional<std::string> find_latest_checkpoint(const std::string& root);
 TrainingState read_checkpoint_state(const std::string& folder);
 
 // Fills `shards` (weight, exp_avg, exp_avg_sq) from a checkpoint written by any number of ranks,
-// by range intersection; memory-mapped, converted where the dtype differs (logged for moments, which
-// are stored in the dtype they have). The digest of every file
-// that is read from is verified. Not collective. Throws Error(kCheckpoint) when a parameter is
-// missing, has another shape, or a range is not covered. `with_moments` false reads weights only.
+// by range intersection; memory-mapped, converted where the dtype differs (logged for moments,
+// which are stored in the dtype they have). The digest of every file that is read from is verified.
+// Not collective. Throws Error(kCheckpoint) when a parameter is missing, has another shape, or a
+// range is not covered. `with_moments` false reads weights only.
 void load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                      bool with_moments);
 

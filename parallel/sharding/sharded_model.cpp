@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <string>
 #include <limits>
+#include <string>
 
 #include "framework/support/error.h"
 #include "models/batch.h"

@@ -5,7 +5,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -98,33 +97,6 @@ void expect_close(const at::Tensor& actual, const at::Tensor& reference, double 
   // Written so that NaN fails.
   EXPECT_TRUE(error <= tolerance * scale + 1e-12)
       << what << ": error " << error << ", largest value " << scale;
-}
-
-void expect_matches_reference(
-    const OperatorCase& on, const at::Tensor& x, const std::vector<Parameter>& weights,
-    const std::function<at::Tensor(const at::Tensor&)>& op,
-    const std::function<at::Tensor(const at::Tensor&, const std::vector<at::Tensor>&)>& reference) {
-  const at::Tensor leaf = x.detach().set_requires_grad(true);
-  std::vector<at::Tensor> reference_leaves = {reference_leaf(x)};
-  std::vector<at::Tensor> reference_weights;
-  for (const Parameter& weight : weights) {
-    reference_weights.push_back(reference_leaf(weight.value));
-  }
-  const at::Tensor want = reference(reference_leaves[0], reference_weights);
-  const at::Tensor got = op(leaf);
-  EXPECT_EQ(got.scalar_type(), on.dtype);
-  expect_close(got, want, on.tolerance, "output");
-
-  const at::Tensor grad_output = random_tensor(on, want.sizes(), "grad_output");
-  reference_leaves.insert(reference_leaves.end(), reference_weights.begin(),
-                          reference_weights.end());
-  const auto wanted =
-      torch::autograd::grad({want}, reference_leaves, {grad_output.to(at::kCPU, at::kDouble)});
-  const auto dx = torch::autograd::grad({got}, {leaf}, {grad_output});
-  expect_close(dx[0], wanted[0], on.tolerance, "d x");
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    expect_close(weights[i].grad, wanted[i + 1], on.tolerance, "d weight " + std::to_string(i));
-  }
 }
 
 }  // namespace packtrain

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,12 +49,5 @@ at::Tensor reference_leaf(const at::Tensor& x);
 
 void expect_close(const at::Tensor& actual, const at::Tensor& reference, double tolerance,
                   const std::string& what);
-
-// Runs `op` and the float64 formula `reference` on the same x, and compares outputs, d x and the
-// gradients of `weights`, which `reference` is given in float64.
-void expect_matches_reference(
-    const OperatorCase& on, const at::Tensor& x, const std::vector<Parameter>& weights,
-    const std::function<at::Tensor(const at::Tensor&)>& op,
-    const std::function<at::Tensor(const at::Tensor&, const std::vector<at::Tensor>&)>& reference);
 
 }  // namespace packtrain

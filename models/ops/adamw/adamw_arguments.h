@@ -40,7 +40,9 @@ struct AdamWArguments {
   int num_pieces = 0;
   AdamWPiece pieces[kMaxAdamWPieces];
 
-  constexpr std::int64_t end() const { return num_pieces == 0 ? begin : pieces[num_pieces - 1].end; }
+  constexpr std::int64_t end() const {
+    return num_pieces == 0 ? begin : pieces[num_pieces - 1].end;
+  }
 };
 
 }  // namespace packtrain

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/sum.h>
 
-#include "models/ops/autograd.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/bias_gradient_cuda.h"
 #include "models/ops/matmul/matmul.h"
@@ -35,25 +34,6 @@ void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias) {
   write_gradient_gemm(weight, grad_output.t(), x);
   if (bias != nullptr && bias->grad.defined()) write_bias_gradient(grad_output, *bias);
-}
-
-at::Tensor linear_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                           const Parameter& weight, const Parameter* bias) {
-  linear_backward_weight(grad_output, x, weight, bias);
-  return linear_backward_input(grad_output, weight);
-}
-
-at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
-  return apply_operator({x},
-                        {.forward =
-                             [&weight, bias](const Tensors& inputs, Tensors& saved) {
-                               saved = {inputs[0]};
-                               return linear_forward(inputs[0], weight, bias);
-                             },
-                         .backward =
-                             [&weight, bias](const Tensors& saved, const at::Tensor& grad_output) {
-                               return Tensors{linear_backward(grad_output, saved[0], weight, bias)};
-                             }});
 }
 
 }  // namespace packtrain

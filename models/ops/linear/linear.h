@@ -20,11 +20,4 @@ at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter&
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias);
 
-// Writes d weight and d bias, returns dx.
-at::Tensor linear_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                           const Parameter& weight, const Parameter* bias);
-
-// The pair for autograd. `weight` and `bias` must stay where they are until the backward has run.
-at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias);
-
 }  // namespace packtrain

@@ -87,16 +87,6 @@ TEST_P(Linear, WritesOrAddsWeightGradientsOfItsDtypeOrFloat32) {
   }
 }
 
-TEST_P(Linear, MatchesItsFormulaThroughAutograd) {
-  const OperatorCase& on = GetParam();
-  const Parameter weight = random_parameter(on, {16, 8}, "weight");
-  const Parameter bias = random_parameter(on, {16}, "bias");
-  expect_matches_reference(
-      on, random_tensor(on, {7, 8}, "x"), {weight, bias},
-      [&](const at::Tensor& x) { return linear(x, weight, &bias); },
-      [](const at::Tensor& x, const auto& w) { return at::matmul(x, w[0].t()) + w[1]; });
-}
-
 TEST_P(Linear, SkipsFrozenParameters) {
   const OperatorCase& on = GetParam();
   const Parameter frozen{random_tensor(on, {16, 8}, "weight"), {}, false};

@@ -1,7 +1,0 @@
-#include "models/ops/autograd_cuda.h"
-
-namespace packtrain {
-
-void attach_cuda_context() {}
-
-}  // namespace packtrain
