@@ -18,7 +18,6 @@ LONGEST_DOCUMENT = 4096
 PEER_DEFAULT = ("--compile", "layers")
 PEER_OPTIONS = {
     ("1b", 32768): ("--compile", "layers", "--liger", "loss"),
-    ("1b", 2048): ("--compile", "layers", "--graph"),
 }
 
 
