@@ -152,6 +152,7 @@ void report() {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that the driver looks for
 extern "C" int InitializeInjection() {
   check(cuptiActivityRegisterCallbacks(give_buffer, take_buffer), "register");
   for (const auto kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,

@@ -86,7 +86,8 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "max_tokens_per_micro_batch",
                                       "memory_limit_bytes",
                                       "predicted_memory_bytes",
-                                      "predicted_step_time_s"};
+                                      "predicted_step_time_s",
+                                      "saved_bytes_per_layer"};
   EXPECT_EQ(keys_of(plan("")), keys);
   std::set<std::string> with_steps = keys;
   with_steps.insert("steps");
@@ -118,6 +119,7 @@ TEST_F(Plan, FiguresKeepToTheirRanges) {
   EXPECT_LE(json["max_tokens_in_micro_batch"], 512);
   EXPECT_GE(json["num_micro_batches"], kStepsPerEpoch);
   EXPECT_GT(json["predicted_memory_bytes"], 0);
+  EXPECT_GT(json["saved_bytes_per_layer"]["mlp.gate_up"], json["saved_bytes_per_layer"]["input"]);
   EXPECT_TRUE(json["predicted_step_time_s"].is_null());
 }
 
