@@ -19,6 +19,8 @@ enum class ScheduleKind { kCosine, kLinear, kConstant };
 enum class Precision { kFloat32, kBFloat16 };
 enum class Recompute { kNone, kSelective, kFull };
 enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
+enum class GatherPath { kAuto, kCopyEngine, kSymmetric, kRing };
+enum class ReducePath { kAuto, kSymmetric, kRing };
 
 struct ModelSection {
   std::string path;    // a Hugging Face folder with weights; or
@@ -81,6 +83,12 @@ struct ParallelSection {
       BackendKind::kAuto;  // auto: nccl where every rank has a GPU, else mpi; local for one rank
   int zero_stage = 3;      // 3 shards weights too; 2 keeps them gathered
   int gather_slots = 3;    // zero_stage 3: blocks whose weights are resident at once
+  // Ranks that share one copy of the model's state; groups of them hold replicas. Nothing (`auto`):
+  // all ranks on one node, else the ranks of a node.
+  std::optional<std::int64_t> shard_size;
+  bool resident_embeddings = true;  // false: embedding and head take turns in one weight slot
+  GatherPath gather_path = GatherPath::kAuto;  // NCCL: how weights are gathered
+  ReducePath reduce_path = ReducePath::kAuto;  // NCCL: how gradients are reduced
 };
 
 struct PrecisionSection {
@@ -114,13 +122,16 @@ struct RunSection {
   std::optional<std::int64_t> max_steps;
   std::uint64_t seed = 0;
   std::int64_t evaluate_steps = 0;  // 0: only at the end
+  std::int64_t trace_steps = 0;     // write a timeline of this many steps to run.output/trace
+  std::int64_t trace_first = 6;     // the first of them, counted from the start of the process
 };
 
 // Aids for tests and for hunting races; they change no result.
 struct DebugSection {
   bool poison_slots = false;  // fill a freed gather slot with NaN
   std::int64_t stream_delay_us =
-      0;  // CPU streams: random delay up to this before each piece of work
+      0;                       // CPU streams: random delay up to this before each piece of work
+  bool check_gathers = false;  // compare checksums of gathered weights across ranks
 };
 
 struct Config {

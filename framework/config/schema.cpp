@@ -92,6 +92,17 @@ std::vector<Field> fields_of(ParallelSection& s) {
               {"nccl", BackendKind::kNccl}}),
       integer("parallel.zero_stage", s.zero_stage, 2, 3),
       integer("parallel.gather_slots", s.gather_slots, 1, 1024),
+      integer_or_auto("parallel.shard_size", s.shard_size, 1, 1'000'000),
+      flag("parallel.resident_embeddings", s.resident_embeddings),
+      choice("parallel.gather_path", s.gather_path,
+             {{"auto", GatherPath::kAuto},
+              {"copy_engine", GatherPath::kCopyEngine},
+              {"symmetric", GatherPath::kSymmetric},
+              {"ring", GatherPath::kRing}}),
+      choice("parallel.reduce_path", s.reduce_path,
+             {{"auto", ReducePath::kAuto},
+              {"symmetric", ReducePath::kSymmetric},
+              {"ring", ReducePath::kRing}}),
   };
 }
 
@@ -138,6 +149,8 @@ std::vector<Field> fields_of(RunSection& s) {
       integer("run.max_steps", s.max_steps, 1),
       unsigned_integer("run.seed", s.seed),
       integer("run.evaluate_steps", s.evaluate_steps, 0),
+      integer("run.trace_steps", s.trace_steps, 0, 100),
+      integer("run.trace_first", s.trace_first, 1),
   };
 }
 
@@ -145,6 +158,7 @@ std::vector<Field> fields_of(DebugSection& s) {
   return {
       flag("debug.poison_slots", s.poison_slots),
       integer("debug.stream_delay_us", s.stream_delay_us, 0, 1'000'000),
+      flag("debug.check_gathers", s.check_gathers),
   };
 }
 

@@ -87,7 +87,6 @@ struct PlannedKey {
 
 // Keys of the design that this version does not have.
 const PlannedKey kPlannedKeys[] = {
-    {"parallel.shard_size", "All ranks form one shard group."},
     {"precision.master", "Master weights are always fp32."},
 };
 
