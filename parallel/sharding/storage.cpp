@@ -1,11 +1,11 @@
 #include "parallel/sharding/storage.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <memory>
+#include <array>
+#include <utility>
 
 namespace packtrain {
 namespace {
@@ -24,6 +24,12 @@ bool same_layout(const FlatLayout& a, const FlatLayout& b) {
                     });
 }
 
+std::vector<ArenaPart> parts_of(const std::vector<std::int64_t>& numels, at::ScalarType type) {
+  std::vector<ArenaPart> parts;
+  for (const std::int64_t numel : numels) parts.push_back({numel, type});
+  return parts;
+}
+
 }  // namespace
 
 ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
@@ -40,15 +46,11 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
   allocate_slots();
 }
 
-at::Tensor ShardedStorage::allocate(Communicator& communicator, std::int64_t numel,
-                                    at::ScalarType type) {
-  const auto options = at::TensorOptions().dtype(type).device(device_);
-  if (numel == 0) return at::empty({0}, options);
-  const CommunicatorMemory memory = communicator.allocate(numel * c10::elementSize(type));
-  communication_bytes_ += static_cast<std::int64_t>(memory.size);
-  at::Tensor tensor =
-      at::from_blob(memory.data, {numel}, [owner = memory.owner](void*) {}, options);
-  return tensor.zero_();
+std::vector<at::Tensor> ShardedStorage::allocate(Communicator& communicator,
+                                                 std::span<const ArenaPart> parts) {
+  Arena arena = allocate_arena(communicator, device_, parts);
+  communication_bytes_ += arena.num_bytes;
+  return std::move(arena.tensors);
 }
 
 void ShardedStorage::place_units() {
@@ -72,11 +74,14 @@ void ShardedStorage::place_units() {
 void ShardedStorage::allocate_state() {
   const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device_);
   const bool master_is_weight = options_.compute == at::kFloat;
-  state_.weight = allocate(gather_, trainable_numel_, options_.compute);
+  const std::array<ArenaPart, 2> owned = {
+      {{trainable_numel_, options_.compute}, {frozen_numel_, options_.compute}}};
+  const std::vector<at::Tensor> tensors = allocate(gather_, owned);
+  state_.weight = tensors[0];
+  frozen_ = tensors[1];
   state_.master = master_is_weight ? state_.weight : at::zeros({trainable_numel_}, float32);
   state_.exp_avg = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
   state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
-  frozen_ = allocate(gather_, frozen_numel_, options_.compute);
 }
 
 void ShardedStorage::allocate_slots() {
@@ -102,18 +107,18 @@ void ShardedStorage::allocate_slots() {
     }
   }
   const bool alone = gather_.size() == 1;  // weights are used where they lie
-  for (const std::int64_t numel : weight_numel) {
-    weight_slots_.push_back(alone ? at::Tensor() : allocate(gather_, numel, options_.compute));
-  }
+  weight_slots_.resize(weight_numel.size());
+  if (!alone) weight_slots_ = allocate(gather_, parts_of(weight_numel, options_.compute));
   for (int slot = 0; slot < slots_.num_grad_slots; ++slot) {
     grad_slot_mixed_.push_back(mixed && slot >= slots_.first_rotating_grad_slot());
   }
   if (slots_.gradients_in_place) return;
-  for (const std::int64_t numel : grad_numel) {
-    grad_slots_.push_back(allocate(reduce_, numel, options_.reduce));
-  }
-  reduce_output_ = allocate(reduce_, largest, options_.reduce);
-  gradient_memory_ = allocate(reduce_, trainable_numel_, at::kFloat).view(at::kByte);
+  grad_slots_ = allocate(reduce_, parts_of(grad_numel, options_.reduce));
+  const std::array<ArenaPart, 2> sums = {
+      {{largest, options_.reduce}, {trainable_numel_, at::kFloat}}};
+  const std::vector<at::Tensor> tensors = allocate(reduce_, sums);
+  reduce_output_ = tensors[0];
+  gradient_memory_ = tensors[1].view(at::kByte);
 }
 
 void ShardedStorage::begin_step(bool several_micro_batches) {

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include "framework/device/device.h"
 #include "parallel/communicator.h"
+#include "parallel/sharding/arena.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/shard_view.h"
 
@@ -74,7 +76,7 @@ class ShardedStorage {
  private:
   using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
 
-  at::Tensor allocate(Communicator& communicator, std::int64_t numel, at::ScalarType type);
+  std::vector<at::Tensor> allocate(Communicator& communicator, std::span<const ArenaPart> parts);
   void place_units();
   void allocate_state();
   void allocate_slots();
