@@ -10,8 +10,8 @@
 
 namespace packtrain {
 
-// Fills `values` (contiguous float32 [n] on the CPU) with elements [begin, begin + n) of the
-// parameter in row-major order. Uses all cores.
+// Fills `values` (contiguous float32 [n], on the CPU or, on the current stream, a GPU) with
+// elements [begin, begin + n) of the parameter in row-major order.
 void initialize(const ParameterSpec& parameter, std::uint64_t seed, std::int64_t begin,
                 const at::Tensor& values);
 

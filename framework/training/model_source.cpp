@@ -1,6 +1,8 @@
 #include "framework/training/model_source.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -20,6 +22,12 @@
 namespace packtrain {
 namespace {
 
+// Other streams read next what this one has written.
+void wait_for_current_stream(at::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+}
+
 void initialize_weights(std::uint64_t seed, ShardedModel& model) {
   std::map<std::string, ParameterSpec> specs;
   for (const Unit& unit : model.units().units) {
@@ -27,10 +35,14 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
     for (const Segment& segment : unit.frozen.segments) specs[segment.spec.name] = segment.spec;
   }
   for (const ShardView& shard : model.shards()) {
-    const at::Tensor values = at::empty({shard.numel}, at::kFloat);
+    const bool in_place = shard.weight.scalar_type() == at::kFloat;
+    const at::Tensor values =
+        in_place ? shard.weight
+                 : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
     initialize(specs.at(shard.parameter), seed, shard.begin, values);
-    shard.weight.copy_(values);
+    if (!in_place) shard.weight.copy_(values);
   }
+  wait_for_current_stream(model.state().master.device());
 }
 
 // Heads that no kernel serves are an error now, not at the first batch.
