@@ -52,7 +52,7 @@ set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
     --mca btl_vader_single_copy_mechanism none --mca btl self,vader)
 
 # A program of the tests that CTest does not start by itself: a tool of a Python test, or a GPU test
-# (NAME_gpu_test, NAME_2_ranks_gpu_test: built everywhere, run by tests/run --gpu).
+# (NAME_gpu_test, NAME_2_ranks_gpu_test, NAME_2_hosts_gpu_test: built everywhere, run by tests/run --gpu).
 function(packtrain_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})

@@ -4,12 +4,24 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "framework/support/data_type.h"
 
 namespace packtrain {
 
 enum class ReduceOp { kSum, kMin, kMax };
+
+// How NCCL moves what lies in memory of allocate(); the other backends have one way. kSymmetric:
+// kernels that read and write the peers' memory. kCopyEngine: all-gathers take no SM at all, the
+// rest as kSymmetric. Both need every rank on one host.
+enum class CollectivePath { kRing, kSymmetric, kCopyEngine };
+
+struct CommunicatorOptions {
+  CollectivePath path = CollectivePath::kRing;
+  bool required = false;  // an Error where `path` cannot be had; else the next lower one is taken
+  int max_ctas = 0;       // thread blocks of a kernel at most; 0: NCCL's choice
+};
 
 // Memory that collectives may use in place, freed with the object.
 struct CommunicatorMemory {
@@ -41,9 +53,14 @@ class Communicator {
   virtual void broadcast(void* buffer, std::size_t bytes, int root, void* stream) = 0;
   virtual void barrier() = 0;  // blocks the host
 
-  // A new communicator of the ranks with the same `color`, ordered by `key`. Collective.
+  // A new communicator of the ranks with the same `color`, ordered by `key`; the same options.
+  // Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  // Collective, with the same size on all ranks: the first call settles the path (and throws
+  // Error(kDevice) where a required one cannot be had), each registers the memory for it.
   virtual CommunicatorMemory allocate(std::size_t bytes) = 0;
+  // The path settled on, and why it is not the one asked for: for people to read.
+  virtual std::string path() const = 0;
   virtual void poll_error() = 0;  // throws when the library has seen an asynchronous fault
   virtual void abort() = 0;  // gives up: frees ranks that wait inside a collective; never throws
 };

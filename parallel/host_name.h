@@ -4,6 +4,8 @@
 
 namespace packtrain {
 
-std::string host_name();  // as gethostname() tells it; "unknown" when it cannot
+// $NCCL_HOSTID, by which NCCL tells hosts apart too, else as gethostname() tells it; "unknown" when
+// it cannot.
+std::string host_name();
 
 }  // namespace packtrain

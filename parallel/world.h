@@ -17,14 +17,18 @@ class World {
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int local_rank() const = 0;  // among the ranks of this host
+  // Among the ranks of this host. Ranks of one machine that differ in NCCL_HOSTID count as ranks of
+  // different hosts, as they do for NCCL.
+  virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
   virtual const std::string& host() const = 0;
   // Host memory collectives for agreement and counters (mpi, or local for one rank).
   virtual Communicator& control() = 0;
   // A new communicator over all ranks for device memory. Collective. kNccl needs the CUDA device
   // to be chosen before the first call.
-  virtual std::unique_ptr<Communicator> connect(Backend backend) = 0;
+  virtual std::unique_ptr<Communicator> connect(Backend backend,
+                                                const CommunicatorOptions& options) = 0;
+  std::unique_ptr<Communicator> connect(Backend backend) { return connect(backend, {}); }
   // Reports this rank's failure on standard error and ends the whole job with `exit_code`
   // (MPI_Abort). When every rank fails with the same text within two seconds it is printed once,
   // else each failing rank's text is printed with its rank. Does not return.

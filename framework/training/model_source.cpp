@@ -136,8 +136,8 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.recompute = recompute_policy(config.memory.recompute);
   prepare_attention_of(decoder, config, *run_device.device);
   auto blocks = make_decoder(decoder, options);
-  auto gather = world.connect(run_device.backend);
-  auto reduce = world.connect(run_device.backend);
+  auto gather = world.connect(run_device.backend, gather_options(config));
+  auto reduce = world.connect(run_device.backend, reduce_options(config));
   auto model = allocate_model([&] {
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device, std::move(gather),
                                           std::move(reduce), sharding_options(config));

@@ -75,6 +75,30 @@ at::ScalarType scalar_type(Precision precision) {
   return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
 }
 
+CommunicatorOptions gather_options(const Config& config) {
+  switch (config.parallel.gather_path) {
+    case GatherPath::kCopyEngine:
+      return {.path = CollectivePath::kCopyEngine, .required = true};
+    case GatherPath::kSymmetric:
+      return {.path = CollectivePath::kSymmetric, .required = true};
+    case GatherPath::kRing:
+    case GatherPath::kAuto:
+      break;
+  }
+  return {.path = CollectivePath::kRing};
+}
+
+CommunicatorOptions reduce_options(const Config& config) {
+  switch (config.parallel.reduce_path) {
+    case ReducePath::kSymmetric:
+      return {.path = CollectivePath::kSymmetric, .required = true};
+    case ReducePath::kRing:
+    case ReducePath::kAuto:
+      break;
+  }
+  return {.path = CollectivePath::kRing};
+}
+
 ShardingOptions sharding_options(const Config& config) {
   ShardingOptions options;
   options.zero_stage = config.parallel.zero_stage;

@@ -22,5 +22,9 @@ RunDevice choose_device(const Config& config, World& world);
 
 at::ScalarType scalar_type(Precision precision);
 ShardingOptions sharding_options(const Config& config);
+// The paths of parallel.gather_path and parallel.reduce_path; `auto` takes the fastest measured
+// (docs/performance.md) and, where that cannot be had, what can.
+CommunicatorOptions gather_options(const Config& config);
+CommunicatorOptions reduce_options(const Config& config);
 
 }  // namespace packtrain

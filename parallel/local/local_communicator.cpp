@@ -34,6 +34,7 @@ class LocalCommunicator final : public Communicator {
     return make_local_communicator();
   }
   CommunicatorMemory allocate(std::size_t bytes) override { return allocate_host_memory(bytes); }
+  std::string path() const override { return "local"; }
   void poll_error() override {}
   void abort() override {}
 };

@@ -20,8 +20,9 @@ class LocalWorld final : public World {
   const std::string& host() const override { return host_; }
   Communicator& control() override { return *control_; }
 
-  std::unique_ptr<Communicator> connect(Backend backend) override {
-    if (backend == Backend::kNccl) return make_nccl_communicator(*control_);
+  std::unique_ptr<Communicator> connect(Backend backend,
+                                        const CommunicatorOptions& options) override {
+    if (backend == Backend::kNccl) return make_nccl_communicator(*control_, options);
     return make_local_communicator();
   }
 

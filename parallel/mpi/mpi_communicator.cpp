@@ -48,6 +48,7 @@ class MpiCommunicator final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   CommunicatorMemory allocate(std::size_t bytes) override { return allocate_host_memory(bytes); }
+  std::string path() const override { return "mpi"; }
   void poll_error() override {}  // faults show in the calls themselves
   // Frees this process's own threads; MPI has no way to free other ranks but ending the job.
   void abort() override { aborted_ = true; }

@@ -29,12 +29,7 @@ class MpiWorld final : public World {
     PACKTRAIN_MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     failures_ = duplicate_world();
     control_ = make_mpi_communicator(duplicate_world());
-    MPI_Comm same_host = MPI_COMM_NULL;
-    PACKTRAIN_MPI_CHECK(
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &same_host));
-    PACKTRAIN_MPI_CHECK(MPI_Comm_rank(same_host, &local_rank_));
-    PACKTRAIN_MPI_CHECK(MPI_Comm_size(same_host, &local_size_));
-    PACKTRAIN_MPI_CHECK(MPI_Comm_free(&same_host));
+    count_ranks_of_host();
   }
   ~MpiWorld() override {
     control_.reset();
@@ -53,8 +48,9 @@ class MpiWorld final : public World {
   const std::string& host() const override { return host_; }
   Communicator& control() override { return *control_; }
 
-  std::unique_ptr<Communicator> connect(Backend backend) override {
-    if (backend == Backend::kNccl) return make_nccl_communicator(*control_);
+  std::unique_ptr<Communicator> connect(Backend backend,
+                                        const CommunicatorOptions& options) override {
+    if (backend == Backend::kNccl) return make_nccl_communicator(*control_, options);
     if (backend == Backend::kLocal && size() > 1) {
       throw Error(ErrorCategory::kInternal,
                   fmt::format("the local backend was asked to join {} ranks", size()));
@@ -67,6 +63,24 @@ class MpiWorld final : public World {
   }
 
  private:
+  void count_ranks_of_host() {
+    MPI_Comm machine = MPI_COMM_NULL;
+    PACKTRAIN_MPI_CHECK(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
+    const std::unique_ptr<Communicator> ranks = make_mpi_communicator(machine);
+    constexpr std::size_t kMaxName = 256;
+    std::string mine = host_;
+    mine.resize(kMaxName);
+    std::string names(kMaxName * static_cast<std::size_t>(ranks->size()), '\0');
+    ranks->all_gather(mine.data(), names.data(), kMaxName, DataType::kUInt8, nullptr);
+    local_size_ = 0;
+    for (int r = 0; r < ranks->size(); ++r) {
+      if (names.compare(kMaxName * static_cast<std::size_t>(r), kMaxName, mine) != 0) continue;
+      if (r < ranks->rank()) ++local_rank_;
+      ++local_size_;
+    }
+  }
+
   std::string host_;
   int local_rank_ = 0;
   int local_size_ = 1;

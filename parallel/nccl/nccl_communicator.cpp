@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
 #include "parallel/nccl/check.h"
+#include "parallel/nccl/nccl_handle.h"
+#include "parallel/nccl/path_agreement.h"
 
 namespace packtrain {
 namespace {
@@ -50,50 +54,49 @@ cudaStream_t cuda_stream(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
-ncclConfig_t blocking_config() {
+// Copy engines are a property of the communicator; whether it uses them is up to its memory.
+ncclConfig_t config_of(const CommunicatorOptions& options) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
+  if (options.path == CollectivePath::kCopyEngine) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
   return config;
 }
 
-// A stream and a word of device memory, for barriers.
-class BarrierResources {
+// A stream and a few words of device memory, for what ranks agree on through the host.
+class Words {
  public:
-  BarrierResources() {
+  static constexpr std::size_t kNum = 8;
+
+  Words() {
     PACKTRAIN_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    PACKTRAIN_CUDA_CHECK(cudaMalloc(&word_, sizeof(std::int32_t)));
-    PACKTRAIN_CUDA_CHECK(cudaMemset(word_, 0, sizeof(std::int32_t)));
+    PACKTRAIN_CUDA_CHECK(cudaMalloc(&data_, kNum * sizeof(std::int64_t)));
+    PACKTRAIN_CUDA_CHECK(cudaMemset(data_, 0, kNum * sizeof(std::int64_t)));
   }
-  ~BarrierResources() {
-    cudaFree(word_);
+  ~Words() {
+    cudaFree(data_);
     cudaStreamDestroy(stream_);
   }
-  BarrierResources(const BarrierResources&) = delete;
-  BarrierResources& operator=(const BarrierResources&) = delete;
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  void* word() const { return word_; }
+  void* data() const { return data_; }
 
  private:
   cudaStream_t stream_ = nullptr;
-  void* word_ = nullptr;
+  void* data_ = nullptr;
 };
 
 class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclCommunicator(ncclComm_t comm) : comm_(comm) {
-    PACKTRAIN_NCCL_CHECK(comm_, ncclCommUserRank(comm_, &rank_));
-    PACKTRAIN_NCCL_CHECK(comm_, ncclCommCount(comm_, &size_));
+  NcclCommunicator(ncclComm_t comm, const CommunicatorOptions& options)
+      : handle_(std::make_shared<NcclHandle>(comm)), options_(options) {
+    PACKTRAIN_NCCL_CHECK(comm, ncclCommUserRank(comm, &rank_));
+    PACKTRAIN_NCCL_CHECK(comm, ncclCommCount(comm, &size_));
+    if (size_ == 1) choice_ = PathChoice{};  // a copy, or nothing
   }
-  ~NcclCommunicator() override {
-    if (comm_ == nullptr) return;
-    // Destroying waits for the peers: not while an exception ends this rank alone.
-    if (std::uncaught_exceptions() > 0) {
-      ncclCommAbort(comm_);
-    } else {
-      ncclCommDestroy(comm_);
-    }
-  }
+  ~NcclCommunicator() override { handle_->close(); }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
@@ -109,100 +112,112 @@ class NcclCommunicator final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   CommunicatorMemory allocate(std::size_t bytes) override;
+  std::string path() const override;
   void poll_error() override;
-  void abort() override;
+  void abort() override { handle_->abort(); }
 
  private:
-  ncclComm_t checked_comm() const;
+  void take_least(std::span<std::int64_t> values);  // of all ranks; at most Words::kNum
 
-  ncclComm_t comm_;  // null after abort()
+  std::shared_ptr<NcclHandle> handle_;
+  CommunicatorOptions options_;
   int rank_ = 0;
   int size_ = 1;
-  BarrierResources barrier_;
+  std::optional<PathChoice> choice_;  // made with the first memory
+  Words words_;
 };
-
-ncclComm_t NcclCommunicator::checked_comm() const {
-  if (comm_ != nullptr) return comm_;
-  throw Error(ErrorCategory::kDevice, "a collective was called on an aborted NCCL communicator",
-              "The error that came first tells why.");
-}
 
 void NcclCommunicator::all_gather(const void* send, void* receive, std::size_t count, DataType type,
                                   void* stream) {
-  PACKTRAIN_NCCL_CHECK(comm_, ncclAllGather(send, receive, count, nccl_type(type), checked_comm(),
-                                            cuda_stream(stream)));
+  const ncclComm_t comm = handle_->get();
+  PACKTRAIN_NCCL_CHECK(
+      comm, ncclAllGather(send, receive, count, nccl_type(type), comm, cuda_stream(stream)));
 }
 
 void NcclCommunicator::reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                                       void* stream) {
-  PACKTRAIN_NCCL_CHECK(comm_, ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum,
-                                                checked_comm(), cuda_stream(stream)));
+  const ncclComm_t comm = handle_->get();
+  PACKTRAIN_NCCL_CHECK(comm, ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm,
+                                               cuda_stream(stream)));
 }
 
 void NcclCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                                   void* stream) {
-  PACKTRAIN_NCCL_CHECK(comm_, ncclAllReduce(buffer, buffer, count, nccl_type(type), nccl_op(op),
-                                            checked_comm(), cuda_stream(stream)));
+  const ncclComm_t comm = handle_->get();
+  PACKTRAIN_NCCL_CHECK(comm, ncclAllReduce(buffer, buffer, count, nccl_type(type), nccl_op(op),
+                                           comm, cuda_stream(stream)));
 }
 
 void NcclCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void* stream) {
-  PACKTRAIN_NCCL_CHECK(comm_, ncclBroadcast(buffer, buffer, bytes, ncclUint8, root, checked_comm(),
-                                            cuda_stream(stream)));
+  const ncclComm_t comm = handle_->get();
+  PACKTRAIN_NCCL_CHECK(
+      comm, ncclBroadcast(buffer, buffer, bytes, ncclUint8, root, comm, cuda_stream(stream)));
 }
 
 void NcclCommunicator::barrier() {
-  all_reduce(barrier_.word(), 1, DataType::kInt32, ReduceOp::kSum, barrier_.stream());
-  PACKTRAIN_CUDA_CHECK(cudaStreamSynchronize(barrier_.stream()));
+  all_reduce(words_.data(), 1, DataType::kInt64, ReduceOp::kSum, words_.stream());
+  PACKTRAIN_CUDA_CHECK(cudaStreamSynchronize(words_.stream()));
+}
+
+void NcclCommunicator::take_least(std::span<std::int64_t> values) {
+  const cudaStream_t stream = words_.stream();
+  PACKTRAIN_CUDA_CHECK(cudaMemcpyAsync(words_.data(), values.data(), values.size_bytes(),
+                                       cudaMemcpyHostToDevice, stream));
+  all_reduce(words_.data(), values.size(), DataType::kInt64, ReduceOp::kMin, stream);
+  PACKTRAIN_CUDA_CHECK(cudaMemcpyAsync(values.data(), words_.data(), values.size_bytes(),
+                                       cudaMemcpyDeviceToHost, stream));
+  PACKTRAIN_CUDA_CHECK(cudaStreamSynchronize(stream));
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
+  const ncclComm_t comm = handle_->get();
   ncclComm_t part = nullptr;
-  ncclConfig_t config = blocking_config();
-  PACKTRAIN_NCCL_CHECK(comm_, ncclCommSplit(checked_comm(), color, key, &part, &config));
-  return std::make_unique<NcclCommunicator>(part);
+  ncclConfig_t config = config_of(options_);
+  PACKTRAIN_NCCL_CHECK(comm, ncclCommSplit(comm, color, key, &part, &config));
+  return std::make_unique<NcclCommunicator>(part, options_);
 }
 
 CommunicatorMemory NcclCommunicator::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
-  void* data = nullptr;
-  PACKTRAIN_NCCL_CHECK(nullptr, ncclMemAlloc(&data, bytes));
-  std::shared_ptr<void> owner(data, [](void* memory) { ncclMemFree(memory); });
+  if (!choice_) {
+    choice_ = agree_on_path(
+        options_, [this](std::span<std::int64_t> values) { take_least(values); },
+        [this] { return can_register_windows(handle_->get()); });
+  }
+  void* data = handle_->allocate(bytes, choice_->path != CollectivePath::kRing);
+  std::shared_ptr<void> owner(data, [handle = handle_](void* memory) { handle->release(memory); });
   return {data, bytes, std::move(owner)};
 }
 
+std::string NcclCommunicator::path() const {
+  const PathChoice choice = choice_.value_or(PathChoice{options_.path, ""});
+  if (choice.missing.empty()) return path_name(choice.path);
+  return fmt::format("{} ({} needs {})", path_name(choice.path), path_name(options_.path),
+                     choice.missing);
+}
+
 void NcclCommunicator::poll_error() {
+  const ncclComm_t comm = handle_->get();
   ncclResult_t fault = ncclSuccess;
-  PACKTRAIN_NCCL_CHECK(comm_, ncclCommGetAsyncError(checked_comm(), &fault));
-  PACKTRAIN_NCCL_CHECK(comm_, fault);
-}
-
-void NcclCommunicator::abort() {
-  const ncclComm_t comm = std::exchange(comm_, nullptr);
-  if (comm != nullptr) ncclCommAbort(comm);
-}
-
-// An older library can lack calls, and 2.28 before 2.28.7 corrupts data in symmetric kernels.
-void require_nccl_version() {
-  int found = 0;
-  PACKTRAIN_NCCL_CHECK(nullptr, ncclGetVersion(&found));
-  if (found >= NCCL_VERSION_CODE) return;
-  throw Error(ErrorCategory::kDevice,
-              fmt::format("NCCL at run time is {}, built against {}", found, NCCL_VERSION_CODE),
-              "Let LD_LIBRARY_PATH name the NCCL of the Python environment first.");
+  PACKTRAIN_NCCL_CHECK(comm, ncclCommGetAsyncError(comm, &fault));
+  PACKTRAIN_NCCL_CHECK(comm, fault);
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control) {
-  require_nccl_version();
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control,
+                                                     const CommunicatorOptions& options) {
+  int found = 0;
+  PACKTRAIN_NCCL_CHECK(nullptr, ncclGetVersion(&found));
+  require_nccl_version(found, NCCL_VERSION_CODE);
   ncclUniqueId id{};
   if (control.rank() == 0) PACKTRAIN_NCCL_CHECK(nullptr, ncclGetUniqueId(&id));
   control.broadcast(&id, sizeof id, 0, nullptr);
-  ncclConfig_t config = blocking_config();
+  ncclConfig_t config = config_of(options);
   ncclComm_t comm = nullptr;
   PACKTRAIN_NCCL_CHECK(nullptr,
                        ncclCommInitRankConfig(&comm, control.size(), id, control.rank(), &config));
-  return std::make_unique<NcclCommunicator>(comm);
+  return std::make_unique<NcclCommunicator>(comm, options);
 }
 
 }  // namespace packtrain

@@ -10,6 +10,7 @@ namespace packtrain {
 // A communicator of the ranks of `control`, which carries NCCL's id to them. Collective; the CUDA
 // device must be chosen. Throws Error(kDevice) when built without CUDA or when the NCCL found at
 // run time is older than the one built against.
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control);
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control,
+                                                     const CommunicatorOptions& options);
 
 }  // namespace packtrain

@@ -52,6 +52,7 @@ class ThreadCommunicator final : public Communicator {
   void broadcast(void*, std::size_t, int, void*) override { refuse(); }
   std::unique_ptr<Communicator> split(int, int) override { refuse(); }
   CommunicatorMemory allocate(std::size_t) override { refuse(); }
+  std::string path() const override { refuse(); }
   void poll_error() override {}
   void abort() override {}
 

@@ -46,6 +46,7 @@ class FaultyCommunicator final : public Communicator {
     return real_->split(color, key);
   }
   CommunicatorMemory allocate(std::size_t bytes) override { return real_->allocate(bytes); }
+  std::string path() const override { return real_->path(); }
   void poll_error() override { real_->poll_error(); }
   void abort() override { real_->abort(); }
 
@@ -65,8 +66,9 @@ class FaultyWorld final : public World {
   int local_size() const override { return real_.local_size(); }
   const std::string& host() const override { return real_.host(); }
   Communicator& control() override { return real_.control(); }
-  std::unique_ptr<Communicator> connect(Backend backend) override {
-    return std::make_unique<FaultyCommunicator>(real_.connect(backend), fault_);
+  std::unique_ptr<Communicator> connect(Backend backend,
+                                        const CommunicatorOptions& options) override {
+    return std::make_unique<FaultyCommunicator>(real_.connect(backend, options), fault_);
   }
   [[noreturn]] void fail(const std::string& text, int exit_code) override {
     real_.fail(text, exit_code);

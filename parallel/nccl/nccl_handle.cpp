@@ -1,0 +1,74 @@
+#include "parallel/nccl/nccl_handle.h"
+
+#include <exception>
+#include <utility>
+
+#include "framework/device/cuda/check.h"
+#include "framework/support/error.h"
+#include "parallel/nccl/check.h"
+
+namespace packtrain {
+
+ncclComm_t NcclHandle::get() const {
+  if (comm_ != nullptr) return comm_;
+  throw Error(ErrorCategory::kDevice, "a collective was called on an aborted NCCL communicator",
+              "The error that came first tells why.");
+}
+
+void* NcclHandle::allocate(std::size_t bytes, bool symmetric) {
+  void* memory = nullptr;
+  PACKTRAIN_NCCL_CHECK(nullptr, ncclMemAlloc(&memory, bytes));
+  if (!symmetric) return memory;
+  ncclWindow_t window = nullptr;
+  PACKTRAIN_NCCL_CHECK(
+      comm_, ncclCommWindowRegister(get(), memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+  windows_.emplace(memory, window);
+  return memory;
+}
+
+void NcclHandle::release(void* memory) {
+  if (aborted_ || std::uncaught_exceptions() > 0) return;
+  cudaDeviceSynchronize();  // a failure here and below has been reported by the call that caused it
+  const auto window = windows_.find(memory);
+  if (window != windows_.end()) {
+    ncclCommWindowDeregister(comm_, window->second);
+    windows_.erase(window);
+  }
+  ncclMemFree(memory);
+}
+
+void NcclHandle::close() {
+  if (comm_ == nullptr) return;
+  if (std::uncaught_exceptions() > 0) return abort();
+  if (!windows_.empty()) cudaDeviceSynchronize();
+  for (const auto& [memory, window] : windows_) ncclCommWindowDeregister(comm_, window);
+  windows_.clear();
+  ncclCommDestroy(std::exchange(comm_, nullptr));
+}
+
+void NcclHandle::abort() {
+  aborted_ = true;
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  if (comm != nullptr) ncclCommAbort(comm);
+}
+
+bool can_register_windows(ncclComm_t comm) {
+  constexpr std::size_t kBytes = 4096;
+  void* memory = nullptr;
+  PACKTRAIN_NCCL_CHECK(nullptr, ncclMemAlloc(&memory, kBytes));
+  ncclWindow_t window = nullptr;
+  PACKTRAIN_NCCL_CHECK(
+      comm, ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+  // A symmetric window is a structure that kernels read, so it lies on the device; where NCCL has
+  // none it gives nothing, or a handle of its own on the host.
+  cudaPointerAttributes attributes{};
+  const bool symmetric = window != nullptr &&
+                         cudaPointerGetAttributes(&attributes, window) == cudaSuccess &&
+                         attributes.type == cudaMemoryTypeDevice;
+  cudaGetLastError();  // a pointer that CUDA does not know is an answer, not a fault
+  if (window != nullptr) PACKTRAIN_NCCL_CHECK(comm, ncclCommWindowDeregister(comm, window));
+  PACKTRAIN_NCCL_CHECK(nullptr, ncclMemFree(memory));
+  return symmetric;
+}
+
+}  // namespace packtrain
