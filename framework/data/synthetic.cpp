@@ -14,7 +14,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::string_view kPrefix = "lognormal:";
+constexpr std::string_view kLognormal = "lognormal:";
+constexpr std::string_view kConstant = "constant:";
 
 [[noreturn]] void fail(const std::string& fault) {
   throw Error(ErrorCategory::kConfig, fault);
@@ -34,6 +35,14 @@ template <typename T>
 bool parse(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_lognormal(std::string_view text, LognormalLengths& lengths) {
+  const auto parts = split(text);
+  if (parts.size() != 2 && parts.size() != 4) return false;
+  if (!parse(parts[0], lengths.mu) || !parse(parts[1], lengths.sigma)) return false;
+  return parts.size() == 2 ||
+         (parse(parts[2], lengths.min_length) && parse(parts[3], lengths.max_length));
 }
 
 void check(const LognormalLengths& lengths) {
@@ -65,18 +74,18 @@ void fill_mask(std::vector<std::uint8_t>& mask, std::size_t length, double fract
 
 LognormalLengths parse_lengths(std::string_view text) {
   LognormalLengths lengths;
-  bool valid = text.starts_with(kPrefix);
-  if (valid) {
-    const auto parts = split(text.substr(kPrefix.size()));
-    valid = (parts.size() == 2 || parts.size() == 4) && parse(parts[0], lengths.mu) &&
-            parse(parts[1], lengths.sigma);
-    if (valid && parts.size() == 4) {
-      valid = parse(parts[2], lengths.min_length) && parse(parts[3], lengths.max_length);
-    }
+  bool valid = false;
+  if (text.starts_with(kLognormal)) {
+    valid = parse_lognormal(text.substr(kLognormal.size()), lengths);
+  } else if (text.starts_with(kConstant)) {
+    valid = parse(text.substr(kConstant.size()), lengths.min_length);
+    lengths.max_length = lengths.min_length;
   }
   if (!valid) {
-    fail(fmt::format("lengths: got '{}', wanted lognormal:MU,SIGMA or lognormal:MU,SIGMA,MIN,MAX",
-                     text));
+    fail(
+        fmt::format("lengths: got '{}', wanted lognormal:MU,SIGMA or lognormal:MU,SIGMA,MIN,MAX "
+                    "or constant:LENGTH",
+                    text));
   }
   check(lengths);
   return lengths;

@@ -25,7 +25,8 @@ struct SyntheticOptions {
   std::uint64_t seed = 0;
 };
 
-// Parses "lognormal:MU,SIGMA[,MIN,MAX]". Throws Error(kConfig) that shows the text and the form.
+// Parses "lognormal:MU,SIGMA[,MIN,MAX]" or "constant:LENGTH" (MIN = MAX = LENGTH). Throws
+// Error(kConfig) that shows the text and the form.
 LognormalLengths parse_lengths(std::string_view text);
 
 // Ids are uniform over the vocabulary; the store depends on the options alone. Throws

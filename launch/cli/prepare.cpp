@@ -60,7 +60,8 @@ int run_synthetic(int argc, char** argv) {
   std::string lengths;
   SyntheticOptions options;
   StoreArguments store;
-  app.add_option("--synthetic", lengths, "lognormal:MU,SIGMA[,MIN,MAX], lengths in tokens")
+  app.add_option("--synthetic", lengths,
+                 "lognormal:MU,SIGMA[,MIN,MAX] or constant:LENGTH, in tokens")
       ->required();
   app.add_option("--examples", options.num_examples, "how many")
       ->required()

@@ -5,6 +5,7 @@
 
 #include "framework/support/error.h"
 #include "models/families/llama.h"
+#include "models/families/mistral.h"
 #include "models/families/qwen2.h"
 
 namespace packtrain {
@@ -12,6 +13,7 @@ namespace packtrain {
 std::span<const Family> families() {
   static const std::array table = {
       llama_family(),
+      mistral_family(),
       qwen2_family(),
   };
   return table;

@@ -113,13 +113,16 @@ TEST(Lengths, AreParsedWithAndWithoutLimits) {
   EXPECT_EQ(lengths.min_length, 8);
   EXPECT_EQ(lengths.max_length, 4096);
   EXPECT_EQ(parse_lengths("lognormal:-1,0").min_length, 1);
+  EXPECT_EQ(parse_lengths("constant:8192").min_length, 8192);
+  EXPECT_EQ(parse_lengths("constant:8192").max_length, 8192);
 }
 
 TEST(Lengths, WrongFormsAreConfigurationErrorsThatShowTheText) {
   for (const char* text :
        {"", "normal:1,2", "lognormal:", "lognormal:1", "lognormal:1,2,3", "lognormal:1,x",
         "lognormal:1,2,3,4,5", "lognormal:1,2,3,4 ", "lognormal:1,-2", "lognormal:nan,1",
-        "lognormal:1,2,0,5", "lognormal:1,2,9,8", "lognormal:1,2,1,99999999999"}) {
+        "lognormal:1,2,0,5", "lognormal:1,2,9,8", "lognormal:1,2,1,99999999999",
+        "constant:", "constant:0", "constant:5,6"}) {
     const Error error = error_of([&] { parse_lengths(text); });
     EXPECT_EQ(error.category(), ErrorCategory::kConfig) << text;
   }

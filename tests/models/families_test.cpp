@@ -196,5 +196,45 @@ TEST(Qwen2Weights, CoverEveryRowOfEveryParameterOnce) {
   expect_covered(parse_decoder_config(qwen2().dump()));
 }
 
+// Mistral-7B v0.1, cut to as many positions as its window has.
+nlohmann::json mistral() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["MistralForCausalLM"], "model_type": "mistral", "torch_dtype": "bfloat16",
+    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_act": "silu",
+    "max_position_embeddings": 4096, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+    "sliding_window": 4096, "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2,
+    "initializer_range": 0.02, "use_cache": true, "transformers_version": "4.34.0.dev0"})");
+}
+
+TEST(MistralConfig, IsWrittenAsItIsReadWithoutAWindow) {
+  const DecoderConfig config = parse_decoder_config(mistral().dump());
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_FALSE(config.qkv_bias);
+  const nlohmann::json written = find_family("mistral").write(config);
+  EXPECT_TRUE(written.at("sliding_window").is_null());
+  EXPECT_EQ(parse_decoder_config(written.dump()), config);
+}
+
+TEST(MistralConfig, RefusesAWindowThatHidesPositions) {
+  nlohmann::json config = mistral();
+  config["max_position_embeddings"] = 32768;
+  EXPECT_NE(message_of(config).find("'sliding_window' is 4096"), std::string::npos);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(message_of(config), "no error");
+  config.erase("sliding_window");
+  EXPECT_NE(message_of(config).find("'sliding_window' is missing"), std::string::npos);
+}
+
+TEST(MistralConfig, RefusesWhatLlamaAloneHas) {
+  nlohmann::json config = mistral();
+  config["attention_bias"] = true;
+  EXPECT_NE(message_of(config).find("'attention_bias'"), std::string::npos);
+}
+
+TEST(MistralWeights, CoverEveryRowOfEveryParameterOnce) {
+  expect_covered(parse_decoder_config(mistral().dump()));
+}
+
 }  // namespace
 }  // namespace packtrain

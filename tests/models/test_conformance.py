@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config
 
 SMALL = dict(
     vocab_size=96,
@@ -31,7 +31,7 @@ LLAMA3 = dict(
     high_freq_factor=4.0,
     original_max_position_embeddings=32,
 )
-FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config}
+FAMILIES = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config}
 CASES = {  # a name without a family's in front is of Llama
     "grouped_queries": {},
     "all_heads": dict(num_key_value_heads=4),
@@ -42,6 +42,8 @@ CASES = {  # a name without a family's in front is of Llama
     "linear_rotary": dict(
         rope_parameters=dict(rope_type="linear", rope_theta=500000.0, factor=4.0)
     ),
+    "mistral": dict(sliding_window=None, head_dim=24),
+    "mistral_window": dict(sliding_window=256),
     "qwen2": {},
     "qwen2_tied": dict(tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
 }
