@@ -2,11 +2,12 @@
 """Peer: transformers on packed documents, with FlashAttention-2 over cu_seqlens.
 
     hf.py --shape llama-3.2-1b --tokens 16384 [--compile MODE] [--liger PARTS]
-    torchrun --nproc-per-node N hf.py ...        several GPUs: FSDP2
+    hf.py --shape mistral-7b --plan PLAN.json,...    the micro-batches that packtrain planned
+    torchrun --nproc-per-node N hf.py ...            several GPUs: FSDP2
 
-bf16 weights and gradients, float32 master weights and moments, fused AdamW, clipping at 1.0, one
-micro-batch a step, no recomputation, random weights and tokens. Prints a JSON line for each number of
-tokens. --liger needs the package liger-kernel.
+bf16 weights and gradients, float32 reduction, master weights and moments, fused AdamW, clipping at 1.0,
+no recomputation, random weights and tokens; with --tokens one micro-batch a step. Prints a JSON line
+for each number of tokens or plan. --liger needs the package liger-kernel.
 """
 
 import argparse
@@ -14,14 +15,14 @@ import functools
 import json
 import os
 import random
-import statistics
-import time
 
 import torch
 import torch.distributed as dist
-from hf_model import compile_model, make_model
+from batches import one_shape, packed, padded, read_plan, rows
+from figures import StepTimer, peak_gib, step_figures
+from hf_model import attend_with, compile_model, make_model
 from hf_optimizer import MasterAdamW, ShardedAdamW, shard
-from shapes import add_shape_arguments, chosen_shape, draw_lengths
+from shapes import add_document_argument, add_shape_arguments, chosen_shape, draw_lengths
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only to try this program out
 
@@ -29,6 +30,10 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only to try t
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_shape_arguments(parser)
+    add_document_argument(parser)
+    parser.add_argument("--plan", type=lambda text: text.split(","), default=[], metavar="FILE,...",
+                        help="of `packtrain plan --json --steps K`, instead of --tokens; those of "
+                        "the strategy padding are padded")
     parser.add_argument(
         "--compile", choices=["none", "layers", "model"], default="none",
         help="torch.compile on each layer and the loss, or on the whole model")
@@ -37,73 +42,55 @@ def parse_arguments():
     parser.add_argument(
         "--liger", choices=["none", "loss", "all"], default="none",
         help="Liger's fused head and loss, or all of its kernels")
+    parser.add_argument("--attention", choices=["flash", "cudnn"], default="flash",
+                        help="cudnn: torch's, for --documents full alone")
     parser.add_argument("--fsdp", action="store_true", help="FSDP2 on one GPU too")
     parser.add_argument("--reshard", action="store_true", help="FSDP2 gathers again for backward")
     parser.add_argument("--completion-only", action="store_true",
                         help="the first half of each document is not supervised")
     parser.add_argument("--warm-up", type=int, default=4, help="steps that are not counted")
     parser.add_argument("--steps", type=int, default=10)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.attention == "cudnn" and arguments.documents != "full":
+        parser.error("--attention cudnn needs --documents full")
+    return arguments
 
 
-def make_batch(lengths, vocab, completion_only, num_bounds, longest):
-    """A packed batch on the device. `num_bounds`: of cu_seqlens, filled up with empty documents;
-    `longest`: what attention is told."""
-    tokens = sum(lengths)
-    ids = torch.randint(0, vocab, (1, tokens))
-    positions = torch.cat([torch.arange(length) for length in lengths])[None]
-    labels = ids.clone()
-    if completion_only:
-        prompts = torch.cat([torch.full((length,), length // 2) for length in lengths])[None]
-        labels[positions < prompts] = -100
-    labels[positions == 0] = -100
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
-    bounds = torch.cat([bounds, bounds[-1:].expand(num_bounds - len(bounds))])
-    bounds = bounds.to(DEVICE, torch.int32)
-    return dict(input_ids=ids.to(DEVICE), labels=labels.to(DEVICE),
-                position_ids=positions.to(DEVICE), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
-                max_length_q=longest, max_length_k=longest)
+def rank_and_world():
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
-def make_batches(all_lengths, vocab, arguments):
-    """With --graph all of one shape: that of the one with most documents and of the longest one."""
-    most = max(len(lengths) for lengths in all_lengths) + 1
-    longest = max(max(lengths) for lengths in all_lengths)
-    return [make_batch(lengths, vocab, arguments.completion_only,
-                       most if arguments.graph else len(lengths) + 1,
-                       longest if arguments.graph else max(lengths)) for lengths in all_lengths]
+def drawn_batches(shape, tokens, arguments):
+    """A micro-batch a step, and their lengths."""
+    generator = random.Random(rank_and_world()[0])
+    lengths = [draw_lengths(generator, tokens, arguments.documents)
+               for _ in range(arguments.warm_up + arguments.steps)]
+    if arguments.graph:
+        batches = one_shape(lengths, shape.vocab, DEVICE, arguments.completion_only)
+    elif arguments.attention == "cudnn":
+        batches = [rows(step, shape.vocab, DEVICE) for step in lengths]
+    else:
+        batches = [packed(step, shape.vocab, DEVICE, arguments.completion_only)
+                   for step in lengths]
+    return [[batch] for batch in batches], [[step] for step in lengths]
 
 
-class StepTimer:
-    """Seconds between marks: of the GPU's own timeline where there is one."""
-
-    def __init__(self):
-        self.marks = []
-
-    def mark(self):
-        if DEVICE == "cuda":
-            self.marks.append(torch.cuda.Event(enable_timing=True))
-            self.marks[-1].record()
-        else:
-            self.marks.append(time.perf_counter())
-
-    def seconds(self):
-        pairs = list(zip(self.marks[:-1], self.marks[1:]))
-        if DEVICE != "cuda":
-            return [end - begin for begin, end in pairs]
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) / 1e3 for begin, end in pairs]
-
-
-def train_step(model, optimizer, batch):
-    loss = model(**batch).loss
-    loss.backward()
+def train_step(model, optimizer, micro_batches, accumulates_locally=False):
+    """`accumulates_locally`: weights stay gathered and gradients unreduced until the last
+    micro-batch of the step."""
+    for batch in micro_batches:
+        if accumulates_locally:
+            is_last = batch is micro_batches[-1]
+            model.set_requires_gradient_sync(is_last)
+            model.set_reshard_after_backward(is_last)
+        loss = model(**batch).loss / len(micro_batches)
+        loss.backward()
     optimizer.step()
     return loss.detach()
 
 
 class GraphedStep:
-    """train_step() of batches of one shape as a CUDA graph."""
+    """train_step() of one micro-batch as a CUDA graph; all of one shape."""
 
     def __init__(self, model, optimizer, batch):
         self.batch = {name: value.clone() if torch.is_tensor(value) else value
@@ -112,81 +99,105 @@ class GraphedStep:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):  # compiles, and lets libraries allocate what they keep
-                train_step(model, optimizer, self.batch)
+                train_step(model, optimizer, [self.batch])
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self.loss = train_step(model, optimizer, self.batch)
+            self.loss = train_step(model, optimizer, [self.batch])
 
-    def __call__(self, batch):
+    def __call__(self, micro_batches):
         for name, value in self.batch.items():
             if torch.is_tensor(value):
-                value.copy_(batch[name])
+                value.copy_(micro_batches[0][name])
         self.graph.replay()
         return self.loss
 
 
 def train(step, batches, num_warm_up):
     """Seconds of each step after the warm-up, and the last loss."""
-    timer = StepTimer()
-    for index, batch in enumerate(batches):
+    timer = StepTimer(DEVICE == "cuda")
+    for index, micro_batches in enumerate(batches):
         if index == num_warm_up:
             timer.mark()
-        loss = step(batch)
+        loss = step(micro_batches)
         if index >= num_warm_up:
             timer.mark()
     return timer.seconds(), loss.item()
 
 
-def measure(model, optimizer, shape, tokens, arguments):
-    rank, num_ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-    generator = random.Random(rank)
-    all_lengths = [draw_lengths(generator, tokens)
-                   for _ in range(arguments.warm_up + arguments.steps)]
-    batches = make_batches(all_lengths, shape.vocab, arguments)
+def measure(step, shape, batches, work, num_warm_up):
+    """`work`: of each step the tokens and the sum of squared lengths, those of a rank on average."""
     torch._dynamo.reset()  # each number of tokens is compiled for itself
-    if DEVICE == "cuda":
-        torch.cuda.reset_peak_memory_stats()
+    peak_gib()
+    seconds, loss = train(step, batches, num_warm_up)
+    tokens, squares = zip(*work[num_warm_up:])
+    return (dict(gpus=rank_and_world()[1]) | step_figures(shape, tokens, squares, seconds)
+            | dict(loss=round(loss, 3), peak_gib=peak_gib()))
+
+
+def count_work(lengths):
+    flat = [length for micro_batch in lengths for length in micro_batch]
+    return sum(flat), sum(length * length for length in flat)
+
+
+def measure_tokens(model, optimizer, shape, tokens, arguments):
+    batches, lengths = drawn_batches(shape, tokens, arguments)
+    step = functools.partial(train_step, model, optimizer)
     if arguments.graph:
-        step = GraphedStep(model, optimizer, batches[0])
-    else:
-        step = functools.partial(train_step, model, optimizer)
-    seconds, loss = train(step, batches, arguments.warm_up)
-    counted = all_lengths[arguments.warm_up:]
-    squares = sum(n * n for lengths in counted for n in lengths) / len(seconds)
-    step_s = statistics.median(seconds)
-    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
-    return dict(
-        tokens=tokens, gpus=num_ranks, tok_s=round(tokens / step_s, 1),
-        tok_s_mean=round(tokens / statistics.mean(seconds), 1), step_s=round(step_s, 6),
-        tflops=round(shape.training_flops(tokens, squares) / step_s / 1e12, 1),
-        loss=round(loss, 3), peak_gib=round(peak / 2**30, 2))
+        step = GraphedStep(model, optimizer, batches[0][0])
+    return measure(step, shape, batches, [count_work(step) for step in lengths], arguments.warm_up)
+
+
+def measure_plan(model, optimizer, shape, path, arguments):
+    """Rows of one plan; where a step has several micro-batches and weights are sharded, also with
+    gradients that are added up on each GPU and reduced once."""
+    strategy, steps = read_plan(path)
+    rank, num_ranks = rank_and_world()
+    if any(len(ranks) != num_ranks for ranks in steps):
+        raise SystemExit(f"{path} is not for {num_ranks} ranks")
+    make = padded if strategy == "padding" else packed
+    attend_with(model, "sdpa" if strategy == "padding" else "packed")
+    work = [[total / num_ranks for total in map(sum, zip(*map(count_work, ranks)))]
+            for ranks in steps]
+    several = num_ranks > 1 and max(len(ranks[0]) for ranks in steps) > 1
+    for locally in (False, True) if several else (False,):
+        batches = [[make(lengths, shape.vocab, DEVICE) for lengths in ranks[rank]]
+                   for ranks in steps]
+        step = functools.partial(train_step, model, optimizer, accumulates_locally=locally)
+        yield dict(strategy=strategy, local_accumulation=locally) | measure(
+            step, shape, batches, work, arguments.warm_up)
+
+
+def measure_all(model, optimizer, shape, arguments):
+    for path in arguments.plan:
+        yield from measure_plan(model, optimizer, shape, path, arguments)
+    for tokens in [] if arguments.plan else arguments.tokens:
+        yield measure_tokens(model, optimizer, shape, tokens, arguments)
 
 
 def main():
     arguments = parse_arguments()
     num_ranks = int(os.environ.get("WORLD_SIZE", 1))
     sharded = num_ranks > 1 or arguments.fsdp
+    if DEVICE == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     if sharded:
         os.environ.setdefault("MASTER_ADDR", "localhost")
         os.environ.setdefault("MASTER_PORT", "29555")
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo",
                                 rank=int(os.environ.get("RANK", 0)), world_size=num_ranks)
-    if DEVICE == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     torch.manual_seed(0)
     shape = chosen_shape(arguments)
     dtype = torch.float32 if sharded else torch.bfloat16
-    model = make_model(shape, DEVICE, dtype, arguments.compile, arguments.liger)
+    model = make_model(shape, DEVICE, dtype, arguments)
+    compile_model(model, arguments.compile)
     if sharded:
         shard(model, arguments.reshard)
-    compile_model(model, arguments.compile)
     optimizer = ShardedAdamW(model) if sharded else MasterAdamW(model)
-    options = {name: value for name, value in vars(arguments).items() if name != "tokens"}
-    for tokens in arguments.tokens:
-        row = dict(peer="hf") | options | measure(model, optimizer, shape, tokens, arguments)
+    options = {name: value for name, value in vars(arguments).items() if name != "plan"}
+    for row in measure_all(model, optimizer, shape, arguments):
         if int(os.environ.get("RANK", 0)) == 0:
-            print(json.dumps(row), flush=True)
+            print(json.dumps(dict(peer="hf") | options | row), flush=True)
     if sharded:
         dist.destroy_process_group()
 

@@ -3,7 +3,8 @@
 import torch
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import (AttentionInterface, AutoModelForCausalLM, LlamaConfig, MistralConfig,
+                          Qwen2Config)
 
 
 class VarlenFlash(torch.autograd.Function):
@@ -43,7 +44,15 @@ def by_document(query, key, value, bounds, longest, scale):
     return torch.cat(pieces)
 
 
+def full_rows(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
+    """Rows of one document each."""
+    out = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling,
+                                       enable_gqa=True)
+    return out.transpose(1, 2), None
+
+
 def register_attention(device, compiled):
+    """As "packed" over the bounds that come with a batch, and as "full_rows"."""
     attend = by_document if device == "cpu" else flash_op if compiled else VarlenFlash.apply
 
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0,
@@ -52,37 +61,56 @@ def register_attention(device, compiled):
         return attend(*rows, cu_seq_lens_q, max_length_q, scaling)[None], None
 
     AttentionInterface.register("packed", attention)
+    AttentionInterface.register("full_rows", full_rows)
 
 
 def apply_liger(family, parts):
     from liger_kernel import transformers as liger
 
     apply = {"llama": liger.apply_liger_kernel_to_llama,
+             "mistral": liger.apply_liger_kernel_to_mistral,
              "qwen2": liger.apply_liger_kernel_to_qwen2}[family]
     every = parts == "all"
     apply(rope=every, rms_norm=every, swiglu=every, fused_linear_cross_entropy=True)
 
 
 def make_config(shape):
-    kind = {"llama": LlamaConfig, "qwen2": Qwen2Config}[shape.family]
+    kind = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config}[shape.family]
+    options = {"sliding_window": None} if shape.family == "mistral" else {}
     return kind(
+        **options,
         hidden_size=shape.hidden, intermediate_size=shape.inner, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_dim, vocab_size=shape.vocab, tie_word_embeddings=shape.tied,
         rope_theta=shape.rope_theta, max_position_embeddings=131072, use_cache=False)
 
 
-def make_model(shape, device, dtype, compile_mode, liger):
-    """Random weights on `device`; compiled by compile_model() once it is sharded."""
-    if liger != "none":
-        apply_liger(shape.family, liger)
-    register_attention(device, compile_mode != "none")
+def use_cudnn_alone():
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_math_sdp(False)
+
+
+def make_model(shape, device, dtype, options):
+    """Random weights on `device`. `options`: hf.py's."""
+    if options.liger != "none":
+        apply_liger(shape.family, options.liger)
+    register_attention(device, options.compile != "none")
+    if options.attention == "cudnn" and device == "cuda":
+        use_cudnn_alone()
+    kind = "full_rows" if options.attention == "cudnn" else "packed"
     with torch.device(device):
         return AutoModelForCausalLM.from_config(
-            make_config(shape), attn_implementation="packed", dtype=dtype)
+            make_config(shape), attn_implementation=kind, dtype=dtype)
+
+
+def attend_with(model, kind):
+    """Of the attentions registered with transformers; masks are made for its own alone."""
+    model.config._attn_implementation = kind
 
 
 def compile_model(model, compile_mode):
+    """Before shard(), whose hooks stay outside of what is compiled."""
     if compile_mode == "layers":
         for layer in model.model.layers:
             layer.compile()

@@ -1,4 +1,4 @@
-"""Model shapes that the benchmarks share, and how their work is counted."""
+"""Model shapes and documents that the benchmarks share, and how their work is counted."""
 
 import dataclasses
 import math
@@ -7,7 +7,7 @@ import random
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A decoder with grouped queries and a gated MLP, as Llama and Qwen2 have."""
+    """A decoder with grouped queries and a gated MLP, as Llama, Mistral and Qwen2 have."""
 
     family: str  # model_type in transformers
     hidden: int
@@ -44,9 +44,12 @@ class Shape:
 SHAPES = {
     "llama-3.2-1b": Shape("llama", 2048, 8192, 16, 32, 8, 64, 128256, True, 5e5),
     "llama-3-8b": Shape("llama", 4096, 14336, 32, 32, 8, 128, 128256, False, 5e5),
+    "mistral-7b": Shape("mistral", 4096, 14336, 32, 32, 8, 128, 32000, False, 1e4),
     "qwen2.5-0.5b": Shape("qwen2", 896, 4864, 24, 14, 2, 64, 151936, True, 1e6),
     "tiny": Shape("llama", 64, 96, 2, 4, 2, 16, 512, True, 1e4),
 }
+LONGEST_SHORT = 4096
+FULL_LENGTH = 8192
 
 
 def add_shape_arguments(parser):
@@ -58,16 +61,24 @@ def add_shape_arguments(parser):
     )
 
 
+def add_document_argument(parser):
+    parser.add_argument(
+        "--documents", choices=["short", "full"], default="short",
+        help=f"short: lognormal(5.3, 0.9), clipped to 8..{LONGEST_SHORT}; full: {FULL_LENGTH} each")
+
+
 def chosen_shape(arguments):
     shape = SHAPES[arguments.shape]
     return dataclasses.replace(shape, layers=arguments.layers) if arguments.layers else shape
 
 
-def draw_lengths(generator: random.Random, tokens, longest=4096):
-    """Lengths of short documents, lognormal(5.3, 0.9) clipped to 8..longest, that fill `tokens`;
-    the last one is cut."""
+def draw_lengths(generator: random.Random, tokens, documents="short"):
+    """Lengths of documents that fill `tokens`; the last one is cut."""
     lengths = []
     while (left := tokens - sum(lengths)) > 0:
-        drawn = math.exp(generator.normalvariate(5.3, 0.9))
-        lengths.append(min(left, max(8, min(longest, round(drawn)))))
+        drawn = FULL_LENGTH
+        if documents == "short":
+            drawn = round(math.exp(generator.normalvariate(5.3, 0.9)))
+            drawn = max(8, min(LONGEST_SHORT, drawn))
+        lengths.append(min(left, drawn))
     return lengths

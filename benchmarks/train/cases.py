@@ -1,64 +1,133 @@
-"""What benchmarks/train/run measures. A case is one model shape at one number of tokens a step."""
+"""What benchmarks/train/run measures: cases, the settings ours runs with, and the strongest peers."""
 
 import dataclasses
 
-SHAPES = {  # name in benchmarks/peers/shapes.py, layers (None: all), config
-    "1b": ("llama-3.2-1b", None, "llama-3.2-1b-short.yaml"),
-    "8b-8-layers": ("llama-3-8b", 8, "llama-3-8b-8-layers-short.yaml"),
-    "qwen-0.5b": ("qwen2.5-0.5b", None, "qwen2.5-0.5b-short.yaml"),
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    shape: str  # in benchmarks/peers/shapes.py
+    layers: int | None  # None: all
+    config: str
+    vocab_size: int
+
+
+SIZES = {
+    "8b": Size("llama-3-8b", None, "llama-3-8b-short.yaml", 128256),
+    "8b-8-layers": Size("llama-3-8b", 8, "llama-3-8b-8-layers-short.yaml", 128256),
+    "1b": Size("llama-3.2-1b", None, "llama-3.2-1b-short.yaml", 128256),
+    "qwen-0.5b": Size("qwen2.5-0.5b", None, "qwen2.5-0.5b-short.yaml", 151936),
 }
-VOCAB_SIZES = {"1b": 128256, "8b-8-layers": 128256, "qwen-0.5b": 151936}
-TOKENS = {
-    "1b": (32768, 16384, 4096, 2048),
-    "8b-8-layers": (16384, 4096),
-    "qwen-0.5b": (16384, 4096, 2048, 1024),
+LENGTHS = {  # of documents, as `packtrain prepare --synthetic` takes them; how many; the longest
+    "short": ("lognormal:5.3,0.9,8,4096", 12000, 4096),
+    "full": ("constant:8192", 400, 8192),
 }
-LONGEST_DOCUMENT = 4096
-# The fastest settings of hf.py we found for a shape and a number of tokens; else PEER_DEFAULT.
-PEER_DEFAULT = ("--compile", "layers")
-PEER_OPTIONS = {
-    ("1b", 32768): ("--compile", "layers", "--liger", "loss"),
+# Settings of packtrain. On one GPU there is one; on several the first is measured before the others.
+VARIANTS = {
+    "default": (),
+    "zero3": ("parallel.zero_stage=3", "precision.reduce=bf16"),
+    "zero2": ("parallel.zero_stage=2", "precision.reduce=bf16"),
+    "zero3-fp32": ("parallel.zero_stage=3", "precision.reduce=fp32"),
+}
+CHAIN_REFERENCE = 16384  # tokens of the GEMM chain that every row is compared with
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    program: str  # in benchmarks/peers
+    options: tuple[str, ...]
+    groups: bool = True  # one process takes several numbers of tokens
+
+
+PEERS = {
+    "hf-compile": Peer("hf.py", ("--compile", "layers")),
+    "hf-compile-liger-loss": Peer("hf.py", ("--compile", "layers", "--liger", "loss")),
+    "hf-compile-liger": Peer("hf.py", ("--compile", "layers", "--liger", "all")),
+    "hf-liger": Peer("hf.py", ("--liger", "all")),
+    "hf-compile-cudnn": Peer("hf.py", ("--compile", "layers", "--attention", "cudnn")),
+    "torchtitan": Peer("titan.py", (), groups=False),
+}
+# The fastest we found; on one GPU and on several (4 x H200: HF + Liger and torchtitan are within 3 %
+# of the ones here where those are not named).
+FASTEST_ON_ONE = {"1b-32768": ("hf-compile-liger-loss",)}
+FASTEST_ON_SEVERAL = {
+    "8b-4096": ("hf-liger",),
+    "8b-8192-full": ("torchtitan",),
+    "8b-16384-full": ("torchtitan",),
+    "1b-32768": ("hf-compile-liger",),
+    "1b-8192": ("hf-compile-liger",),
+    "1b-4096": ("hf-compile-liger",),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     size: str
-    tokens: int
+    tokens: int  # of a GPU and step
+    documents: str = "short"
     completions: bool = False  # the second half of each document is supervised, else all of it
+    variants: tuple[str, ...] = ("zero3", "zero2")
 
     @property
     def name(self):
-        return f"{self.size}-{self.tokens}" + ("-completions" if self.completions else "")
+        return (f"{self.size}-{self.tokens}" + ("-full" if self.documents == "full" else "")
+                + ("-completions" if self.completions else ""))
 
     @property
     def config(self):
-        return SHAPES[self.size][2]
+        return SIZES[self.size].config
 
     @property
     def vocab_size(self):
-        return VOCAB_SIZES[self.size]
+        return SIZES[self.size].vocab_size
 
     def shape_arguments(self):
-        shape, layers, _ = SHAPES[self.size]
-        chosen = ["--shape", shape, "--tokens", str(self.tokens)]
-        return chosen + (["--layers", str(layers)] if layers else [])
+        """Of the peers' programs and of the chain's."""
+        size = SIZES[self.size]
+        return ["--shape", size.shape] + (["--layers", str(size.layers)] if size.layers else [])
 
-    def peer_arguments(self):
-        options = list(PEER_OPTIONS.get((self.size, self.tokens), PEER_DEFAULT))
-        return options + (["--completion-only"] if self.completions else [])
+    def document_arguments(self):
+        """Of the peers' programs."""
+        return (["--documents", self.documents]
+                + (["--completion-only"] if self.completions else []))
 
-    def overrides(self):
-        """Settings of packtrain: one full pack of `tokens` a step."""
+    def variants_on(self, num_gpus):
+        return self.variants if num_gpus > 1 else ("default",)
+
+    def peers_on(self, num_gpus):
+        fastest = FASTEST_ON_SEVERAL if num_gpus > 1 else FASTEST_ON_ONE
+        return fastest.get(self.name, ("hf-compile",))
+
+    def overrides(self, num_gpus):
+        """Settings of packtrain: one full pack of `tokens` a GPU and step."""
         return [
-            f"data.max_length={min(LONGEST_DOCUMENT, self.tokens)}", "data.too_long=truncate",
+            f"data.max_length={min(LENGTHS[self.documents][2], self.tokens)}",
+            "data.too_long=truncate",
             "batch.strategy=multipack", "batch.global_batch_size=null",
-            f"batch.global_batch_tokens={self.tokens}",
+            f"batch.global_batch_tokens={self.tokens * num_gpus}",
             f"batch.max_tokens_per_micro_batch={self.tokens}",
         ]
 
 
-CASES = {case.name: case for case in [
-    *(Case(size, tokens) for size, steps in TOKENS.items() for tokens in steps),
+WITH_FP32 = ("zero3", "zero2", "zero3-fp32")
+ON_SEVERAL = [  # most important first
+    Case("8b", 16384, variants=WITH_FP32),
+    Case("8b", 8192, variants=WITH_FP32),
+    Case("8b", 4096, variants=WITH_FP32),
+    Case("8b", 2048, variants=WITH_FP32),
+    Case("8b", 8192, "full"),
+    Case("8b", 16384, "full"),
+    Case("1b", 32768),
+    Case("1b", 4096),
+    Case("1b", 8192),
+]
+ON_ONE = [
+    *(Case("1b", tokens) for tokens in (32768, 16384, 8192, 4096, 2048)),
+    *(Case("8b-8-layers", tokens) for tokens in (16384, 4096)),
+    *(Case("qwen-0.5b", tokens) for tokens in (16384, 4096, 2048, 1024)),
     Case("1b", 16384, completions=True),
-]}
+]
+CASES = {case.name: case for case in [*ON_SEVERAL, *ON_ONE]}
+
+
+def default_cases(num_gpus):
+    return [case.name for case in (ON_SEVERAL if num_gpus > 1 else ON_ONE)]

@@ -1,4 +1,4 @@
-"""Clocks and power of the first GPU while something runs, by nvidia-smi (read only)."""
+"""Clocks and power of the first GPUs while something runs, by nvidia-smi (read only)."""
 
 import statistics
 import subprocess
@@ -8,11 +8,12 @@ BUSY_PERCENT = 90
 
 
 class GpuMonitor:
-    """with GpuMonitor() as monitor: ...; monitor.summary() of the moments when the GPU was busy."""
+    """with GpuMonitor(2) as monitor: ...; monitor.summary() of the moments when a GPU was busy."""
 
-    def __init__(self, period_ms=100):
+    def __init__(self, num_gpus=1, period_ms=100):
         self.command = [
-            "nvidia-smi", "-i", "0", "--query-gpu=utilization.gpu,clocks.sm,power.draw",
+            "nvidia-smi", "-i", ",".join(map(str, range(num_gpus))),
+            "--query-gpu=utilization.gpu,clocks.sm,power.draw",
             "--format=csv,noheader,nounits", "-lms", str(period_ms)]
         self.samples = []
 
@@ -41,6 +42,7 @@ class GpuMonitor:
             self.reader.join()
 
     def summary(self):
+        """Median clock and mean power of a GPU."""
         busy = [sample for sample in self.samples if sample[0] >= BUSY_PERCENT]
         if not busy:
             return {}

@@ -1,124 +1,176 @@
-"""Runs one side of a case: ours, the peer or the GEMM chain. Each returns its figures."""
+"""Starts the programs that are measured, with limits of time, and reads what they leave."""
 
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
-
-from cases import LONGEST_DOCUMENT
+import zipfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))  # of a checkout or of a bundle
 PEERS = os.path.join(ROOT, "benchmarks", "peers")
+WHEELS = os.path.join(PEERS, "wheels")  # what benchmarks/peers/fetch_wheels left
 IN_BUNDLE = os.path.exists(os.path.join(ROOT, "packtrain-run"))
 LAUNCHER = os.path.join(ROOT, "packtrain-run" if IN_BUNDLE else "launch/packtrain-run")
 PACKTRAIN = os.path.join(ROOT, "packtrain" if IN_BUNDLE else "build/bin/packtrain")
 NUM_WARM_UPS = 3
+PREPARE_SECONDS = 120
+STOP_SECONDS = 40  # torchrun gives its processes 30
 
 
 class Failure(Exception):
-    """A program that failed or ran out of time."""
+    """A program that failed or ran out of time; `rows` that it had printed before."""
+
+    rows = ()
 
 
 def end_of(path, num_lines=4):
+    """Of a log, what tells why a program failed: Python's error, or the last lines."""
     with open(path, encoding="utf-8", errors="replace") as log:
-        return " | ".join(line.strip() for line in log.readlines()[-num_lines:])
+        lines = [line.strip() for line in log if line.strip()]
+    errors = [line for line in lines if re.search(r"\b[A-Z]\w*(Error|Exit)\b: ", line)]
+    return " | ".join(errors[:1] or lines[-num_lines:])
 
 
-def call(command, log, timeout):
-    with open(log, "w", encoding="utf-8") as output:
-        try:
-            subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=timeout,
-                           check=True)
-        except subprocess.TimeoutExpired:
-            raise Failure(f"took longer than {timeout} s: {end_of(log)}") from None
-        except subprocess.CalledProcessError as error:
-            raise Failure(f"exit code {error.returncode}: {end_of(log)}") from None
-
-
-def prepare_store(case, folder, log):
-    """The case's token store, made once."""
-    name = f"short-{case.vocab_size}" + ("-completions" if case.completions else "")
-    store = os.path.join(folder, name)
-    if not os.path.exists(store):
-        fraction = "0.5" if case.completions else "1"
-        call([PACKTRAIN, "prepare", "--synthetic", f"lognormal:5.3,0.9,8,{LONGEST_DOCUMENT}",
-              "--examples", "12000", "--seed", "1", "--vocab-size", str(case.vocab_size),
-              "--supervised-fraction", fraction, "--out", store], log, 60)
-    return store
-
-
-def read_steps(path):
-    with open(path, encoding="utf-8") as file:
-        return [record for line in file if "step_time_s" in (record := json.loads(line))]
-
-
-def stop(job):
-    """SIGQUIT ends the job within a second, and saves nothing."""
-    job.send_signal(signal.SIGQUIT)
+def stop(job, first_signal):
+    """Asks a job to end, and ends it if it does not."""
+    job.send_signal(first_signal)
     try:
-        job.wait(20)
+        job.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         job.kill()
         job.wait()
 
 
-def train_steps(case, run_folder, store, num_steps, timeout, settings):
-    """Records of the steps, as in metrics.jsonl. One more is run: the last one's time is too short."""
-    os.makedirs(run_folder)
-    command = [LAUNCHER, "-n", "1", "train", os.path.join(ROOT, "configs", case.config),
-               f"data.train={store}", "run.num_epochs=1000", f"run.max_steps={num_steps + 1}",
-               f"run.output={run_folder}", "checkpoint.resume=never", "checkpoint.save_final=false",
-               "metrics.serve=false", *settings]
-    log = run_folder + ".log"
+def call(command, log, timeout, environment=None, first_signal=signal.SIGTERM):
+    """Runs `command` for at most `timeout` seconds, its output in the file `log`."""
     with open(log, "w", encoding="utf-8") as output:
-        job = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        job = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
     try:
         code = job.wait(timeout)
     except subprocess.TimeoutExpired:
-        stop(job)
-        raise Failure(f"took longer than {timeout} s: {end_of(log)}") from None
+        stop(job, first_signal)
+        raise Failure(f"took longer than {timeout:.0f} s: {end_of(log)}") from None
+    except BaseException:  # interrupted: leave nothing on the GPUs
+        stop(job, first_signal)
+        raise
     if code != 0:
         raise Failure(f"exit code {code}: {end_of(log)}")
+
+
+def prepare_store(folder, lengths, num_examples, vocab_size, supervised=1):
+    """A token store of random documents, made once."""
+    if not os.path.exists(folder):
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        call([PACKTRAIN, "prepare", "--synthetic", lengths, "--examples", str(num_examples),
+              "--seed", "1", "--vocab-size", str(vocab_size), "--supervised-fraction",
+              str(supervised), "--out", folder], folder + ".log", PREPARE_SECONDS)
+    return folder
+
+
+def plan(config, settings, num_gpus, log, num_steps=0):
+    """What `packtrain plan --json` says; with its first `num_steps` steps."""
+    command = [PACKTRAIN, "plan", config, *settings, "--ranks", str(num_gpus), "--json"]
+    call(command + (["--steps", str(num_steps)] if num_steps else []), log, PREPARE_SECONDS)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return json.loads(next(line for line in file if line.startswith("{")))
+
+
+def read_steps(path):
+    """Steps of a run so far; none before the first."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file if line.endswith("\n")]
+    return [record for record in records if "step_time_s" in record]
+
+
+def train_steps(config, run_folder, num_steps, timeout, settings, num_gpus=1):
+    """Records of the steps, as in metrics.jsonl. One more is run: the last one's time is too short."""
+    os.makedirs(run_folder)
+    command = [LAUNCHER, "-n", str(num_gpus), "train", config, "run.num_epochs=1000",
+               f"run.max_steps={num_steps + 1}", f"run.output={run_folder}",
+               "checkpoint.resume=never", "checkpoint.save_final=false", "metrics.serve=false",
+               *settings]
+    call(command, run_folder + ".log", timeout, first_signal=signal.SIGQUIT)
     return read_steps(os.path.join(run_folder, "metrics.jsonl"))[:num_steps]
 
 
-def run_ours(case, run_folder, store, num_steps, timeout, settings):
-    settings = [*case.overrides(), *settings]
-    steps = train_steps(case, run_folder, store, num_steps, timeout, settings)
-    return summarize_steps(steps[NUM_WARM_UPS:])
+def mean_wait_ms(steps, key):
+    """Nothing where the program does not tell."""
+    if key not in steps[0]:
+        return None
+    return statistics.mean(step[key] for step in steps) * 1e3
 
 
-def summarize_steps(steps):
+def summarize_steps(steps, num_gpus=1):
+    """Figures of a GPU. tok_s is the median step's, tok_s_mean that of all."""
     seconds = sum(step["step_time_s"] for step in steps)
-    return {
-        "tok_s": statistics.median(step["tokens_per_second"] for step in steps),
-        "tok_s_mean": sum(step["num_tokens"] for step in steps) / seconds,
-        "tokens": statistics.mean(step["num_tokens"] for step in steps),
+    figures = {
+        "tok_s": statistics.median(step["tokens_per_second"] for step in steps) / num_gpus,
+        "tok_s_mean": sum(step["num_tokens"] for step in steps) / seconds / num_gpus,
+        "tokens": statistics.mean(step["num_tokens"] for step in steps) / num_gpus,
         "step_s": statistics.median(step["step_time_s"] for step in steps),
         "tflops": statistics.median(step["model_tflops_per_device"] for step in steps),
         "peak_gib": steps[-1]["peak_memory_bytes"] / 2**30,
         "loss": steps[-1]["loss"],
     }
+    for name in ("comm_wait", "gather_wait", "reduce_wait"):
+        figures[name + "_ms"] = mean_wait_ms(steps, name + "_s")
+    return figures
 
 
-def run_python(program, arguments, log, timeout):
-    """The last JSON line that a peer prints."""
-    call([sys.executable, os.path.join(PEERS, program), *arguments], log, timeout)
-    with open(log, encoding="utf-8") as file:
-        rows = [line for line in file if line.startswith("{")]
+def unpack_wheels(site):
+    """Wheels of pure Python need no more to be installed."""
+    for name in sorted(os.listdir(WHEELS)):
+        with zipfile.ZipFile(os.path.join(WHEELS, name)) as wheel:
+            wheel.extractall(site)
+
+
+def peer_environment(out):
+    """Of the peers' processes, with the packages that were carried along."""
+    environment = os.environ | {
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "8"), "HF_HUB_OFFLINE": "1",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTHONUNBUFFERED": "1",
+        "TITAN_FOLDER": os.path.join(out, "titan")}
+    if not os.path.isdir(WHEELS):
+        return environment
+    site = os.path.join(out, "site")
+    if not os.path.isdir(site):
+        unpack_wheels(site)
+    folders = [site, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return environment | {"PYTHONPATH": os.pathsep.join(folders)}
+
+
+def read_rows(log):
+    """The JSON lines that a peer printed."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def start_peer(program, arguments, num_gpus, log, timeout, out):
+    """Rows that a peer's program prints, under torchrun on several GPUs."""
+    launcher = [sys.executable]
+    if num_gpus > 1:
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                     str(num_gpus)]
+    environment = peer_environment(out)
+    try:
+        call([*launcher, os.path.join(PEERS, program), *arguments], log, timeout, environment)
+    except Failure as failure:
+        failure.rows = read_rows(log)
+        raise
+    rows = read_rows(log)
     if not rows:
         raise Failure(f"printed no figures: {end_of(log)}")
-    return json.loads(rows[-1])
+    return rows
 
 
-def run_peer(case, log, num_steps, timeout):
-    counts = ["--warm-up", str(NUM_WARM_UPS + 1), "--steps", str(num_steps - NUM_WARM_UPS)]
-    return run_python("hf.py", case.shape_arguments() + case.peer_arguments() + counts, log,
-                      timeout)
-
-
-def run_chain(case, log, timeout):
-    return run_python("gemm_chain.py", case.shape_arguments(), log, timeout)
+def start_chain(arguments, gpu, log, timeout):
+    """Rows of the GEMM chain on one GPU."""
+    call([sys.executable, os.path.join(PEERS, "gemm_chain.py"), *arguments], log, timeout,
+         os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)})
+    return read_rows(log)

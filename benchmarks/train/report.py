@@ -1,35 +1,77 @@
-"""The table of benchmarks/train/run."""
+"""The table of benchmarks/train/run: a row for each setting that ours was measured with."""
 
-COLUMNS = ("case", "tokens", "ours tok/s", "peer tok/s", "chain tok/s", "ours / chain",
-           "ours / peer", "ours TFLOP/s", "peer TFLOP/s", "ours GiB", "peer GiB", "MHz", "W")
+COLUMNS = (
+    "case", "GPUs", "ZeRO, reduction", "tokens a GPU", "ours tok/s/GPU", "peer", "tok/s/GPU",
+    "chain", "chain at 16k", "ours / chain", "ours / chain at 16k", "ours / peer", "peer / chain",
+    "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB", "waits ms (gather + reduce)",
+    "% of step", "MHz", "W")
 
 
-def figure(results, side, key, form="{:,.0f}"):
-    value = results.get(side, {}).get(key)
+def number(value, form="{:,.0f}"):
     return form.format(value) if value is not None else ""
 
 
-def ratio(results, above, below, form="{:.3f}"):
-    values = [results.get(side, {}).get("tok_s") for side in (above, below)]
+def ratio(above, below, key="tok_s", form="{:.3f}"):
+    values = [figures.get(key) for figures in (above, below)]
     return form.format(values[0] / values[1]) if all(values) else ""
 
 
-def table_row(case, results):
+def fastest_peer(results):
+    """(name, figures) of the best of the peers that were measured."""
+    peers = {side.removeprefix("peer-"): figures for side, figures in results.items()
+             if side.startswith("peer-") and "tok_s" in figures}
+    return max(peers.items(), key=lambda item: item[1]["tok_s"], default=("", {}))
+
+
+def waits(ours):
+    """Of communication, in a step: all, and its parts where the program tells them."""
+    total, gather, reduce = (ours.get(f"{kind}_wait_ms") for kind in ("comm", "gather", "reduce"))
+    if total is None:
+        return "", ""
+    text = f"{total:.1f}"
+    if gather is not None and reduce is not None:
+        text += f" ({gather:.1f} + {reduce:.1f})"
+    return text, f"{total / ours['step_s'] / 10:.1f}"
+
+
+def table_row(case, num_gpus, variant, results, on_one_gpu):
+    ours, chain = results.get(f"ours-{variant}", {}), results.get("chain", {})
+    name, peer = fastest_peer(results)
+    reference = {"tok_s": chain.get("reference_tok_s")}
+    wait, share = waits(ours)
     return (
-        case.name, figure(results, "ours", "tokens"), figure(results, "ours", "tok_s"),
-        figure(results, "peer", "tok_s"), figure(results, "chain", "tok_s"),
-        ratio(results, "ours", "chain"), ratio(results, "ours", "peer", "{:.2f}"),
-        figure(results, "ours", "tflops"), figure(results, "peer", "tflops"),
-        figure(results, "ours", "peak_gib", "{:.1f}"), figure(results, "peer", "peak_gib", "{:.1f}"),
-        figure(results, "ours", "sm_mhz"), figure(results, "ours", "power_w"))
+        case.name, str(num_gpus), variant, number(ours.get("tokens", case.tokens)),
+        number(ours.get("tok_s")), name, number(peer.get("tok_s")), number(chain.get("tok_s")),
+        number(reference["tok_s"]), ratio(ours, chain), ratio(ours, reference),
+        ratio(ours, peer, form="{:.2f}"), ratio(peer, chain), ratio(ours, on_one_gpu),
+        number(ours.get("tflops")), number(peer.get("tflops")),
+        number(ours.get("peak_gib"), "{:.1f}"), number(ours.get("planned_gib"), "{:.1f}"),
+        number(peer.get("peak_gib"), "{:.1f}"), wait, share, number(ours.get("sm_mhz")),
+        number(ours.get("power_w")))
 
 
-def markdown(cases, all_results):
+def case_rows(case, num_gpus, all_results):
+    results = all_results[case.name, num_gpus]
+    variants = [variant for variant in case.variants_on(num_gpus) if f"ours-{variant}" in results]
+    alone = all_results.get((case.name, 1), {}).get("ours-default", {}) if num_gpus > 1 else {}
+    return [table_row(case, num_gpus, variant, results, alone)
+            for variant in variants or case.variants_on(num_gpus)[:1]]
+
+
+def errors(all_results):
+    return [f"{name}, {num_gpus} GPUs, {side}: {figures['error']}"
+            for (name, num_gpus), results in all_results.items()
+            for side, figures in results.items() if "error" in figures]
+
+
+def markdown(cases, gpu_counts, all_results):
+    """`all_results`: figures by (case name, number of GPUs) and side."""
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
-    rows += [table_row(case, all_results[case.name]) for case in cases]
+    for num_gpus in gpu_counts:
+        for case in cases:
+            if all_results.get((case.name, num_gpus)):
+                rows += case_rows(case, num_gpus, all_results)
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    for case in cases:
-        for side, values in all_results[case.name].items():
-            if "error" in values:
-                lines += ["", f"{case.name}, {side}: {values['error']}"]
+    for error in errors(all_results):
+        lines += ["", error]
     return "\n".join(lines) + "\n"

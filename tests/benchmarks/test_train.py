@@ -1,21 +1,20 @@
-"""benchmarks/train: how ours is run and read, and what its tables and the soak test conclude."""
+"""benchmarks/train: which cases there are, how sides are started, kept and read, and what the tables
+and the soak test conclude."""
 
-import importlib.machinery
-import importlib.util
+import json
 import os
-import random
-import sys
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-for folder in ("train", "peers"):
-    sys.path.insert(0, os.path.join(ROOT, "benchmarks", folder))
+from folders import ROOT, load_script
 
 import cases
+import paper_cases
+import paper_report
 import programs
 import report
 import shapes
+import sides
 
 # Stands in for packtrain-run: writes a record for each step of the run.
 TRAINING = """#!/usr/bin/env python3
@@ -30,6 +29,14 @@ FAILING = """#!/usr/bin/env python3
 import sys
 sys.exit("no such config" if "train" in sys.argv else 0)
 """
+# Stands in for a peer: prints a row for each number of tokens and fails at 512.
+PEER = """#!/usr/bin/env python3
+import json, sys
+for tokens in map(int, sys.argv[sys.argv.index("--tokens") + 1].split(",")):
+    if tokens == 512:
+        raise MemoryError("too large")
+    print(json.dumps(dict(tokens=tokens, tok_s=2.0 * tokens)), flush=True)
+"""
 
 
 def launcher(tmp_path, monkeypatch, text):
@@ -40,8 +47,7 @@ def launcher(tmp_path, monkeypatch, text):
 
 
 def train_steps(tmp_path, timeout):
-    return programs.train_steps(cases.CASES["1b-4096"], str(tmp_path / "run"), "store", 20, timeout,
-                                [])
+    return programs.train_steps("config.yaml", str(tmp_path / "run"), 20, timeout, [])
 
 
 def test_a_run_gives_the_steps_that_were_asked_for_and_not_its_last(tmp_path, monkeypatch):
@@ -62,38 +68,154 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path, monkeypatch):
         train_steps(tmp_path, timeout=1)
 
 
-def test_every_case_has_a_config_and_a_shape():
+def step_record(**more):
+    return {"step_time_s": 0.5, "tokens_per_second": 4000.0, "num_tokens": 2000,
+            "model_tflops_per_device": 400.0, "peak_memory_bytes": 2**31, "loss": 5.0,
+            "comm_wait_s": 0.01, **more}
+
+
+def test_figures_are_those_of_one_gpu():
+    figures = programs.summarize_steps([step_record(), step_record()], num_gpus=4)
+    assert figures["tok_s"] == figures["tok_s_mean"] == 1000
+    assert figures["tokens"] == 500 and figures["peak_gib"] == 2
+    assert figures["comm_wait_ms"] == pytest.approx(10)
+
+
+def test_parts_of_the_waits_are_read_where_the_program_tells_them():
+    assert programs.summarize_steps([step_record()])["gather_wait_ms"] is None
+    told = programs.summarize_steps([step_record(gather_wait_s=0.002, reduce_wait_s=0.004)])
+    assert (told["gather_wait_ms"], told["reduce_wait_ms"]) == pytest.approx((2, 4))
+
+
+def test_every_case_has_a_config_a_shape_and_peers():
     for case in cases.CASES.values():
         assert os.path.exists(os.path.join(ROOT, "configs", case.config))
-        assert case.shape_arguments()[1] in shapes.SHAPES
-        assert shapes.SHAPES[case.shape_arguments()[1]].vocab == case.vocab_size
+        shape = shapes.SHAPES[case.shape_arguments()[1]]
+        assert shape.vocab == case.vocab_size
+        for num_gpus in (1, 4):
+            assert set(case.peers_on(num_gpus)) <= set(cases.PEERS)
+            assert set(case.variants_on(num_gpus)) <= set(cases.VARIANTS)
+    assert set(cases.FASTEST_ON_ONE) | set(cases.FASTEST_ON_SEVERAL) <= set(cases.CASES)
 
 
-def test_documents_fill_a_batch_exactly():
-    lengths = shapes.draw_lengths(random.Random(0), 16384)
-    assert sum(lengths) == 16384
-    assert min(lengths[:-1]) >= 8 and max(lengths) <= 4096
+def test_a_case_is_one_full_pack_a_gpu():
+    settings = cases.CASES["8b-2048"].overrides(4)
+    assert "batch.global_batch_tokens=8192" in settings
+    assert "batch.max_tokens_per_micro_batch=2048" in settings
+    assert "data.max_length=2048" in settings
+    assert "data.max_length=8192" in cases.CASES["8b-16384-full"].overrides(4)
 
 
-def test_the_table_has_ratios_and_names_what_failed():
+def test_a_peer_measures_cases_of_one_shape_and_documents_together():
+    names = ["8b-8192", "8b-16384", "8b-8192-full", "1b-4096", "8b-2048"]
+    chosen = [cases.CASES[name] for name in names]
+    group = sides.peer_group(chosen[0], "hf-compile", chosen)
+    assert [case.name for case in group] == ["8b-16384", "8b-8192", "8b-2048"]
+    assert sides.peer_group(chosen[0], "torchtitan", chosen) == chosen[:1]
+
+
+def test_rows_that_a_peer_printed_before_it_failed_are_kept(tmp_path, monkeypatch):
+    (tmp_path / "hf.py").write_text(PEER)
+    monkeypatch.setattr(programs, "PEERS", str(tmp_path))
+    laboratory = sides.Laboratory(tmp_path, 1, 13, [])
+    os.makedirs(tmp_path / "logs")
+    group = [cases.Case("1b", tokens) for tokens in (2048, 512, 256)]
+    found = laboratory.measure_peer(group, "hf-compile", 60)
+    assert found["1b-2048"]["tok_s"] == 4096
+    assert found["1b-512"]["error"] == found["1b-256"]["error"] == (
+        "exit code 1: MemoryError: too large")
+
+
+def session(tmp_path, names, **more):
+    run = load_script("run")
+    arguments = run.argparse.Namespace(
+        out=str(tmp_path), again=False, steps=13, timeout=10, settings=[], variants=None,
+        peers=None, **more)
+    return run.Session(4, [cases.CASES[name] for name in names], arguments, float("inf")), run
+
+
+def test_what_was_measured_is_kept_and_what_failed_is_tried_again(tmp_path, monkeypatch):
+    measured = []
+
+    def measure(self, case, variant, timeout):
+        measured.append((case.name, variant))
+        if case.name == "1b-4096":
+            raise programs.Failure("lost")
+        return {"tok_s": 1.0}
+
+    monkeypatch.setattr(sides.Laboratory, "measure_ours", measure)
+    for _ in range(2):
+        started, _ = session(tmp_path, ["1b-8192", "1b-4096"])
+        started.run("ours")
+    assert measured == [("1b-8192", "zero3"), ("1b-4096", "zero3"), ("1b-4096", "zero3")]
+    assert started.results["1b-4096"]["ours-zero3"]["error"] == "lost"
+
+
+def test_nothing_is_started_with_too_little_time_left(tmp_path):
+    started, run = session(tmp_path, ["1b-8192"])
+    started.deadline = run.time.monotonic() + run.SHORTEST_RUN_S - 1
+    for side in run.SIDES:
+        started.run(side)
+    assert started.results == {"1b-8192": {}}
+
+
+def test_a_peer_that_failed_is_not_tried_again_in_the_same_run(tmp_path, monkeypatch):
+    tried = []
+
+    def fail(self, group, name, timeout):
+        tried.append([case.name for case in group])
+        raise programs.Failure("no such package")
+
+    monkeypatch.setattr(sides.Laboratory, "measure_peer", fail)
+    started, _ = session(tmp_path, ["8b-16384", "8b-8192", "8b-4096", "8b-16384-full"])
+    started.run("peer")
+    assert tried == [["8b-16384", "8b-8192"], ["8b-4096"], ["8b-16384-full"]]
+
+
+RESULTS = {
+    "ours-zero3": {"tok_s": 60000.0, "tokens": 4096, "step_s": 0.1, "comm_wait_ms": 2.0,
+                   "gather_wait_ms": 0.5, "reduce_wait_ms": 1.5},
+    "ours-zero2": {"tok_s": 66000.0, "tokens": 4096, "step_s": 0.1, "comm_wait_ms": None},
+    "peer-hf-liger": {"tok_s": 30000.0}, "peer-hf-compile": {"error": "out of memory"},
+    "chain": {"tok_s": 90000.0, "reference_tok_s": 96000.0}}
+
+
+def test_the_table_has_a_row_a_variant_with_ratios_and_names_what_failed():
     case = cases.CASES["1b-4096"]
-    results = {"ours": {"tok_s": 60000.0, "tokens": 4096}, "peer": {"error": "out of memory"},
-               "chain": {"tok_s": 90000.0}}
-    text = report.markdown([case], {case.name: results})
-    assert "| 60,000 |  | 90,000 | 0.667 |  |" in text
-    assert "1b-4096, peer: out of memory" in text
+    alone = {"ours-default": {"tok_s": 60000.0, "tokens": 4096, "step_s": 0.1}}
+    text = report.markdown([case], [4, 1], {("1b-4096", 4): RESULTS, ("1b-4096", 1): alone})
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    zero3, zero2, one = (dict(zip(report.COLUMNS, row)) for row in rows[2:5])
+    assert (zero3["peer"], zero3["ours / peer"]) == ("hf-liger", "2.00")
+    assert (zero3["ours / chain"], zero3["ours / chain at 16k"]) == ("0.667", "0.625")
+    assert zero3["waits ms (gather + reduce)"] == "2.0 (0.5 + 1.5)"
+    assert zero3["% of step"] == "2.0"
+    assert (zero2["of 1 GPU"], zero2["% of step"]) == ("1.100", "")
+    assert (one["GPUs"], one["of 1 GPU"]) == ("1", "")
+    assert "1b-4096, 4 GPUs, peer-hf-compile: out of memory" in text
 
 
-def load_soak():
-    path = os.path.join(ROOT, "benchmarks", "train", "soak")
-    loader = importlib.machinery.SourceFileLoader("soak", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
-    loader.exec_module(module)
-    return module
+def test_the_papers_steps_are_examples_or_packs():
+    setting = paper_cases.Setting("mistral-7b", "flan", 4)
+    assert os.path.exists(setting.config)
+    assert "batch.global_batch_size=64" in setting.overrides(paper_cases.SAME_BATCHES)
+    assert "batch.global_batch_tokens=65536" in setting.overrides(paper_cases.PACKS)
+    for model, (shape, vocab_size, _) in paper_cases.MODELS.items():
+        assert shapes.SHAPES[shape].vocab == vocab_size, model
+
+
+def test_the_papers_table_compares_balanced_with_what_the_paper_compares():
+    ours = {"padding": {"tok_s_mean": 3000.0}, "balanced": {"tok_s_mean": 12000.0}}
+    peer = {"padding_free": {"tok_s_mean": 6000.0, "speeds": {"reduced": 5000.0, "local": 6000.0}}}
+    setting = paper_cases.Setting("mistral-7b", "flan", 4)
+    text = paper_report.markdown([(setting, {"ours": ours, "peer": peer, "errors": {"x": "lost"}})])
+    assert "| balanced | 12,000 | 4.00 |  |  | 2.00 |" in text
+    assert "2.00 x the peer's padding_free" in text and "x: lost" in text
+    assert "padding_free 5,000 reduced after each micro-batch, 6,000 once a step" in text
 
 
 @pytest.mark.parametrize("growth, flat", [(0, True), (2**20, False)])
 def test_the_soak_test_notices_memory_that_grows(growth, flat):
     steps = [{"step": i, "allocated_memory_bytes": 2**27 + growth * i,
               "reserved_memory_bytes": 2**30} for i in range(1, 101)]
-    assert load_soak().check_growth(steps) == flat
+    assert load_script("soak").check_growth(steps) == flat

@@ -1,0 +1,96 @@
+"""benchmarks/peers: what batches hold and how work is counted; hf.py on the CPU, also sharded."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from folders import ROOT
+
+import batches
+import figures
+import shapes
+
+HF = os.path.join(ROOT, "benchmarks", "peers", "hf.py")
+
+
+@pytest.mark.parametrize("documents, longest", [("short", 4096), ("full", 8192)])
+def test_documents_fill_a_batch_exactly(documents, longest):
+    lengths = shapes.draw_lengths(random.Random(0), 16384, documents)
+    assert sum(lengths) == 16384
+    assert min(lengths[:-1]) >= 8 and max(lengths) <= longest
+
+
+def test_packed_documents_have_bounds_and_no_label_across_them():
+    batch = batches.packed([3, 5], 50, "cpu")
+    assert batch["cu_seq_lens_q"].tolist() == [0, 3, 8]
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 0, 1, 2, 3, 4]]
+    assert (batch["labels"] == -100).nonzero()[:, 1].tolist() == [0, 3]
+    assert batch["max_length_q"] == 5
+
+
+def test_padded_documents_have_a_row_each():
+    batch = batches.padded([3, 5], 50, "cpu")
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+    assert torch.equal(batch["labels"] == -100, batch["attention_mask"] == 0)
+
+
+def test_batches_of_one_graph_are_alike():
+    made = batches.one_shape([[3, 5], [1, 1, 6]], 50, "cpu", False)
+    assert [batch["cu_seq_lens_q"].tolist() for batch in made] == [[0, 3, 8, 8], [0, 1, 2, 8]]
+    assert {batch["max_length_q"] for batch in made} == {6}
+
+
+def test_a_steps_figures_are_its_own_tokens_over_its_own_time():
+    row = figures.step_figures(shapes.SHAPES["tiny"], [100, 300, 200], [0, 0, 0], [1.0, 1.0, 4.0])
+    assert (row["tok_s"], row["tok_s_mean"], row["tokens"]) == (100, 100, 200)
+
+
+def write_plan(path, ranks, strategy="balanced"):
+    path.write_text(json.dumps({"strategy": strategy, "num_ranks": len(ranks), "steps": [
+        {"ranks": [[[[7, 0, length] for length in pieces] for pieces in rank] for rank in ranks]}
+        for _ in range(4)]}))
+    return str(path)
+
+
+def test_a_plan_gives_each_ranks_micro_batches(tmp_path):
+    path = write_plan(tmp_path / "plan.json", [[[5, 3], [2]], [[4], [6]]])
+    strategy, steps = batches.read_plan(path)
+    assert strategy == "balanced" and len(steps) == 4
+    assert steps[0] == [[[5, 3], [2]], [[4], [6]]]
+
+
+@pytest.mark.parametrize("ranks", [[[[5]], [[4], [6]]], [[[5]], [[]]]])
+def test_a_plan_without_work_for_a_rank_is_refused(tmp_path, ranks):
+    with pytest.raises(SystemExit, match="step 0"):
+        batches.read_plan(write_plan(tmp_path / "plan.json", ranks))
+
+
+def run_hf(arguments, num_ranks=1):
+    launcher = [sys.executable]
+    if num_ranks > 1:
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                     str(num_ranks)]
+    done = subprocess.run([*launcher, HF, "--shape", "tiny", "--warm-up", "1", "--steps", "3",
+                           *arguments], capture_output=True, text=True, check=True,
+                          env=os.environ | {"OMP_NUM_THREADS": "1"})
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_hf_measures_several_numbers_of_tokens():
+    rows = run_hf(["--tokens", "300,200"])
+    assert [row["tokens"] for row in rows] == [300, 200]
+    assert all(row["tok_s"] > 0 for row in rows)
+
+
+def test_sharded_hf_trains_plans_and_both_ways_to_add_up_gradients_agree(tmp_path):
+    plans = [write_plan(tmp_path / f"{strategy}.json", [[[5, 3], [2]], [[4], [6]]], strategy)
+             for strategy in ("padding", "balanced")]
+    rows = run_hf(["--plan", ",".join(plans)], num_ranks=2)
+    found = {(row["strategy"], row["local_accumulation"]): row for row in rows}
+    assert len(found) == 4
+    assert {row["tokens"] for row in rows} == {10} and {row["gpus"] for row in rows} == {2}

@@ -1,0 +1,83 @@
+"""benchmarks/train with packtrain itself, a small model on the CPU."""
+
+import os
+
+import pytest
+
+from folders import ROOT, load_script
+
+import paper_cases
+import programs
+
+CONFIG = """
+model:
+  config: {model_type: mistral, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2,
+           num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 128, sliding_window: null,
+           max_position_embeddings: 4096}
+data: {train: store}
+batch: {global_batch_size: 8}
+precision: {compute: fp32, reduce: fp32}
+"""
+RUN = """#!/usr/bin/env bash
+ranks=("${@:1:2}")
+exec "%s/launch/packtrain-run" "${ranks[@]}" --program "%s" "${@:3}"
+"""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Path of a config, with `programs` starting the packtrain that was built."""
+    program = os.environ["PACKTRAIN_PROGRAM"]
+    run = tmp_path / "packtrain-run"
+    run.write_text(RUN % (ROOT, program))
+    run.chmod(0o755)
+    monkeypatch.setattr(programs, "LAUNCHER", str(run))
+    monkeypatch.setattr(programs, "PACKTRAIN", program)
+    path = tmp_path / "tiny.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def make_store(tmp_path):
+    return programs.prepare_store(str(tmp_path / "stores" / "short"), "lognormal:3,0.5,4,60", 200,
+                                  128)
+
+
+def test_a_run_ends_by_itself_and_leaves_no_checkpoint(tmp_path, config):
+    folder = str(tmp_path / "run")
+    steps = programs.train_steps(config, folder, 4, 60, [f"data.train={make_store(tmp_path)}"], 2)
+    assert [step["step"] for step in steps] == [1, 2, 3, 4]
+    figures = programs.summarize_steps(steps, 2)
+    assert figures["tok_s"] > 0 and figures["comm_wait_ms"] is not None
+    left = [name for _, folders, files in os.walk(folder) for name in folders + files]
+    assert "metrics.jsonl" in left
+    assert not [name for name in left if name.endswith(".safetensors")]
+
+
+def test_a_run_that_is_interrupted_leaves_no_process(tmp_path, config):
+    with pytest.raises(programs.Failure, match="longer than 4 s"):
+        programs.train_steps(config, str(tmp_path / "run"), 10**6, 4,
+                             [f"data.train={make_store(tmp_path)}"], 2)
+    begin = len(programs.read_steps(str(tmp_path / "run" / "metrics.jsonl")))
+    again = len(programs.read_steps(str(tmp_path / "run" / "metrics.jsonl")))
+    assert 0 < begin == again
+
+
+def test_the_paper_runs_strategies_on_ranks_and_keeps_what_it_has(tmp_path, config, monkeypatch):
+    monkeypatch.setitem(paper_cases.MODELS, "tiny", ("tiny", 128, config))
+    monkeypatch.setitem(paper_cases.LENGTHS, "flan", "3,0.5")
+    paper = load_script("paper")
+    arguments = ["paper", "--gpus", "2", "--model", "tiny", "--lengths", "flan", "--sides", "ours",
+                 "--steps", "5", "--strategies", "padding,balanced,fixed_length", "--out",
+                 str(tmp_path / "out"), "precision.compute=fp32", "precision.reduce=fp32"]
+    monkeypatch.setattr(paper.sys, "argv", arguments)
+    paper.main()
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert all(f"| {name} | " in table for name in ("padding", "balanced", "fixed_length"))
+    rows = {line.split(" | ")[0]: line.split(" | ") for line in table.splitlines()}
+    loss = paper.markdown.__globals__["COLUMNS"].index("loss")
+    assert rows["| padding"][loss] == rows["| balanced"][loss], "the same batches"
+    monkeypatch.setattr(programs, "LAUNCHER", "/none")
+    monkeypatch.setattr(paper, "LAUNCHER", "/none")
+    paper.main()  # starts nothing
+    assert (tmp_path / "out" / "table.md").read_text() == table
