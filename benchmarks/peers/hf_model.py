@@ -3,8 +3,7 @@
 import torch
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import (AttentionInterface, AutoModelForCausalLM, LlamaConfig, MistralConfig,
-                          Qwen2Config)
+from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 
 class VarlenFlash(torch.autograd.Function):
@@ -68,17 +67,14 @@ def apply_liger(family, parts):
     from liger_kernel import transformers as liger
 
     apply = {"llama": liger.apply_liger_kernel_to_llama,
-             "mistral": liger.apply_liger_kernel_to_mistral,
              "qwen2": liger.apply_liger_kernel_to_qwen2}[family]
     every = parts == "all"
     apply(rope=every, rms_norm=every, swiglu=every, fused_linear_cross_entropy=True)
 
 
 def make_config(shape):
-    kind = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config}[shape.family]
-    options = {"sliding_window": None} if shape.family == "mistral" else {}
+    kind = {"llama": LlamaConfig, "qwen2": Qwen2Config}[shape.family]
     return kind(
-        **options,
         hidden_size=shape.hidden, intermediate_size=shape.inner, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_dim, vocab_size=shape.vocab, tie_word_embeddings=shape.tied,

@@ -7,7 +7,7 @@ import random
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A decoder with grouped queries and a gated MLP, as Llama, Mistral and Qwen2 have."""
+    """A decoder with grouped queries and a gated MLP, as Llama and Qwen2 have."""
 
     family: str  # model_type in transformers
     hidden: int
@@ -44,7 +44,8 @@ class Shape:
 SHAPES = {
     "llama-3.2-1b": Shape("llama", 2048, 8192, 16, 32, 8, 64, 128256, True, 5e5),
     "llama-3-8b": Shape("llama", 4096, 14336, 32, 32, 8, 128, 128256, False, 5e5),
-    "mistral-7b": Shape("mistral", 4096, 14336, 32, 32, 8, 128, 32000, False, 1e4),
+    # as transformers' Llama, which computes the same
+    "mistral-7b": Shape("llama", 4096, 14336, 32, 32, 8, 128, 32000, False, 1e4),
     "qwen2.5-0.5b": Shape("qwen2", 896, 4864, 24, 14, 2, 64, 151936, True, 1e6),
     "tiny": Shape("llama", 64, 96, 2, 4, 2, 16, 512, True, 1e4),
 }
