@@ -21,12 +21,19 @@ LENGTHS = {  # of documents, as `packtrain prepare --synthetic` takes them; how 
     "short": ("lognormal:5.3,0.9,8,4096", 12000, 4096),
     "full": ("constant:8192", 400, 8192),
 }
-# Settings of packtrain. On one GPU there is one; on several the first is measured before the others.
+# Settings of packtrain. On one GPU there is one; on several a case's first is measured before its
+# others. Without a path in its name a variant takes the paths that packtrain chooses.
+ZERO3 = ("parallel.zero_stage=3", "precision.reduce=bf16")
 VARIANTS = {
     "default": (),
-    "zero3": ("parallel.zero_stage=3", "precision.reduce=bf16"),
+    "zero3": ZERO3,
     "zero2": ("parallel.zero_stage=2", "precision.reduce=bf16"),
     "zero3-fp32": ("parallel.zero_stage=3", "precision.reduce=fp32"),
+    "zero3-ring": (*ZERO3, "parallel.gather_path=ring", "parallel.reduce_path=ring"),
+    "zero3-copy-engine": (*ZERO3, "parallel.gather_path=copy_engine", "parallel.reduce_path=ring"),
+    "zero3-symmetric": (*ZERO3, "parallel.gather_path=copy_engine",
+                        "parallel.reduce_path=symmetric"),
+    "zero3-pairs": (*ZERO3, "parallel.shard_size=2"),
 }
 CHAIN_REFERENCE = 16384  # tokens of the GEMM chain that every row is compared with
 
