@@ -45,18 +45,6 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
   wait_for_current_stream(model.state().master.device());
 }
 
-// Heads that no kernel serves are an error now, not at the first batch.
-void prepare_attention_of(const DecoderConfig& decoder, const Config& config,
-                          const Device& device) {
-  const at::Device on = device.kind() == DeviceKind::kCuda
-                            ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index()))
-                            : at::Device(at::kCPU);
-  const AttentionShape shape{decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
-  const std::int64_t max_length = config.data.max_length;
-  prepare_attention(shape, config.batch.max_tokens_per_micro_batch.value_or(max_length), max_length,
-                    on, scalar_type(config.precision.compute));
-}
-
 std::unique_ptr<ShardedModel> allocate_model(
     const std::function<std::unique_ptr<ShardedModel>()>& make) {
   try {
@@ -128,13 +116,25 @@ RecomputePolicy recompute_policy(Recompute recompute) {
   return RecomputePolicy::none();
 }
 
+void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
+                          const Device& device) {
+  const at::Device on = device.kind() == DeviceKind::kCuda
+                            ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index()))
+                            : at::Device(at::kCPU);
+  const AttentionShape shape{decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
+  prepare_attention(shape, max_tokens, on, scalar_type(compute));
+}
+
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world) {
   DecoderOptions options;
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.recompute = recompute_policy(config.memory.recompute);
-  prepare_attention_of(decoder, config, *run_device.device);
+  // Heads that no kernel serves are an error now, not at the first batch.
+  prepare_attention_of(decoder, config.precision.compute,
+                       config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
+                       *run_device.device);
   auto blocks = make_decoder(decoder, options);
   auto gather = world.connect(run_device.backend, gather_options(config));
   auto reduce = world.connect(run_device.backend, reduce_options(config));

@@ -50,6 +50,8 @@ class Trainer {
   void make_plan(const std::optional<ResumePoint>& resumed);
   void make_model();
   void load(const std::optional<ResumePoint>& resumed);
+  // What libraries choose and build by size: now instead of in the steps.
+  void prepare_sizes();
   void start_metrics();
 
   void train_step(std::int64_t step);

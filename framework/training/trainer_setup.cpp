@@ -11,6 +11,7 @@
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/cost_measurement.h"
+#include "framework/training/rehearsal.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/trainer.h"
 #include "framework/training/training_store.h"
@@ -66,6 +67,7 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
         measure_cost(*plan_, *train_store_, first_step_, *model_, *device_.device, world_);
     plan_->set_measured_cost(measured.cost, std::move(measured.speeds));
   }
+  prepare_sizes();
   start_metrics();
   const BatchSourceOptions options{
       world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
@@ -152,6 +154,21 @@ void Trainer::load(const std::optional<ResumePoint>& resumed) {
   first_step_ = resumed->step;
   last_saved_ = resumed->step;
   spdlog::info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
+}
+
+// On the CPU nothing depends on sizes, and deterministic runs take what heuristics name.
+void Trainer::prepare_sizes() {
+  if (device_.device->kind() == DeviceKind::kCpu || config_.precision.deterministic) return;
+  SizeOptions options;
+  options.vocab_size = source_.decoder.vocab_size;
+  options.hidden_size = source_.decoder.hidden_size;
+  options.element_bytes = config_.precision.compute == Precision::kFloat32 ? 4 : 2;
+  options.narrow_gradients = config_.precision.reduce != Precision::kFloat32;
+  const RehearsalPlan plan =
+      plan_rehearsals(plan_->planner(), *train_store_, first_step_, total_steps_, options);
+  if (plan.rehearsals.empty()) return;
+  prepare_attention_of(source_.decoder, config_.precision.compute, plan.most_rows, *device_.device);
+  rehearse(plan, config_.batch.strategy, *train_store_, *model_, *device_.device, world_);
 }
 
 void Trainer::start_metrics() {

@@ -14,10 +14,10 @@ AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape)
 
 }  // namespace
 
-void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens,
-                       std::int64_t max_length, at::Device device, at::ScalarType dtype) {
+void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at::Device device,
+                       at::ScalarType dtype) {
   if (choose_attention_backend(shape, device, dtype) == AttentionBackend::kCudnn) {
-    prepare_cudnn(shape, max_tokens, max_length, device);
+    set_cudnn_plan_tokens(max_tokens);
   }
 }
 

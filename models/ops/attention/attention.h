@@ -49,11 +49,10 @@ struct HeadGradients {
   at::Tensor value;  // [T, num_kv_heads, D]
 };
 
-// For the start of a run: throws what choose_attention_backend throws, and builds what the backend
-// compiles for batches of up to `max_tokens` with sequences of up to `max_length`. Without this it
-// happens at the first batch that needs it.
-void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens,
-                       std::int64_t max_length, at::Device device, at::ScalarType dtype);
+// For the start of a run: throws what choose_attention_backend throws, and lets what the backend
+// compiles, at the first batch that needs it, serve batches of up to `max_tokens`.
+void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at::Device device,
+                       at::ScalarType dtype);
 
 // Throws what choose_attention_backend throws.
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,

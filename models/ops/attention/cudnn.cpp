@@ -40,15 +40,12 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   return problem;
 }
 
-// Batches of up to this many sequences find their plan made: packs of 16,384 tokens hold about 60.
-constexpr std::int64_t kPreparedSequences = 96;
-
 using PlanKey = std::pair<at::DeviceIndex, CudnnProblem>;
 
 // All plans of the process. Never destroyed: cuDNN may be unloaded before static objects are.
 struct Plans {
   std::mutex mutex;
-  std::atomic<std::int64_t> min_tokens = 0;  // of new plans
+  std::atomic<std::int64_t> min_tokens = 0;  // of the plans that batches get
   std::map<PlanKey, CudnnPlan> plans;
 };
 
@@ -71,7 +68,7 @@ const CudnnPlan& plan_for(const CudnnProblem& problem, at::Device device) {
   const CudnnPlan& plan = all.plans.try_emplace(key, problem, handle()).first->second;
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
-  spdlog::info(
+  spdlog::debug(
       "attention: cuDNN {} plan for {} sequences of up to {}, {} tokens built in {:.0f} ms, "
       "workspace {} MiB",
       problem.backward ? "backward" : "forward", problem.num_sequences, problem.max_length,
@@ -163,16 +160,8 @@ HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qk
   return cudnn_backward_at(bucket_of(batch, qkv.size(0)), grad_output, qkv, y, saved, shape, batch);
 }
 
-void prepare_cudnn(const AttentionShape& shape, std::int64_t max_tokens, std::int64_t max_length,
-                   at::Device device) {
-  const c10::DeviceGuard guard(device);
-  all_plans().min_tokens = max_tokens;
-  for (std::int64_t count = 1; count <= kPreparedSequences;) {
-    const AttentionBucket bucket = attention_bucket(count, max_length, max_tokens);
-    plan_for(problem_of(shape, bucket, max_length, /*backward=*/false), device);
-    plan_for(problem_of(shape, bucket, max_length, /*backward=*/true), device);
-    count = bucket.num_sequences + 1;
-  }
+void set_cudnn_plan_tokens(std::int64_t num_tokens) {
+  all_plans().min_tokens = num_tokens;
 }
 
 std::int64_t num_cudnn_plans() {

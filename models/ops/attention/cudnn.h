@@ -23,10 +23,9 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 const DeviceBatch& batch);
 
-// Builds the plans for batches of up to `max_tokens` with sequences of up to `max_length`, and
-// makes all later plans for at least as many tokens.
-void prepare_cudnn(const AttentionShape& shape, std::int64_t max_tokens, std::int64_t max_length,
-                   at::Device device);
+// From now on all batches get plans for at least so many tokens: one serves all within it, at no
+// cost in time. Process-wide.
+void set_cudnn_plan_tokens(std::int64_t num_tokens);
 
 // Plans built so far in this process.
 std::int64_t num_cudnn_plans();

@@ -25,9 +25,7 @@ HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const
   throw_cuda_not_built("attention");
 }
 
-void prepare_cudnn(const AttentionShape&, std::int64_t, std::int64_t, at::Device) {
-  throw_cuda_not_built("attention");
-}
+void set_cudnn_plan_tokens(std::int64_t) {}
 
 std::int64_t num_cudnn_plans() {
   return 0;

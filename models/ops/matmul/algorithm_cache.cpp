@@ -3,18 +3,17 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
 #include "models/ops/matmul/algorithm_timer.h"
+#include "models/ops/matmul/token_bucket.h"
 
 namespace packtrain {
 namespace {
 
 constexpr int kNumCandidates = 12;
-constexpr std::int64_t kMinTokenStep = 64;
 
 // Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
 // gradients, whose left matrix lies transposed) what is summed over.
@@ -59,13 +58,6 @@ bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
 
 }  // namespace
 
-std::int64_t token_bucket(std::int64_t num_tokens) {
-  const auto power =
-      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(num_tokens)));
-  const std::int64_t step = std::max(kMinTokenStep, power / 16);
-  return (num_tokens + step - 1) / step * step;
-}
-
 AlgorithmCache::Key AlgorithmCache::key_of(const GemmCall& call) {
   // A product added to its own output runs as the product alone would: by then that one, which came
   // first, has been timed.
@@ -108,6 +100,7 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
     if (!known) candidates.push_back(more);
   }
   const AlgorithmTimes times = time_algorithms(handle, descriptors, call, candidates, workspace);
+  ++num_timed_;
   timing_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   spdlog::debug(

@@ -1,7 +1,7 @@
 // Which cuBLASLt algorithm runs a product. Chosen on first use and kept for the process, one choice
-// for all numbers of tokens within a sixteenth of each other (packs differ a little from step to
-// step), weights' sizes exactly. With timing: the heuristics' candidates run on the call's own
-// operands, writing its output again and again, and the fastest is kept; that waits for the GPU.
+// for all numbers of tokens of a token_bucket(), weights' sizes exactly. With timing: the
+// heuristics' candidates run on the call's own operands, writing its output again and again, and
+// the fastest is kept; that waits for the GPU.
 #pragma once
 
 #include <compare>
@@ -11,14 +11,12 @@
 
 namespace packtrain {
 
-// The number of tokens that stands for all of its bucket: the largest.
-std::int64_t token_bucket(std::int64_t num_tokens);
-
 class AlgorithmCache {
  public:
   // Runs the call on the current device. Throws Error(kDevice) naming it when cuBLASLt cannot.
   void run(cublasLtHandle_t handle, const GemmCall& call, const GemmWorkspace& workspace);
   void set_timing(bool timing);
+  std::int64_t num_timed() const { return num_timed_; }  // products, so far
 
  private:
   // What a choice depends on.
@@ -40,6 +38,7 @@ class AlgorithmCache {
 
   bool timing_ = true;
   double timing_seconds_ = 0;
+  std::int64_t num_timed_ = 0;
   std::map<Key, cublasLtMatmulAlgo_t> chosen_;
 };
 

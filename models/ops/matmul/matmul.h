@@ -9,6 +9,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace packtrain {
 
 struct GemmTerms {
@@ -26,5 +28,7 @@ at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms
 // default), or by cuBLASLt's heuristics alone, so that two runs choose alike and have equal bits.
 // Forgets earlier choices.
 void set_matmul_timing(bool timing);
+// Products whose algorithm was found by timing in this process so far; 0 on the CPU.
+std::int64_t num_timed_matmuls();
 
 }  // namespace packtrain

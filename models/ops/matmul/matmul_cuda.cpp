@@ -103,4 +103,11 @@ void set_matmul_timing(bool timing) {
   for (auto& [index, device] : state().devices) device.algorithms.set_timing(timing);
 }
 
+std::int64_t num_timed_matmuls() {
+  const std::lock_guard lock(state().mutex);
+  std::int64_t count = 0;
+  for (const auto& [index, device] : state().devices) count += device.algorithms.num_timed();
+  return count;
+}
+
 }  // namespace packtrain

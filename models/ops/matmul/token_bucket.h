@@ -1,0 +1,20 @@
+// Packs differ a little in tokens from step to step: choices made for one number of tokens hold for
+// all within a sixteenth of it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace packtrain {
+
+// The number of tokens (> 0) that stands for all of its bucket: the largest.
+inline std::int64_t token_bucket(std::int64_t num_tokens) {
+  constexpr std::int64_t kMinStep = 64;
+  const auto power =
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(num_tokens)));
+  const std::int64_t step = std::max(kMinStep, power / 16);
+  return (num_tokens + step - 1) / step * step;
+}
+
+}  // namespace packtrain
