@@ -1,7 +1,9 @@
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,15 @@
 namespace packtrain {
 namespace {
 
+// Segments of memory that grow: with new sizes every step, what fits into no free block would
+// otherwise be taken beside them, step after step. Settings of the user's stand.
+void use_expandable_segments() {
+  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    if (std::getenv(variable) != nullptr) return;
+  }
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+}
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index) : index_(static_cast<c10::DeviceIndex>(index)) {
@@ -25,6 +36,7 @@ class CudaDevice final : public Device {
     total_memory_bytes_ = properties.totalGlobalMem;
     check_architecture(properties.name, properties.major, properties.minor);
     PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
+    use_expandable_segments();
     c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
     c10::cuda::CUDACachingAllocator::resetPeakStats(index_);
   }
