@@ -128,6 +128,8 @@ def train(step, batches, num_warm_up):
 def measure(step, shape, batches, work, num_warm_up):
     """`work`: of each step the tokens and the sum of squared lengths, those of a rank on average."""
     torch._dynamo.reset()  # each number of tokens is compiled for itself
+    if DEVICE == "cuda":
+        torch.cuda.empty_cache()
     peak_gib()
     seconds, loss = train(step, batches, num_warm_up)
     tokens, squares = zip(*work[num_warm_up:])
