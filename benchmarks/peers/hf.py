@@ -83,8 +83,8 @@ def train_step(model, optimizer, micro_batches, accumulates_locally=False):
             is_last = batch is micro_batches[-1]
             model.set_requires_gradient_sync(is_last)
             model.set_reshard_after_backward(is_last)
-        loss = model(**batch).loss / len(micro_batches)
-        loss.backward()
+        loss = model(**batch).loss
+        (loss / len(micro_batches)).backward()
     optimizer.step()
     return loss.detach()
 
