@@ -2,7 +2,7 @@
 # toolkit wherever the wheel was built with CUDA).
 #   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
 #        environment made by launch/setup
-#   out: LibTorch::cpu, LibTorch::cuda (with CUDA), LibTorch::nccl (with CUDA), LibTorch_SITE,
+#   out: LibTorch::cpu; with CUDA also LibTorch::cuda, LibTorch::nccl, LibTorch::cupti; LibTorch_SITE,
 #        LibTorch_RPATH, LibTorch_PYTHON (the environment's interpreter), LibTorch_CACHE (where
 #        launch/setup keeps things)
 # The same rule as in launch/common.sh.
@@ -55,8 +55,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
 
   if(PACKTRAIN_WITH_CUDA)
     set(_cublaslt "${LibTorch_SITE}/nvidia/cu13/lib/libcublasLt.so.13")
+    set(_cupti "${LibTorch_SITE}/nvidia/cu13/lib/libcupti.so.13")  # which libtorch_cpu needs too
     foreach(_library "${TORCH_ROOT}/lib/libtorch_cuda.so" "${LibTorch_SITE}/nvidia/nccl/lib/libnccl.so.2"
-                     "${_cublaslt}")
+                     "${_cublaslt}" "${_cupti}")
       if(NOT EXISTS "${_library}")
         message(FATAL_ERROR "PACKTRAIN_CUDA needs ${_library}: install the CUDA build of torch "
                             "(launch/setup), or configure with -DPACKTRAIN_CUDA=OFF")
@@ -69,6 +70,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
       "-Wl,${_cublaslt}" CUDA::cudart)  # as a flag: by its folder CMake would reorder run paths
     if(NOT EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")  # a toolkit of nvcc alone
       target_include_directories(LibTorch::cuda SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/cu13/include")
+    endif()
+    add_library(LibTorch::cupti INTERFACE IMPORTED)
+    target_link_libraries(LibTorch::cupti INTERFACE "-Wl,${_cupti}" CUDA::cudart)
+    if(NOT EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cupti.h")
+      target_include_directories(LibTorch::cupti SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/cu13/include")
     endif()
     add_library(LibTorch::nccl INTERFACE IMPORTED)
     target_include_directories(LibTorch::nccl SYSTEM INTERFACE "${LibTorch_SITE}/nvidia/nccl/include")

@@ -40,7 +40,7 @@ void OperatorTape::record(Operator step) {
   for (const Value output : step.outputs) entry(output).maker = number;
   for (const Value needed : step.needs) ++entry(needed).num_readers;
   operators_.push_back(std::move(step));
-  const TraceRange range(entry(operators_.back().outputs.front()).name.c_str());
+  const TraceRange range(entry(operators_.back().outputs.front()).name);
   operators_.back().forward();
 }
 
@@ -57,7 +57,7 @@ at::Tensor OperatorTape::backward(Value output, const at::Tensor& grad) {
   set_gradient(output, grad);
   for (auto step = operators_.rbegin(); step != operators_.rend(); ++step) {
     const Value main = step->outputs.front();
-    const TraceRange range((entry(main).name + ".backward").c_str());
+    const TraceRange range(entry(main).name + ".backward");
     if (entry(main).gradient.defined()) step->backward();
     run_waiting(main);
     entry(main).gradient = at::Tensor();

@@ -3,22 +3,26 @@
 // The CUDA driver loads the library and calls InitializeInjection(); CUPTI then reports every
 // kernel, copy and fill. At exit the last KERNEL_TIMES_LAST_S seconds (all by default) before the
 // last activity are summed by name and printed to stderr, with the time in which nothing ran.
-#include <cuda.h>
 #include <cupti.h>
-#include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "framework/device/cuda/cupti.h"
+#include "framework/device/kernel_name.h"
 
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{8} << 20U;
+constexpr auto kKinds = std::to_array<CUpti_ActivityKind>(
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
+     CUPTI_ACTIVITY_KIND_MEMSET});
 constexpr std::size_t kMaxRows = 60;
 constexpr std::size_t kMaxNameLength = 110;
 
@@ -28,45 +32,35 @@ struct Activity {
   std::uint64_t end_ns = 0;
 };
 
-struct Recorder {
-  std::mutex mutex;
-  std::vector<Activity> activities;
-};
-
-Recorder& recorder() {
-  static auto* made = new Recorder;  // outlives the exit handlers that still report
+std::vector<Activity>& recorded() {
+  static auto* made = new std::vector<Activity>;  // outlives the exit handlers that still report
   return *made;
 }
 
-void check(CUptiResult result, const char* what) {
-  if (result == CUPTI_SUCCESS) return;
-  const char* text = nullptr;
-  cuptiGetResultString(result, &text);
-  std::fprintf(stderr, "kernel_times: %s: %s\n", what, text != nullptr ? text : "unknown error");
-}
-
-std::string readable(const char* mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  return name.substr(0, kMaxNameLength);
+void complain(const std::string& failure) {
+  if (!failure.empty()) std::fprintf(stderr, "kernel_times: %s\n", failure.c_str());
 }
 
 void add(std::string name, std::uint64_t begin_ns, std::uint64_t end_ns) {
-  recorder().activities.push_back({std::move(name), begin_ns, end_ns});
+  recorded().push_back({std::move(name), begin_ns, end_ns});
 }
 
 void add_record(const CUpti_Activity& record) {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
       const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel10&>(record);
-      add(readable(kernel.name), kernel.start, kernel.end);
+      add(packtrain::readable_kernel_name(kernel.name).substr(0, kMaxNameLength), kernel.start,
+          kernel.end);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
       const auto& copy = reinterpret_cast<const CUpti_ActivityMemcpy6&>(record);
       add("[copy]", copy.start, copy.end);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
+      const auto& copy = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4&>(record);
+      add("[copy between GPUs]", copy.start, copy.end);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
@@ -77,22 +71,6 @@ void add_record(const CUpti_Activity& record) {
     default:
       break;
   }
-}
-
-void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
-  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBufferBytes));
-  *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;
-}
-
-void CUPTIAPI take_buffer(CUcontext /*context*/, std::uint32_t /*stream*/, std::uint8_t* buffer,
-                          std::size_t /*size*/, std::size_t valid_size) {
-  const std::lock_guard lock(recorder().mutex);
-  CUpti_Activity* record = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid_size, &record) == CUPTI_SUCCESS) {
-    add_record(*record);
-  }
-  std::free(buffer);
 }
 
 struct Total {
@@ -122,9 +100,8 @@ void keep_last(std::vector<Activity>& activities) {
 }
 
 void report() {
-  check(cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "flush");
-  const std::lock_guard lock(recorder().mutex);
-  std::vector<Activity>& activities = recorder().activities;
+  complain(packtrain::stop_cupti(kKinds));
+  std::vector<Activity>& activities = recorded();
   keep_last(activities);
   if (activities.empty()) return;
   const std::uint64_t busy = busy_ns(activities);
@@ -154,11 +131,8 @@ void report() {
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name that the driver looks for
 extern "C" int InitializeInjection() {
-  check(cuptiActivityRegisterCallbacks(give_buffer, take_buffer), "register");
-  for (const auto kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                          CUPTI_ACTIVITY_KIND_MEMSET}) {
-    check(cuptiActivityEnable(kind), "enable");
-  }
-  std::atexit(report);
+  const std::string failure = packtrain::start_cupti(kKinds, add_record);
+  complain(failure);
+  if (failure.empty()) std::atexit(report);
   return 1;
 }

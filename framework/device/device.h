@@ -14,6 +14,9 @@ namespace packtrain {
 
 enum class DeviceKind { kCpu, kCuda };
 enum class StreamKind { kCompute, kGather, kReduce, kCopy };
+const char* stream_name(StreamKind kind);  // "compute", "gather", "reduce", "copy"
+
+class ActivityRecorder;  // activity_recorder.h
 
 // What a communicator or kernel needs of a stream: cudaStream_t on CUDA, null on the CPU.
 using StreamHandle = void*;
@@ -24,6 +27,16 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual void synchronize() = 0;  // the host waits for the latest record()
+};
+
+// How long a stream stood still in wait(), by the stream that had recorded the event.
+struct WaitedTime {
+  double gather_s = 0;
+  double reduce_s = 0;
+  double other_s = 0;
+
+  double total_s() const { return gather_s + reduce_s + other_s; }
+  void add(StreamKind recorded_by, double seconds);
 };
 
 class Stream {
@@ -39,9 +52,9 @@ class Stream {
   virtual void record(Event& event) = 0;  // the event completes when all work given so far is done
   virtual void wait(const Event& event) = 0;  // work given from now on starts after the event
   virtual void synchronize() = 0;             // the host waits until the stream is empty
-  // Seconds that a compute stream stood still in wait() since the last call, of the waits that are
-  // over (on CUDA by timing events, so the last few come with a later call). 0 for other streams.
-  virtual double take_waited_s() { return 0; }
+  // Waits of a compute stream since the last call, of those that are over (on CUDA by timing
+  // events, so the last few come with a later call). Nothing for other streams.
+  virtual WaitedTime take_waited() { return {}; }
 };
 
 // Bytes the device can copy from or to asynchronously (pinned on CUDA, plain on the CPU).
@@ -83,6 +96,9 @@ class Device {
   // What this process could still allocate: of the GPU, or of the host (shared by all its ranks).
   virtual std::size_t available_memory_bytes() const = 0;
   virtual double peak_tflops() const = 0;  // dense bf16 peak of a known GPU; 0 = unknown
+  // From now on records what the streams execute. Null on the CPU, whose streams are threads that
+  // the timeline sees by itself. Throws Error(kDevice) when another profiler is at work.
+  virtual std::unique_ptr<ActivityRecorder> record_activities() = 0;
 };
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);

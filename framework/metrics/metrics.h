@@ -35,7 +35,9 @@ struct StepRecord {
   double token_imbalance = 1;  // slowest rank over mean, tokens
   double cost_imbalance = 1;   // the same, planned cost
   double data_wait_s = 0;
-  double comm_wait_s = 0;
+  double gather_wait_s = 0;  // compute stood still for weights
+  double reduce_wait_s = 0;  // for gradients, until the last is summed
+  double comm_wait_s = 0;    // for either
   std::int64_t peak_memory_bytes = 0;
   // Between steps: of tensors that stay, and of the allocator with what it keeps for the next step.
   std::int64_t allocated_memory_bytes = 0;
@@ -93,7 +95,8 @@ void write_metrics_targets(const std::string& run_folder, const std::string& run
                            const std::vector<std::string>& hosts);
 
 // "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  12.3k tok/s  ...  12 s left"
-// What is unknown (total_steps, mfu, memory: 0; seconds_left: negative) is left out.
+// comm: the share of the step in which computing stood still for communication. What is unknown or
+// nothing (total_steps, mfu, comm, memory: 0; seconds_left: negative) is left out.
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
                              double seconds_left);
 

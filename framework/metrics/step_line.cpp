@@ -9,6 +9,8 @@
 namespace packtrain {
 namespace {
 
+constexpr double kLeastShown = 0.0005;  // less would be 0.0 %
+
 void append_place(std::string& line, std::int64_t step, std::int64_t total_steps) {
   fmt::format_to(std::back_inserter(line), "step {}", step);
   if (total_steps > 0) {
@@ -53,6 +55,8 @@ std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
                  record.grad_norm, record.learning_rate, short_count(record.tokens_per_second));
   if (record.mfu > 0) fmt::format_to(out, "  mfu {:.1f} %", 100 * record.mfu);
   fmt::format_to(out, "  fill {:.0f} %", 100 * record.fill);
+  const double exposed = record.comm_wait_s / record.step_time_s;
+  if (exposed >= kLeastShown) fmt::format_to(out, "  comm {:.1f} %", 100 * exposed);
   if (record.peak_memory_bytes > 0) {
     constexpr double kGibibyte = 1 << 30;
     fmt::format_to(out, "  mem {:.1f} GiB",

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
+
+#include "framework/device/range_recorder.h"
+#include "framework/device/trace_range.h"
 
 namespace packtrain {
 namespace {
@@ -54,6 +58,7 @@ BatchSource::BatchSource(const TokenStore& store, const Planner& planner, Device
              [this](std::int64_t step) { return prepare(step); }) {}
 
 PreparedStep BatchSource::next() {
+  const RangeScope range("wait for the batch", {RangeKind::kThreadWait});
   const auto begin = std::chrono::steady_clock::now();
   PreparedStep step = steps_.take();
   wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -70,6 +75,8 @@ void BatchSource::prepare_next_epoch(std::int64_t epoch) {
 }
 
 PreparedStep BatchSource::prepare(std::int64_t step) {
+  set_thread_row("data");
+  const TraceRange range("batch of step " + std::to_string(step + 1));
   PreparedStep prepared;
   prepared.plan = planner_.plan(step);
   prepare_next_epoch(prepared.plan.epoch);

@@ -63,11 +63,11 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
 double time_of(const Work& work, ShardedModel& model) {
   Stream& compute = model.compute();
   compute.synchronize();
-  compute.take_waited_s();
+  compute.take_waited();
   const auto begin = Clock::now();
   model.train({&work.batch, 1});
   compute.synchronize();
-  return std::max(1e-9, seconds_since(begin) - compute.take_waited_s());
+  return std::max(1e-9, seconds_since(begin) - compute.take_waited().total_s());
 }
 
 std::vector<double> time_all(std::span<const Work> works, ShardedModel& model) {

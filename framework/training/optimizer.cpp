@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include "framework/device/trace_range.h"
+
 namespace packtrain {
 namespace {
 
@@ -33,6 +35,7 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
                      bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
   model_.compute().run([&](StreamHandle stream) {
     const at::NoGradGuard no_grad;
+    const TraceRange range("optimizer");
     const at::Tensor sums =
         step_sums(squared_norm_partials(model_.gradient()), loss, stop_requested, details);
     model_.reducer().all_reduce(sums.data_ptr(), sums.numel(), DataType::kFloat32, ReduceOp::kSum,
@@ -54,6 +57,7 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.weight_decay = options_.weight_decay;
   options.step = number;
   options.seed = seed_;
+  const TraceRange range("AdamW");
   adamw({state.master, model_.gradient(), state.exp_avg, state.exp_avg_sq, state.weight}, ranges_,
         options, scalars.clip_factor, scalars.skip);
 }

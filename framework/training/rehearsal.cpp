@@ -102,7 +102,7 @@ void rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& st
   while (done < at_most && agreed_seconds(begin, world) < kMostSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
-  model.compute().take_waited_s();
+  model.compute().take_waited();
   spdlog::info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "
       "the {} micro-batches that first ask for something",

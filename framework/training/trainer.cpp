@@ -10,6 +10,8 @@
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/config/load.h"
+#include "framework/device/range_recorder.h"
+#include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/row_losses.h"
@@ -24,6 +26,11 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+StepOutcome::Values read_outcome(StepOutcome& outcome) {
+  const RangeScope range("wait for the outcome", {RangeKind::kThreadWait});
+  return outcome.read();
+}
+
 }  // namespace
 
 Trainer::~Trainer() = default;
@@ -31,7 +38,9 @@ Trainer::~Trainer() = default;
 void Trainer::run() {
   last_finish_s_ = now_s();
   for (std::int64_t step = first_step_; step < total_steps_; ++step) {
+    trace_before(step - first_step_ + 1);
     train_step(step);
+    trace_after(step - first_step_ + 1);
     const std::int64_t done = step + 1;
     const std::int64_t save_steps = config_.checkpoint.save_steps;
     const bool save_due = (save_steps > 0 && done % save_steps == 0) ||
@@ -45,15 +54,30 @@ void Trainer::run() {
   }
 }
 
+void Trainer::trace_before(std::int64_t number) {
+  if (!trace_->begins_at(number)) return;
+  finish_all();
+  trace_->begin();
+  last_finish_s_ = now_s();
+}
+
+void Trainer::trace_after(std::int64_t number) {
+  if (!trace_->ends_at(number)) return;
+  finish_all();
+  trace_->end();
+  last_finish_s_ = now_s();
+}
+
 void Trainer::train_step(std::int64_t step) {
   set_log_position(step, "train");
+  const TraceRange range(fmt::format("step {}", step + 1));
   Pending pending;
   pending.prepared = batches_->next();
   pending.data_wait_s = batches_->take_wait_s();
   pending.learning_rate = learning_rate_->at(step);
   pending.outcome = outcomes_[step % outcomes_.size()].get();
   compute_step(step, pending);
-  pending.communication_wait_s = model_->compute().take_waited_s();
+  pending.waited = model_->compute().take_waited();
   pending_.push_back(std::move(pending));
   // A GPU is kept busy by reading each outcome one step late.
   const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
@@ -86,7 +110,7 @@ void Trainer::finish_all() {
 void Trainer::finish_oldest() {
   Pending pending = std::move(pending_.front());
   pending_.pop_front();
-  const StepOutcome::Values values = pending.outcome->read();
+  const StepOutcome::Values values = read_outcome(*pending.outcome);
   const double finish_s = now_s();
   const std::int64_t step = pending.prepared.plan.step;
   if (!values.applied) {
@@ -130,7 +154,9 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   record.token_imbalance = pending.prepared.statistics.token_imbalance;
   record.cost_imbalance = pending.prepared.statistics.cost_imbalance;
   record.data_wait_s = pending.data_wait_s;
-  record.comm_wait_s = pending.communication_wait_s;
+  record.gather_wait_s = pending.waited.gather_s;
+  record.reduce_wait_s = pending.waited.reduce_s;
+  record.comm_wait_s = record.gather_wait_s + record.reduce_wait_s;
   record.peak_memory_bytes = static_cast<std::int64_t>(device_.device->peak_memory_bytes());
   if (device_.device->kind() == DeviceKind::kCuda) {
     record.peak_memory_bytes += model_->communication_bytes();
@@ -175,6 +201,7 @@ void Trainer::save(std::int64_t steps_done) {
 
 void Trainer::stop(std::int64_t steps_done) {
   finish_all();
+  trace_->end();
   save(steps_done);
   throw Error(ErrorCategory::kStopped,
               fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,

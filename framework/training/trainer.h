@@ -19,6 +19,7 @@
 #include "framework/training/optimizer.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_plan.h"
+#include "framework/training/step_trace.h"
 #include "framework/training/stop_signal.h"
 #include "parallel/world.h"
 
@@ -42,7 +43,7 @@ class Trainer {
     HostBuffer row_losses;  // for the ledger
     double learning_rate = 0;
     double data_wait_s = 0;
-    double communication_wait_s = 0;
+    WaitedTime waited;  // for communication
   };
 
   void open_data();
@@ -54,6 +55,9 @@ class Trainer {
   void prepare_sizes();
   void start_metrics();
 
+  // Begins or ends the trace where it is due; `number`: steps of this process.
+  void trace_before(std::int64_t number);
+  void trace_after(std::int64_t number);
   void train_step(std::int64_t step);
   // Runs forward and backward and gives the optimizer what they leave.
   void compute_step(std::int64_t step, Pending& pending);
@@ -80,6 +84,7 @@ class Trainer {
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ExampleLedger> ledger_;  // or none
   std::unique_ptr<BatchSource> batches_;
+  std::unique_ptr<StepTrace> trace_;
   StopSignal stop_signal_;
   std::int64_t first_step_ = 0;
   std::int64_t total_steps_ = 0;

@@ -74,6 +74,8 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
       plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
   batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
                                            options, first_step_, total_steps_);
+  trace_ = std::make_unique<StepTrace>(config_.run, total_steps_ - first_step_, *device_.device,
+                                       world_);
 }
 
 void Trainer::open_data() {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "models/batch.h"
 
@@ -25,6 +26,20 @@ Error out_of_memory(const std::string& phase, std::int64_t num_rows, const std::
               " rows: " + detail.substr(0, detail.find('\n')),
           "Lower batch.max_tokens_per_micro_batch, set memory.recompute: selective or full, or use "
           "more ranks; `packtrain plan` prints what each part needs."};
+}
+
+const char* kind_name(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kGather:
+      return "gather ";
+    case ActionKind::kForward:
+      return "forward ";
+    case ActionKind::kBackward:
+      return "backward ";
+    case ActionKind::kReduce:
+      break;
+  }
+  return "reduce ";
 }
 
 const char* phase_name(ActionKind kind) {
@@ -114,11 +129,12 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
 void ShardedModel::perform(const Action& action, Pass& pass) {
   Stream& stream = stream_of(action);
   for (const int event : action.waits) stream.wait(*events_[event]);
+  const std::string& unit = table_.units[action.unit].name;
+  const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
   try {
+    const TraceRange range(kind_name(action.kind) + name);
     dispatch(action, pass);
   } catch (const c10::OutOfMemoryError& error) {
-    const std::string& unit = table_.units[action.unit].name;
-    const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
     throw out_of_memory(std::string(phase_name(action.kind)) + " of " + name,
                         pass.batches[action.micro_batch].num_rows(), error.what());
   }

@@ -62,6 +62,26 @@ TEST_F(CpuStreams, ComputeWaitsForTheEventOfAStream) {
   EXPECT_EQ(value, 1);
 }
 
+TEST_F(CpuStreams, WaitsOfComputeAreMeasuredByTheStreamAwaited) {
+  const auto sleep_and_record = [&](Stream& stream) {
+    stream.run([](StreamHandle) { sleep_ms(20); });
+    stream.record(*event_);
+    compute_->wait(*event_);
+  };
+  sleep_and_record(*gather_);
+  WaitedTime waited = compute_->take_waited();
+  EXPECT_GE(waited.gather_s, 0.01);
+  EXPECT_EQ(waited.reduce_s, 0);
+  EXPECT_EQ(waited.total_s(), waited.gather_s);
+  sleep_and_record(*reduce_);
+  sleep_and_record(*device_->make_stream(StreamKind::kCopy));
+  waited = compute_->take_waited();
+  EXPECT_EQ(waited.gather_s, 0);
+  EXPECT_GE(waited.reduce_s, 0.01);
+  EXPECT_GE(waited.other_s, 0.01);
+  EXPECT_EQ(compute_->take_waited().total_s(), 0);
+}
+
 TEST_F(CpuStreams, StreamsWaitForEachOther) {
   int value = 0;
   int seen = -1;

@@ -50,6 +50,8 @@ StepRecord distinct_record() {
   r.token_imbalance = 1.25;
   r.cost_imbalance = 1.125;
   r.data_wait_s = 0.003;
+  r.gather_wait_s = 0.0125;
+  r.reduce_wait_s = 0.0075;
   r.comm_wait_s = 0.02;
   r.peak_memory_bytes = 70'000'000'000;
   r.allocated_memory_bytes = 30'000'000'000;
@@ -76,6 +78,8 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "token_imbalance",
                                          "cost_imbalance",
                                          "data_wait_s",
+                                         "gather_wait_s",
+                                         "reduce_wait_s",
                                          "comm_wait_s",
                                          "peak_memory_bytes",
                                          "allocated_memory_bytes",
@@ -103,6 +107,8 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"token_imbalance", r.token_imbalance},
                                  {"cost_imbalance", r.cost_imbalance},
                                  {"data_wait_s", r.data_wait_s},
+                                 {"gather_wait_s", r.gather_wait_s},
+                                 {"reduce_wait_s", r.reduce_wait_s},
                                  {"comm_wait_s", r.comm_wait_s},
                                  {"peak_memory_bytes", r.peak_memory_bytes},
                                  {"allocated_memory_bytes", r.allocated_memory_bytes},
@@ -180,6 +186,8 @@ TEST(MetricsRegistry, AddsUpCountersOverSteps) {
   EXPECT_EQ(metric_value(page, "packtrain_examples_total"), 128);
   EXPECT_EQ(metric_value(page, "packtrain_tokens_total"), 24'000);
   EXPECT_EQ(metric_value(page, "packtrain_loss_tokens_total"), 18'000);
+  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_gather_wait_seconds_total"), 0.025);
+  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_reduce_wait_seconds_total"), 0.015);
   EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_comm_wait_seconds_total"), 0.04);
   EXPECT_NE(page.find("# TYPE packtrain_tokens_total counter"), std::string::npos);
   EXPECT_NE(page.find("# TYPE packtrain_loss gauge"), std::string::npos);
@@ -244,7 +252,7 @@ TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
       EXPECT_NE(line.find(label), std::string::npos) << line;
     }
   }
-  EXPECT_EQ(num_samples, 27);  // 22 fields, steps, timestamp, 2 of the evaluation, build
+  EXPECT_EQ(num_samples, 29);  // 24 fields, steps, timestamp, 2 of the evaluation, build
   EXPECT_EQ(metric_value(page, "packtrain_build_info"), 1);
   EXPECT_NE(page.find(",version=\""), std::string::npos);
 }
@@ -257,13 +265,14 @@ TEST(MetricsRegistry, EscapesLabels) {
 TEST(StepLine, IsShortAndComplete) {
   EXPECT_EQ(format_step_line(distinct_record(), 400, 194),
             "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  mfu 41.2 %  "
-            "fill 97 %  mem 65.2 GiB  3 min 14 s left");
+            "fill 97 %  comm 4.0 %  mem 65.2 GiB  3 min 14 s left");
 }
 
 TEST(StepLine, LeavesOutWhatIsUnknown) {
   StepRecord record = distinct_record();
   record.mfu = 0;
   record.peak_memory_bytes = 0;
+  record.comm_wait_s = 1e-5;
   EXPECT_EQ(format_step_line(record, 0, 194),
             "step 12  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  fill 97 %");
   EXPECT_EQ(format_step_line(record, 400, -1).find("left"), std::string::npos);

@@ -36,7 +36,7 @@ ONLY = {
 CONFINED = (
     (re.compile(r"nccl\w*\.h"), ("parallel/nccl/",)),
     (re.compile(r"mpi\w*\.h"), ("parallel/mpi/",)),
-    (re.compile(r"(cuda|cublas|cudnn|curand|cusparse|cusolver|nvToolsExt|nvtx3/|cub/|thrust/|"
+    (re.compile(r"(cuda|cublas|cudnn|cupti|curand|cusparse|cusolver|nvToolsExt|nvtx3/|cub/|thrust/|"
                 r"cooperative_groups|(c10|ATen)/(cuda|cudnn)/)"),
      ("models/ops/", "framework/device/cuda/", "parallel/nccl/")),
 )

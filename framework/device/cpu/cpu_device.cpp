@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "framework/device/activity_recorder.h"
 #include "framework/device/cpu/cpu_stream.h"
 #include "framework/device/device.h"
 #include "framework/device/host_memory.h"
@@ -41,7 +42,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<Stream> make_stream(StreamKind kind) override {
     const RandomDelay delay(options_, num_streams_++);
     if (kind == StreamKind::kCompute) return std::make_unique<CpuComputeStream>(failure_, delay);
-    return std::make_unique<CpuThreadStream>(failure_, delay);
+    return std::make_unique<CpuThreadStream>(kind, failure_, delay);
   }
 
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
@@ -75,6 +76,7 @@ class CpuDevice final : public Device {
   }
 
   double peak_tflops() const override { return 0; }
+  std::unique_ptr<ActivityRecorder> record_activities() override { return nullptr; }
 
  private:
   DeviceOptions options_;

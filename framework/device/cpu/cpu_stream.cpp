@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "framework/device/range_recorder.h"
+
 namespace packtrain {
 
 void CpuFailure::set(std::exception_ptr failure) {
@@ -48,29 +50,35 @@ void CpuComputeStream::run(std::function<void(StreamHandle)> work) {
 }
 
 void CpuComputeStream::record(Event& event) {
-  auto record = std::make_shared<CpuRecord>();
+  auto record = std::make_shared<CpuRecord>(StreamKind::kCompute);
   record->complete();
   static_cast<CpuEvent&>(event).latest = std::move(record);
 }
 
 void CpuComputeStream::wait(const Event& event) {
-  const auto begin = std::chrono::steady_clock::now();
   const auto record = static_cast<const CpuEvent&>(event).latest;
-  if (record) record->wait();
-  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (record) {
+    const RangeScope range(wait_name(record->recorded_by()), {RangeKind::kThreadWait});
+    const auto begin = std::chrono::steady_clock::now();
+    record->wait();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    waited_.add(record->recorded_by(), waited.count());
+  }
   failure_->rethrow_if_failed();
 }
 
-double CpuComputeStream::take_waited_s() {
-  return std::exchange(waited_s_, 0.0);
+WaitedTime CpuComputeStream::take_waited() {
+  return std::exchange(waited_, {});
 }
 
 void CpuComputeStream::synchronize() {
   failure_->rethrow_if_failed();
 }
 
-CpuThreadStream::CpuThreadStream(std::shared_ptr<CpuFailure> failure, RandomDelay delay)
-    : failure_(std::move(failure)),
+CpuThreadStream::CpuThreadStream(StreamKind kind, std::shared_ptr<CpuFailure> failure,
+                                 RandomDelay delay)
+    : kind_(kind),
+      failure_(std::move(failure)),
       delay_(delay),
       exceptions_at_start_(std::uncaught_exceptions()),
       thread_([this] { work_off_queue(); }) {}
@@ -87,9 +95,10 @@ CpuThreadStream::~CpuThreadStream() {
 
 void CpuThreadStream::run(std::function<void(StreamHandle)> work) {
   failure_->rethrow_if_failed();
-  push([this, work = std::move(work)] {
+  push([this, work = std::move(work), range_name = hand_over_range()] {
     delay_();
     if (dropping_ || failure_->failed()) return;
+    const RangeScope range(range_name);
     try {
       work(nullptr);
     } catch (...) {
@@ -99,7 +108,7 @@ void CpuThreadStream::run(std::function<void(StreamHandle)> work) {
 }
 
 void CpuThreadStream::record(Event& event) {
-  auto record = std::make_shared<CpuRecord>();
+  auto record = std::make_shared<CpuRecord>(kind_);
   static_cast<CpuEvent&>(event).latest = record;
   push([record = std::move(record)] { record->complete(); });
 }
@@ -107,11 +116,15 @@ void CpuThreadStream::record(Event& event) {
 void CpuThreadStream::wait(const Event& event) {
   failure_->rethrow_if_failed();
   auto record = static_cast<const CpuEvent&>(event).latest;
-  if (record) push([record = std::move(record)] { record->wait(); });
+  if (!record) return;
+  push([record = std::move(record)] {
+    const RangeScope range(wait_name(record->recorded_by()), {RangeKind::kThreadWait});
+    record->wait();
+  });
 }
 
 void CpuThreadStream::synchronize() {
-  const auto end = std::make_shared<CpuRecord>();
+  const auto end = std::make_shared<CpuRecord>(kind_);
   push([end] { end->complete(); });
   end->wait();
   failure_->rethrow_if_failed();
@@ -126,6 +139,7 @@ void CpuThreadStream::push(std::function<void()> task) {
 }
 
 void CpuThreadStream::work_off_queue() {
+  set_thread_row(stream_name(kind_));
   for (;;) {
     std::function<void()> task;
     {

@@ -35,10 +35,13 @@ class CpuFailure {
 // event does not move the goal.
 class CpuRecord {
  public:
+  explicit CpuRecord(StreamKind recorded_by) : recorded_by_(recorded_by) {}
+  StreamKind recorded_by() const { return recorded_by_; }
   void complete();
   void wait();
 
  private:
+  StreamKind recorded_by_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
@@ -72,18 +75,18 @@ class CpuComputeStream final : public Stream {
   void record(Event& event) override;
   void wait(const Event& event) override;
   void synchronize() override;
-  double take_waited_s() override;
+  WaitedTime take_waited() override;
 
  private:
   std::shared_ptr<CpuFailure> failure_;
   RandomDelay delay_;
-  double waited_s_ = 0;
+  WaitedTime waited_;
 };
 
 // Any other stream: a thread that takes work from a queue, in order.
 class CpuThreadStream final : public Stream {
  public:
-  CpuThreadStream(std::shared_ptr<CpuFailure> failure, RandomDelay delay);
+  CpuThreadStream(StreamKind kind, std::shared_ptr<CpuFailure> failure, RandomDelay delay);
   // Finishes what is queued; when an exception is passing through, what has not started is dropped.
   ~CpuThreadStream() override;
   void run(std::function<void(StreamHandle)> work) override;
@@ -95,6 +98,7 @@ class CpuThreadStream final : public Stream {
   void push(std::function<void()> task);
   void work_off_queue();
 
+  StreamKind kind_;
   std::shared_ptr<CpuFailure> failure_;
   RandomDelay delay_;  // used by the thread only
   int exceptions_at_start_;

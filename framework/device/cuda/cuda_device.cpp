@@ -9,6 +9,7 @@
 
 #include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_activities.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/peak_tflops.h"
 #include "framework/device/device.h"
@@ -48,8 +49,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> make_stream(StreamKind kind) override {
     // The small kernels of collectives must not queue behind waves of a GEMM's.
     const bool high_priority = kind == StreamKind::kGather || kind == StreamKind::kReduce;
-    return std::make_unique<CudaStream>(c10::cuda::getStreamFromPool(high_priority, index_),
-                                        kind == StreamKind::kCompute);
+    const auto stream = c10::cuda::getStreamFromPool(high_priority, index_);
+    stream_kinds_[stream.stream()] = kind;
+    return std::make_unique<CudaStream>(stream, kind);
   }
 
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(); }
@@ -88,10 +90,15 @@ class CudaDevice final : public Device {
 
   double peak_tflops() const override { return peak_tflops_of(name_); }
 
+  std::unique_ptr<ActivityRecorder> record_activities() override {
+    return record_cuda_activities(stream_kinds_);
+  }
+
  private:
   c10::DeviceIndex index_;
   std::string name_;
   std::size_t total_memory_bytes_ = 0;
+  StreamKinds stream_kinds_;
 };
 
 }  // namespace

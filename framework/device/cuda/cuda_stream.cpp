@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include "framework/device/cuda/check.h"
+#include "framework/device/range_recorder.h"
 
 namespace packtrain {
 
@@ -25,20 +26,31 @@ void CudaStream::run(std::function<void(StreamHandle)> work) {
 }
 
 void CudaStream::record(Event& event) {
-  PACKTRAIN_CUDA_CHECK(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_.stream()));
+  auto& recorded = static_cast<CudaEvent&>(event);
+  const RangeScope range("record", {RangeKind::kStreamRecord, stream_name(kind_)});
+  PACKTRAIN_CUDA_CHECK(cudaEventRecord(recorded.get(), stream_.stream()));
+  recorded.recorded_by = kind_;
+  recorded.recorded_in = range.id();
 }
 
 void CudaStream::wait(const Event& event) {
-  const cudaEvent_t awaited = static_cast<const CudaEvent&>(event).get();
-  if (!measures_waits_) {
-    PACKTRAIN_CUDA_CHECK(cudaStreamWaitEvent(stream_.stream(), awaited, 0));
+  const auto& awaited = static_cast<const CudaEvent&>(event);
+  const RangeScope range(wait_name(awaited.recorded_by),
+                         {RangeKind::kStreamWait, stream_name(kind_), awaited.recorded_in});
+  if (kind_ != StreamKind::kCompute) {
+    wait_for(awaited.get());
     return;
   }
   MeasuredWait wait = take_unused();
-  record(*wait.begin);
-  PACKTRAIN_CUDA_CHECK(cudaStreamWaitEvent(stream_.stream(), awaited, 0));
-  record(*wait.end);
+  wait.awaited = awaited.recorded_by;
+  PACKTRAIN_CUDA_CHECK(cudaEventRecord(wait.begin->get(), stream_.stream()));
+  wait_for(awaited.get());
+  PACKTRAIN_CUDA_CHECK(cudaEventRecord(wait.end->get(), stream_.stream()));
   running_.push_back(std::move(wait));
+}
+
+void CudaStream::wait_for(cudaEvent_t event) {
+  PACKTRAIN_CUDA_CHECK(cudaStreamWaitEvent(stream_.stream(), event, 0));
 }
 
 CudaStream::MeasuredWait CudaStream::take_unused() {
@@ -50,8 +62,8 @@ CudaStream::MeasuredWait CudaStream::take_unused() {
   return wait;
 }
 
-double CudaStream::take_waited_s() {
-  double seconds = 0;
+WaitedTime CudaStream::take_waited() {
+  WaitedTime waited;
   while (!running_.empty()) {
     const cudaError_t state = cudaEventQuery(running_.front().end->get());
     if (state == cudaErrorNotReady) break;
@@ -59,11 +71,11 @@ double CudaStream::take_waited_s() {
     float milliseconds = 0;
     PACKTRAIN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, running_.front().begin->get(),
                                               running_.front().end->get()));
-    seconds += 1e-3 * milliseconds;
+    waited.add(running_.front().awaited, 1e-3 * milliseconds);
     unused_.push_back(std::move(running_.front()));
     running_.pop_front();
   }
-  return seconds;
+  return waited;
 }
 
 void CudaStream::synchronize() {

@@ -3,6 +3,7 @@
 
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -21,6 +22,10 @@ class CudaEvent final : public Event {
   void synchronize() override;
   cudaEvent_t get() const { return event_; }
 
+  // The latest record().
+  StreamKind recorded_by = StreamKind::kCompute;
+  std::uint64_t recorded_in = 0;  // the timeline's range around it, 0 = none
+
  private:
   cudaEvent_t event_ = nullptr;
 };
@@ -28,24 +33,25 @@ class CudaEvent final : public Event {
 // A stream of libtorch's pool, so that the caching allocator and autograd know it.
 class CudaStream final : public Stream {
  public:
-  // `measures_waits`: for take_waited_s(), at the price of two timing events around each wait.
-  CudaStream(c10::cuda::CUDAStream stream, bool measures_waits)
-      : stream_(stream), measures_waits_(measures_waits) {}
+  // The waits of a compute stream are measured, by two timing events around each.
+  CudaStream(c10::cuda::CUDAStream stream, StreamKind kind) : stream_(stream), kind_(kind) {}
   void run(std::function<void(StreamHandle)> work) override;
   void record(Event& event) override;
   void wait(const Event& event) override;
   void synchronize() override;
-  double take_waited_s() override;
+  WaitedTime take_waited() override;
 
  private:
   struct MeasuredWait {
     std::unique_ptr<CudaEvent> begin;
     std::unique_ptr<CudaEvent> end;
+    StreamKind awaited = StreamKind::kCompute;
   };
+  void wait_for(cudaEvent_t event);
   MeasuredWait take_unused();
 
   c10::cuda::CUDAStream stream_;
-  bool measures_waits_;
+  StreamKind kind_;
   std::deque<MeasuredWait> running_;
   std::vector<MeasuredWait> unused_;
 };

@@ -1,14 +1,14 @@
-#include "framework/device/trace_range.h"
+#include "framework/device/cuda/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>
 
 namespace packtrain {
 
-TraceRange::TraceRange(const char* name) {
+void push_nvtx_range(const char* name) {
   nvtxRangePushA(name);
 }
 
-TraceRange::~TraceRange() {
+void pop_nvtx_range() {
   nvtxRangePop();
 }
 

@@ -1,0 +1,9 @@
+// NVTX ranges of the calling thread; nothing in a build without CUDA.
+#pragma once
+
+namespace packtrain {
+
+void push_nvtx_range(const char* name);
+void pop_nvtx_range();
+
+}  // namespace packtrain

@@ -1,8 +1,0 @@
-#include "framework/device/trace_range.h"
-
-namespace packtrain {
-
-TraceRange::TraceRange(const char* /*name*/) {}
-TraceRange::~TraceRange() = default;
-
-}  // namespace packtrain
