@@ -1,16 +1,18 @@
-// A block sums kColumns columns: its kSlices rows of threads take every kSlices-th partial sum
-// each, so that many loads are in flight, and are summed in order.
+// A block sums kColumns columns: its threads take N columns of every n-th partial sum each, so that
+// many loads are in flight, and are summed in order.
 #include "models/ops/cuda/column_sums.h"
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/kernel_chain.cuh"
+#include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 
 namespace packtrain {
 namespace {
 
 constexpr int kColumns = 32;
-constexpr int kSlices = 16;
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / 32;
 
 template <typename T>
 __device__ void write(const GradientTarget& target, std::int64_t column, float sum) {
@@ -19,28 +21,50 @@ __device__ void write(const GradientTarget& target, std::int64_t column, float s
   *grad = device::from_float<T>(sum);
 }
 
-__global__ void __launch_bounds__(kColumns* kSlices)
-    column_sums_kernel(const ColumnSumsArguments a) {
-  __shared__ float sums[kSlices][kColumns];
+// This thread's sums of N columns from `column` on, over every `step`-th row of partial sums.
+template <int N>
+__device__ void sum_rows(const ColumnSumsArguments& a, std::int64_t column, int first, int step,
+                         float (&sum)[N]) {
+  if (column >= a.num_columns) return;
+  const std::int64_t pitch = a.num_targets * a.num_columns;
+  const float* from = a.partials + blockIdx.y * a.num_columns + column;
+#pragma unroll 8
+  for (std::int64_t i = first; i < a.num_partials; i += step) {
+    float values[N];
+    device::load(from + i * pitch, values);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] += values[k];
+  }
+}
+
+template <int N>
+__global__ void __launch_bounds__(kThreads) column_sums_kernel(const ColumnSumsArguments a) {
+  constexpr int kLanes = kColumns / N;  // that lie along the columns
+  __shared__ float sums[kWarps][kColumns];
+  device::allow_next_kernel();
   device::wait_for_previous_kernel();
   const GradientTarget& target = a.targets[blockIdx.y];
   if (target.grad == nullptr) return;
-  const std::int64_t column = std::int64_t{kColumns} * blockIdx.x + threadIdx.x;
-  float sum = 0;
-  if (column < a.num_columns) {
-    const float* from = a.partials + blockIdx.y * a.num_columns + column;
-    const std::int64_t pitch = a.num_targets * a.num_columns;
-#pragma unroll 8
-    for (std::int64_t i = threadIdx.y; i < a.num_partials; i += kSlices) sum += from[i * pitch];
+  const std::int64_t first_column = std::int64_t{kColumns} * blockIdx.x;
+  const int lane = threadIdx.x % kLanes;
+  float sum[N] = {};
+  sum_rows(a, first_column + lane * N, threadIdx.x / kLanes, kThreads / kLanes, sum);
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    for (int offset = kLanes; offset < 32; offset *= 2) {
+      sum[k] += __shfl_xor_sync(~0U, sum[k], offset);
+    }
+    if (threadIdx.x % 32 < kLanes) sums[threadIdx.x / 32][lane * N + k] = sum[k];
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= a.num_columns) return;
-  for (int i = 1; i < kSlices; ++i) sum += sums[i][threadIdx.x];
+  const std::int64_t column = first_column + threadIdx.x;
+  if (threadIdx.x >= kColumns || column >= a.num_columns) return;
+  float total = 0;
+  for (int warp = 0; warp < kWarps; ++warp) total += sums[warp][threadIdx.x];
   if (target.bfloat16) {
-    write<__nv_bfloat16>(target, column, sum);
+    write<__nv_bfloat16>(target, column, total);
   } else {
-    write<float>(target, column, sum);
+    write<float>(target, column, total);
   }
 }
 
@@ -50,7 +74,8 @@ void launch_column_sums(const ColumnSumsArguments& arguments, void* stream) {
   if (arguments.num_columns == 0) return;
   const dim3 grid(static_cast<unsigned>((arguments.num_columns + kColumns - 1) / kColumns),
                   static_cast<unsigned>(arguments.num_targets));
-  launch_chained(column_sums_kernel, grid, dim3(kColumns, kSlices),
+  const bool vectors = can_vectorize(arguments.num_columns, sizeof(float), arguments.partials);
+  launch_chained(vectors ? column_sums_kernel<4> : column_sums_kernel<1>, grid, dim3(kThreads),
                  static_cast<cudaStream_t>(stream), arguments);
 }
 

@@ -4,6 +4,8 @@
 
 #include <nv/target>
 
+#include <cstddef>
+
 #include "framework/device/cuda/check.h"
 
 namespace packtrain::device {
@@ -25,7 +27,7 @@ namespace packtrain {
 // Launches a kernel that calls wait_for_previous_kernel() before it touches memory.
 template <typename Arguments>
 void launch_chained(void (*kernel)(Arguments), dim3 blocks, dim3 threads, cudaStream_t stream,
-                    const Arguments& arguments) {
+                    const Arguments& arguments, std::size_t shared_bytes = 0) {
   int device = 0;
   int major = 0;
   PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
@@ -36,6 +38,7 @@ void launch_chained(void (*kernel)(Arguments), dim3 blocks, dim3 threads, cudaSt
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &overlap;
   config.numAttrs = major >= 9 ? 1 : 0;

@@ -31,10 +31,9 @@ __device__ void read_row(const void* from, std::int64_t offset, const Share<N>& 
   }
 }
 
-// Sums over the threads of a row; kOneRow: the block has one, where a row is several warps. Two
-// sets of places take turns, so that one barrier is enough: who writes a set again has passed the
-// other set's barrier, and so have all readers.
-template <bool kOneRow>
+// Sums over the threads of a row, of which a block has one where that is several warps. Two sets of
+// places take turns, so that one barrier is enough: who writes a set again has passed the other
+// set's barrier, and so have all readers.
 class RowSums {
  public:
   template <int K>
@@ -53,18 +52,13 @@ class RowSums {
     __shared__ float places[2][kNormMostThreads / 32][2];
     static_assert(K <= 2);
     const int num_warps = blockDim.x / 32;
-    const int first = threadIdx.y * num_warps;
     if (threadIdx.x % 32 == 0) {
-      for (int k = 0; k < K; ++k) places[turn_][first + threadIdx.x / 32][k] = values[k];
+      for (int k = 0; k < K; ++k) places[turn_][threadIdx.x / 32][k] = values[k];
     }
-    if constexpr (kOneRow) {
-      __syncthreads();
-    } else {  // the rows of a block wait each for itself
-      asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
-    }
+    __syncthreads();
     for (int k = 0; k < K; ++k) values[k] = 0;
     for (int w = 0; w < num_warps; ++w) {
-      for (int k = 0; k < K; ++k) values[k] += places[turn_][first + w][k];
+      for (int k = 0; k < K; ++k) values[k] += places[turn_][w][k];
     }
     turn_ ^= 1;
   }
@@ -79,7 +73,7 @@ struct RowStatistics {
 
 template <bool kCentered, typename T, int N, int V>
 __device__ RowStatistics statistics_of(Run<T, N> (&x)[V], const Share<N>& share, float epsilon) {
-  RowSums</*kOneRow=*/true> sums;
+  RowSums sums;
   const float count = static_cast<float>(share.hidden);
   float mean[1] = {0};
   if constexpr (kCentered) {

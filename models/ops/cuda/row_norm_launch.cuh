@@ -16,20 +16,18 @@ struct RowGeometry {
   int rows = 1;     // a block
 };
 
-// `runs` of 16 bytes a row, `held` of them by a thread, `block_threads` wanted. `one_row`: no more
-// than that a block, where a row is several warps.
-inline RowGeometry row_geometry(std::int64_t runs, int held, int block_threads, bool one_row) {
-  const std::int64_t wanted = (runs + held - 1) / held;
-  if (wanted > device::kNormMostThreads) return {};
-  int threads = 4;
-  while (threads < wanted && threads < 32) threads *= 2;
-  if (wanted > 32) threads = static_cast<int>((wanted + 31) / 32 * 32);
-  if (one_row && threads > 32) return {threads, 1};
-  return {threads, std::max(1, block_threads / threads)};
-}
-
-constexpr int kNormRuns = 4;  // of 16 bytes of a row that a thread holds
+constexpr int kForwardRuns = 4;  // of 16 bytes of a row that a thread holds
 constexpr int kForwardBlockThreads = 128;
+
+// Of forward, for `runs` of 16 bytes a row. Where a row is several warps, a block has one.
+inline RowGeometry forward_geometry(std::int64_t runs) {
+  const std::int64_t wanted = (runs + kForwardRuns - 1) / kForwardRuns;
+  if (wanted > device::kNormMostThreads) return {};
+  if (wanted > 32) return {static_cast<int>((wanted + 31) / 32 * 32), 1};
+  int threads = 4;
+  while (threads < wanted) threads *= 2;
+  return {threads, kForwardBlockThreads / threads};
+}
 
 inline bool norm_is_vectorized(const NormArguments& a) {
   return can_vectorize(a.hidden, a.bfloat16 ? 2 : 4, a.x, a.weight, a.bias, a.residual,
@@ -44,42 +42,43 @@ inline int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
+// Of the backward kernel. `held` 0: rows for the wide one.
 struct BackwardPlan {
-  RowGeometry geometry;
+  int held = 0;          // runs of 16 bytes of a row that a thread holds
+  RowGeometry geometry;  // whole warps
   std::size_t shared_bytes = 0;
   std::int64_t num_blocks = 0;
 };
 
-// Shared memory of a block of these threads: weights and rows under way, or sums.
-inline std::size_t backward_shared_bytes(const NormArguments& a, const RowGeometry& geometry) {
+constexpr int kFewRuns = 2;   // in backward: registers enough for sums, weights and rows
+constexpr int kManyRuns = 4;  // of rows too wide for that
+
+// Shared memory of a block: rows under way, or sums.
+inline std::size_t backward_shared_bytes(const NormArguments& a, int held,
+                                         const RowGeometry& geometry) {
   constexpr std::size_t kRunBytes = 16;
-  const std::size_t element_bytes = a.bfloat16 ? 2 : 4;
-  const std::size_t num_threads = geometry.threads * geometry.rows;
   const std::size_t num_inputs = a.residual == nullptr ? 2 : 3;
-  const std::size_t rows = device::kNormStages * num_inputs * kNormRuns * kRunBytes * num_threads;
-  const std::size_t sums =
-      kNormRuns * kRunBytes / element_bytes * (num_threads + 4) * sizeof(float);
-  return std::max(a.hidden * element_bytes + rows, sums);
+  const std::size_t rows = num_inputs * held * kRunBytes * device::kNormMostThreads;
+  return std::max(rows, geometry.rows * a.hidden * sizeof(float));
 }
 
-// One block a multiprocessor, as wide as its shared memory allows.
+// One block a multiprocessor, as wide as may be.
 inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWideBlocksPerMultiprocessor = 4;
-  const auto most_bytes =
-      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  constexpr int kWarp = 32;
   const int num_multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
-  for (int threads = device::kNormMostThreads; threads >= 64 && norm_is_vectorized(a);
-       threads /= 2) {
-    const RowGeometry geometry = row_geometry(runs, kNormRuns, threads, /*one_row=*/false);
-    if (geometry.threads == 0 || geometry.threads > threads) break;
-    const std::size_t bytes = backward_shared_bytes(a, geometry);
+  for (const int held : {kFewRuns, kManyRuns}) {
+    const std::int64_t warps = (runs + held * kWarp - 1) / (held * kWarp);
+    if (!norm_is_vectorized(a) || warps * kWarp > device::kNormMostThreads) continue;
+    const int threads = static_cast<int>(warps) * kWarp;
+    const RowGeometry geometry{threads, device::kNormMostThreads / threads};
     const std::int64_t blocks = (a.num_rows + geometry.rows - 1) / geometry.rows;
-    constexpr std::size_t kReservedBytes = 1024;
-    if (bytes + kReservedBytes > most_bytes) continue;
-    return {geometry, bytes, std::min<std::int64_t>(num_multiprocessors, blocks)};
+    return {held, geometry, backward_shared_bytes(a, held, geometry),
+            std::min<std::int64_t>(num_multiprocessors, blocks)};
   }
-  return {{},
+  return {0,
+          {},
           0,
           std::min<std::int64_t>(kWideBlocksPerMultiprocessor * num_multiprocessors, a.num_rows)};
 }
@@ -88,13 +87,12 @@ template <typename T, bool kCentered>
 void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
   const bool vectors = norm_is_vectorized(a);
-  const RowGeometry geometry =
-      vectors ? row_geometry(a.hidden / kRun, kNormRuns, kForwardBlockThreads, /*one_row=*/true)
-              : RowGeometry{};
+  const RowGeometry geometry = vectors ? forward_geometry(a.hidden / kRun) : RowGeometry{};
   const auto blocks = static_cast<unsigned>((a.num_rows + geometry.rows - 1) / geometry.rows);
   const dim3 threads(geometry.threads, geometry.rows);
   if (geometry.threads != 0) {
-    device::norm_forward_kernel<T, kRun, kNormRuns, kCentered><<<blocks, threads, 0, stream>>>(a);
+    device::norm_forward_kernel<T, kRun, kForwardRuns, kCentered>
+        <<<blocks, threads, 0, stream>>>(a);
   } else if (vectors) {
     device::wide_norm_forward_kernel<T, kRun, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);
@@ -104,17 +102,27 @@ void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
   }
 }
 
+template <typename T, bool kCentered, int V>
+void launch_held_backward(const NormArguments& a, const BackwardPlan& plan, cudaStream_t stream) {
+  constexpr int kRun = 16 / sizeof(T);
+  const auto kernel = a.residual == nullptr
+                          ? device::norm_backward_kernel<T, kRun, V, kCentered, false>
+                          : device::norm_backward_kernel<T, kRun, V, kCentered, true>;
+  PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(plan.shared_bytes)));
+  launch_chained(kernel, dim3(static_cast<unsigned>(plan.num_blocks)),
+                 dim3(plan.geometry.threads, plan.geometry.rows), stream, a, plan.shared_bytes);
+}
+
 template <typename T, bool kCentered>
 void launch_norm_backward(const NormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
   const BackwardPlan plan = backward_plan(a);
   const auto blocks = static_cast<unsigned>(plan.num_blocks);
-  const dim3 threads(plan.geometry.threads, plan.geometry.rows);
-  if (plan.geometry.threads != 0) {
-    const auto kernel = device::norm_backward_kernel<T, kRun, kNormRuns, kCentered>;
-    PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              static_cast<int>(plan.shared_bytes)));
-    kernel<<<blocks, threads, plan.shared_bytes, stream>>>(a);
+  if (plan.held == kFewRuns) {
+    launch_held_backward<T, kCentered, kFewRuns>(a, plan, stream);
+  } else if (plan.held == kManyRuns) {
+    launch_held_backward<T, kCentered, kManyRuns>(a, plan, stream);
   } else if (norm_is_vectorized(a)) {
     device::wide_norm_backward_kernel<T, kRun, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);

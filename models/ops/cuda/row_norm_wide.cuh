@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
     });
     x = sum;
   }
-  RowSums</*kOneRow=*/true> sums;
+  RowSums sums;
   float mean[1] = {0};
   if constexpr (kCentered) {
     for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
@@ -145,7 +145,7 @@ __device__ void wide_dx_run(const NormArguments& a, std::int64_t offset, std::in
 template <typename T, int N, bool kCentered>
 __global__ void __launch_bounds__(kWideThreads) wide_norm_backward_kernel(const NormArguments a) {
   constexpr int kSums = kCentered ? 2 : 1;
-  RowSums</*kOneRow=*/true> sums;
+  RowSums sums;
   for (std::int64_t row = blockIdx.x; row < a.num_rows; row += gridDim.x) {
     const std::int64_t offset = row * a.hidden;
     RowStatistics statistics{0, a.inverse[row]};

@@ -1,4 +1,5 @@
-// Forward: a gather of runs of 16 bytes. Backward: sorted ids are cut into chunks of kChunk; a
+// Forward: a gather of runs of 16 bytes. Backward: rows of ids that do not occur are zeroed, which
+// needs no order and goes on while the ids are sorted. Sorted ids are cut into chunks of kChunk; a
 // block sums the rows of each id of its chunk, in order. An id that lies in one chunk is written at
 // once. An id that crosses chunks leaves partial sums, one a chunk, which a second kernel sums in
 // order, so that an id of half of all tokens is summed by as many blocks as it has chunks.
@@ -6,6 +7,7 @@
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/divisor.cuh"
+#include "models/ops/cuda/kernel_chain.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/embedding/embedding_launch.h"
@@ -18,6 +20,8 @@ constexpr int kGatherRuns = 4;  // of a thread under way
 constexpr int kChunk = 32;      // sorted ids
 constexpr int kChunkThreads = 128;
 constexpr int kRowsUnderWay = 8;
+constexpr int kZeroThreads = 256;
+constexpr int kZeroRuns = 8;  // of a thread
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kGatherThreads)
@@ -37,6 +41,25 @@ __global__ void __launch_bounds__(kGatherThreads)
   for (int r = 0; r < kGatherRuns; ++r) {
     const std::int64_t run = first + r * kGatherThreads;
     if (run < num_runs) device::write_run(runs[r], static_cast<T*>(a.output) + run * N);
+  }
+}
+
+__global__ void __launch_bounds__(kZeroThreads)
+    mark_present_kernel(const std::int32_t* ids, std::int64_t num_tokens, std::uint8_t* present) {
+  const std::int64_t token = std::int64_t{kZeroThreads} * blockIdx.x + threadIdx.x;
+  if (token < num_tokens) present[ids[token]] = 1;
+}
+
+// `rows` are num_words words, of which a row has `words_a_row`.
+template <typename Word>
+__global__ void __launch_bounds__(kZeroThreads)
+    zero_absent_kernel(const std::uint8_t* present, const device::Divisor words_a_row,
+                       std::int64_t num_words, Word* rows) {
+  const std::int64_t first = std::int64_t{kZeroThreads * kZeroRuns} * blockIdx.x + threadIdx.x;
+#pragma unroll
+  for (int r = 0; r < kZeroRuns; ++r) {
+    const std::int64_t word = first + r * kZeroThreads;
+    if (word < num_words && present[words_a_row.quotient(word)] == 0) rows[word] = Word{};
   }
 }
 
@@ -79,6 +102,7 @@ __device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std:
 
 template <typename T, typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const EmbeddingArguments a) {
+  device::allow_next_kernel();
   const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
   if (column >= a.hidden) return;
   const std::int64_t chunk = blockIdx.x;
@@ -112,6 +136,7 @@ __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const Embeddi
 // One block a chunk: sums the id that begins in it and goes on, if there is one.
 template <typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_partials_kernel(const EmbeddingArguments a) {
+  device::wait_for_previous_kernel();
   const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
   const std::int64_t chunk = blockIdx.x;
   const std::int64_t next = (chunk + 1) * kChunk;
@@ -151,8 +176,7 @@ void launch_sums(const EmbeddingArguments& a, cudaStream_t stream) {
                   static_cast<unsigned>((a.hidden + kBlockColumns - 1) / kBlockColumns));
   sum_chunks_kernel<T, G, N><<<grid, kChunkThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
-  sum_partials_kernel<G, N><<<grid, kChunkThreads, 0, stream>>>(a);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  launch_chained(sum_partials_kernel<G, N>, grid, dim3(kChunkThreads), stream, a);
 }
 
 template <typename T, typename G>
@@ -164,6 +188,18 @@ void launch_backward_types(const EmbeddingArguments& a, cudaStream_t stream) {
   } else {
     launch_sums<T, G, 1>(a, stream);
   }
+}
+
+template <typename Word>
+void launch_zeros(const std::uint8_t* present, std::int64_t vocab_size, std::int64_t row_bytes,
+                  void* rows, cudaStream_t stream) {
+  constexpr std::int64_t kBlockWords = kZeroThreads * kZeroRuns;
+  const std::int64_t words_a_row = row_bytes / static_cast<std::int64_t>(sizeof(Word));
+  const std::int64_t num_words = vocab_size * words_a_row;
+  const auto blocks = static_cast<unsigned>((num_words + kBlockWords - 1) / kBlockWords);
+  zero_absent_kernel<<<blocks, kZeroThreads, 0, stream>>>(present, device::Divisor(words_a_row),
+                                                          num_words, static_cast<Word*>(rows));
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
 }  // namespace
@@ -183,13 +219,25 @@ void launch_embedding_forward(const EmbeddingArguments& a, void* stream) {
   }
 }
 
-void launch_embedding_backward(const EmbeddingArguments& a, void* stream) {
+void zero_absent_rows(const std::int32_t* ids, std::int64_t num_tokens, std::int64_t vocab_size,
+                      std::int64_t row_bytes, std::uint8_t* present, void* rows, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  if (!a.accumulate) {
-    const std::size_t element_bytes = a.grad_bfloat16 ? 2 : 4;
-    PACKTRAIN_CUDA_CHECK(cudaMemsetAsync(a.output, 0, element_bytes * a.vocab_size * a.hidden, on));
+  PACKTRAIN_CUDA_CHECK(cudaMemsetAsync(present, 0, static_cast<std::size_t>(vocab_size), on));
+  if (num_tokens > 0) {
+    const auto blocks = static_cast<unsigned>((num_tokens + kZeroThreads - 1) / kZeroThreads);
+    mark_present_kernel<<<blocks, kZeroThreads, 0, on>>>(ids, num_tokens, present);
+    PACKTRAIN_CUDA_CHECK(cudaGetLastError());
   }
+  if (can_vectorize(row_bytes, 1, rows)) {
+    launch_zeros<uint4>(present, vocab_size, row_bytes, rows, on);
+  } else {
+    launch_zeros<std::uint16_t>(present, vocab_size, row_bytes, rows, on);
+  }
+}
+
+void launch_embedding_backward(const EmbeddingArguments& a, void* stream) {
   if (a.num_tokens == 0) return;
+  const auto on = static_cast<cudaStream_t>(stream);
   if (a.bfloat16) {
     a.grad_bfloat16 ? launch_backward_types<__nv_bfloat16, __nv_bfloat16>(a, on)
                     : launch_backward_types<__nv_bfloat16, float>(a, on);

@@ -4,6 +4,7 @@
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/cuda/gradient_target.h"
+#include "models/ops/cuda/side_stream.h"
 #include "models/ops/embedding/embedding_launch.h"
 
 namespace packtrain {
@@ -12,20 +13,35 @@ namespace {
 struct SortedIds {
   at::Tensor ids;
   at::Tensor order;
+  at::Tensor tokens;     // scratch of the sort
+  at::Tensor temporary;  // likewise
 };
 
-SortedIds sort_ids(const at::Tensor& ids, std::int64_t vocab_size) {
+SortedIds make_sorted_ids(const at::Tensor& ids, std::int64_t vocab_size) {
   const std::int64_t num_tokens = ids.size(0);
-  const std::size_t bytes = token_sort_bytes(num_tokens, vocab_size);
-  const at::Tensor temporary =
-      at::empty({static_cast<std::int64_t>(bytes)}, ids.options().dtype(at::kByte));
-  const at::Tensor tokens = at::empty({num_tokens}, ids.options());
-  SortedIds sorted{at::empty({num_tokens}, ids.options()), at::empty({num_tokens}, ids.options())};
-  sort_token_ids(ids.const_data_ptr<std::int32_t>(), num_tokens, vocab_size,
-                 sorted.ids.data_ptr<std::int32_t>(), tokens.data_ptr<std::int32_t>(),
-                 sorted.order.data_ptr<std::int32_t>(), temporary.data_ptr(), bytes,
-                 current_stream(ids));
-  return sorted;
+  const auto bytes = static_cast<std::int64_t>(token_sort_bytes(num_tokens, vocab_size));
+  return {at::empty({num_tokens}, ids.options()), at::empty({num_tokens}, ids.options()),
+          at::empty({num_tokens}, ids.options()),
+          at::empty({bytes}, ids.options().dtype(at::kByte))};
+}
+
+void sort_ids(const at::Tensor& ids, std::int64_t vocab_size, SortedIds& sorted, void* stream) {
+  sort_token_ids(ids.const_data_ptr<std::int32_t>(), ids.size(0), vocab_size,
+                 sorted.ids.data_ptr<std::int32_t>(), sorted.tokens.data_ptr<std::int32_t>(),
+                 sorted.order.data_ptr<std::int32_t>(), sorted.temporary.data_ptr(),
+                 static_cast<std::size_t>(sorted.temporary.numel()), stream);
+}
+
+// Zeros the rows of `grad` whose ids do not occur, which keeps memory busy, while the ids are
+// sorted, which does not.
+void zero_rows_and_sort(const at::Tensor& ids, const at::Tensor& grad, SortedIds& sorted) {
+  const at::Tensor present = at::empty({grad.size(0)}, ids.options().dtype(at::kByte));
+  SideStream side(ids);
+  sort_ids(ids, grad.size(0), sorted, side.stream());
+  zero_absent_rows(ids.const_data_ptr<std::int32_t>(), ids.size(0), grad.size(0),
+                   grad.size(1) * grad.element_size(), present.data_ptr<std::uint8_t>(),
+                   grad.data_ptr(), current_stream(ids));
+  side.join();
 }
 
 }  // namespace
@@ -49,14 +65,20 @@ void embedding_backward_cuda(const at::Tensor& grad_output, const at::Tensor& id
                              const Parameter& weight) {
   const at::Tensor grad = grad_output.contiguous();
   const GradientTarget target = gradient_target(&weight, "embedding");
-  const SortedIds sorted = sort_ids(ids.contiguous(), weight.value.size(0));
+  const at::Tensor tokens = ids.contiguous();
+  const std::int64_t vocab_size = weight.value.size(0);
+  SortedIds sorted = make_sorted_ids(tokens, vocab_size);
+  if (target.accumulate) {
+    sort_ids(tokens, vocab_size, sorted, current_stream(grad));
+  } else {
+    zero_rows_and_sort(tokens, weight.grad, sorted);
+  }
   EmbeddingArguments arguments;
   arguments.ids = sorted.ids.const_data_ptr<std::int32_t>();
   arguments.order = sorted.order.const_data_ptr<std::int32_t>();
   arguments.rows = grad.const_data_ptr();
   arguments.output = target.grad;
   arguments.num_tokens = grad.size(0);
-  arguments.vocab_size = weight.value.size(0);
   arguments.hidden = grad.size(1);
   arguments.bfloat16 = is_bfloat16(grad, "embedding");
   arguments.grad_bfloat16 = target.bfloat16;

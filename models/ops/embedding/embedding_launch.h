@@ -11,7 +11,6 @@ struct EmbeddingArguments {
                                       // backward: grad_output [num_tokens, hidden]
   void* output = nullptr;             // forward [num_tokens, hidden], backward [vocab_size, hidden]
   std::int64_t num_tokens = 0;
-  std::int64_t vocab_size = 0;
   std::int64_t hidden = 0;
   bool bfloat16 = false;  // rows, and forward's output
   // Backward alone:
@@ -33,7 +32,13 @@ void sort_token_ids(const std::int32_t* ids, std::int64_t num_tokens, std::int64
                     std::int32_t* sorted, std::int32_t* tokens, std::int32_t* order,
                     void* temporary, std::size_t temporary_bytes, void* stream);
 
+// Zeros the rows [vocab_size, row_bytes] of ids that do not occur. `present` [vocab_size] is
+// scratch.
+void zero_absent_rows(const std::int32_t* ids, std::int64_t num_tokens, std::int64_t vocab_size,
+                      std::int64_t row_bytes, std::uint8_t* present, void* rows, void* stream);
+
 void launch_embedding_forward(const EmbeddingArguments& arguments, void* stream);
+// Writes, or adds to, the rows of ids that occur.
 void launch_embedding_backward(const EmbeddingArguments& arguments, void* stream);
 
 }  // namespace packtrain

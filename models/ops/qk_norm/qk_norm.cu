@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "framework/device/cuda/check.h"
@@ -10,7 +11,6 @@
 namespace packtrain {
 namespace {
 
-constexpr int kBlocksPerMultiprocessor = 2;
 constexpr int kScalarSlots = 8;  // of a thread, where heads are no whole runs of 16 bytes
 
 bool is_backward(const QkNormArguments& a) {
@@ -26,6 +26,39 @@ int tile_rows(const QkNormArguments& a, int heads_under_way) {
   return std::clamp(kRounds * heads_under_way / num_heads, 1, most);
 }
 
+// Of backward. Few tokens a block, so that blocks end one by one and the last ones are not alone
+// for long; never so many blocks that their partial sums matter.
+int block_rows(std::int64_t num_rows) {
+  constexpr std::int64_t kRows = 32;
+  constexpr std::int64_t kMostBlocks = 1024;
+  const std::int64_t rows_each = (num_rows + kMostBlocks - 1) / kMostBlocks;
+  return static_cast<int>((rows_each + kRows - 1) / kRows * kRows);
+}
+
+// Tokens of which `num_groups` groups of threads do `num_heads` heads each in whole rounds.
+int whole_rounds(int num_groups, int num_heads) {
+  constexpr int kLeast = 8;
+  const int rows = num_groups / std::gcd(num_groups, num_heads);
+  return (kLeast + rows - 1) / rows * rows;
+}
+
+template <typename T, int N, int M>
+void launch_backward(const QkNormArguments& a, int threads, cudaStream_t stream) {
+  const dim3 block(threads, device::kQkBackwardThreads / threads);
+  const int num_groups = static_cast<int>(block.y);
+  const device::QkBackwardArguments arguments{a,
+                                              block_rows(a.num_rows),
+                                              {whole_rounds(num_groups, a.grads.num_query_heads),
+                                               whole_rounds(num_groups, a.grads.num_key_heads)}};
+  const int tile_rows = std::max(arguments.tile_rows[0], arguments.tile_rows[1]);
+  const std::size_t rows_bytes = device::HeadCopies<T, N, M>::kSharedBytes +
+                                 2 * sizeof(float) * tile_rows * a.angles.num_pairs;
+  const std::size_t sums_bytes = device::kQkBackwardThreads / 32 * sizeof(float) * a.head_dim;
+  launch_chained(device::qk_norm_backward_kernel<T, N, M>,
+                 dim3(static_cast<unsigned>(qk_norm_backward_blocks(a)), 3), block, stream,
+                 arguments, std::max(rows_bytes, sums_bytes));
+}
+
 template <typename T, int N, int M>
 void launch_slots(const QkNormArguments& a, cudaStream_t stream) {
   const int num_slots = a.head_dim / (2 * N);
@@ -35,18 +68,12 @@ void launch_slots(const QkNormArguments& a, cudaStream_t stream) {
     throw Error(ErrorCategory::kInternal, "qk_norm: got heads of " + std::to_string(a.head_dim) +
                                               " elements, wanted 512 at most");
   }
+  if (is_backward(a)) return launch_backward<T, N, M>(a, threads, stream);
   const dim3 block(threads, device::kQkThreads / threads);
   const int rows = tile_rows(a, static_cast<int>(block.y));
   const std::size_t table_bytes = 2 * sizeof(float) * rows * a.angles.num_pairs;
-  if (is_backward(a)) {
-    const std::size_t sums_bytes = device::kQkThreads / 32 * sizeof(float) * a.head_dim;
-    const auto blocks = static_cast<unsigned>(qk_norm_backward_blocks(a));
-    device::qk_norm_backward_kernel<T, N, M>
-        <<<blocks, block, std::max(table_bytes, sums_bytes), stream>>>(a, rows);
-  } else {
-    const auto blocks = static_cast<unsigned>((a.num_rows + rows - 1) / rows);
-    device::qk_norm_forward_kernel<T, N, M><<<blocks, block, table_bytes, stream>>>(a, rows);
-  }
+  const auto blocks = static_cast<unsigned>((a.num_rows + rows - 1) / rows);
+  device::qk_norm_forward_kernel<T, N, M><<<blocks, block, table_bytes, stream>>>(a, rows);
 }
 
 template <typename T>
@@ -65,12 +92,9 @@ void launch_type(const QkNormArguments& a, cudaStream_t stream) {
 }  // namespace
 
 std::int64_t qk_norm_backward_blocks(const QkNormArguments& a) {
-  int device = 0;
-  int num_multiprocessors = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(
-      cudaDeviceGetAttribute(&num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  return std::min<std::int64_t>(a.num_rows, kBlocksPerMultiprocessor * num_multiprocessors);
+  if (a.num_rows == 0) return 0;
+  const std::int64_t rows = block_rows(a.num_rows);
+  return (a.num_rows + rows - 1) / rows;
 }
 
 void launch_qk_norm(const QkNormArguments& arguments, void* stream) {

@@ -8,7 +8,7 @@
 
 namespace packtrain::device {
 
-constexpr int kQkThreads = 256;
+constexpr int kQkThreads = 256;  // of forward
 
 // A thread's share of a head: two runs a slot.
 template <typename T, int N, int M>
@@ -38,6 +38,15 @@ class Head {
       }
     }
     return share;
+  }
+
+  __device__ void write(const HeadShare<T, N, M>& share, T* head) const {
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      if (!holds(m)) continue;
+      write_run(share.runs[m][0], head + run(m, 0));
+      write_run(share.runs[m][1], head + run(m, 1));
+    }
   }
 
   // The sum over the head's threads.
