@@ -14,6 +14,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kShortestWaitNs = 1000;
+constexpr std::int64_t kShortOverlapNs = 5000;  // a launch under the tail of the kernel before
 
 using RangesById = std::map<std::uint64_t, const RecordedRange*>;
 
@@ -58,7 +59,7 @@ std::vector<int> part_overlapping(std::vector<DeviceActivity*>& activities) {
     for (; row < last.size(); ++row) {
       const std::int64_t overlap = last[row].end_ns - activity->begin_ns;
       const std::int64_t shorter = std::min(took, last[row].end_ns - last[row].begin_ns);
-      if (2 * overlap <= shorter) break;
+      if (overlap <= std::max(shorter / 2, std::min(kShortOverlapNs, took - 1))) break;
     }
     if (row == last.size()) last.emplace_back();
     activity->begin_ns = std::max(activity->begin_ns, last[row].end_ns);

@@ -65,6 +65,15 @@ TEST(TimelineLayout, NamesTheRangeOfEachKernel) {
   EXPECT_EQ(spans[1].details, (TimelineDetails{{"range", "norm"}}));
 }
 
+TEST(TimelineLayout, CutsATinyKernelThatBeginsUnderTheTailOfTheOneBefore) {
+  DeviceActivities device;
+  device.activities = {kernel("compute", "a", 0, 100, 1), kernel("compute", "b", 97, 101, 2),
+                       kernel("compute", "inside", 99, 101, 3)};
+  const auto spans = lay_out({}, device);
+  EXPECT_EQ(boxes(spans, "compute"), (Boxes{"a 0 100", "b 100 101"}));
+  EXPECT_EQ(boxes(spans, "compute 2"), Boxes{"inside 99 101"});
+}
+
 TEST(TimelineLayout, CutsASmallOverlapAndGivesALargeOneItsOwnRow) {
   DeviceActivities device;
   device.activities = {kernel("gather", "a", 0, 100, 1), kernel("gather", "b", 98, 150, 2),

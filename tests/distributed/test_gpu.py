@@ -6,6 +6,7 @@ import pathlib
 import numpy
 import pytest
 from runs import assert_bit_equal, losses, steps, take_checkpoint
+from traces import named, read_trace
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
@@ -58,6 +59,17 @@ def test_two_gpus_resumed_on_one(lab, two_gpus):
     take_checkpoint(two_gpus, 7, lab.folder / "runs" / "resumed-on-one")
     resumed = lab.run("resumed-on-one", *BF16)
     numpy.testing.assert_allclose(losses(resumed), losses(two_gpus)[7:], rtol=5e-3)
+
+
+def test_a_trace_has_kernels_and_collectives_on_their_streams(lab):
+    run_folder = lab.run("traced", *BF16, "run.trace_steps=1", ranks=2)
+    for rank in range(2):
+        _, rows = read_trace(run_folder / "trace" / f"rank-{rank}.json")
+        for row, action in (("compute", "backward layers.3"), ("gather", "gather layers.3"), ("reduce", "reduce layers.3")):
+            assert named(rows, row, action), row
+            done = [box for box in rows[row] if box["cat"] in ("kernel", "copy")]
+            assert all("range" in box["args"] for box in done), row
+            assert any(box["args"]["range"].startswith(action.split()[0]) or row == "compute" for box in done), row
 
 
 def test_evaluation_equals_the_cpu(lab):

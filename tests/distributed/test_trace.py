@@ -1,32 +1,8 @@
 """run.trace_steps: timelines of all ranks that fit together."""
 
-import json
-
 import pytest
 from runs import losses, steps
-
-STREAMS = ("compute", "gather", "reduce")
-
-
-def read_trace(path):
-    """(metadata, {row: boxes in the order of their beginnings}) of a rank's file."""
-    trace = json.loads(path.read_text())
-    events = trace["traceEvents"]
-    assert {event["ph"] for event in events} == {"M", "X"}
-    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    rows = {name: [] for name in names.values()}
-    for event in events:
-        if event["ph"] == "X":
-            rows[names[event["tid"]]].append(event)
-    return trace, rows
-
-
-def end(box):
-    return box["ts"] + box["dur"]
-
-
-def named(rows, row, beginning):
-    return [box for box in rows[row] if box["name"].startswith(beginning)]
+from traces import end, named, read_trace
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +30,7 @@ def test_steps_are_those_asked_for(rows):
 
 
 def test_actions_stand_on_their_streams_by_name(rows):
-    assert set(STREAMS) | {"data"} <= rows.keys()
+    assert {"compute", "gather", "reduce", "data"} <= rows.keys()
     units = [f"layers.{i}" for i in range(4)]
     for unit in units:
         assert len(named(rows, "compute", f"forward {unit}")) >= 2
