@@ -169,7 +169,31 @@ def test_a_peer_that_failed_is_not_tried_again_in_the_same_run(tmp_path, monkeyp
     monkeypatch.setattr(sides.Laboratory, "measure_peer", fail)
     started, _ = session(tmp_path, ["8b-16384", "8b-8192", "8b-4096", "8b-16384-full"])
     started.run("peer")
-    assert tried == [["8b-16384", "8b-8192"], ["8b-4096"], ["8b-16384-full"]]
+    assert tried == [["8b-16384", "8b-8192"], ["8b-4096"], ["8b-16384-full"], ["8b-16384-full"]]
+
+
+def test_the_next_peer_is_measured_where_the_fastest_fails_and_only_there(tmp_path, monkeypatch):
+    tried = []
+
+    def measure(self, group, name, timeout):
+        tried.append((name, [case.name for case in group]))
+        if name == "torchtitan" and group[0].tokens == 8192:
+            raise programs.Failure("no such package")
+        return {case.name: {"tok_s": 1.0} for case in group}
+
+    monkeypatch.setattr(sides.Laboratory, "measure_peer", measure)
+    started, _ = session(tmp_path, ["8b-8192-full", "8b-16384-full"])
+    started.run("peer")
+    assert tried == [("torchtitan", ["8b-8192-full"]), ("hf-compile-cudnn", ["8b-8192-full"]),
+                     ("torchtitan", ["8b-16384-full"])]
+
+
+def test_the_ratio_to_one_gpu_is_that_of_an_earlier_run(tmp_path, capsys):
+    (tmp_path / "1b-4096-x4.json").write_text(json.dumps(RESULTS))
+    (tmp_path / "1b-4096-x1.json").write_text(json.dumps({"ours-default": {"tok_s": 80000.0}}))
+    started, run = session(tmp_path, ["1b-4096"])
+    run.write_table(started.arguments, [started])
+    assert "| 0.750 |" in capsys.readouterr().out
 
 
 RESULTS = {
