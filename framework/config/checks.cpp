@@ -119,6 +119,14 @@ void check_deterministic(const Config& config, const SettingPlaces& places) {
        "Set batch.cost: flops, or precision.deterministic: false.");
 }
 
+void check_resident_embeddings(const ParallelSection& parallel, const SettingPlaces& places) {
+  if (parallel.resident_embeddings || parallel.zero_stage == 3) return;
+  fail(fmt::format("{}, but {} keeps all weights gathered",
+                   stated("parallel.resident_embeddings", false, places),
+                   stated("parallel.zero_stage", parallel.zero_stage, places)),
+       "Set parallel.zero_stage: 3, or parallel.resident_embeddings: true.");
+}
+
 void check_evaluation(const Config& config, const SettingPlaces& places) {
   if (config.run.evaluate_steps == 0 || !config.data.validation.empty()) return;
   fail(fmt::format("{}, but data.validation names no token store to evaluate on",
@@ -136,6 +144,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_warmup(config, places);
   check_precision(config.precision, places);
   check_deterministic(config, places);
+  check_resident_embeddings(config.parallel, places);
   check_evaluation(config, places);
 }
 

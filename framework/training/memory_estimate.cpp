@@ -45,7 +45,8 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 std::int64_t slot_bytes(const UnitTable& table, const Config& config, int num_ranks) {
   if (num_ranks == 1) return 0;
   const SlotTable slots =
-      make_slot_table(table, config.parallel.zero_stage, config.parallel.gather_slots, num_ranks);
+      make_slot_table(table, {config.parallel.zero_stage, config.parallel.gather_slots,
+                              config.parallel.resident_embeddings, num_ranks});
   std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
   std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
   std::int64_t largest_shard = 0;

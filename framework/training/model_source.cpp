@@ -18,6 +18,7 @@
 #include "models/families/family.h"
 #include "models/initialize.h"
 #include "models/ops/attention/attention.h"
+#include "parallel/sharding/shard_groups.h"
 
 namespace packtrain {
 namespace {
@@ -136,14 +137,17 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
                        config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
                        *run_device.device);
   auto blocks = make_decoder(decoder, options);
-  auto gather = world.connect(run_device.backend, gather_options(config));
-  auto reduce = world.connect(run_device.backend, reduce_options(config));
+  const int shard_size = choose_shard_size(config.parallel.shard_size, world);
+  ShardingCommunicators communicators = connect_shard_groups(
+      shard_size, world, [&] { return world.connect(run_device.backend, gather_options(config)); },
+      [&] { return world.connect(run_device.backend, reduce_options(config)); });
   auto model = allocate_model([&] {
-    return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device, std::move(gather),
-                                          std::move(reduce), sharding_options(config));
+    return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
+                                          std::move(communicators), sharding_options(config));
   });
-  spdlog::info("{}: {:.1f} million parameters in {} layers", decoder.family,
-               static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers);
+  spdlog::info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
+               decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6,
+               decoder.num_layers, shard_size, world.size());
   return model;
 }
 

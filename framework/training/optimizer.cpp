@@ -24,22 +24,32 @@ StepOutcome::Values StepOutcome::read() {
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
+// A unit is a launch of its own where it is gathered, so that the next step's first gathers start
+// while the others are updated.
 Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed)
     : model_(model), options_(options), seed_(seed) {
+  const bool together = model.slots().gradients_in_place;
   for (const OptimizerRange& range : model.optimizer_ranges()) {
-    ranges_.push_back({range.begin, range.numel, range.decay, range.first_element});
+    if (parts_.empty() || (!together && parts_.back().units.back() != range.unit)) {
+      parts_.push_back({.units = {range.unit}, .begin = range.begin});
+    }
+    Part& part = parts_.back();
+    if (part.units.back() != range.unit) part.units.push_back(range.unit);
+    part.ranges.push_back(
+        {range.begin - part.begin, range.numel, range.decay, range.first_element});
+    part.numel += range.numel;
   }
 }
 
 void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t number,
                      bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
-  model_.compute().run([&](StreamHandle stream) {
+  model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
-    const at::Tensor sums =
-        step_sums(squared_norm_partials(model_.gradient()), loss, stop_requested, details);
-    model_.reducer().all_reduce(sums.data_ptr(), sums.numel(), DataType::kFloat32, ReduceOp::kSum,
-                                stream);
+    at::Tensor partials = squared_norm_partials(model_.gradient());
+    if (model_.num_replicas() > 1) partials.div_(model_.num_replicas());  // each has the whole norm
+    const at::Tensor sums = step_sums(partials, loss, stop_requested, details);
+    model_.sum_over_ranks(sums);
     const StepScalars scalars = step_scalars(sums, options_.max_grad_norm);
     update(learning_rate, number, scalars);
     outcome.host_.copy_(scalars.outcome, /*non_blocking=*/true);
@@ -48,7 +58,6 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
 }
 
 void Optimizer::update(double learning_rate, std::int64_t number, const StepScalars& scalars) {
-  const FlatState& state = model_.state();
   AdamWOptions options;
   options.learning_rate = learning_rate;
   options.beta1 = options_.betas[0];
@@ -58,8 +67,16 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.step = number;
   options.seed = seed_;
   const TraceRange range("AdamW");
-  adamw({state.master, model_.gradient(), state.exp_avg, state.exp_avg_sq, state.weight}, ranges_,
-        options, scalars.clip_factor, scalars.skip);
+  const FlatState& state = model_.state();
+  for (const Part& part : parts_) {
+    const auto part_of = [&](const at::Tensor& flat) {
+      return flat.narrow(0, part.begin, part.numel);
+    };
+    adamw({part_of(state.master), part_of(model_.gradient()), part_of(state.exp_avg),
+           part_of(state.exp_avg_sq), part_of(state.weight)},
+          part.ranges, options, scalars.clip_factor, scalars.skip);
+    for (const int unit : part.units) model_.unit_updated(unit);
+  }
 }
 
 }  // namespace packtrain

@@ -51,12 +51,20 @@ class Optimizer {
             StepOutcome& outcome, const at::Tensor& details = {});
 
  private:
+  // A part of the flat state that one launch updates; ranges count from its begin.
+  struct Part {
+    std::vector<int> units;
+    std::int64_t begin = 0;
+    std::int64_t numel = 0;
+    std::vector<AdamWRange> ranges = {};
+  };
+
   void update(double learning_rate, std::int64_t number, const StepScalars& scalars);
 
   ShardedModel& model_;
   OptimizerSection options_;
   std::uint64_t seed_;
-  std::vector<AdamWRange> ranges_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace packtrain

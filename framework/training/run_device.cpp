@@ -103,6 +103,7 @@ ShardingOptions sharding_options(const Config& config) {
   ShardingOptions options;
   options.zero_stage = config.parallel.zero_stage;
   options.gather_slots = config.parallel.gather_slots;
+  options.resident_embeddings = config.parallel.resident_embeddings;
   options.compute = scalar_type(config.precision.compute);
   options.reduce = scalar_type(config.precision.reduce);
   options.moments = scalar_type(config.optimizer.moments);

@@ -192,7 +192,9 @@ void Trainer::save(std::int64_t steps_done) {
   state.config_yaml = dump_config(config_);
   state.model_config = source_.config_json;
   state.plan_header = plan_header_text(plan_->header());
-  const std::string folder = save_checkpoint(checkpoints_folder(config_), state, model_->shards(),
+  const std::vector<ShardView> saved =
+      model_->saves_shards() ? model_->shards() : std::vector<ShardView>();
+  const std::string folder = save_checkpoint(checkpoints_folder(config_), state, saved,
                                              config_.checkpoint.keep, world_.control());
   last_saved_ = steps_done;
   spdlog::info("saved {}", folder);

@@ -16,7 +16,7 @@ struct Use {
   int micro_batch = 0;
   int unit = 0;
   int weight_slot = 0;
-  int next_unit = -1;  // that the weight slot must hold for its next use; -1: none
+  int next_unit = -1;  // that the weight slot must hold for its next use; -1: none in this step
   bool writes_gradient = false;
   bool first_write = false;  // of the unit's gradient in this micro-batch
   bool last_write = false;
@@ -80,26 +80,36 @@ class Builder {
     for (const Use& use : uses_) {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
-      if (use.last_write && !slots_.gradients_in_place) reduce(use, grad_slot);
-      if (changes_slot(use)) gather(use.next_unit, {slots_.free(use.weight_slot)});
+      if (is_reduced(use)) reduce(use, grad_slot);
+      if (use.next_unit >= 0 && changes_slot(use)) {
+        gather(use.next_unit, {slots_.free(use.weight_slot)});
+      }
     }
     return std::move(schedule_);
   }
 
  private:
-  static bool changes_slot(const Use& use) {
-    return use.next_unit >= 0 && use.next_unit != use.unit;
+  static bool changes_slot(const Use& use) { return use.next_unit != use.unit; }
+
+  // In place, there is something to do only where replicas meet, once a step.
+  bool is_reduced(const Use& use) const {
+    return use.last_write && (!slots_.gradients_in_place || completes(use));
   }
 
-  // Each slot's first unit, in the order of first use, behind the optimizer's last update. The
-  // stream keeps order, so only the first gather has to wait for it.
+  bool completes(const Use& use) const {
+    const bool last = use.micro_batch + 1 == options_.num_micro_batches;
+    return last && (slots_.has_replicas || !slots_.gradients_in_place);
+  }
+
+  // Each slot's first unit, in the order of first use, which is that of the optimizer's updates.
   void gather_first_units() {
     std::vector<bool> seen(slots_.num_weight_slots, false);
     for (const Use& use : uses_) {
-      if (!seen[use.weight_slot]) gather(use.unit, {});
+      if (!seen[use.weight_slot]) {
+        gather(use.unit, {slots_.free(use.weight_slot), slots_.updated(use.unit)});
+      }
       seen[use.weight_slot] = true;
     }
-    schedule_.front().waits = {slots_.begun()};
   }
 
   void gather(int unit, std::vector<int> waits) {
@@ -126,7 +136,7 @@ class Builder {
       action.waits.push_back(slots_.grad_free(grad_slot));
     }
     if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
-    if (use.last_write && !slots_.gradients_in_place) {
+    if (is_reduced(use)) {
       action.records.push_back(slots_.grad_ready(grad_slot));
     }
     schedule_.push_back(std::move(action));
@@ -137,6 +147,7 @@ class Builder {
     action.micro_batch = use.micro_batch;
     action.grad_slot = grad_slot;
     action.accumulate = accumulate_[use.unit];
+    action.completes = completes(use);
     action.waits = {slots_.grad_ready(grad_slot)};
     action.records = {slots_.grad_free(grad_slot)};
     accumulate_[use.unit] = true;
@@ -172,6 +183,30 @@ class Builder {
   int num_rotating_writes_ = 0;
 };
 
+// Slots of resident units, and of all gradients that are written in place. The first and the last
+// unit may share theirs; a unit of several blocks is in use all the time.
+void give_own_slots(SlotTable& slots, const UnitTable& table, bool share) {
+  slots.weight_slot_of_unit.assign(table.units.size(), -1);
+  slots.grad_slot_of_unit.assign(table.units.size(), -1);
+  int shared_weights = -1;
+  int shared_gradient = -1;
+  const auto take = [share](int& shared, int& count, bool may_share) {
+    if (!share || !may_share) return count++;
+    if (shared < 0) shared = count++;
+    return shared;
+  };
+  for (std::size_t u = 0; u < table.units.size(); ++u) {
+    const Unit& unit = table.units[u];
+    const bool may_share = unit.blocks.size() == 1;
+    if ((unit.resident || slots.gradients_in_place) && !unit.trainable.empty()) {
+      slots.grad_slot_of_unit[u] = take(shared_gradient, slots.num_grad_slots, may_share);
+    }
+    if (unit.resident) {
+      slots.weight_slot_of_unit[u] = take(shared_weights, slots.num_weight_slots, may_share);
+    }
+  }
+}
+
 }  // namespace
 
 ActionStream Action::stream() const {
@@ -187,27 +222,17 @@ ActionStream Action::stream() const {
   return ActionStream::kCompute;
 }
 
-SlotTable make_slot_table(const UnitTable& table, int zero_stage, int gather_slots, int num_ranks) {
+SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options) {
   SlotTable slots;
-  slots.gradients_in_place = num_ranks == 1;
-  slots.weight_slot_of_unit.assign(table.units.size(), -1);
-  slots.grad_slot_of_unit.assign(table.units.size(), -1);
-  int num_rotating_units = 0;
-  for (std::size_t u = 0; u < table.units.size(); ++u) {
-    const Unit& unit = table.units[u];
-    const bool own_gradient = unit.resident || slots.gradients_in_place;
-    if (own_gradient && !unit.trainable.empty()) {
-      slots.grad_slot_of_unit[u] = slots.num_grad_slots++;
-    }
-    if (unit.resident) {
-      slots.weight_slot_of_unit[u] = slots.num_weight_slots++;
-    } else {
-      ++num_rotating_units;
-    }
-  }
-  const bool keep_all = zero_stage == 2 || num_ranks == 1;
+  slots.num_units = static_cast<int>(table.units.size());
+  slots.gradients_in_place = options.num_ranks == 1;
+  slots.has_replicas = options.num_replicas > 1;
+  const bool keep_all = options.zero_stage == 2 || options.num_ranks == 1;
+  give_own_slots(slots, table, !keep_all && !options.resident_embeddings);
+  const auto num_rotating_units =
+      static_cast<int>(std::ranges::count(slots.weight_slot_of_unit, -1));
   const int num_rotating =
-      keep_all ? num_rotating_units : std::min(gather_slots, num_rotating_units);
+      keep_all ? num_rotating_units : std::min(options.gather_slots, num_rotating_units);
   int number = 0;
   for (int& slot : slots.weight_slot_of_unit) {
     if (slot < 0) slot = slots.num_weight_slots + (number++ % num_rotating);

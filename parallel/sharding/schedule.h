@@ -1,15 +1,17 @@
 // The schedule of an optimizer step, as data: every gather, forward, backward and reduction in the
 // order in which the host issues them, on which stream, into which slot, behind which events.
 // Made without a device, so a test can replay it (tests/sharding) and the driver only obeys it.
+// Ranks here are those of one shard group; groups are replicas of each other.
 //
 // Three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters). A weight slot
 // holds one gathered unit: resident units have their own, the others take turns at the
 // `num_rotating_slots` slots, unit number n of them always in slot n modulo their number, so that
 // the addresses of weights never change. A slot is gathered anew as soon as its next use needs
 // another unit: the last blocks of forward therefore stay for backward, and the first ones of
-// backward for the next micro-batch. Gradients rotate in two slots; resident units have their own.
-// One rank reduces nothing: blocks write each unit's gradient where the optimizer reads it, and add
-// to it from the second micro-batch on.
+// backward for the next micro-batch. A unit that the next step begins with is gathered as soon as
+// the optimizer has updated it. Gradients rotate in two slots; resident units have their own. One
+// rank scatters nothing: blocks write each unit's gradient where the optimizer reads it, and add to
+// it from the second micro-batch on. Replicas add up what the last micro-batch completed.
 #pragma once
 
 #include <vector>
@@ -32,7 +34,9 @@ struct Action {
   // Reduce: add to the shard. Backward (and the last block's forward): add to what another block
   // or, with gradients in place, another micro-batch wrote.
   bool accumulate = false;
-  bool releases = false;          // the last use of the weight slot before it is gathered anew
+  // Compute: the last use of the weight slot before it is gathered anew, in this step or the next.
+  bool releases = false;
+  bool completes = false;         // reduce: the unit's last one of the step
   std::vector<int> waits = {};    // events this waits for
   std::vector<int> records = {};  // events recorded when it is done
 
@@ -46,6 +50,14 @@ struct ScheduleOptions {
   bool training = true;  // false: forwards only
 };
 
+struct SlotOptions {
+  int zero_stage = 3;               // 3: weights sharded; 2: weights stay gathered through a step
+  int gather_slots = 3;             // stage 3: rotating weight slots
+  bool resident_embeddings = true;  // stage 3, false: embedding and head share their slots
+  int num_ranks = 1;                // of a shard group
+  int num_replicas = 1;             // shard groups
+};
+
 // Slots and events of a model, the same for all of its schedules.
 struct SlotTable {
   std::vector<int> weight_slot_of_unit;  // [units]
@@ -54,23 +66,25 @@ struct SlotTable {
   int num_grad_slots = 0;                // the rotating ones last
   int num_rotating_grad_slots = 0;
   bool gradients_in_place = false;  // gradient slots are the units' places in the shard
+  bool has_replicas = false;        // whose sums are added up when a gradient is complete
+  int num_units = 0;
 
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
-  // Event numbers. `begun`: all that compute was given before this schedule is done, the
-  // optimizer's update of the shards among it. `reduced`: all reductions of the schedule are done.
+  // Event numbers. `free`: a slot's last use is over, here or in the schedule before. `updated`:
+  // the optimizer has written the unit's weights. `reduced`: all reductions are done.
   int ready(int weight_slot) const { return weight_slot; }
   int free(int weight_slot) const { return num_weight_slots + weight_slot; }
   int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
   int grad_free(int grad_slot) const { return 2 * num_weight_slots + num_grad_slots + grad_slot; }
-  int begun() const { return 2 * (num_weight_slots + num_grad_slots); }
-  int reduced() const { return begun() + 1; }
-  int num_events() const { return begun() + 2; }
+  int updated(int unit) const { return 2 * (num_weight_slots + num_grad_slots) + unit; }
+  int reduced() const { return updated(num_units); }
+  int num_events() const { return reduced() + 1; }
 };
 
-// `zero_stage` 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate
-// (at least 1; more than there are rotating units are not made). One rank: gradients in place.
-SlotTable make_slot_table(const UnitTable& table, int zero_stage, int gather_slots, int num_ranks);
+// Stage 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate (at
+// least 1; more than there are rotating units are not made). One rank: gradients in place.
+SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options);
 
 Schedule make_schedule(const UnitTable& table, const SlotTable& slots,
                        const ScheduleOptions& options);

@@ -56,6 +56,11 @@ const char* phase_name(ActionKind kind) {
   return "the reduction";
 }
 
+SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_replicas) {
+  return {options.zero_stage, options.gather_slots, options.resident_embeddings, num_ranks,
+          num_replicas};
+}
+
 }  // namespace
 
 struct ShardedModel::Pass {
@@ -66,14 +71,14 @@ struct ShardedModel::Pass {
 };
 
 ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
-                           std::unique_ptr<Communicator> gather,
-                           std::unique_ptr<Communicator> reduce, const ShardingOptions& options)
+                           ShardingCommunicators communicators, const ShardingOptions& options)
     : blocks_(std::move(blocks)),
       options_(options),
-      gather_(std::move(gather)),
-      reduce_(std::move(reduce)),
+      gather_(std::move(communicators.gather)),
+      reduce_(std::move(communicators.reduce)),
+      replicas_(std::move(communicators.replicas)),
       table_(make_unit_table(blocks_, gather_->size())),
-      slots_(make_slot_table(table_, options.zero_stage, options.gather_slots, gather_->size())),
+      slots_(make_slot_table(table_, slot_options(options, gather_->size(), num_replicas()))),
       storage_(
           std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
       compute_(device.make_stream(StreamKind::kCompute)),
@@ -88,6 +93,7 @@ ShardedModel::~ShardedModel() {
   if (std::uncaught_exceptions() == exceptions_at_start_) return;
   gather_->abort();
   reduce_->abort();
+  if (replicas_ != nullptr) replicas_->abort();
 }
 
 at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
@@ -111,15 +117,11 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   Pass pass;
   pass.batches = micro_batches;
   pass.tapes.resize(blocks_.size());
-  if (options_.poison_slots) {
-    for (int slot = 0; slot < slots_.num_weight_slots; ++slot) poison(slot);
-  }
   const bool trains = std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
   if (trains) {
     compute_->run([&](StreamHandle) { storage_->begin_step(micro_batches.size() > 1); });
   }
-  compute_->record(*events_[slots_.begun()]);
   for (const Action& action : schedule) perform(action, pass);
   reduce_stream_->record(*events_[slots_.reduced()]);
   compute_->wait(*events_[slots_.reduced()]);
@@ -217,19 +219,27 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
 void ShardedModel::reduce(const Action& action) {
   reduce_stream_->run([this, action](StreamHandle handle) {
     const at::NoGradGuard no_grad;
-    const at::Tensor whole = storage_->gradient(action.unit, action.grad_slot);
+    if (!slots_.gradients_in_place) scatter_gradient(action, handle);
+    if (!action.completes || replicas_ == nullptr) return;
     const at::Tensor shard = storage_->gradient_shard(action.unit);
-    const bool straight = !action.accumulate && shard.scalar_type() == options_.reduce;
-    const at::Tensor sum = straight ? shard : storage_->reduce_output(action.unit);
-    reduce_->reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
-                            communicator_type(options_.reduce), handle);
-    if (straight) return;
-    if (action.accumulate) {
-      shard.add_(sum);
-    } else {
-      shard.copy_(sum);
-    }
+    replicas_->all_reduce(shard.data_ptr(), shard.numel(), communicator_type(shard.scalar_type()),
+                          ReduceOp::kSum, handle);
   });
+}
+
+void ShardedModel::scatter_gradient(const Action& action, StreamHandle stream) {
+  const at::Tensor whole = storage_->gradient(action.unit, action.grad_slot);
+  const at::Tensor shard = storage_->gradient_shard(action.unit);
+  const bool straight = !action.accumulate && shard.scalar_type() == options_.reduce;
+  const at::Tensor sum = straight ? shard : storage_->reduce_output(action.unit);
+  reduce_->reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
+                          communicator_type(options_.reduce), stream);
+  if (straight) return;
+  if (action.accumulate) {
+    shard.add_(sum);
+  } else {
+    shard.copy_(sum);
+  }
 }
 
 void ShardedModel::poison(int weight_slot) {
@@ -244,6 +254,21 @@ void ShardedModel::weights_changed() {
     const at::NoGradGuard no_grad;
     FlatState& flat = state();
     if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
+  });
+  for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
+}
+
+void ShardedModel::unit_updated(int unit) {
+  compute_->record(*events_[slots_.updated(unit)]);
+}
+
+void ShardedModel::sum_over_ranks(const at::Tensor& values) {
+  compute_->run([&](StreamHandle handle) {
+    for (Communicator* communicator : {reduce_.get(), replicas_.get()}) {
+      if (communicator == nullptr) continue;
+      communicator->all_reduce(values.data_ptr(), values.numel(), DataType::kFloat32,
+                               ReduceOp::kSum, handle);
+    }
   });
 }
 

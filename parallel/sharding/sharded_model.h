@@ -18,15 +18,22 @@
 
 namespace packtrain {
 
+// `gather` and `reduce`: separate ones over the ranks of this rank's shard group, used from
+// separate streams. `replicas`: over the ranks that own the same part in each group; none for one
+// group.
+struct ShardingCommunicators {
+  std::unique_ptr<Communicator> gather;
+  std::unique_ptr<Communicator> reduce;
+  std::unique_ptr<Communicator> replicas = nullptr;
+};
+
 class ShardedModel {
  public:
-  // Collective. An exception that unwinds past the model aborts both communicators, so that no
-  // stream stays inside a collective that others will never join. `gather` and `reduce` are
-  // separate communicators over the same ranks, used from separate streams. The device must outlive
-  // the model.
+  // Collective. An exception that unwinds past the model aborts its communicators, so that no
+  // stream stays inside a collective that others will never join. The device must outlive the
+  // model.
   ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
-               std::unique_ptr<Communicator> gather, std::unique_ptr<Communicator> reduce,
-               const ShardingOptions& options);
+               ShardingCommunicators communicators, const ShardingOptions& options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
@@ -41,8 +48,10 @@ class ShardedModel {
   // train() or evaluate() by a schedule of the caller's: tests run damaged ones.
   at::Tensor run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches);
 
-  // To be called after writing weights through shards(): renews what is gathered.
+  // To be called after writing master weights through shards(): renews what is gathered.
   void weights_changed();
+  // What compute was given so far writes the unit's weights: the next step may gather them.
+  void unit_updated(int unit);
 
   std::vector<ShardView> shards() const { return storage_->shard_views(); }
   FlatState& state() { return storage_->state(); }
@@ -55,7 +64,11 @@ class ShardedModel {
   const UnitTable& units() const { return table_; }
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *compute_; }
-  Communicator& reducer() { return *reduce_; }  // free between calls of train and evaluate
+  // Adds up float32 [n] over all ranks, on the compute stream; between calls of train and evaluate.
+  void sum_over_ranks(const at::Tensor& values);
+  int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
+  // Of the replicas of this rank's part of the model, the one that saves it.
+  bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }
   // Bytes of communication memory, which the device's own allocator does not count.
   std::int64_t communication_bytes() const { return storage_->communication_bytes(); }
 
@@ -67,6 +80,7 @@ class ShardedModel {
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);
   void reduce(const Action& action);
+  void scatter_gradient(const Action& action, StreamHandle stream);
   void poison(int weight_slot);
   Stream& stream_of(const Action& action);
   const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
@@ -76,6 +90,7 @@ class ShardedModel {
   ShardingOptions options_;
   std::unique_ptr<Communicator> gather_;
   std::unique_ptr<Communicator> reduce_;
+  std::unique_ptr<Communicator> replicas_;
   UnitTable table_;
   SlotTable slots_;
   std::unique_ptr<ShardedStorage> storage_;

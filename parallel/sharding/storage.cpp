@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 namespace packtrain {
@@ -55,14 +56,15 @@ std::vector<at::Tensor> ShardedStorage::allocate(Communicator& communicator,
 
 void ShardedStorage::place_units() {
   std::int64_t first_element = 0;  // of the unit, in the whole model
-  for (const Unit& unit : table_.units) {
+  for (int u = 0; u < slots_.num_units; ++u) {
+    const Unit& unit = table_.units[u];
     trainable_begin_.push_back(trainable_numel_);
     frozen_begin_.push_back(frozen_numel_);
     if (!unit.trainable.empty()) {
       for (const DecayRun& run : decay_runs(unit.trainable, gather_.rank())) {
         const std::int64_t in_unit = gather_.rank() * unit.trainable.shard_numel + run.begin;
         optimizer_ranges_.push_back(
-            {trainable_numel_ + run.begin, run.numel, run.decay, first_element + in_unit});
+            {u, trainable_numel_ + run.begin, run.numel, run.decay, first_element + in_unit});
       }
       first_element += numel_without_padding(unit.trainable);
     }
@@ -84,38 +86,40 @@ void ShardedStorage::allocate_state() {
   state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
 }
 
-void ShardedStorage::allocate_slots() {
-  std::vector<std::int64_t> weight_numel(slots_.num_weight_slots, 0);
-  std::vector<std::int64_t> grad_numel(slots_.num_grad_slots, 0);
-  const Unit* rotating = nullptr;
-  bool mixed = false;
-  std::int64_t largest = 0;
+// Elements of each slot: those of the largest unit that uses it.
+ShardedStorage::SlotSizes ShardedStorage::measure_slots() {
+  SlotSizes sizes{std::vector<std::int64_t>(slots_.num_weight_slots, 0),
+                  std::vector<std::int64_t>(slots_.num_grad_slots, 0)};
+  std::vector<const Unit*> grad_user(slots_.num_grad_slots, nullptr);
+  grad_slot_mixed_.assign(slots_.num_grad_slots, false);
   for (std::size_t u = 0; u < table_.units.size(); ++u) {
     const Unit& unit = table_.units[u];
-    std::int64_t& weights = weight_numel[slots_.weight_slot_of_unit[u]];
+    std::int64_t& weights = sizes.weights[slots_.weight_slot_of_unit[u]];
     weights = std::max(weights, unit.numel());
-    largest = std::max(largest, unit.trainable.shard_numel);
+    sizes.largest_shard = std::max(sizes.largest_shard, unit.trainable.shard_numel);
     if (unit.trainable.empty()) continue;
-    if (slots_.grad_slot_of_unit[u] >= 0) {
-      grad_numel[slots_.grad_slot_of_unit[u]] = unit.trainable.numel;
-      continue;
-    }
-    mixed = mixed || (rotating != nullptr && !same_layout(rotating->trainable, unit.trainable));
-    rotating = &unit;
-    for (int slot = slots_.first_rotating_grad_slot(); slot < slots_.num_grad_slots; ++slot) {
-      grad_numel[slot] = std::max(grad_numel[slot], unit.trainable.numel);
+    const int own = slots_.grad_slot_of_unit[u];
+    const int end = own >= 0 ? own + 1 : slots_.num_grad_slots;
+    for (int slot = own >= 0 ? own : slots_.first_rotating_grad_slot(); slot < end; ++slot) {
+      const Unit* other = std::exchange(grad_user[slot], &unit);
+      if (other != nullptr && !same_layout(other->trainable, unit.trainable)) {
+        grad_slot_mixed_[slot] = true;
+      }
+      sizes.gradients[slot] = std::max(sizes.gradients[slot], unit.trainable.numel);
     }
   }
+  return sizes;
+}
+
+void ShardedStorage::allocate_slots() {
+  const SlotSizes sizes = measure_slots();
   const bool alone = gather_.size() == 1;  // weights are used where they lie
-  weight_slots_.resize(weight_numel.size());
-  if (!alone) weight_slots_ = allocate(gather_, parts_of(weight_numel, options_.compute));
-  for (int slot = 0; slot < slots_.num_grad_slots; ++slot) {
-    grad_slot_mixed_.push_back(mixed && slot >= slots_.first_rotating_grad_slot());
-  }
+  weight_slots_.resize(sizes.weights.size());
+  if (!alone) weight_slots_ = allocate(gather_, parts_of(sizes.weights, options_.compute));
   if (slots_.gradients_in_place) return;
-  grad_slots_ = allocate(reduce_, parts_of(grad_numel, options_.reduce));
+  grad_slots_ = allocate(reduce_, parts_of(sizes.gradients, options_.reduce));
   const std::array<ArenaPart, 2> sums = {
-      {{largest, options_.reduce}, {trainable_numel_, at::kFloat}}};
+      {{sizes.largest_shard, options_.reduce}, {trainable_numel_, at::kFloat}}};
   const std::vector<at::Tensor> tensors = allocate(reduce_, sums);
   reduce_output_ = tensors[0];
   gradient_memory_ = tensors[1].view(at::kByte);

@@ -19,12 +19,13 @@
 namespace packtrain {
 
 struct ShardingOptions {
-  int zero_stage = 3;    // 3: weights sharded; 2: weights stay gathered through a step
-  int gather_slots = 3;  // stage 3: rotating weight slots
+  int zero_stage = 3;  // as in SlotOptions
+  int gather_slots = 3;
+  bool resident_embeddings = true;
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
   at::ScalarType reduce = at::kFloat;   // dtype in which blocks write and ranks add up gradients
   at::ScalarType moments = at::kFloat;
-  bool poison_slots = false;  // fill weight slots with NaN when released and at a step's start
+  bool poison_slots = false;  // fill weight slots with NaN when released
 };
 
 // Owned by this rank, trainable units end to end; [n], float32 unless said. Gaps hold zeros.
@@ -37,6 +38,7 @@ struct FlatState {
 
 // A range of FlatState with one weight-decay flag.
 struct OptimizerRange {
+  int unit = 0;
   std::int64_t begin = 0;
   std::int64_t numel = 0;
   bool decay = true;
@@ -74,11 +76,17 @@ class ShardedStorage {
   bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
 
  private:
+  struct SlotSizes {
+    std::vector<std::int64_t> weights;
+    std::vector<std::int64_t> gradients;
+    std::int64_t largest_shard = 0;
+  };
   using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
 
   std::vector<at::Tensor> allocate(Communicator& communicator, std::span<const ArenaPart> parts);
   void place_units();
   void allocate_state();
+  SlotSizes measure_slots();
   void allocate_slots();
   void clear_gaps();
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;

@@ -93,6 +93,13 @@ TEST(ConfigChecks, RefusesBitEqualRunsWhoseBatchesDependOnTimes) {
   load("{precision: {deterministic: true}, batch: {cost: flops}}");
 }
 
+TEST(ConfigChecks, EmbeddingsShareASlotOnlyWhereWeightsAreGatheredAnew) {
+  const std::string error =
+      load_error("", {"parallel.resident_embeddings=false", "parallel.zero_stage=2"});
+  EXPECT_NE(error.find("parallel.zero_stage is 2"), std::string::npos) << error;
+  load("parallel: {resident_embeddings: false}");
+}
+
 TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
   const Config in_tokens = load("batch: {global_batch_tokens: 4096}");
   EXPECT_FALSE(in_tokens.batch.global_batch_size.has_value());

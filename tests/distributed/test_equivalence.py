@@ -41,6 +41,18 @@ def test_n_ranks_equal_one(lab, one_rank, ranks):
         assert mine[step]["grad_norm"] == pytest.approx(theirs[step]["grad_norm"], rel=1e-4)
 
 
+@pytest.mark.parametrize(("ranks", "shard_size"), [(2, 1), (4, 2), (4, 1)])
+def test_replicas_equal_one_rank(lab, one_rank, ranks, shard_size):
+    several_micro_batches = "batch.max_tokens_per_micro_batch=512"
+    for settings in ([], [several_micro_batches, "debug.poison_slots=true", "debug.stream_delay_us=300"]):
+        name = f"{ranks}-ranks-{shard_size}-{len(settings)}"
+        run_folder = lab.run(name, f"parallel.shard_size={shard_size}", *settings, ranks=ranks)
+        assert_same_losses(run_folder, one_rank)
+        mine, theirs = steps(run_folder), steps(one_rank)
+        for step in mine:
+            assert mine[step]["grad_norm"] == pytest.approx(theirs[step]["grad_norm"], rel=1e-4)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_balanced_equals_padding_free(lab, one_rank, ranks):
     assert_same_losses(lab.run(f"padding-free-{ranks}", "batch.strategy=padding_free", ranks=ranks), one_rank)
@@ -95,7 +107,8 @@ def test_a_step_of_rows_without_a_label_has_no_loss(lab):
     ["parallel.gather_slots=1"],
     ["parallel.gather_slots=2", "debug.poison_slots=true", "debug.stream_delay_us=500"],
     ["memory.recompute=full"],
-], ids=["zero-stage-2", "one-slot", "poisoned-and-delayed", "recomputed"])
+    ["parallel.resident_embeddings=false", "debug.poison_slots=true", "debug.stream_delay_us=500"],
+], ids=["zero-stage-2", "one-slot", "poisoned-and-delayed", "recomputed", "embeddings-that-share"])
 def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-ranks-plain", ranks=2)
     assert losses(lab.run("two-ranks-" + overrides[0].replace("=", "-"), *overrides, ranks=2)) == losses(reference)

@@ -69,6 +69,18 @@ def test_resumes_on_four_then_two_then_one_rank(lab, unbroken):
     numpy.testing.assert_allclose(losses(one), losses(unbroken)[14:], rtol=2e-5)
 
 
+def test_replicas_are_saved_once_and_resume_as_one_group(lab, unbroken):
+    four = lab.run("replicas", "checkpoint.save_steps=7", "checkpoint.keep=10", "parallel.shard_size=2", ranks=4)
+    sizes = {path.name: path.stat().st_size for path in (four / "checkpoints" / "step-7").glob("*.safetensors")}
+    assert sorted(size > 4096 for size in sizes.values()) == [False, False, True, True]
+    take_checkpoint(four, 7, lab.folder / "runs" / "one-group")
+    take_checkpoint(four, 14, lab.folder / "runs" / "other-replicas")
+    whole = lab.run("one-group", ranks=2)
+    replicas = lab.run("other-replicas", "parallel.shard_size=1", ranks=2)
+    numpy.testing.assert_allclose(losses(whole), losses(unbroken)[7:], rtol=2e-5)
+    numpy.testing.assert_allclose(losses(replicas), losses(unbroken)[14:], rtol=2e-5)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_signal_saves_and_the_same_command_continues(lab, ranks):
     name = f"stopped-{ranks}"

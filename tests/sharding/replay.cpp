@@ -23,17 +23,16 @@ struct Access {
 
 class Replay {
  public:
-  Replay(const UnitTable& table, const SlotTable& slots) : table_(table), slots_(slots) {
+  // What came before the schedule: a training step and the optimizer's update, or an evaluation
+  // after them; slot `last` was in use longest.
+  Replay(const UnitTable& table, const SlotTable& slots, bool evaluated_before, int last)
+      : table_(table), slots_(slots) {
     events_.assign(slots.num_events(), Clock{});
     recorded_.assign(slots.num_events(), false);
     content_.assign(slots.num_weight_slots, -1);
-    // What the step before this one left: its last use of every slot, and the optimizer's update.
-    step(Action{.kind = ActionKind::kForward, .waits = {}, .records = {slots.begun()}},
-         "the step before", [&] {
-           for (int s = 0; s < slots.num_weight_slots; ++s) access(Resource::kWeightSlot, s, false);
-           for (std::size_t u = 0; u < table.units.size(); ++u)
-             access(Resource::kShard, static_cast<int>(u), true);
-         });
+    if (evaluated_before) update();
+    for (int s = 1; s <= slots.num_weight_slots; ++s) use_slot((last + s) % slots.num_weight_slots);
+    if (!evaluated_before) update();
   }
 
   void perform(const Action& action) {
@@ -47,9 +46,11 @@ class Replay {
         access(Resource::kWeightSlot, action.weight_slot, true);
         content_[action.weight_slot] = action.unit;
       } else if (action.kind == ActionKind::kReduce) {
-        access(Resource::kGradSlot, action.grad_slot, false);
+        access(Resource::kGradSlot, action.grad_slot, slots_.gradients_in_place);
         ++reductions_[{action.unit, action.micro_batch}];
-        if (action.accumulate != (action.micro_batch > 0)) fault("adds up wrongly");
+        const bool adds = !slots_.gradients_in_place && action.micro_batch > 0;
+        if (action.accumulate != adds) fault("adds up wrongly");
+        if (action.completes) ++completions_[action.unit];
       } else {
         compute(action);
       }
@@ -57,19 +58,36 @@ class Replay {
   }
 
   std::vector<std::string> finish(const ScheduleOptions& options) {
-    for (std::size_t u = 0; u < table_.units.size(); ++u) {
-      const bool trains =
-          options.training && !table_.units[u].trainable.empty() && !slots_.gradients_in_place;
+    for (int u = 0; u < slots_.num_units; ++u) {
+      const bool trains = options.training && !table_.units[u].trainable.empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
-        const int count = reductions_[{static_cast<int>(u), m}];
-        if (count != (trains ? 1 : 0))
-          faults_.push_back(fmt::format("unit {} is reduced {} times", u, count));
+        const bool last = m + 1 == options.num_micro_batches;
+        const bool wanted = trains && (!slots_.gradients_in_place || (slots_.has_replicas && last));
+        if (reductions_[{u, m}] != (wanted ? 1 : 0)) {
+          faults_.push_back(fmt::format("unit {} is reduced {} times", u, reductions_[{u, m}]));
+        }
+      }
+      const bool completed = trains && (!slots_.gradients_in_place || slots_.has_replicas);
+      if (completions_[u] != (completed ? 1 : 0)) {
+        faults_.push_back(fmt::format("unit {} is complete {} times", u, completions_[u]));
       }
     }
     return faults_;
   }
 
  private:
+  void use_slot(int slot) {
+    step(Action{.kind = ActionKind::kForward, .records = {slots_.free(slot)}}, "the step before",
+         [&] { access(Resource::kWeightSlot, slot, true); });
+  }
+
+  void update() {
+    for (int u = 0; u < slots_.num_units; ++u) {
+      step(Action{.kind = ActionKind::kForward, .records = {slots_.updated(u)}}, "the optimizer",
+           [&] { access(Resource::kShard, u, true); });
+    }
+  }
+
   void compute(const Action& action) {
     access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
     if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
@@ -120,6 +138,7 @@ class Replay {
   std::vector<int> content_;
   std::map<std::pair<Resource, int>, std::vector<Access>> accesses_;
   std::map<std::pair<int, int>, int> reductions_;
+  std::map<int, int> completions_;                                    // [units]
   std::map<std::pair<int, int>, std::pair<int, int>> first_writers_;  // block, micro-batch
   std::vector<std::string> faults_;
   std::string who_;
@@ -130,9 +149,13 @@ class Replay {
 
 std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
                                      const SlotTable& slots, const ScheduleOptions& options) {
-  Replay replay(table, slots);
-  for (const Action& action : schedule) replay.perform(action);
-  return replay.finish(options);
+  std::vector<std::string> faults;
+  for (int before = -1; before < slots.num_weight_slots; ++before) {
+    Replay replay(table, slots, before >= 0, std::max(before, 0));
+    for (const Action& action : schedule) replay.perform(action);
+    for (std::string& fault : replay.finish(options)) faults.push_back(std::move(fault));
+  }
+  return faults;
 }
 
 }  // namespace packtrain::testing

@@ -13,25 +13,36 @@ namespace {
 
 struct Case {
   ToyOptions model;
-  int gather_slots;
   int num_micro_batches;
   bool training;
-  int num_ranks = 2;
+  SlotOptions slots = {.num_ranks = 2};
 };
+
+// Slots of 1, 2, 3 and more than enough; embeddings that share; one rank; replicas.
+std::vector<SlotOptions> slot_options() {
+  std::vector<SlotOptions> list;
+  for (const int slots : {1, 2, 3, 99}) {
+    list.push_back({.gather_slots = slots, .num_ranks = 2});
+    list.push_back({.gather_slots = slots, .resident_embeddings = false, .num_ranks = 2});
+  }
+  list.push_back({.num_ranks = 1});
+  list.push_back({.num_ranks = 1, .num_replicas = 2});
+  list.push_back({.num_ranks = 2, .num_replicas = 2});
+  list.push_back({.zero_stage = 2, .num_ranks = 2});
+  return list;
+}
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const int layers : {1, 2, 5}) {
     for (const bool tied : {false, true}) {
       for (const std::vector<int>& frozen : {std::vector<int>{}, {0}, {1, 3}}) {
-        for (const int slots : {1, 2, 3, 99}) {
+        ToyOptions model{.num_layers = layers, .hidden = 8, .tied = tied, .frozen_layers = frozen};
+        model.frozen_first = frozen == std::vector<int>{0};
+        for (const SlotOptions& slots : slot_options()) {
           for (const int micro_batches : {1, 3}) {
             for (const bool training : {true, false}) {
-              ToyOptions model{
-                  .num_layers = layers, .hidden = 8, .tied = tied, .frozen_layers = frozen};
-              model.frozen_first = frozen == std::vector<int>{0};
-              cases.push_back({model, slots, micro_batches, training});
-              if (slots == 1) cases.push_back({model, slots, micro_batches, training, 1});
+              cases.push_back({model, micro_batches, training, slots});
             }
           }
         }
@@ -43,9 +54,11 @@ std::vector<Case> all_cases() {
 
 std::string describe(const Case& c) {
   return fmt::format(
-      "{} layers, tied {}, {} frozen, {} slots, {} micro-batches, training {}, {} ranks",
-      c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.gather_slots,
-      c.num_micro_batches, c.training, c.num_ranks);
+      "{} layers, tied {}, {} frozen, {} slots, embeddings resident {}, {} micro-batches, "
+      "training {}, {} ranks, {} replicas",
+      c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.slots.gather_slots,
+      c.slots.resident_embeddings, c.num_micro_batches, c.training, c.slots.num_ranks,
+      c.slots.num_replicas);
 }
 
 struct Made {
@@ -59,8 +72,8 @@ struct Made {
 Made make(const Case& c) {
   Made made;
   made.blocks = make_toy_blocks(c.model);
-  made.table = make_unit_table(made.blocks, c.num_ranks);
-  made.slots = make_slot_table(made.table, /*zero_stage=*/3, c.gather_slots, c.num_ranks);
+  made.table = make_unit_table(made.blocks, c.slots.num_ranks);
+  made.slots = make_slot_table(made.table, c.slots);
   made.options = {c.num_micro_batches, c.training};
   made.schedule = make_schedule(made.table, made.slots, made.options);
   return made;
@@ -89,7 +102,7 @@ TEST(Schedule, EveryWaitIsNeeded) {
 }
 
 TEST(Schedule, GathersEachUnitOnceWhenEverySlotIsKept) {
-  const Made made = make({{.num_layers = 5}, 99, 3, true});
+  const Made made = make({{.num_layers = 5}, 3, true, {.gather_slots = 99, .num_ranks = 2}});
   std::size_t num_gathers = 0;
   for (const Action& action : made.schedule)
     num_gathers += action.kind == ActionKind::kGather ? 1 : 0;
@@ -99,7 +112,7 @@ TEST(Schedule, GathersEachUnitOnceWhenEverySlotIsKept) {
 TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
   // 5 rotating units in 3 slots: forward gathers 5, backward only the 2 that had to go, and the
   // next micro-batch finds the first 3 still there.
-  const Made made = make({{.num_layers = 5}, 3, 2, true});
+  const Made made = make({{.num_layers = 5}, 2, true});
   std::size_t num_gathers = 0;
   for (const Action& action : made.schedule)
     num_gathers += action.kind == ActionKind::kGather ? 1 : 0;
@@ -107,21 +120,42 @@ TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
 }
 
 TEST(Schedule, OneRankReducesNothing) {
-  Case c{{.num_layers = 5}, 2, 3, true};
+  Case c{{.num_layers = 5}, 3, true};
   const auto num_reductions = [](const Made& made) {
     return std::ranges::count(made.schedule, ActionKind::kReduce, &Action::kind);
   };
   EXPECT_EQ(num_reductions(make(c)), 7 * 3);
-  c.num_ranks = 1;
+  c.slots.num_ranks = 1;
   const Made alone = make(c);
   EXPECT_EQ(num_reductions(alone), 0);
   EXPECT_EQ(alone.slots.num_grad_slots, 7);  // every unit has its own place
 }
 
+TEST(Schedule, ReplicasMeetOnceAStepAtEachUnit) {
+  Case c{{.num_layers = 5}, 3, true};
+  c.slots.num_replicas = 2;
+  for (const int ranks : {1, 2}) {
+    c.slots.num_ranks = ranks;
+    EXPECT_EQ(std::ranges::count(make(c).schedule, true, &Action::completes), 7);
+  }
+}
+
+TEST(Schedule, EmbeddingAndHeadShareTheirSlotsWhenTheyAreNotResident) {
+  Case c{{.num_layers = 5}, 1, true};
+  const SlotTable resident = make(c).slots;
+  c.slots.resident_embeddings = false;
+  const SlotTable shared = make(c).slots;
+  EXPECT_EQ(shared.num_weight_slots, resident.num_weight_slots - 1);
+  EXPECT_EQ(shared.num_grad_slots, resident.num_grad_slots - 1);
+  EXPECT_EQ(shared.weight_slot_of_unit.front(), shared.weight_slot_of_unit.back());
+  c.model.tied = true;  // one unit, in use from the first block to the last
+  EXPECT_EQ(make(c).slots.num_weight_slots, shared.num_weight_slots);
+}
+
 TEST(Schedule, StopsBackwardAtTheFirstTrainedBlock) {
   ToyOptions model{
       .num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 1}, .frozen_first = true};
-  const Made made = make({model, 3, 1, true});
+  const Made made = make({model, 1, true});
   for (const Action& action : made.schedule) {
     if (action.kind == ActionKind::kBackward) {
       EXPECT_GE(action.block, 3);

@@ -15,6 +15,7 @@
 #include "framework/support/error.h"
 #include "framework/support/random.h"
 #include "models/batch.h"
+#include "parallel/sharding/shard_groups.h"
 #include "parallel/world.h"
 #include "tests/sharding/toy_blocks.h"
 
@@ -92,14 +93,18 @@ struct Outcome {
 
 class Harness {
  public:
-  Harness(const ToyOptions& toy, const ShardingOptions& options, std::int64_t delay_us)
+  Harness(const ToyOptions& toy, const ShardingOptions& options, std::int64_t delay_us,
+          int shard_size = world->size())
       : toy_(toy),
         relative_(options.reduce == at::kFloat ? 1e-4 : 4e-2),
         absolute_(options.reduce == at::kFloat ? 1e-5 : 4e-2),
         device_(make_cpu_device({.stream_delay_us = delay_us, .delay_seed = 3, .num_threads = 1})) {
-    const Backend backend = world->size() > 1 ? Backend::kMpi : Backend::kLocal;
-    model_ = std::make_unique<ShardedModel>(make_toy_blocks(toy), *device_, world->connect(backend),
-                                            world->connect(backend), options);
+    const Connect connect = [] {
+      return world->connect(world->size() > 1 ? Backend::kMpi : Backend::kLocal);
+    };
+    model_ = std::make_unique<ShardedModel>(
+        make_toy_blocks(toy), *device_, connect_shard_groups(shard_size, *world, connect, connect),
+        options);
     for (const ShardView& shard : model_->shards()) {
       const at::Tensor whole = random_tensor(shard.parameter, shard.shape, 0.5).view({-1});
       shard.weight.copy_(whole.narrow(0, shard.begin, shard.numel));
@@ -168,6 +173,29 @@ TEST(ShardedModel, EqualsTheBlocksRunByHandAtAnyStageAndAnyNumberOfSlots) {
             EXPECT_TRUE(is_right(harness.train(schedule, micro_batches, reference), reference))
                 << "stage " << stage << ", " << slots << " slots, " << micro_batches
                 << " micro-batches";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ShardedModel, ReplicasOfAnyNumberOfRanksHaveTheSumOverAllRanks) {
+  for (const ToyOptions& toy : models()) {
+    for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
+      for (const bool resident : {true, false}) {
+        Harness harness(toy,
+                        {.gather_slots = 2, .resident_embeddings = resident, .poison_slots = true},
+                        200, shard_size);
+        EXPECT_EQ(harness.model().num_replicas(), world->size() / shard_size);
+        for (const int micro_batches : {1, 3}) {
+          const Reference reference = run_by_hand(toy, world->size(), micro_batches);
+          const Schedule schedule = make_schedule(harness.model().units(), harness.model().slots(),
+                                                  {micro_batches, true});
+          for (int repeat = 0; repeat < 2; ++repeat) {
+            EXPECT_TRUE(is_right(harness.train(schedule, micro_batches, reference), reference))
+                << shard_size << " of " << world->size() << " ranks share, " << micro_batches
+                << " micro-batches, embeddings resident " << resident;
           }
         }
       }
@@ -285,8 +313,9 @@ TEST(ShardedModel, NamesBlockAndRowsWhenMemoryRunsOut) {
   blocks[2] = std::make_unique<ExhaustedBlock>(std::move(blocks[2]));
   const std::string name = blocks[2]->name();
   const auto device = make_cpu_device({});
-  ShardedModel model(std::move(blocks), *device, world->connect(Backend::kLocal),
-                     world->connect(Backend::kLocal), {});
+  const Connect connect = [] { return world->connect(Backend::kLocal); };
+  ShardedModel model(std::move(blocks), *device, connect_shard_groups(1, *world, connect, connect),
+                     {});
   const std::vector<DeviceBatch> batches = {toy_batch(0, 0, 8)};
   try {
     model.train(batches);

@@ -52,8 +52,9 @@ TEST(MemoryEstimate, KnowsWhatShardingAllocates) {
       options.moments = options.compute;
       config.precision.reduce = config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
-      ShardedModel model(make_decoder(decoder, {}), *device, world->connect(Backend::kLocal),
-                         world->connect(Backend::kLocal), options);
+      ShardedModel model(make_decoder(decoder, {}), *device,
+                         {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
+                         options);
       const MemoryEstimate estimate = estimate_memory(config, decoder, 1, 128, false);
       const auto allocated = static_cast<double>(allocated_bytes(model));
       // Allocations are rounded up.

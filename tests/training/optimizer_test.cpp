@@ -23,7 +23,7 @@ class OptimizerTest : public ::testing::Test {
       : device_(make_cpu_device({})),
         world_(join_world()),
         model_(testing::make_toy_blocks({.num_layers = 2}), *device_,
-               world_->connect(Backend::kLocal), world_->connect(Backend::kLocal), {}),
+               {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)}, {}),
         outcome_(*device_) {
     for (const ShardView& shard : model_.shards()) shard.weight.fill_(0.5);
     options_.betas = {0.9, 0.95};
