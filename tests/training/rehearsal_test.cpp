@@ -133,8 +133,7 @@ class Alone {
   std::unique_ptr<World> world = join_world();
   ShardedModel model{make_decoder(config(), {}),
                      *device,
-                     world->connect(Backend::kLocal),
-                     world->connect(Backend::kLocal),
+                     {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
                      {}};
 };
 
