@@ -48,13 +48,16 @@ class Lab:
         path.write_text(CONFIG % {**paths, **overrides})
         return path
 
-    def start(self, name, *overrides, ranks=1, command="train", config=None, rank_overrides=None):
-        """`rank_overrides`: {rank: overrides} that no other rank gets."""
+    def start(self, name, *overrides, ranks=1, command="train", config=None, rank_overrides=None,
+              rank_environment=None):
+        """{rank: overrides} and {rank: {variable: value}} that no other rank gets."""
         program = [PROGRAM, command, str(config or self.config(name)), *overrides]
-        if rank_overrides:
+        if rank_overrides or rank_environment:
             words = [*MPIRUN]
             for rank in range(ranks):
-                words += [":"] * (rank > 0) + ["-np", "1", *program, *rank_overrides.get(rank, [])]
+                variables = [f"{key}={value}" for key, value in (rank_environment or {}).get(rank, {}).items()]
+                own = (rank_overrides or {}).get(rank, [])
+                words += [":"] * (rank > 0) + ["-np", "1", "env", *variables, *program, *own]
         else:
             words = program if ranks == 1 else [*MPIRUN, "-np", str(ranks), *program]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -53,6 +53,27 @@ def test_replicas_equal_one_rank(lab, one_rank, ranks, shard_size):
             assert mine[step]["grad_norm"] == pytest.approx(theirs[step]["grad_norm"], rel=1e-4)
 
 
+def test_nodes_become_shard_groups(lab, one_rank):
+    """Ranks of one machine that differ in NCCL_HOSTID count as ranks of different nodes."""
+    nodes = {rank: {"NCCL_HOSTID": f"node{rank // 2}"} for rank in range(4)}
+    code, out, err = lab.finish(lab.start("two-nodes", ranks=4, rank_environment=nodes))
+    assert code == 0, err
+    assert "2 of 4 ranks share one copy" in out + err
+    assert_same_losses(lab.folder / "runs" / "two-nodes", one_rank)
+
+
+def test_a_group_must_divide_the_ranks(lab):
+    code, _, err = lab.finish(lab.start("three", "parallel.shard_size=3", ranks=4))
+    assert code == 64, err
+    assert "parallel.shard_size is 3, which does not divide 4 ranks" in err
+
+
+def test_fifty_steps_are_those_of_the_stored_run(lab):
+    golden = json.loads((pathlib.Path(__file__).parent / "golden_losses_50_steps.json").read_text())
+    found = lab.run("fifty", "run.max_steps=50", "run.num_epochs=4", ranks=2)
+    numpy.testing.assert_allclose(losses(found), golden, rtol=2e-5)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_balanced_equals_padding_free(lab, one_rank, ranks):
     assert_same_losses(lab.run(f"padding-free-{ranks}", "batch.strategy=padding_free", ranks=ranks), one_rank)
