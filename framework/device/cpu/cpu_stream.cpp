@@ -28,6 +28,8 @@ void CpuRecord::complete() {
 
 void CpuRecord::wait() {
   std::unique_lock lock(mutex_);
+  if (done_) return;
+  const RangeScope range(wait_name(recorded_by_), {RangeKind::kThreadWait});
   changed_.wait(lock, [this] { return done_; });
 }
 
@@ -58,7 +60,6 @@ void CpuComputeStream::record(Event& event) {
 void CpuComputeStream::wait(const Event& event) {
   const auto record = static_cast<const CpuEvent&>(event).latest;
   if (record) {
-    const RangeScope range(wait_name(record->recorded_by()), {RangeKind::kThreadWait});
     const auto begin = std::chrono::steady_clock::now();
     record->wait();
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
@@ -116,11 +117,7 @@ void CpuThreadStream::record(Event& event) {
 void CpuThreadStream::wait(const Event& event) {
   failure_->rethrow_if_failed();
   auto record = static_cast<const CpuEvent&>(event).latest;
-  if (!record) return;
-  push([record = std::move(record)] {
-    const RangeScope range(wait_name(record->recorded_by()), {RangeKind::kThreadWait});
-    record->wait();
-  });
+  if (record) push([record = std::move(record)] { record->wait(); });
 }
 
 void CpuThreadStream::synchronize() {
