@@ -99,13 +99,6 @@ def train_steps(config, run_folder, num_steps, timeout, settings, num_gpus=1):
     return read_steps(os.path.join(run_folder, "metrics.jsonl"))[:num_steps]
 
 
-def mean_wait_ms(steps, key):
-    """Nothing where the program does not tell."""
-    if key not in steps[0]:
-        return None
-    return statistics.mean(step[key] for step in steps) * 1e3
-
-
 def summarize_steps(steps, num_gpus=1):
     """Figures of a GPU. tok_s is the median step's, tok_s_mean that of all."""
     seconds = sum(step["step_time_s"] for step in steps)
@@ -118,8 +111,8 @@ def summarize_steps(steps, num_gpus=1):
         "peak_gib": steps[-1]["peak_memory_bytes"] / 2**30,
         "loss": steps[-1]["loss"],
     }
-    for name in ("comm_wait", "gather_wait", "reduce_wait"):
-        figures[name + "_ms"] = mean_wait_ms(steps, name + "_s")
+    for name in ("gather_wait", "reduce_wait"):
+        figures[name + "_ms"] = statistics.mean(step[name + "_s"] for step in steps) * 1e3
     return figures
 
 

@@ -3,7 +3,7 @@
 COLUMNS = (
     "case", "GPUs", "ZeRO, reduction", "tokens a GPU", "ours tok/s/GPU", "peer", "tok/s/GPU",
     "chain", "chain at 16k", "ours / chain", "ours / chain at 16k", "ours / peer", "peer / chain",
-    "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB", "waits ms (gather + reduce)",
+    "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB", "waits ms, gather + reduce",
     "% of step", "MHz", "W")
 
 
@@ -24,14 +24,11 @@ def fastest_peer(results):
 
 
 def waits(ours):
-    """Of communication, in a step: all, and its parts where the program tells them."""
-    total, gather, reduce = (ours.get(f"{kind}_wait_ms") for kind in ("comm", "gather", "reduce"))
-    if total is None:
+    """Of communication, in a step: for gathers and for reductions, and both as a share of it."""
+    if "gather_wait_ms" not in ours:
         return "", ""
-    text = f"{total:.1f}"
-    if gather is not None and reduce is not None:
-        text += f" ({gather:.1f} + {reduce:.1f})"
-    return text, f"{total / ours['step_s'] / 10:.1f}"
+    gather, reduce = ours["gather_wait_ms"], ours["reduce_wait_ms"]
+    return f"{gather:.1f} + {reduce:.1f}", f"{(gather + reduce) / ours['step_s'] / 10:.1f}"
 
 
 def table_row(case, num_gpus, variant, results, on_one_gpu):
