@@ -66,9 +66,10 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.weight_decay = options_.weight_decay;
   options.step = number;
   options.seed = seed_;
-  const TraceRange range("AdamW");
   const FlatState& state = model_.state();
   for (const Part& part : parts_) {
+    const bool is_unit = part.units.size() == 1;
+    const TraceRange range(is_unit ? "AdamW " + model_.units().units[part.units[0]].name : "AdamW");
     const auto part_of = [&](const at::Tensor& flat) {
       return flat.narrow(0, part.begin, part.numel);
     };
