@@ -99,6 +99,13 @@ def train_steps(config, run_folder, num_steps, timeout, settings, num_gpus=1):
     return read_steps(os.path.join(run_folder, "metrics.jsonl"))[:num_steps]
 
 
+def logged_paths(log):
+    """What a run says of its collectives' paths; nothing on one GPU."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        found = re.search(r"gathers by (.+), reductions by (.+)", file.read())
+    return ", ".join(found.groups()) if found else ""
+
+
 def summarize_steps(steps, num_gpus=1):
     """Figures of a GPU. tok_s is the median step's, tok_s_mean that of all."""
     seconds = sum(step["step_time_s"] for step in steps)

@@ -1,7 +1,7 @@
 """The table of benchmarks/train/run: a row for each setting that ours was measured with."""
 
 COLUMNS = (
-    "case", "GPUs", "ZeRO, reduction", "tokens a GPU", "ours tok/s/GPU", "peer", "tok/s/GPU",
+    "case", "GPUs", "ZeRO, reduction", "gathers, reductions by", "tokens a GPU", "ours tok/s/GPU", "peer", "tok/s/GPU",
     "chain", "chain at 16k", "ours / chain", "ours / chain at 16k", "ours / peer", "peer / chain",
     "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB", "waits ms, gather + reduce",
     "% of step", "MHz", "W")
@@ -37,7 +37,7 @@ def table_row(case, num_gpus, variant, results, on_one_gpu):
     reference = {"tok_s": chain.get("reference_tok_s")}
     wait, share = waits(ours)
     return (
-        case.name, str(num_gpus), variant, number(ours.get("tokens", case.tokens)),
+        case.name, str(num_gpus), variant, ours.get("paths", ""), number(ours.get("tokens", case.tokens)),
         number(ours.get("tok_s")), name, number(peer.get("tok_s")), number(chain.get("tok_s")),
         number(reference["tok_s"]), ratio(ours, chain), ratio(ours, reference),
         ratio(ours, peer, form="{:.2f}"), ratio(peer, chain), ratio(ours, on_one_gpu),

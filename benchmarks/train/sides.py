@@ -6,7 +6,7 @@ import shutil
 
 from cases import CHAIN_REFERENCE, LENGTHS, PEERS, VARIANTS
 from gpu_monitor import GpuMonitor
-from programs import (NUM_WARM_UPS, ROOT, Failure, plan, prepare_store, start_chain,
+from programs import (NUM_WARM_UPS, ROOT, Failure, logged_paths, plan, prepare_store, start_chain,
                       start_peer, summarize_steps, train_steps)
 
 
@@ -38,7 +38,8 @@ class Laboratory:
         with GpuMonitor(self.num_gpus) as monitor:
             steps = train_steps(config, folder, self.num_steps, timeout, settings, self.num_gpus)
         return (summarize_steps(steps[NUM_WARM_UPS:], self.num_gpus) | monitor.summary()
-                | {"planned_gib": planned["predicted_memory_bytes"] / 2**30, "variant": variant})
+                | {"planned_gib": planned["predicted_memory_bytes"] / 2**30, "variant": variant,
+                   "paths": logged_paths(folder + ".log")})
 
     def measure_peer(self, cases, name, timeout):
         """{case name: figures} of one peer, in one process; cases differ in tokens alone."""

@@ -81,6 +81,14 @@ def test_figures_are_those_of_one_gpu():
     assert (figures["gather_wait_ms"], figures["reduce_wait_ms"]) == pytest.approx((2, 4))
 
 
+def test_paths_are_those_that_the_run_tells(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("start\ninfo: gathers by copy_engine, reductions by ring\nstep 1/9\n")
+    assert programs.logged_paths(log) == "copy_engine, ring"
+    log.write_text("step 1/9\n")
+    assert programs.logged_paths(log) == ""
+
+
 def test_every_case_has_a_config_a_shape_and_peers():
     for case in cases.CASES.values():
         assert os.path.exists(os.path.join(ROOT, "configs", case.config))
