@@ -3,9 +3,7 @@
 import torch
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-# capturable: the step count is on the GPU, so that a CUDA graph may hold the update
-OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True,
-               capturable=torch.cuda.is_available())
+OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 
 
 class MasterAdamW:
@@ -16,7 +14,9 @@ class MasterAdamW:
         self.masters = [weight.detach().float() for weight in self.weights]
         for master in self.masters:
             master.grad = torch.empty_like(master)
-        self.adamw = torch.optim.AdamW(self.masters, **OPTIONS)
+        # capturable: the step count is on the GPU, so that a CUDA graph may hold the update
+        self.adamw = torch.optim.AdamW(self.masters, capturable=torch.cuda.is_available(),
+                                       **OPTIONS)
 
     @torch.no_grad()
     def step(self):
