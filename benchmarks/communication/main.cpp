@@ -1,0 +1,117 @@
+// All-gathers and reduce-scatters by path and size: alone, and beside matrix products.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "benchmarks/communication/contest.h"
+#include "framework/device/device.h"
+#include "framework/support/error.h"
+#include "parallel/collective_path.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+constexpr std::size_t kLargest = 512 * kMiB;  // of the whole buffer
+constexpr std::size_t kContest = 64 * kMiB;   // from here on beside products too
+constexpr std::size_t kNumBuffers = 2;        // taken in turns
+
+struct Case {
+  const char* name = "";
+  bool gathers = true;
+  DataType type = DataType::kBFloat16;
+  CommunicatorOptions options = {};
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const auto path :
+       {CollectivePath::kRing, CollectivePath::kSymmetric, CollectivePath::kCopyEngine}) {
+    cases.push_back({"all-gather", true, DataType::kBFloat16, {path, true, 0}});
+  }
+  for (const auto type : {DataType::kBFloat16, DataType::kFloat32}) {
+    for (const auto path : {CollectivePath::kRing, CollectivePath::kSymmetric}) {
+      for (const int max_ctas : {0, 16, 8}) {
+        cases.push_back({"reduce-scatter", false, type, {path, true, max_ctas}});
+      }
+    }
+  }
+  return cases;
+}
+
+void print(const World& world, const std::string& line) {
+  if (world.rank() != 0) return;
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+std::string row(const Case& c, std::size_t bytes, int num_ranks, const ContestResult& result) {
+  const double share = static_cast<double>(num_ranks - 1) / num_ranks;
+  const std::string ctas =
+      c.options.max_ctas > 0 ? fmt::format("{}", c.options.max_ctas) : std::string("-");
+  std::string text =
+      fmt::format("| {} | {} | {} | {} | {} | {:.3f} | {:.0f} |", c.name, path_name(c.options.path),
+                  ctas, c.type == DataType::kFloat32 ? "fp32" : "bf16", bytes / kMiB,
+                  result.alone_ms, share * static_cast<double>(bytes) / result.alone_ms / 1e6);
+  if (bytes < kContest) return text + " | | |";
+  return text + fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.beside_ms, result.slow_down,
+                            result.lost_ms());
+}
+
+void measure(const Case& c, World& world, Contest& contest) {
+  const auto communicator = world.connect(Backend::kNccl, c.options);
+  const auto num_ranks = static_cast<std::size_t>(world.size());
+  const CommunicatorMemory whole = communicator->allocate(kNumBuffers * kLargest);
+  const CommunicatorMemory part = communicator->allocate(kLargest / num_ranks);
+  std::size_t turn = 0;
+  for (const std::size_t mib : {1, 4, 16, 64, 128, 256, 512}) {
+    const std::size_t bytes = mib * kMiB;
+    const std::size_t count = bytes / num_ranks / size_of(c.type);
+    const Collective collective = [&](void* stream) {
+      auto* const buffer =
+          static_cast<std::byte*>(whole.data) + (turn++ * bytes) % (kNumBuffers * kLargest);
+      if (c.gathers) {
+        communicator->all_gather(part.data, buffer, count, c.type, stream);
+      } else {
+        communicator->reduce_scatter(buffer, part.data, count, c.type, stream);
+      }
+    };
+    ContestResult result;
+    if (bytes < kContest) {
+      result.alone_ms = contest.alone_ms(collective);
+    } else {
+      result = contest.run(collective);
+    }
+    print(world, row(c, bytes, world.size(), result));
+  }
+}
+
+int run() {
+  const auto world = join_world();
+  try {
+    const auto device = make_cuda_device(world->local_rank(), {});
+    Contest contest(*world);
+    constexpr double kFlop = 2.0 * 8192 * 4096 * 14336;
+    print(*world, fmt::format("{} x {}; product 8192 x 4096 x 14336, bf16: {:.3f} ms, {:.0f} "
+                              "TFLOP/s\n",
+                              world->size(), device->name(), contest.product_ms(),
+                              kFlop / contest.product_ms() / 1e9));
+    print(*world,
+          "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms beside products | "
+          "products slower by | ms lost |\n|---|---|---|---|---|---|---|---|---|---|");
+    for (const Case& c : all_cases()) measure(c, *world, contest);
+  } catch (const Error& error) {
+    world->fail(error.what(), error.exit_code());
+  }
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace packtrain
+
+int main() {
+  return packtrain::run();
+}
