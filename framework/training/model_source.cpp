@@ -141,10 +141,13 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   ShardingCommunicators communicators = connect_shard_groups(
       shard_size, world, [&] { return world.connect(run_device.backend, gather_options(config)); },
       [&] { return world.connect(run_device.backend, reduce_options(config)); });
+  ShardingOptions sharding = sharding_options(config);
+  sharding.self_test = run_device.backend == Backend::kNccl;
   auto model = allocate_model([&] {
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
-                                          std::move(communicators), sharding_options(config));
+                                          std::move(communicators), sharding);
   });
+  if (world.size() > 1) spdlog::info("{}", model->paths());
   spdlog::info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
                decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6,
                decoder.num_layers, shard_size, world.size());

@@ -108,6 +108,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.reduce = scalar_type(config.precision.reduce);
   options.moments = scalar_type(config.optimizer.moments);
   options.poison_slots = config.debug.poison_slots;
+  options.check_gathers = config.debug.check_gathers;
   return options;
 }
 

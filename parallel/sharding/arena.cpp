@@ -17,6 +17,10 @@ std::int64_t aligned_bytes(const ArenaPart& part) {
 
 }  // namespace
 
+DataType communicator_type(at::ScalarType type) {
+  return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
+}
+
 Arena allocate_arena(Communicator& communicator, at::Device device,
                      std::span<const ArenaPart> parts) {
   Arena arena;

@@ -12,6 +12,8 @@
 
 namespace packtrain {
 
+DataType communicator_type(at::ScalarType type);  // of float32 and bfloat16
+
 struct ArenaPart {
   std::int64_t numel = 0;
   at::ScalarType type = at::kFloat;

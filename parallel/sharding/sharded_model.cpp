@@ -11,13 +11,10 @@
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "models/batch.h"
+#include "parallel/sharding/self_test.h"
 
 namespace packtrain {
 namespace {
-
-DataType communicator_type(at::ScalarType type) {
-  return type == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
-}
 
 // What was being done when the device's memory ran out, and what to change.
 Error out_of_memory(const std::string& phase, std::int64_t num_rows, const std::string& detail) {
@@ -87,6 +84,10 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
   compute_->run([this](StreamHandle) { storage_->begin_step(/*several_micro_batches=*/false); });
+  if (options_.check_gathers) gather_check_ = std::make_unique<GatherCheck>(gather_->size());
+  if (!options_.self_test) return;
+  test_collectives(
+      {*storage_, table_, slots_, *gather_, *gather_stream_, *reduce_, *reduce_stream_});
 }
 
 ShardedModel::~ShardedModel() {
@@ -125,6 +126,7 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   for (const Action& action : schedule) perform(action, pass);
   reduce_stream_->record(*events_[slots_.reduced()]);
   compute_->wait(*events_[slots_.reduced()]);
+  if (gather_check_ != nullptr) compare_gathers();
   return pass.loss;
 }
 
@@ -179,11 +181,18 @@ void ShardedModel::gather(const Action& action) {
     const at::Tensor owned = storage_->owned_weights(action.unit, trainable);
     const at::Tensor whole = storage_->gathered_weights(action.unit, trainable);
     if (owned.numel() == 0) continue;
-    gather_stream_->run([this, owned, whole](StreamHandle handle) {
+    gather_stream_->run([this, owned, whole, unit = action.unit](StreamHandle handle) {
       gather_->all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
                           communicator_type(options_.compute), handle);
+      if (gather_check_ != nullptr) gather_check_->add(table_.units[unit].name, whole);
     });
   }
+}
+
+void ShardedModel::compare_gathers() {
+  gather_stream_->synchronize();
+  reduce_stream_->run([this](StreamHandle handle) { gather_check_->compare(*reduce_, handle); });
+  reduce_stream_->synchronize();
 }
 
 void ShardedModel::forward(const Action& action, Pass& pass) {
@@ -247,6 +256,10 @@ void ShardedModel::poison(int weight_slot) {
   compute_->run([&](StreamHandle) {
     storage_->weight_slot(weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
   });
+}
+
+std::string ShardedModel::paths() const {
+  return "gathers by " + gather_->path() + ", reductions by " + reduce_->path();
 }
 
 void ShardedModel::weights_changed() {

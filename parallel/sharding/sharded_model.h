@@ -7,12 +7,14 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "framework/device/device.h"
 #include "models/block.h"
 #include "parallel/communicator.h"
+#include "parallel/sharding/gather_check.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/storage.h"
 
@@ -69,6 +71,8 @@ class ShardedModel {
   int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
   // Of the replicas of this rank's part of the model, the one that saves it.
   bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }
+  // How weights are gathered and gradients reduced, for people to read.
+  std::string paths() const;
   // Bytes of communication memory, which the device's own allocator does not count.
   std::int64_t communication_bytes() const { return storage_->communication_bytes(); }
 
@@ -77,6 +81,7 @@ class ShardedModel {
   void perform(const Action& action, Pass& pass);
   void dispatch(const Action& action, Pass& pass);
   void gather(const Action& action);
+  void compare_gathers();
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);
   void reduce(const Action& action);
@@ -94,6 +99,7 @@ class ShardedModel {
   UnitTable table_;
   SlotTable slots_;
   std::unique_ptr<ShardedStorage> storage_;
+  std::unique_ptr<GatherCheck> gather_check_;  // used on the gather stream; null without the check
   std::unique_ptr<Stream> compute_;
   std::unique_ptr<Stream> gather_stream_;
   std::unique_ptr<Stream> reduce_stream_;

@@ -25,7 +25,9 @@ struct ShardingOptions {
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
   at::ScalarType reduce = at::kFloat;   // dtype in which blocks write and ranks add up gradients
   at::ScalarType moments = at::kFloat;
-  bool poison_slots = false;  // fill weight slots with NaN when released
+  bool poison_slots = false;   // fill weight slots with NaN when released
+  bool self_test = false;      // known values through all slots before anything else
+  bool check_gathers = false;  // compare checksums of gathered weights after each pass
 };
 
 // Owned by this rank, trainable units end to end; [n], float32 unless said. Gaps hold zeros.

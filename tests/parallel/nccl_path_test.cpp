@@ -164,6 +164,7 @@ std::size_t free_device_memory() {
 }
 
 TEST(NcclCycles, FiftyStartsAndStopsLeakNoDeviceMemory) {
+  if (test_world().local_size() == 1) return;  // no windows there; half a second a start
   Device& device = test_device();
   const auto stream = device.make_stream(StreamKind::kGather);
   const auto cycle = [&] {

@@ -1,0 +1,178 @@
+#include "parallel/sharding/self_test.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/where.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+// Values are whole numbers up to 256, which every dtype holds exactly.
+constexpr std::int64_t kGatherPeriod = 251;
+constexpr std::int64_t kReducePeriod = 113;
+constexpr std::int64_t kChunk = std::int64_t{1} << 22;  // bounds the memory of patterns
+
+// Values of the elements that `indices` (int64) number.
+using Pattern = std::function<at::Tensor(const at::Tensor& indices)>;
+
+void for_chunks(const at::Tensor& flat, const Pattern& pattern,
+                const std::function<void(const at::Tensor& chunk, const at::Tensor& wanted,
+                                         std::int64_t begin)>& visit) {
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += kChunk) {
+    const std::int64_t end = std::min(flat.numel(), begin + kChunk);
+    const auto options = flat.options().dtype(at::kLong);
+    const at::Tensor wanted = pattern(at::arange(begin, end, options)).to(flat.scalar_type());
+    visit(flat.narrow(0, begin, end - begin), wanted, begin);
+  }
+}
+
+void fill(const at::Tensor& flat, const Pattern& pattern) {
+  for_chunks(flat, pattern, [](const at::Tensor& chunk, const at::Tensor& values, std::int64_t) {
+    chunk.copy_(values);
+  });
+}
+
+// Of the first wrong element, where nothing was wrong before: every rank goes through all of the
+// collectives, so that none waits for one that gave up.
+void expect(const at::Tensor& flat, const Pattern& pattern, const std::string& what,
+            std::string& failure) {
+  for_chunks(flat, pattern,
+             [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t begin) {
+               if (!failure.empty()) return;
+               const at::Tensor wrong = chunk.ne(wanted);
+               if (!wrong.any().item<bool>()) return;
+               const auto first = wrong.nonzero()[0].item<std::int64_t>();
+               failure = fmt::format(
+                   "self-test at start: {} is wrong at element {}: got {}, "
+                   "wanted {}",
+                   what, begin + first, chunk[first].item<double>(), wanted[first].item<double>());
+             });
+}
+
+Pattern stamp_of(int rank) {
+  return [rank](const at::Tensor& indices) {
+    return indices.add(31 * static_cast<std::int64_t>(rank)).remainder(kGatherPeriod);
+  };
+}
+
+void test_gather(const at::Tensor& owned, const at::Tensor& whole, const std::string& unit,
+                 Communicator& communicator, StreamHandle stream, std::string& failure) {
+  const int rank = communicator.rank();
+  fill(owned, stamp_of(rank));
+  whole.fill_(-1);
+  communicator.all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
+                          communicator_type(owned.scalar_type()), stream);
+  for (int from = 0; from < communicator.size(); ++from) {
+    expect(whole.narrow(0, from * owned.numel(), owned.numel()), stamp_of(from),
+           fmt::format("the all-gather ({}) of {} on rank {}, in what rank {} sent,",
+                       communicator.path(), unit, rank, from),
+           failure);
+  }
+  owned.zero_();
+}
+
+// Rank `i` modulo their number adds a value to element i that tells its place, the others add 1.
+std::int64_t others_add(int num_ranks) {
+  return num_ranks <= 128 ? 1 : 0;  // so that sums stay exact
+}
+
+Pattern term_of(int rank, int num_ranks) {
+  return [=](const at::Tensor& indices) {
+    return at::where(indices.remainder(num_ranks).eq(rank), indices.remainder(kReducePeriod).add(1),
+                     at::full({}, others_add(num_ranks), indices.options()));
+  };
+}
+
+Pattern sum_of(std::int64_t first, int num_ranks) {
+  return [=](const at::Tensor& indices) {
+    return indices.add(first)
+        .remainder(kReducePeriod)
+        .add(1 + (num_ranks - 1) * others_add(num_ranks));
+  };
+}
+
+void test_reduction(const at::Tensor& whole, const at::Tensor& sum, const std::string& unit,
+                    Communicator& communicator, StreamHandle stream, std::string& failure) {
+  const int rank = communicator.rank();
+  const int num_ranks = communicator.size();
+  fill(whole, term_of(rank, num_ranks));
+  sum.fill_(-1);
+  communicator.reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
+                              communicator_type(whole.scalar_type()), stream);
+  expect(sum, sum_of(rank * sum.numel(), num_ranks),
+         fmt::format("the reduce-scatter ({}) of {} on rank {}", communicator.path(), unit, rank),
+         failure);
+  whole.zero_();
+  sum.zero_();
+}
+
+void test_gathers(const SelfTestParts& parts, std::string& failure) {
+  if (parts.gather.size() == 1) return;
+  const std::vector<int>& slot_of_unit = parts.slots.weight_slot_of_unit;
+  for (int slot = 0; slot < parts.slots.num_weight_slots; ++slot) {
+    const auto unit =
+        static_cast<int>(std::ranges::find(slot_of_unit, slot) - slot_of_unit.begin());
+    parts.gather_stream.run([&, unit](StreamHandle handle) {
+      const at::NoGradGuard no_grad;
+      for (const bool trainable : {true, false}) {
+        const at::Tensor owned = parts.storage.owned_weights(unit, trainable);
+        if (owned.numel() == 0) continue;
+        test_gather(owned, parts.storage.gathered_weights(unit, trainable),
+                    parts.table.units[unit].name, parts.gather, handle, failure);
+      }
+    });
+  }
+  parts.gather_stream.synchronize();
+}
+
+// A unit whose gradient is written to the slot; -1 when there is none.
+int user_of_grad_slot(const SelfTestParts& parts, int slot) {
+  const int wanted = slot < parts.slots.first_rotating_grad_slot() ? slot : -1;
+  const auto num_units = static_cast<int>(parts.table.units.size());
+  for (int unit = 0; unit < num_units; ++unit) {
+    const bool uses = parts.slots.grad_slot_of_unit[unit] == wanted;
+    if (uses && !parts.table.units[unit].trainable.empty()) return unit;
+  }
+  return -1;
+}
+
+void test_reductions(const SelfTestParts& parts, std::string& failure) {
+  if (parts.slots.gradients_in_place) return;
+  for (int slot = 0; slot < parts.slots.num_grad_slots; ++slot) {
+    const int unit = user_of_grad_slot(parts, slot);
+    if (unit < 0) continue;
+    parts.reduce_stream.run([&, unit, slot](StreamHandle handle) {
+      const at::NoGradGuard no_grad;
+      const at::Tensor whole = parts.storage.gradient(unit, slot);
+      for (const at::Tensor& sum :
+           {parts.storage.gradient_shard(unit), parts.storage.reduce_output(unit)}) {
+        test_reduction(whole, sum, parts.table.units[unit].name, parts.reduce, handle, failure);
+      }
+    });
+  }
+  parts.reduce_stream.synchronize();
+}
+
+}  // namespace
+
+void test_collectives(const SelfTestParts& parts) {
+  std::string failure;
+  test_gathers(parts, failure);
+  test_reductions(parts, failure);
+  if (failure.empty()) return;
+  throw Error(
+      ErrorCategory::kDevice, failure,
+      "parallel.gather_path: ring and parallel.reduce_path: ring take other paths; a GPU or "
+      "link may be faulty.");
+}
+
+}  // namespace packtrain
