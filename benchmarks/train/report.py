@@ -2,10 +2,9 @@
 
 COLUMNS = (
     "case", "GPUs", "ZeRO, reduction", "gathers, reductions by", "tokens a GPU", "ours tok/s/GPU",
-    "peer", "tok/s/GPU",
-    "chain", "chain at 16k", "ours / chain", "ours / chain at 16k", "ours / peer", "peer / chain",
-    "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB", "waits ms, gather + reduce",
-    "% of step", "MHz", "W")
+    "peer", "tok/s/GPU", "chain", "chain at 16k", "ours / chain", "ours / chain at 16k",
+    "ours / peer", "peer / chain", "of 1 GPU", "TFLOP/s", "peer's", "GiB", "planned", "peer's GiB",
+    "waits ms, gather + reduce", "% of step", "MHz", "W")
 
 
 def number(value, form="{:,.0f}"):
