@@ -1,5 +1,5 @@
 // What a layer keeps from forward to backward, by value: the table that `packtrain plan` prints and
-// the memory estimate adds up. Equal to what OperatorTape::saved() finds (tests/models).
+// the memory plan adds up. Equal to what OperatorTape::saved() finds (tests/models).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,29 @@
 
 namespace packtrain {
 
-// Bytes for `num_rows` rows (padding included, all supervised) whose elements take `element_bytes`.
+// Rows of a micro-batch that a layer works on, padding included. The last layer goes on with the
+// supervised ones alone.
+struct LayerRows {
+  std::int64_t num_rows = 0;
+  std::int64_t num_behind_attention = 0;
+};
+
+enum class LayerMoment {
+  kBetween,           // from forward to backward
+  kMlpBackward,       // in the backward of the MLP's activation
+  kAttentionBackward  // in the backward of attention
+};
+
+// The values of a layer that are there at a moment, those made again for it included; gradients are
+// not. An element takes `element_bytes`.
+std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig& config,
+                                        RecomputePolicy policy, const LayerRows& rows,
+                                        std::int64_t element_bytes);
+
+// From forward to backward, all rows supervised.
 std::vector<SavedValue> layer_saved_values(const DecoderConfig& config, RecomputePolicy policy,
                                            std::int64_t num_rows, std::int64_t element_bytes);
+
+std::int64_t total_bytes(const std::vector<SavedValue>& values);
 
 }  // namespace packtrain

@@ -51,7 +51,8 @@ Surveyed survey(const Config& config, int num_ranks) {
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
   require_common_budget(config);
-  const TokenBudget budget = assumed_token_budget(config, decoder, num_ranks);
+  const TokenBudget budget =
+      assumed_token_budget(config, decoder, assume_device(config, num_ranks));
   const PlanOptions options = plan_options(config, decoder, num_ranks, budget.tokens);
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
   PlanSurvey figures(survey_options(options, decoder));

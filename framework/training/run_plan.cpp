@@ -20,10 +20,10 @@ std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
                        World& world) {
   const bool is_auto = !config.batch.max_tokens_per_micro_batch.has_value();
   if (is_auto && resumed && !resumed->header.entries.empty()) {
-    const PlanLayout& saved = resumed->header.entries.back().layout;
-    spdlog::info("{} tokens a micro-batch, as in {}", saved.max_tokens_per_micro_batch,
-                 resumed->folder);
-    return saved.max_tokens_per_micro_batch;
+    const std::int64_t tokens = resumed->header.entries.back().layout.max_tokens_per_micro_batch;
+    check_kept_budget(config, decoder, tokens, resumed->folder, device, world);
+    spdlog::info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
+    return tokens;
   }
   const TokenBudget budget = token_budget(config, decoder, device, world);
   if (budget.limit) {

@@ -73,6 +73,7 @@ void Trainer::train_step(std::int64_t step) {
   const TraceRange range(fmt::format("step {}", step + 1));
   Pending pending;
   pending.prepared = batches_->next();
+  if (!memory_->is_done()) memory_->add(pending.prepared.micro_batches);
   pending.data_wait_s = batches_->take_wait_s();
   pending.learning_rate = learning_rate_->at(step);
   pending.outcome = outcomes_[step % outcomes_.size()].get();
@@ -125,6 +126,7 @@ void Trainer::finish_oldest() {
   }
   metrics_->step(make_record(pending, values, finish_s - last_finish_s_));
   last_finish_s_ = finish_s;
+  if (++num_finished_ == 2) memory_->compare(model_->communication_bytes());
   stop_agreed_ = stop_agreed_ || values.stop_requested;
   batches_->recycle(std::move(pending.prepared));
 }

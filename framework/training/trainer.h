@@ -15,6 +15,7 @@
 #include "framework/training/evaluator.h"
 #include "framework/training/example_ledger.h"
 #include "framework/training/learning_rate.h"
+#include "framework/training/memory_report.h"
 #include "framework/training/model_source.h"
 #include "framework/training/optimizer.h"
 #include "framework/training/run_device.h"
@@ -54,6 +55,7 @@ class Trainer {
   // What libraries choose and build by size: now instead of in the steps.
   void prepare_sizes();
   void start_metrics();
+  void tell_memory_plan();
 
   // Begins or ends the trace where it is due; `number`: steps of this process.
   void trace_before(std::int64_t number);
@@ -76,6 +78,7 @@ class Trainer {
   std::unique_ptr<TokenStore> train_store_;
   std::unique_ptr<TokenStore> validation_store_;
   ModelSource source_;
+  std::unique_ptr<MemoryReport> memory_;
   std::unique_ptr<RunPlan> plan_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -87,6 +90,7 @@ class Trainer {
   std::unique_ptr<StepTrace> trace_;
   StopSignal stop_signal_;
   std::int64_t first_step_ = 0;
+  std::int64_t num_finished_ = 0;  // steps of this process
   std::int64_t total_steps_ = 0;
   std::int64_t last_saved_ = -1;
   bool stop_agreed_ = false;

@@ -13,6 +13,7 @@
 #include "framework/training/cost_measurement.h"
 #include "framework/training/rehearsal.h"
 #include "framework/training/run_folder.h"
+#include "framework/training/token_budget.h"
 #include "framework/training/trainer.h"
 #include "framework/training/training_store.h"
 
@@ -58,6 +59,7 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
   source_ = find_model(config_.model);
   check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
   device_ = choose_device(config_, world_);
+  memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
   const std::optional<ResumePoint> resumed = find_resume_point();
   make_plan(resumed);
   make_model();
@@ -69,6 +71,7 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
   }
   prepare_sizes();
   start_metrics();
+  tell_memory_plan();
   const BatchSourceOptions options{
       world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
       plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
@@ -144,6 +147,15 @@ void Trainer::make_model() {
                    source_.decoder);
   evaluator_ = std::make_unique<Evaluator>(
       *validation_store_, plan_->layout().max_tokens_per_micro_batch, *device_.device, world_);
+}
+
+void Trainer::tell_memory_plan() {
+  if (first_step_ >= total_steps_) return;
+  const StepPlan first = plan_->planner().plan(first_step_);
+  const auto has_several = [](const auto& micro_batches) { return micro_batches.size() > 1; };
+  memory_->tell_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
+                                           most_useful_tokens(config_, world_.size())),
+                      .several_micro_batches = std::ranges::any_of(first.ranks, has_several)});
 }
 
 void Trainer::load(const std::optional<ResumePoint>& resumed) {

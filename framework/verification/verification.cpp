@@ -11,7 +11,7 @@
 #include "collators/collator.h"
 #include "framework/config/load.h"
 #include "framework/support/error.h"
-#include "framework/training/memory_estimate.h"
+#include "framework/training/memory_plan.h"
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
 #include "framework/training/token_budget.h"
@@ -111,10 +111,10 @@ class Verification {
   void require_room() const {
     const auto room = static_cast<std::int64_t>(device_.device->total_memory_bytes());
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
-    const std::int64_t need = estimate_memory(config_, source_.decoder, 1, most_rows(steps_),
-                                              /*several_micro_batches=*/true)
-                                  .total() *
-                              sharers;
+    const MemoryPlanner planner(config_, source_.decoder, {device_.device->kind(), 1});
+    const std::int64_t need =
+        planner.plan({.num_rows = most_rows(steps_), .several_micro_batches = true}).total() *
+        sharers;
     if (room == 0 || need <= room) return;
     throw Error(
         ErrorCategory::kConfig,

@@ -25,6 +25,8 @@ struct PlanArguments {
   int num_ranks = 1;
   std::optional<std::int64_t> steps;
   std::optional<double> tflops;
+  std::optional<double> gpu_gib;
+  bool memory_only = false;
   bool as_json = false;
 };
 
@@ -65,12 +67,30 @@ void plan_steps(const Planner& planner, std::int64_t num_first, const SurveyOpti
   }
 }
 
+MemoryOutlook outlook(const Config& config, const DecoderConfig& decoder,
+                      const AssumedDevice& device, const TokenBudget& budget,
+                      const MemoryLoad& load) {
+  const MemoryPlanner planner(config, decoder, device.ranks);
+  return {device.ranks.num_ranks, budget, planner.plan(load), device.gpu_bytes};
+}
+
+// Of micro-batches of the token budget, whatever the data.
+MemoryOutlook memory_outlook(const PlanArguments& arguments, const Config& config) {
+  const DecoderConfig decoder = find_model(config.model).decoder;
+  const AssumedDevice device = assume_device(config, arguments.num_ranks, arguments.gpu_gib);
+  const TokenBudget budget = assumed_token_budget(config, decoder, device);
+  const std::int64_t most = most_useful_tokens(config, arguments.num_ranks);
+  return outlook(config, decoder, device, budget,
+                 {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most});
+}
+
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::unique_ptr<TokenStore> store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
-  const TokenBudget budget = assumed_token_budget(config, decoder, arguments.num_ranks);
+  const AssumedDevice device = assume_device(config, arguments.num_ranks, arguments.gpu_gib);
+  const TokenBudget budget = assumed_token_budget(config, decoder, device);
   const PlanOptions options = plan_options(config, decoder, arguments.num_ranks, budget.tokens);
   const SurveyOptions survey = survey_options(options, decoder);
 
@@ -81,15 +101,14 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.strategy = config_value(config, "batch.strategy");
   report.batch_size_key =
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
-  report.num_ranks = arguments.num_ranks;
   report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
-  report.budget = budget;
   report.losses = planner.losses();
   const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   plan_steps(planner, std::min(report.num_steps, num_first), survey, report);
-  report.memory = estimate_memory(
-      config, decoder, arguments.num_ranks, report.survey.max_rows_in_micro_batch(),
-      /*several_micro_batches=*/report.survey.num_micro_batches() > report.survey.num_steps());
+  report.memory = outlook(
+      config, decoder, device, budget,
+      {.num_rows = report.survey.max_rows_in_micro_batch(),
+       .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()});
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
@@ -120,8 +139,18 @@ int run_plan(int argc, char** argv) {
   app.add_option("--tflops", arguments.tflops,
                  "TFLOP/s a device sustains, measured: predicts the time of a step")
       ->check(CLI::PositiveNumber);
+  app.add_option("--gpu-gib", arguments.gpu_gib,
+                 "plan for GPUs of this much memory instead of this machine's devices")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--memory", arguments.memory_only,
+               "only the memory of micro-batches of the token budget; reads no data");
   if (!parse_arguments(app, argc, argv)) return 0;
   const Config config = load_config(arguments.config.path, arguments.config.overrides);
+  if (arguments.memory_only) {
+    const MemoryOutlook memory = memory_outlook(arguments, config);
+    print_result(arguments.as_json ? memory_to_json(memory) : memory_to_text(memory));
+    return 0;
+  }
   check_for_training(config);
   const PlanReport report = make_report(arguments, config);
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())

@@ -23,20 +23,45 @@ Json assignment(const StepPlan& plan) {
   return {{"step", plan.step}, {"ranks", std::move(ranks)}};
 }
 
+Json bytes_by_purpose(const MemoryPlan& plan) {
+  Json json = Json::object();
+  for (const auto* entries : {&plan.allocated, &plan.outside}) {
+    for (const MemoryEntry& entry : *entries) json[entry.name] = entry.bytes;
+  }
+  return json;
+}
+
 Json saved_bytes(const std::vector<SavedValue>& values) {
   Json json = Json::object();
   for (const SavedValue& value : values) json[value.name] = value.bytes;
   return json;
 }
 
+Json memory_keys(const MemoryOutlook& memory) {
+  const auto known = [](std::int64_t bytes) { return bytes > 0 ? Json(bytes) : Json(); };
+  return {
+      {"num_ranks", memory.num_ranks},
+      {"max_tokens_per_micro_batch", memory.budget.tokens},
+      {"memory_limit_bytes", memory.budget.limit ? Json(memory.budget.limit->bytes) : Json()},
+      {"gpu_memory_bytes", known(memory.gpu_bytes)},
+      {"predicted_memory_bytes", memory.plan.total()},
+      {"memory_bytes_by_purpose", bytes_by_purpose(memory.plan)},
+      {"memory_is_most_in", memory.plan.moment},
+      {"saved_bytes_per_layer", saved_bytes(memory.plan.layer_values)},
+  };
+}
+
 }  // namespace
+
+std::string memory_to_json(const MemoryOutlook& memory) {
+  return memory_keys(memory).dump() + "\n";
+}
 
 std::string plan_to_json(const PlanReport& report, bool with_steps) {
   const PlanSurvey& survey = report.survey;
   const PlanLosses& losses = report.losses;
   Json json = {
       {"strategy", report.strategy},
-      {"num_ranks", report.num_ranks},
       {"num_steps", report.num_steps},
       {"num_examples", survey.num_examples()},
       {"num_tokens", survey.num_tokens()},
@@ -51,13 +76,10 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"cost_bound", survey.cost_bound()},
       {"num_micro_batches", survey.num_micro_batches()},
       {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
-      {"max_tokens_per_micro_batch", report.budget.tokens},
-      {"memory_limit_bytes", report.budget.limit ? Json(report.budget.limit->bytes) : Json()},
       {"planning_time_s", report.planning_time_s},
-      {"predicted_memory_bytes", report.memory.total()},
-      {"saved_bytes_per_layer", saved_bytes(report.memory.layer_values)},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
   };
+  json.update(memory_keys(report.memory));
   if (with_steps) {
     json["steps"] = Json::array();
     for (const StepPlan& plan : report.steps) json["steps"].push_back(assignment(plan));

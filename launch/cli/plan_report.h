@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/training/memory_estimate.h"
+#include "framework/training/memory_plan.h"
 #include "framework/training/plan_advice.h"
 #include "framework/training/plan_survey.h"
 #include "framework/training/token_budget.h"
@@ -25,17 +25,23 @@ struct LengthBin {
   std::int64_t num_tokens = 0;
 };
 
+// A rank's memory.
+struct MemoryOutlook {
+  int num_ranks = 1;
+  TokenBudget budget;
+  MemoryPlan plan;
+  std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
+};
+
 struct PlanReport {
   explicit PlanReport(const SurveyOptions& options) : survey(options) {}
 
   std::string strategy;
-  std::string batch_size_key;  // what an optimizer step is counted in
-  int num_ranks = 1;
-  std::int64_t num_steps = 0;  // of the whole run
-  PlanSurvey survey;           // of the first epoch
-  PlanLosses losses;           // of an epoch
-  TokenBudget budget;
-  MemoryEstimate memory;
+  std::string batch_size_key;         // what an optimizer step is counted in
+  std::int64_t num_steps = 0;         // of the whole run
+  PlanSurvey survey;                  // of the first epoch
+  PlanLosses losses;                  // of an epoch
+  MemoryOutlook memory;               // of the epoch's largest micro-batch
   std::optional<double> step_time_s;  // mean; nothing without a FLOP rate
   double planning_time_s = 0;         // of the first epoch, without measuring it
   std::vector<StepPlan> steps;        // the first ones
@@ -54,5 +60,8 @@ inline std::int64_t left_out(const PlanLosses& losses) {
 // [rank][micro-batch][piece]{example, begin, length}.
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
+// Of the memory alone; its keys are among those of the whole.
+std::string memory_to_json(const MemoryOutlook& memory);
+std::string memory_to_text(const MemoryOutlook& memory);
 
 }  // namespace packtrain

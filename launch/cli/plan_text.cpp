@@ -59,10 +59,9 @@ std::string saved_values_text(const std::vector<SavedValue>& values) {
 std::string figures(const PlanReport& report) {
   const PlanSurvey& survey = report.survey;
   const PlanLosses& losses = report.losses;
-  const MemoryEstimate& memory = report.memory;
   Table table;
   table.row("strategy", report.strategy);
-  table.row("ranks", fmt::format("{}", report.num_ranks));
+  table.row("ranks", fmt::format("{}", report.memory.num_ranks));
   table.row("steps",
             fmt::format("{} in the run, {} an epoch", report.num_steps, survey.num_steps()));
   table.row("examples an epoch", fmt::format("{}", survey.num_examples()));
@@ -77,23 +76,23 @@ std::string figures(const PlanReport& report) {
             fmt::format("{:.2f} a rank",
                         static_cast<double>(survey.num_micro_batches()) /
                             static_cast<double>(std::max<std::int64_t>(1, survey.num_steps()))));
-  table.row("token budget", token_budget_text(report.budget));
+  table.row("token budget", token_budget_text(report.memory.budget));
   table.row("largest micro-batch", fmt::format("{} tokens", survey.max_tokens_in_micro_batch()));
   table.row("fill", fmt::format("{:.4f} of the token budget", survey.fill()));
   table.row("padding", fmt::format("{:.4f} of all rows", survey.padding_fraction()));
   table.row("token imbalance", fmt::format("{:.4f} slowest / mean rank", survey.token_imbalance()));
   table.row("utilisation",
             fmt::format("{:.4f}, bound {:.4f}", survey.cost_utilization(), survey.cost_bound()));
-  table.row(
-      "memory a rank, estimated",
-      fmt::format("{:.2f} GiB: {:.2f} state, {:.2f} slots, {:.2f} activations, {:.2f} working",
-                  gib(memory.total()), gib(memory.state), gib(memory.slots),
-                  gib(memory.activations), gib(memory.working)));
-  table.row("kept by a layer", saved_values_text(memory.layer_values));
   if (report.step_time_s)
     table.row("step, estimated", fmt::format("{:.4f} s", *report.step_time_s));
   table.row("planned in", fmt::format("{:.2f} s", report.planning_time_s));
   return table.take();
+}
+
+std::string memory_lines(const MemoryOutlook& memory) {
+  return fmt::format("memory of a rank, GiB\n{}  kept by a layer: {}\n",
+                     memory_table(memory.plan, memory.gpu_bytes),
+                     saved_values_text(memory.plan.layer_values));
 }
 
 std::string length_histogram(const PlanReport& report) {
@@ -131,7 +130,7 @@ std::string bottleneck(const PlanReport& report) {
     return fmt::format(
         "At {} ranks no assignment of these batches passes {:.3f}: a step lasts as long as its "
         "longest example, and that is more than a rank's fair share.\n",
-        report.num_ranks, bound);
+        report.memory.num_ranks, bound);
   }
   if (report.strategy == "multipack" || report.strategy == "fixed_length") {
     return "Packs and rows stay whole: steps whose number of them is a multiple of the ranks keep "
@@ -174,8 +173,14 @@ std::string advice(const PlanReport& report) {
 
 }  // namespace
 
+std::string memory_to_text(const MemoryOutlook& memory) {
+  return fmt::format("ranks {}, token budget {}\n{}", memory.num_ranks,
+                     token_budget_text(memory.budget), memory_lines(memory));
+}
+
 std::string plan_to_text(const PlanReport& report) {
-  std::string text = figures(report) + length_histogram(report);
+  std::string text =
+      figures(report) + "\n" + memory_lines(report.memory) + length_histogram(report);
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     text += rank_loads(report.steps[i], report.loads[i]);
   }

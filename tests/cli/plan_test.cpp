@@ -85,6 +85,9 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "max_tokens_in_micro_batch",
                                       "max_tokens_per_micro_batch",
                                       "memory_limit_bytes",
+                                      "memory_bytes_by_purpose",
+                                      "memory_is_most_in",
+                                      "gpu_memory_bytes",
                                       "predicted_memory_bytes",
                                       "predicted_step_time_s",
                                       "saved_bytes_per_layer"};
@@ -206,6 +209,34 @@ TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {
   EXPECT_EQ(count(outcome.said, "data.max_length = 256"), 1U) << outcome.said;
   const Outcome text = packtrain("plan config.yaml " + automatic + "64");
   EXPECT_EQ(count(text.said, "found for 64.00 GiB a rank: memory.limit_gib"), 1U) << text.said;
+}
+
+TEST_F(Plan, MemoryByPurposeAddsUp) {
+  const Json json = plan("--ranks 2 --gpu-gib 80");
+  std::int64_t together = 0;
+  for (const auto& [name, bytes] : json["memory_bytes_by_purpose"].items()) {
+    EXPECT_GT(bytes.get<std::int64_t>(), 0) << name;
+    together += bytes.get<std::int64_t>();
+  }
+  EXPECT_EQ(json["predicted_memory_bytes"], together);
+  EXPECT_EQ(json["gpu_memory_bytes"], 80LL << 30);
+  for (const char* name : {"master weights", "gather slots", "activations", "context"}) {
+    EXPECT_TRUE(json["memory_bytes_by_purpose"].contains(name)) << name;
+  }
+  EXPECT_TRUE(plan("parallel.backend=mpi")["gpu_memory_bytes"].is_null());
+}
+
+TEST_F(Plan, MemoryAloneNeedsNoData) {
+  const std::string arguments = "--memory --ranks 4 --gpu-gib 16 data.train=nowhere";
+  const Json json = plan(arguments);
+  EXPECT_EQ(json["max_tokens_per_micro_batch"], 512);
+  EXPECT_GT(json["predicted_memory_bytes"], 0);
+  EXPECT_FALSE(json.contains("strategy"));
+  const Outcome text = packtrain("plan config.yaml " + arguments);
+  EXPECT_EQ(text.exit_code, 0) << text.said;
+  for (const char* part : {"ranks 4", "gather slots", "of 16.00 GiB"}) {
+    EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
+  }
 }
 
 TEST_F(Plan, BadInputHasItsExitCodeAndNothingElse) {

@@ -58,7 +58,7 @@ class WeightGradient {
 
 HeadChunks chunks_of(const at::Tensor& x, const Parameter& weight, bool gradients,
                      const CrossEntropyOptions& options) {
-  if (options.chunk_rows > 0) return {std::min(options.chunk_rows, x.size(0)), 0};
+  if (options.chunk_rows > 0) return {.rows = std::min(options.chunk_rows, x.size(0))};
   const bool narrow = gradients && weight.grad.defined() && weight.grad.scalar_type() != at::kFloat;
   return plan_head_chunks({.num_rows = x.size(0),
                            .vocab_size = weight.value.size(0),
@@ -78,12 +78,12 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
       size.narrow_gradient ? size.vocab_size * size.hidden_size * kFloatBytes : 0;
   const std::int64_t row_bytes = stride * size.element_bytes;
   if (size.num_rows <= max_rows + sum_bytes / row_bytes) {
-    return {size.num_rows, size.num_rows * row_bytes};
+    return {size.num_rows, size.num_rows * row_bytes, 0};
   }
   const std::int64_t num_chunks = (size.num_rows + max_rows - 1) / max_rows;
   const std::int64_t rows =
       round_up((size.num_rows + num_chunks - 1) / num_chunks, std::min(kRowStep, max_rows));
-  return {rows, rows * row_bytes + sum_bytes};
+  return {rows, rows * row_bytes, sum_bytes};
 }
 
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,

@@ -13,6 +13,9 @@
 
 namespace packtrain {
 
+// CUDA: taken at a stream's first product and kept; what cuBLAS advises on Hopper.
+constexpr std::int64_t kMatmulWorkspaceBytes = std::int64_t{32} << 20;
+
 struct GemmTerms {
   at::Tensor addend = {};  // or undefined; may be `out` itself: the product is added to it
   at::Tensor bias = {};    // or undefined

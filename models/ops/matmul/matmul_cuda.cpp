@@ -14,8 +14,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;  // what cuBLAS advises on Hopper
-
 struct DestroyHandle {
   void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
 };
@@ -54,9 +52,9 @@ GemmWorkspace workspace_of(DeviceState& device, const at::Tensor& out) {
   void* stream = current_stream(out);
   at::Tensor& workspace = device.workspaces[stream];
   if (!workspace.defined()) {
-    workspace = at::empty({kWorkspaceBytes}, out.options().dtype(at::kByte));
+    workspace = at::empty({kMatmulWorkspaceBytes}, out.options().dtype(at::kByte));
   }
-  return {workspace.data_ptr(), static_cast<std::size_t>(kWorkspaceBytes),
+  return {workspace.data_ptr(), static_cast<std::size_t>(kMatmulWorkspaceBytes),
           static_cast<cudaStream_t>(stream)};
 }
 

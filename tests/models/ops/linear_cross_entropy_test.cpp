@@ -162,13 +162,15 @@ TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
   EXPECT_EQ(plan_head_chunks(size, true).rows, 8192);
   size.num_rows = 16384;
   EXPECT_EQ(plan_head_chunks(size, true).rows, 8192);
-  EXPECT_EQ(plan_head_chunks(size, true).working_bytes, 8192LL * 128256 * 2);
+  EXPECT_EQ(plan_head_chunks(size, true).logits_bytes, 8192LL * 128256 * 2);
+  EXPECT_EQ(plan_head_chunks(size, true).gradient_bytes, 0);
   size.narrow_gradient = true;  // 4.2 GB of logits, but a float32 sum would take as much
   EXPECT_EQ(plan_head_chunks(size, true).rows, 16384);
   size.num_rows = 32768;
   const HeadChunks chunks = plan_head_chunks(size, true);
   EXPECT_EQ(chunks.rows, 8192);
-  EXPECT_EQ(chunks.working_bytes, 8192LL * 128256 * 2 + 128256LL * 4096 * 4);
+  EXPECT_EQ(chunks.logits_bytes, 8192LL * 128256 * 2);
+  EXPECT_EQ(chunks.gradient_bytes, 128256LL * 4096 * 4);
 }
 
 }  // namespace

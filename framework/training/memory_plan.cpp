@@ -1,0 +1,197 @@
+#include "framework/training/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/training/model_source.h"
+#include "framework/training/run_device.h"
+#include "models/decoder.h"
+#include "models/ops/matmul/matmul.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/unit_table.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+// Measured on an H200, driver 580, CUDA 13.0: what cudaMemGetInfo lacks of the whole memory once a
+// context is made, and what kernels, cuBLASLt and cuDNN add when they are first used.
+constexpr std::int64_t kContextBytes = 520 * kMebibyte;
+constexpr std::int64_t kLibraryBytes = 250 * kMebibyte;
+// Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
+constexpr std::int64_t kBatchBytesOfRow = 28;
+
+std::int64_t bytes_of(Precision precision) {
+  return precision == Precision::kFloat32 ? kFloatBytes : 2;
+}
+
+const char* name_of(Precision precision) {
+  return precision == Precision::kFloat32 ? "float32" : "bfloat16";
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  std::int64_t total = 0;
+  for (const std::int64_t value : values) total += value;
+  return total;
+}
+
+std::int64_t sum(const std::vector<MemoryEntry>& entries) {
+  std::int64_t total = 0;
+  for (const MemoryEntry& entry : entries) total += entry.bytes;
+  return total;
+}
+
+void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes,
+         std::string what) {
+  if (bytes > 0) entries.push_back({std::move(name), bytes, std::move(what)});
+}
+
+}  // namespace
+
+std::int64_t MemoryPlan::allocated_bytes() const {
+  return sum(allocated);
+}
+
+std::int64_t MemoryPlan::outside_bytes() const {
+  return sum(outside);
+}
+
+MemoryRanks memory_ranks(const Device& device, int num_ranks) {
+  MemoryRanks ranks{device.kind(), num_ranks};
+  if (device.kind() == DeviceKind::kCuda) {
+    ranks.taken_bytes = static_cast<std::int64_t>(device.total_memory_bytes()) -
+                        static_cast<std::int64_t>(device.available_memory_bytes());
+  }
+  return ranks;
+}
+
+MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
+                             const MemoryRanks& ranks)
+    : config_(config), decoder_(decoder), ranks_(ranks) {
+  find_sizes();
+}
+
+void MemoryPlanner::find_sizes() {
+  DecoderOptions options;
+  options.frozen = config_.model.frozen;
+  options.decay_norms_and_biases = config_.optimizer.decay_norms_and_biases;
+  const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.num_ranks);
+  const SlotTable slots = make_slot_table(table, config_.parallel.zero_stage,
+                                          config_.parallel.gather_slots, ranks_.num_ranks);
+  std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
+  std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
+  const auto enlarge = [](std::int64_t& slot, std::int64_t numel) { slot = std::max(slot, numel); };
+  for (std::size_t u = 0; u < table.units.size(); ++u) {
+    const Unit& unit = table.units[u];
+    sizes_.trainable += unit.trainable.shard_numel;
+    sizes_.frozen += unit.frozen.shard_numel;
+    enlarge(sizes_.reduce_output, unit.trainable.shard_numel);
+    enlarge(weights[static_cast<std::size_t>(slots.weight_slot_of_unit[u])], unit.numel());
+    if (unit.trainable.empty()) continue;
+    const int own = slots.grad_slot_of_unit[u];
+    const int first = own >= 0 ? own : slots.first_rotating_grad_slot();
+    const int last = own >= 0 ? own : slots.num_grad_slots - 1;
+    for (int g = first; g <= last; ++g) {
+      enlarge(gradients[static_cast<std::size_t>(g)], unit.trainable.numel);
+    }
+  }
+  num_weight_slots_ = slots.num_weight_slots;
+  num_grad_slots_ = slots.num_grad_slots;
+  sizes_.weight_slots = sum(weights);
+  sizes_.grad_slots = sum(gradients);
+}
+
+MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
+  MemoryPlan plan;
+  add_state(load.several_micro_batches, plan);
+  if (ranks_.num_ranks > 1) add_slots(plan);
+  add_step(load, plan);
+  if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
+  return plan;
+}
+
+void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) const {
+  const Precision compute = config_.precision.compute;
+  const bool has_copy = compute != Precision::kFloat32;
+  auto& entries = plan.allocated;
+  add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
+  add(entries, "weights", has_copy ? sizes_.trainable * bytes_of(compute) : 0,
+      fmt::format("{}, owned", name_of(compute)));
+  add(entries, "frozen weights", sizes_.frozen * bytes_of(compute),
+      fmt::format("{}, owned", name_of(compute)));
+  add(entries, "moments", 2 * sizes_.trainable * bytes_of(config_.optimizer.moments),
+      fmt::format("two, {}", name_of(config_.optimizer.moments)));
+  // Several ranks have room for a float32 sum from the start.
+  const bool wide = ranks_.num_ranks > 1 || several_micro_batches;
+  const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
+  add(entries, "gradient", sizes_.trainable * bytes_of(gradient),
+      fmt::format("{}, owned", name_of(gradient)));
+}
+
+void MemoryPlanner::add_slots(MemoryPlan& plan) const {
+  const Precision compute = config_.precision.compute;
+  const Precision reduce = config_.precision.reduce;
+  auto& entries = plan.allocated;
+  add(entries, "gather slots", sizes_.weight_slots * bytes_of(compute),
+      fmt::format("{} of {}", num_weight_slots_, name_of(compute)));
+  add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
+      fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
+  add(entries, "reduce output", sizes_.reduce_output * bytes_of(reduce),
+      fmt::format("{}, the largest unit's shard", name_of(reduce)));
+}
+
+void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
+  const bool on_gpu = ranks_.device == DeviceKind::kCuda;
+  const bool wide_gradient = ranks_.num_ranks == 1 && load.several_micro_batches;
+  StepSize size;
+  size.num_rows = load.num_rows;
+  size.num_supervised_rows =
+      load.num_supervised_rows.value_or(std::max<std::int64_t>(0, load.num_rows - 1));
+  size.max_rows = config_.batch.max_tokens_per_micro_batch.value_or(config_.data.max_length);
+  size.on_gpu = on_gpu;
+  size.compute = scalar_type(config_.precision.compute);
+  size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;
+  const RecomputePolicy policy = recompute_policy(config_.memory.recompute);
+  const std::vector<StepMoment> moments = step_moments(decoder_, policy, size);
+  const StepMoment& most = *std::ranges::max_element(moments, {}, &StepMoment::bytes);
+  plan.moment = most.name;
+  plan.layer_values =
+      layer_saved_values(decoder_, policy, load.num_rows, bytes_of(config_.precision.compute));
+  auto& entries = plan.allocated;
+  add(entries, "activations", most.kept,
+      fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));
+  for (const SavedValue& value : most.in_use) {
+    add(entries, value.name, value.bytes, "in the " + most.name);
+  }
+  add(entries, "micro-batch", load.num_rows * kBatchBytesOfRow, "tokens, labels, boundaries");
+  if (on_gpu) add(entries, "matmul workspace", kMatmulWorkspaceBytes, "cuBLASLt");
+}
+
+void MemoryPlanner::add_outside(MemoryPlan& plan) const {
+  add(plan.outside, "context", ranks_.taken_bytes.value_or(kContextBytes),
+      ranks_.taken_bytes ? "in use before the run allocates" : "CUDA's, assumed");
+  add(plan.outside, "libraries", kLibraryBytes, "kernels, cuBLASLt, cuDNN");
+}
+
+std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
+  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  std::string table;
+  const auto line = [&table](const std::string& name, std::int64_t bytes, const std::string& what) {
+    table +=
+        fmt::format("  {:<48}{:>9.3f}  {}\n", name, static_cast<double>(bytes) / kGibibyte, what);
+  };
+  for (const auto* entries : {&plan.allocated, &plan.outside}) {
+    for (const MemoryEntry& entry : *entries) line(entry.name, entry.bytes, entry.what);
+  }
+  line("together", plan.total(), "most in the " + plan.moment);
+  if (device_bytes > 0) {
+    line("free", device_bytes - plan.total(),
+         fmt::format("of {:.2f} GiB", static_cast<double>(device_bytes) / kGibibyte));
+  }
+  return table;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,89 @@
+// What a rank's memory is needed for, by purpose, from shapes alone: no device, no weights. Read by
+// `packtrain plan`, by batch.max_tokens_per_micro_batch: auto, and by a run, which holds it against
+// what it measures (memory_report.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "framework/device/device.h"
+#include "models/decoder_config.h"
+#include "models/operator_tape.h"
+#include "models/step_moments.h"
+
+namespace packtrain {
+
+struct MemoryEntry {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string what;  // for people
+};
+
+struct MemoryPlan {
+  // Tensors and communication memory at the moment of a step when they are most.
+  std::vector<MemoryEntry> allocated;
+  std::string moment;
+  // GPU: what driver and libraries take beside them.
+  std::vector<MemoryEntry> outside;
+  std::vector<SavedValue> layer_values;  // kept by one layer from forward to backward
+
+  std::int64_t allocated_bytes() const;
+  std::int64_t outside_bytes() const;
+  std::int64_t total() const { return allocated_bytes() + outside_bytes(); }
+};
+
+struct MemoryRanks {
+  DeviceKind device = DeviceKind::kCpu;
+  int num_ranks = 1;
+  // GPU: in use before the run allocates anything, its context included; nothing: a context alone.
+  std::optional<std::int64_t> taken_bytes = {};
+};
+
+// What a device that nothing of the run is on yet says of itself.
+MemoryRanks memory_ranks(const Device& device, int num_ranks);
+
+struct MemoryLoad {
+  std::int64_t num_rows = 0;  // of a micro-batch, padding included
+  // Nothing: all but one, since an example's last token has no label.
+  std::optional<std::int64_t> num_supervised_rows = {};
+  bool several_micro_batches = false;  // whether a step may have more than one
+};
+
+class MemoryPlanner {
+ public:
+  // Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
+  MemoryPlanner(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks);
+
+  MemoryPlan plan(const MemoryLoad& load) const;
+
+ private:
+  // Elements of the flat layouts, padding included.
+  struct Sizes {
+    std::int64_t trainable = 0;     // owned
+    std::int64_t frozen = 0;        // owned
+    std::int64_t weight_slots = 0;  // several ranks: gathered into
+    std::int64_t grad_slots = 0;    // several ranks: written by blocks
+    std::int64_t reduce_output = 0;
+  };
+
+  void find_sizes();
+  void add_state(bool several_micro_batches, MemoryPlan& plan) const;
+  void add_slots(MemoryPlan& plan) const;
+  void add_step(const MemoryLoad& load, MemoryPlan& plan) const;
+  void add_outside(MemoryPlan& plan) const;
+
+  Config config_;
+  DecoderConfig decoder_;
+  MemoryRanks ranks_;
+  Sizes sizes_;
+  int num_weight_slots_ = 0;
+  int num_grad_slots_ = 0;
+};
+
+// A line an entry, the largest moment named; with the device's memory also what stays free.
+std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
+
+}  // namespace packtrain
