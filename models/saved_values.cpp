@@ -10,7 +10,8 @@ struct LayerValue {
   std::string_view name;
   std::int64_t num_rows;
   std::int64_t row_bytes;
-  LayerMoment last;  // backward reads it until then
+  LayerMoment last;             // backward reads it until then
+  bool only_if_remade = false;  // forward alone reads it
 };
 
 std::vector<LayerValue> values_of(const DecoderConfig& config, const LayerRows& rows,
@@ -39,6 +40,8 @@ std::vector<LayerValue> values_of(const DecoderConfig& config, const LayerRows& 
       {ValueKind::kActivated, "mlp.activation", behind, inner, kKept},
   };
   if (behind < all) {
+    values.push_back({ValueKind::kProjection, "input.supervised", behind, hidden, kAttention,
+                      /*only_if_remade=*/true});
     values.push_back(
         {ValueKind::kProjection, "attention.supervised", behind, config.num_heads * head, kMlp});
   }
@@ -54,7 +57,7 @@ std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig&
   const bool all_remade = moment != LayerMoment::kBetween && !policy.keeps(ValueKind::kProjection);
   std::vector<SavedValue> there;
   for (const LayerValue& value : values_of(config, rows, element_bytes)) {
-    const bool is_made = policy.keeps(value.kind) || all_remade;
+    const bool is_made = all_remade || (policy.keeps(value.kind) && !value.only_if_remade);
     if (!is_made || value.last < moment) continue;
     there.push_back({std::string(value.name), value.row_bytes * value.num_rows});
   }

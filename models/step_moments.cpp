@@ -71,8 +71,9 @@ class Moments {
 
   StepMoment attention_backward(const LayerRows& rows, std::int64_t from_end) const {
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
-    const AttentionBytes attention = attention_backward_bytes(
-        shape, rows.num_rows, size_.max_rows, size_.on_gpu ? at::kCUDA : at::kCPU, size_.compute);
+    const AttentionBytes attention =
+        attention_backward_bytes(shape, {rows.num_rows, size_.num_sequences, size_.max_rows},
+                                 size_.on_gpu ? at::kCUDA : at::kCPU, size_.compute);
     const std::int64_t stream =
         bytes(rows.num_rows + rows.num_behind_attention, config_.hidden_size);
     return {"attention backward",

@@ -26,6 +26,7 @@ struct StepSize {
   std::int64_t num_rows = 0;             // of a micro-batch, padding included
   std::int64_t num_supervised_rows = 0;  // of these
   std::int64_t max_rows = 0;             // of any micro-batch: attention's workspace is for these
+  std::int64_t num_sequences = 1;
   bool on_gpu = true;
   c10::ScalarType compute = c10::kBFloat16;
   bool narrow_head_gradient = false;  // the head's gradient is wanted in less than float32

@@ -23,6 +23,7 @@ constexpr std::int64_t kContextBytes = 520 * kMebibyte;
 constexpr std::int64_t kLibraryBytes = 250 * kMebibyte;
 // Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
+constexpr std::int64_t kRowsOfSequence = 256;  // where nothing better is known
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -150,7 +151,9 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   size.num_rows = load.num_rows;
   size.num_supervised_rows =
       load.num_supervised_rows.value_or(std::max<std::int64_t>(0, load.num_rows - 1));
-  size.max_rows = config_.batch.max_tokens_per_micro_batch.value_or(config_.data.max_length);
+  size.num_sequences =
+      load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
+  size.max_rows = std::max(load.num_rows, load.most_rows);
   size.on_gpu = on_gpu;
   size.compute = scalar_type(config_.precision.compute);
   size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;

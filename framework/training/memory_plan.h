@@ -49,6 +49,8 @@ struct MemoryLoad {
   std::int64_t num_rows = 0;  // of a micro-batch, padding included
   // Nothing: all but one, since an example's last token has no label.
   std::optional<std::int64_t> num_supervised_rows = {};
+  std::int64_t num_sequences = 0;      // 0: one for each 256 rows
+  std::int64_t most_rows = 0;          // of any micro-batch, where that is more
   bool several_micro_batches = false;  // whether a step may have more than one
 };
 

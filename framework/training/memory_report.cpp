@@ -58,21 +58,15 @@ void MemoryReport::tell_plan(const MemoryLoad& load) {
   write(nullptr);
 }
 
-void MemoryReport::add(std::span<const PackedBatch> micro_batches) {
-  for (const PackedBatch& batch : micro_batches) {
-    loads_.push_back({.num_rows = std::ssize(batch.input_ids),
-                      .num_supervised_rows = std::ssize(batch.loss_index),
-                      .several_micro_batches = micro_batches.size() > 1});
-  }
-}
-
 void MemoryReport::compare(std::int64_t communication_bytes) {
   is_done_ = true;
   if (device_.kind() != DeviceKind::kCuda || loads_.empty()) return;
-  plan_ = planner_.plan(loads_.front());
+  plan_ = {};
   const bool several = std::ranges::any_of(loads_, &MemoryLoad::several_micro_batches);
+  const std::int64_t most_rows = std::ranges::max(loads_, {}, &MemoryLoad::most_rows).most_rows;
   for (MemoryLoad load : loads_) {
-    load.several_micro_batches = several;
+    load.several_micro_batches = several;  // the gradient stays as large as it once was
+    load.most_rows = most_rows;
     MemoryPlan plan = planner_.plan(load);
     if (plan.total() > plan_.total()) plan_ = std::move(plan);
   }

@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "collators/packed_batch.h"
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "framework/training/memory_plan.h"
@@ -34,8 +33,8 @@ class MemoryReport {
   // Before the first step. Rank 0 logs the table and writes memory.json.
   void tell_plan(const MemoryLoad& load);
 
-  // The micro-batches given to the device, until they are held against the measurement.
-  void add(std::span<const PackedBatch> micro_batches);
+  // A micro-batch that the device was given, until they are held against the measurement.
+  void add(const MemoryLoad& load) { loads_.push_back(load); }
   bool is_done() const { return is_done_; }
 
   // After the second step, GPU only: holds what was measured against the plan of the micro-batches

@@ -83,7 +83,11 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
         const PackedBatch batch = collate(store, pieces, LossNormalization{}, {}, {});
         const std::size_t num_before = met.size();
         met.merge(size_keys(batch, accumulated, options));
-        if (met.size() > num_before) plan.rehearsals.push_back({pieces, accumulated});
+        if (met.size() > num_before) {
+          plan.rehearsals.push_back({pieces, std::ssize(batch.input_ids),
+                                     std::ssize(batch.loss_index), std::ssize(batch.cu_seqlens) - 1,
+                                     accumulated});
+        }
         plan.most_rows = std::max<std::int64_t>(plan.most_rows, std::ssize(batch.input_ids));
       }
     }
@@ -91,8 +95,8 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
   return plan;
 }
 
-void rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& store,
-              ShardedModel& model, const Device& device, World& world) {
+std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& store,
+                     ShardedModel& model, const Device& device, World& world) {
   const auto begin = Clock::now();
   const std::int64_t products = num_timed_matmuls();
   const std::int64_t attention_plans = num_cudnn_plans();
@@ -108,6 +112,7 @@ void rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& st
       "the {} micro-batches that first ask for something",
       num_timed_matmuls() - products, num_cudnn_plans() - attention_plans,
       std::chrono::duration<double>(Clock::now() - begin).count(), done, plan.rehearsals.size());
+  return done;
 }
 
 }  // namespace packtrain

@@ -4,6 +4,7 @@
 // gradients away. What is rarer stays for its first use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -40,6 +41,9 @@ std::set<SizeKey> size_keys(const PackedBatch& batch, bool accumulated, const Si
 
 struct Rehearsal {
   MicroBatch pieces;
+  std::int64_t num_rows = 0;  // padding included
+  std::int64_t num_supervised_rows = 0;
+  std::int64_t num_sequences = 0;
   bool accumulated = false;  // run it twice in one step, as a rank alone runs several micro-batches
 };
 
@@ -56,8 +60,8 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
                               const SizeOptions& options);
 
 // Runs them on all ranks alike, one after the other, up to 64 or 15 seconds; weights, optimizer
-// state and random streams stay as they are. Collective; logs one line.
-void rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& store,
-              ShardedModel& model, const Device& device, World& world);
+// state and random streams stay as they are. Returns how many it ran. Collective; logs one line.
+std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& store,
+                     ShardedModel& model, const Device& device, World& world);
 
 }  // namespace packtrain

@@ -73,7 +73,7 @@ void Trainer::train_step(std::int64_t step) {
   const TraceRange range(fmt::format("step {}", step + 1));
   Pending pending;
   pending.prepared = batches_->next();
-  if (!memory_->is_done()) memory_->add(pending.prepared.micro_batches);
+  if (!memory_->is_done()) add_memory_loads(pending.prepared.micro_batches);
   pending.data_wait_s = batches_->take_wait_s();
   pending.learning_rate = learning_rate_->at(step);
   pending.outcome = outcomes_[step % outcomes_.size()].get();
@@ -102,6 +102,15 @@ void Trainer::compute_step(std::int64_t step, Pending& pending) {
   });
   optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
                    *pending.outcome, source_sums);
+}
+
+void Trainer::add_memory_loads(std::span<const PackedBatch> batches) {
+  for (const PackedBatch& batch : batches) {
+    memory_->add({.num_rows = std::ssize(batch.input_ids),
+                  .num_supervised_rows = std::ssize(batch.loss_index),
+                  .num_sequences = std::ssize(batch.cu_seqlens) - 1,
+                  .several_micro_batches = batches.size() > 1});
+  }
 }
 
 void Trainer::finish_all() {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "framework/config/config.h"
@@ -61,6 +62,7 @@ class Trainer {
   void trace_before(std::int64_t number);
   void trace_after(std::int64_t number);
   void train_step(std::int64_t step);
+  void add_memory_loads(std::span<const PackedBatch> batches);
   // Runs forward and backward and gives the optimizer what they leave.
   void compute_step(std::int64_t step, Pending& pending);
   std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }

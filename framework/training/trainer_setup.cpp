@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
@@ -182,7 +183,15 @@ void Trainer::prepare_sizes() {
       plan_rehearsals(plan_->planner(), *train_store_, first_step_, total_steps_, options);
   if (plan.rehearsals.empty()) return;
   prepare_attention_of(source_.decoder, config_.precision.compute, plan.most_rows, *device_.device);
-  rehearse(plan, config_.batch.strategy, *train_store_, *model_, *device_.device, world_);
+  const std::size_t num_run =
+      rehearse(plan, config_.batch.strategy, *train_store_, *model_, *device_.device, world_);
+  for (const Rehearsal& run : std::span(plan.rehearsals).first(num_run)) {
+    memory_->add({.num_rows = run.num_rows,
+                  .num_supervised_rows = run.num_supervised_rows,
+                  .num_sequences = run.num_sequences,
+                  .most_rows = plan.most_rows,
+                  .several_micro_batches = run.accumulated});
+  }
 }
 
 void Trainer::start_metrics() {

@@ -31,8 +31,7 @@ constexpr Case kCases[] = {
     {"loss in chunks", 1024, 4096, 2, 16, 4, 64, 128256, 32768, Recompute::kNone, 1, 512, "loss"},
     {"loss, three micro-batches", 1024, 4096, 2, 16, 4, 64, 128256, 8192, Recompute::kNone, 3, 512,
      "loss"},
-    {"short documents", 2048, 8192, 2, 32, 8, 64, 32000, 16384, Recompute::kNone, 1, 4,
-     "MLP backward"},
+    {"short documents", 2048, 8192, 2, 32, 8, 64, 32000, 16384, Recompute::kNone, 1, 4, "loss"},
     {"MLP", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1, 512, "MLP backward"},
     {"MLP, selective", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kSelective, 1, 512,
      "MLP backward"},
@@ -46,6 +45,8 @@ constexpr Case kCases[] = {
      "attention backward"},
     {"flash attention", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1, 2048,
      "attention backward"},
+    {"flash attention, short documents", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1,
+     64, "attention backward"},
     {"stage 2", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 2},
 };
 
@@ -105,6 +106,7 @@ TEST_P(Memory, IsWhatThePlanSays) {
   const MemoryPlan plan = MemoryPlanner(config, decoder, ranks)
                               .plan({.num_rows = c.rows,
                                      .num_supervised_rows = batches[0].loss_index.size(0),
+                                     .num_sequences = c.rows / c.length,
                                      .several_micro_batches = c.num_micro_batches > 1});
   const MeasuredMemory measured = measure_memory(device, model->communication_bytes());
   const auto found = static_cast<double>(measured.allocated - before);

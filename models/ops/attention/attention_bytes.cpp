@@ -9,28 +9,50 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kBoundaryBytes = std::int64_t{1} << 20;  // 448 bytes a sequence
+// libtorch's FlashAttention-2 (flash_api.cpp, mha_varlen_bwd): head sizes are rounded up to these,
+// and each sequence has up to as many rows more.
+constexpr std::int64_t kFlashHeadStep = 32;
+constexpr std::int64_t kFlashRowStep = 128;
+
+// What cuDNN 9.19's plans ask for, but for the boundaries (tests/models/ops/attention_cudnn_test):
+// d q, d k and d v of all query heads in float32, with grouped queries d k and d v of the key heads
+// once more, and a float32 a query head.
+std::int64_t cudnn_workspace(const AttentionShape& shape, std::int64_t num_tokens) {
+  const std::int64_t query = shape.num_heads * shape.head_dim;
+  const bool is_grouped = shape.num_kv_heads < shape.num_heads;
+  const std::int64_t grouped = is_grouped ? 2 * shape.num_kv_heads * shape.head_dim : 0;
+  return num_tokens * (3 * query + grouped + shape.num_heads) * kFloatBytes + kBoundaryBytes;
+}
+
+// d q in float32, and with grouped queries d k and d v of all query heads.
+std::int64_t flash_workspace(const AttentionShape& shape, const AttentionLoad& load,
+                             std::int64_t element_bytes) {
+  const std::int64_t rows = load.num_tokens + kFlashRowStep * load.num_sequences;
+  const std::int64_t head = (shape.head_dim + kFlashHeadStep - 1) / kFlashHeadStep * kFlashHeadStep;
+  const bool is_grouped = shape.num_kv_heads < shape.num_heads;
+  const std::int64_t expanded = is_grouped ? 2 * shape.num_heads * shape.head_dim : 0;
+  return rows * shape.num_heads * (head + 1) * kFloatBytes +
+         load.num_tokens * expanded * element_bytes;
+}
 
 }  // namespace
 
-AttentionBytes attention_backward_bytes(const AttentionShape& shape, std::int64_t num_tokens,
-                                        std::int64_t max_tokens, at::DeviceType device,
-                                        at::ScalarType dtype) {
+AttentionBytes attention_backward_bytes(const AttentionShape& shape, const AttentionLoad& load,
+                                        at::DeviceType device, at::ScalarType dtype) {
   const auto element = static_cast<std::int64_t>(c10::elementSize(dtype));
   const std::int64_t query = shape.num_heads * shape.head_dim;
   const std::int64_t key_value = 2 * shape.num_kv_heads * shape.head_dim;
-  const std::int64_t gradients = num_tokens * (query + key_value) * element;
+  const std::int64_t gradients = load.num_tokens * (query + key_value) * element;
   switch (choose_attention_backend(shape, at::Device(device), dtype)) {
     case AttentionBackend::kCudnn: {
-      // d q in float32, d k and d v of all query heads, and two float32 a head.
-      const std::int64_t tokens =
-          attention_bucket(1, 1, std::max(num_tokens, max_tokens)).num_tokens;
-      const std::int64_t of_token =
-          query * kFloatBytes + 2 * query * kFloatBytes + 2 * shape.num_heads * kFloatBytes;
+      const std::int64_t tokens = std::max(load.num_tokens, load.max_tokens);
       // d q lies among places for d k and d v (cudnn.cpp).
-      return {gradients + num_tokens * key_value * element, tokens * of_token};
+      return {gradients + load.num_tokens * key_value * element,
+              cudnn_workspace(shape, attention_bucket(1, 1, tokens).num_tokens)};
     }
     case AttentionBackend::kFlash:
-      return {gradients, num_tokens * (query * kFloatBytes + 2 * query * element)};
+      return {gradients, flash_workspace(shape, load, element)};
     default:
       return {gradients, 0};
   }

@@ -15,10 +15,14 @@ struct AttentionBytes {
   std::int64_t workspace = 0;  // freed when it returns
 };
 
-// Of a batch of `num_tokens`, where the largest of all batches has `max_tokens`: cuDNN's plans are
-// made for that many. Throws what choose_attention_backend throws.
-AttentionBytes attention_backward_bytes(const AttentionShape& shape, std::int64_t num_tokens,
-                                        std::int64_t max_tokens, at::DeviceType device,
-                                        at::ScalarType dtype);
+struct AttentionLoad {
+  std::int64_t num_tokens = 0;
+  std::int64_t num_sequences = 1;
+  std::int64_t max_tokens = 0;  // of the largest of all batches: cuDNN's plans are made for it
+};
+
+// Throws what choose_attention_backend throws.
+AttentionBytes attention_backward_bytes(const AttentionShape& shape, const AttentionLoad& load,
+                                        at::DeviceType device, at::ScalarType dtype);
 
 }  // namespace packtrain

@@ -164,6 +164,12 @@ void set_cudnn_plan_tokens(std::int64_t num_tokens) {
   all_plans().min_tokens = num_tokens;
 }
 
+std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
+                                   bool backward, at::Device device) {
+  const c10::DeviceGuard guard(device);
+  return plan_for(problem_of(shape, bucket, bucket.max_length, backward), device).workspace_bytes();
+}
+
 std::int64_t num_cudnn_plans() {
   Plans& all = all_plans();
   const std::lock_guard lock(all.mutex);

@@ -27,6 +27,10 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
 // cost in time. Process-wide.
 void set_cudnn_plan_tokens(std::int64_t num_tokens);
 
+// What the plan of a bucket asks for.
+std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
+                                   bool backward, at::Device device);
+
 // Plans built so far in this process.
 std::int64_t num_cudnn_plans();
 

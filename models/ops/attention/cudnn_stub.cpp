@@ -27,6 +27,11 @@ HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const
 
 void set_cudnn_plan_tokens(std::int64_t) {}
 
+std::int64_t cudnn_workspace_bytes(const AttentionBucket&, const AttentionShape&, bool,
+                                   at::Device) {
+  throw_cuda_not_built("attention");
+}
+
 std::int64_t num_cudnn_plans() {
   return 0;
 }

@@ -3,10 +3,12 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <string>
 
 #include "framework/support/error.h"
+#include "models/ops/attention/attention_bytes.h"
 #include "models/ops/attention/backends.h"
 #include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/cudnn_version.h"
@@ -80,6 +82,27 @@ TEST_F(CudnnAttention, IsTheSameInEveryBucket) {
        {AttentionBucket{6, 700, 1397}, {16, 1024, 2048}, {256, 4096, 8192}, {1024, 16384, 16384}}) {
     expect_close_by_rows(run_at(bucket, qkv, grad, batch), want, on_.tolerance,
                          std::to_string(bucket.num_sequences));
+  }
+}
+
+// Memory is planned by a formula (attention_bytes.h), without a GPU.
+TEST_F(CudnnAttention, AsksForTheWorkspaceThatIsPlanned) {
+  for (const auto& [heads, kv_heads, head_dim] :
+       {std::array{32, 8, 128}, {16, 16, 128}, {14, 2, 64}, {40, 8, 128}, {16, 4, 96}}) {
+    const AttentionShape shape{heads, kv_heads, head_dim};
+    for (const std::int64_t tokens : {1000, 16384, 20000}) {
+      for (const std::int64_t num_sequences : {1, 90, 2000}) {
+        const AttentionBucket bucket = attention_bucket(num_sequences, 4096, tokens);
+        const std::int64_t asked = cudnn_workspace_bytes(bucket, shape, true, on_.device);
+        const std::int64_t planned =
+            attention_backward_bytes(shape, {tokens, num_sequences, tokens}, at::kCUDA,
+                                     at::kBFloat16)
+                .workspace;
+        EXPECT_LE(asked, planned) << heads << "/" << kv_heads << " x " << head_dim;
+        EXPECT_GE(asked, planned - (1 << 20)) << heads << "/" << kv_heads << " x " << head_dim;
+        EXPECT_LT(cudnn_workspace_bytes(bucket, shape, false, on_.device), 1 << 20);
+      }
+    }
   }
 }
 
