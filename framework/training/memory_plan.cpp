@@ -60,8 +60,8 @@ std::int64_t MemoryPlan::outside_bytes() const {
   return sum(outside);
 }
 
-MemoryRanks memory_ranks(const Device& device, int num_ranks) {
-  MemoryRanks ranks{device.kind(), num_ranks};
+MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size) {
+  MemoryRanks ranks{device.kind(), num_ranks, shard_size};
   if (device.kind() == DeviceKind::kCuda) {
     ranks.taken_bytes = static_cast<std::int64_t>(device.total_memory_bytes()) -
                         static_cast<std::int64_t>(device.available_memory_bytes());
@@ -72,6 +72,7 @@ MemoryRanks memory_ranks(const Device& device, int num_ranks) {
 MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
                              const MemoryRanks& ranks)
     : config_(config), decoder_(decoder), ranks_(ranks) {
+  if (ranks_.shard_size == 0) ranks_.shard_size = ranks_.num_ranks;
   find_sizes();
 }
 
@@ -79,9 +80,10 @@ void MemoryPlanner::find_sizes() {
   DecoderOptions options;
   options.frozen = config_.model.frozen;
   options.decay_norms_and_biases = config_.optimizer.decay_norms_and_biases;
-  const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.num_ranks);
-  const SlotTable slots = make_slot_table(table, config_.parallel.zero_stage,
-                                          config_.parallel.gather_slots, ranks_.num_ranks);
+  const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.shard_size);
+  const SlotTable slots =
+      make_slot_table(table, {config_.parallel.zero_stage, config_.parallel.gather_slots,
+                              config_.parallel.resident_embeddings, ranks_.shard_size});
   std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
   std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
   const auto enlarge = [](std::int64_t& slot, std::int64_t numel) { slot = std::max(slot, numel); };
@@ -108,7 +110,7 @@ void MemoryPlanner::find_sizes() {
 MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
   MemoryPlan plan;
   add_state(load.several_micro_batches, plan);
-  if (ranks_.num_ranks > 1) add_slots(plan);
+  if (is_sharded()) add_slots(plan);
   add_step(load, plan);
   if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
   return plan;
@@ -125,8 +127,8 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
       fmt::format("{}, owned", name_of(compute)));
   add(entries, "moments", 2 * sizes_.trainable * bytes_of(config_.optimizer.moments),
       fmt::format("two, {}", name_of(config_.optimizer.moments)));
-  // Several ranks have room for a float32 sum from the start.
-  const bool wide = ranks_.num_ranks > 1 || several_micro_batches;
+  // Sharded gradients have room for a float32 sum from the start.
+  const bool wide = is_sharded() || several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
   add(entries, "gradient", sizes_.trainable * bytes_of(gradient),
       fmt::format("{}, owned", name_of(gradient)));
@@ -146,7 +148,7 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
 
 void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const bool on_gpu = ranks_.device == DeviceKind::kCuda;
-  const bool wide_gradient = ranks_.num_ranks == 1 && load.several_micro_batches;
+  const bool wide_gradient = !is_sharded() && load.several_micro_batches;
   StepSize size;
   size.num_rows = load.num_rows;
   size.num_supervised_rows =

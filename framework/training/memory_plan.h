@@ -37,13 +37,14 @@ struct MemoryPlan {
 
 struct MemoryRanks {
   DeviceKind device = DeviceKind::kCpu;
-  int num_ranks = 1;
+  int num_ranks = 1;   // of the run
+  int shard_size = 0;  // of them, that share one copy of the model's state; 0: all
   // GPU: in use before the run allocates anything, its context included; nothing: a context alone.
   std::optional<std::int64_t> taken_bytes = {};
 };
 
 // What a device that nothing of the run is on yet says of itself.
-MemoryRanks memory_ranks(const Device& device, int num_ranks);
+MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size = 0);
 
 struct MemoryLoad {
   std::int64_t num_rows = 0;  // of a micro-batch, padding included
@@ -62,6 +63,8 @@ class MemoryPlanner {
   MemoryPlan plan(const MemoryLoad& load) const;
 
  private:
+  bool is_sharded() const { return ranks_.shard_size > 1; }
+
   // Elements of the flat layouts, padding included.
   struct Sizes {
     std::int64_t trainable = 0;     // owned

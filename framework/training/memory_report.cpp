@@ -42,17 +42,20 @@ MeasuredMemory measure_memory(const Device& device, std::int64_t communication_b
 
 MemoryReport::MemoryReport(const Config& config, const DecoderConfig& decoder, const Device& device,
                            const World& world)
-    : output_(config.run.output),
+    : config_(config),
+      decoder_(decoder),
       device_(device),
-      is_first_rank_(world.rank() == 0),
-      planner_(config, decoder, memory_ranks(device, world.size())) {
+      world_(world),
+      ranks_(memory_ranks(device, world.size())) {
   if (device.kind() == DeviceKind::kCuda) {
     device_bytes_ = static_cast<std::int64_t>(device.total_memory_bytes());
   }
 }
 
-void MemoryReport::tell_plan(const MemoryLoad& load) {
-  plan_ = planner_.plan(load);
+void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size) {
+  ranks_.shard_size = shard_size;
+  planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
+  plan_ = planner_->plan(load);
   spdlog::info("memory of a rank, planned for micro-batches of up to {} rows, GiB\n{}",
                load.num_rows, memory_table(plan_, device_bytes_));
   write(nullptr);
@@ -67,7 +70,7 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
   for (MemoryLoad load : loads_) {
     load.several_micro_batches = several;  // the gradient stays as large as it once was
     load.most_rows = most_rows;
-    MemoryPlan plan = planner_.plan(load);
+    MemoryPlan plan = planner_->plan(load);
     if (plan.total() > plan_.total()) plan_ = std::move(plan);
   }
   const MeasuredMemory measured = measure_memory(device_, communication_bytes);
@@ -85,7 +88,7 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
 }
 
 void MemoryReport::write(const MeasuredMemory* measured) const {
-  if (!is_first_rank_) return;
+  if (world_.rank() != 0) return;
   nlohmann::ordered_json json = {{"allocated_bytes", to_json(plan_.allocated)},
                                  {"outside_bytes", to_json(plan_.outside)},
                                  {"moment", plan_.moment},
@@ -97,7 +100,8 @@ void MemoryReport::write(const MeasuredMemory* measured) const {
     json["measured_outside_bytes"] = measured->outside;
     json["measured_cached_bytes"] = measured->cached;
   }
-  write_text_atomically(output_ + "/memory.json", json.dump(2) + "\n", ErrorCategory::kConfig);
+  write_text_atomically(config_.run.output + "/memory.json", json.dump(2) + "\n",
+                        ErrorCategory::kConfig);
 }
 
 }  // namespace packtrain

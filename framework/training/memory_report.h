@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -30,8 +30,9 @@ class MemoryReport {
   MemoryReport(const Config& config, const DecoderConfig& decoder, const Device& device,
                const World& world);
 
-  // Before the first step. Rank 0 logs the table and writes memory.json.
-  void tell_plan(const MemoryLoad& load);
+  // Before the first step. Rank 0 logs the table and writes memory.json. `shard_size`: ranks that
+  // share one copy of the model's state.
+  void tell_plan(const MemoryLoad& load, int shard_size);
 
   // A micro-batch that the device was given, until they are held against the measurement.
   void add(const MemoryLoad& load) { loads_.push_back(load); }
@@ -44,11 +45,13 @@ class MemoryReport {
  private:
   void write(const MeasuredMemory* measured) const;
 
-  std::string output_;
+  Config config_;
+  DecoderConfig decoder_;
   const Device& device_;
-  bool is_first_rank_;
-  MemoryPlanner planner_;
+  const World& world_;
+  MemoryRanks ranks_;
   std::int64_t device_bytes_ = 0;  // GPU: all its memory
+  std::unique_ptr<MemoryPlanner> planner_;
   MemoryPlan plan_;
   std::vector<MemoryLoad> loads_;
   bool is_done_ = false;

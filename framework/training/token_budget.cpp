@@ -8,6 +8,7 @@
 #include "collators/batch_builder.h"
 #include "framework/device/host_memory.h"
 #include "framework/support/error.h"
+#include "parallel/sharding/shard_groups.h"
 
 namespace packtrain {
 namespace {
@@ -68,7 +69,8 @@ struct LeastRoom {
 };
 
 LeastRoom least_room(const Config& config, const Device& device, World& world) {
-  LeastRoom room{memory_ranks(device, world.size()),
+  const int shard_size = choose_shard_size(config.parallel.shard_size, world);
+  LeastRoom room{memory_ranks(device, world.size(), shard_size),
                  memory_limit(config.memory, device, world.local_size())};
   std::int64_t figures[] = {room.limit.bytes, room.limit.with_reserve,
                             -room.ranks.taken_bytes.value_or(0)};
@@ -93,7 +95,14 @@ MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int 
 AssumedDevice assume_device(const Config& config, int num_ranks, std::optional<double> gpu_gib) {
   const BackendKind backend = config.parallel.backend;
   const bool may_use_gpu = backend == BackendKind::kAuto || backend == BackendKind::kNccl;
-  AssumedDevice assumed{{DeviceKind::kCpu, num_ranks}, 0, ""};
+  const std::int64_t shard_size = config.parallel.shard_size.value_or(num_ranks);
+  if (num_ranks % shard_size != 0) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("parallel.shard_size is {}, which does not divide {} ranks", shard_size,
+                            num_ranks),
+                "Choose a divisor of the number of ranks, or auto.");
+  }
+  AssumedDevice assumed{{DeviceKind::kCpu, num_ranks, static_cast<int>(shard_size)}, 0, ""};
   if (gpu_gib) {
     assumed.gpu_bytes = static_cast<std::int64_t>(*gpu_gib * kGibibyte);
     assumed.whose = "a GPU's";

@@ -78,8 +78,8 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
       plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
   batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
                                            options, first_step_, total_steps_);
-  trace_ = std::make_unique<StepTrace>(config_.run, total_steps_ - first_step_, *device_.device,
-                                       world_);
+  trace_ =
+      std::make_unique<StepTrace>(config_.run, total_steps_ - first_step_, *device_.device, world_);
 }
 
 void Trainer::open_data() {
@@ -156,7 +156,8 @@ void Trainer::tell_memory_plan() {
   const auto has_several = [](const auto& micro_batches) { return micro_batches.size() > 1; };
   memory_->tell_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
                                            most_useful_tokens(config_, world_.size())),
-                      .several_micro_batches = std::ranges::any_of(first.ranks, has_several)});
+                      .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
+                     world_.size() / model_->num_replicas());
 }
 
 void Trainer::load(const std::optional<ResumePoint>& resumed) {

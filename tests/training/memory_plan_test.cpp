@@ -78,8 +78,9 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
       options.moments = options.compute;
       config.precision.reduce = config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
-      ShardedModel model(make_decoder(decoder, {}), *device, world->connect(Backend::kLocal),
-                         world->connect(Backend::kLocal), options);
+      ShardedModel model(make_decoder(decoder, {}), *device,
+                         {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
+                         options);
       const MemoryPlan plan = plan_of(config, decoder, 1);
       const auto allocated = static_cast<double>(allocated_bytes(model));
       // Allocations are rounded up.
@@ -101,6 +102,29 @@ TEST(MemoryPlan, ShardingDividesStateAndStage2KeepsAllWeights) {
   EXPECT_LT(slots_of(plan_of(config, decoder, 4)), slots_of(four));
   config.parallel.zero_stage = 2;
   EXPECT_GT(slots_of(plan_of(config, decoder, 4)), slots_of(four));
+}
+
+TEST(MemoryPlan, ReplicasOfAShardGroupTakeWhatTheGroupAloneDoes) {
+  const Config config;
+  const DecoderConfig decoder = small_decoder(false);
+  const auto total = [&](const MemoryRanks& ranks) {
+    return MemoryPlanner(config, decoder, ranks).plan({.num_rows = 128}).total();
+  };
+  EXPECT_EQ(total({DeviceKind::kCpu, 4, 2}), total({DeviceKind::kCpu, 2}));
+  EXPECT_EQ(total({DeviceKind::kCpu, 4, 1}), total({DeviceKind::kCpu, 1}));
+  EXPECT_LT(total({DeviceKind::kCpu, 4}), total({DeviceKind::kCpu, 4, 2}));
+}
+
+TEST(MemoryPlan, EmbeddingAndHeadShareSlotsWhereTheyAreNotResident) {
+  Config config;
+  const DecoderConfig decoder = small_decoder(false);
+  const std::int64_t resident = slots_of(plan_of(config, decoder, 4));
+  config.parallel.resident_embeddings = false;
+  // One slot less for weights and one less for gradients, both bfloat16, of the embedding's size.
+  const std::int64_t embedding = decoder.vocab_size * decoder.hidden_size * 2;
+  const std::int64_t saved = resident - slots_of(plan_of(config, decoder, 4));
+  EXPECT_NEAR(static_cast<double>(saved), static_cast<double>(2 * embedding),
+              0.2 * static_cast<double>(embedding));
 }
 
 TEST(MemoryPlan, FrozenWeightsCostNeitherGradientNorMoments) {
@@ -168,8 +192,9 @@ TEST(MemoryPlan, OnlyAGpuHasAContextAndItIsWhatTheDeviceSaysWhereItWasAsked) {
   EXPECT_GT(assumed, 0);
   const std::int64_t taken = std::int64_t{7} << 30;
   const std::int64_t more = std::int64_t{1} << 30;
-  EXPECT_EQ(outside({DeviceKind::kCuda, 1, taken + more}) - outside({DeviceKind::kCuda, 1, taken}),
-            more);
+  EXPECT_EQ(
+      outside({DeviceKind::kCuda, 1, 1, taken + more}) - outside({DeviceKind::kCuda, 1, 1, taken}),
+      more);
 }
 
 TEST(MemoryPlan, TableNamesEveryPurposeAndWhatStaysFree) {
