@@ -4,6 +4,7 @@
 #include <ATen/ops/randint.h>
 
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace packtrain {
@@ -57,6 +58,21 @@ void add_head(OpBenchmarks& benchmarks, const HeadShape& shape) {
        .make_yardstick = [=] { return products(shape); }});
 }
 
+void add_cross_entropy(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t vocab_size) {
+  const HeadShape shape{tokens, 0, vocab_size};
+  benchmarks.push_back(
+      {.name = "cross_entropy, gradient in place",
+       .shape = shape_text({tokens, vocab_size}),
+       .bytes = 2 * 2.0 * static_cast<double>(tokens * vocab_size),
+       .make = [=] {
+         CrossEntropyTargets targets = random_targets(shape);
+         targets.row_losses = at::empty({tokens}, on_gpu(at::kFloat));
+         return Call([targets, logits = random_numbers({tokens, vocab_size}, at::kBFloat16)] {
+           cross_entropy(logits, targets, /*gradients=*/true, {});
+         });
+       }});
+}
+
 }  // namespace
 
 void add_heads(OpBenchmarks& benchmarks) {
@@ -64,6 +80,10 @@ void add_heads(OpBenchmarks& benchmarks) {
   add_head(benchmarks, {16384, 2048, 128256});
   add_head(benchmarks, {4096, 2048, 128256});
   add_head(benchmarks, {4096, 896, 151936});
+  add_cross_entropy(benchmarks, 4096, 128256);
+  add_cross_entropy(benchmarks, 4096, 151936);
+  add_cross_entropy(benchmarks, 2048, 201088);
+  add_cross_entropy(benchmarks, 2048, 256000);
 }
 
 }  // namespace packtrain

@@ -13,6 +13,7 @@ namespace {
 constexpr int kColumns = 32;
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
+constexpr int kLoadsInFlight = 8;
 
 template <typename T>
 __device__ void write(const GradientTarget& target, std::int64_t column, float sum) {
@@ -28,12 +29,18 @@ __device__ void sum_rows(const ColumnSumsArguments& a, std::int64_t column, int 
   if (column >= a.num_columns) return;
   const std::int64_t pitch = a.num_targets * a.num_columns;
   const float* from = a.partials + blockIdx.y * a.num_columns + column;
-#pragma unroll 8
-  for (std::int64_t i = first; i < a.num_partials; i += step) {
-    float values[N];
-    device::load(from + i * pitch, values);
+  for (std::int64_t base = first; base < a.num_partials; base += kLoadsInFlight * step) {
+    float values[kLoadsInFlight][N] = {};
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum[k] += values[k];
+    for (int u = 0; u < kLoadsInFlight; ++u) {
+      const std::int64_t i = base + u * step;
+      if (i < a.num_partials) device::load(from + i * pitch, values[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kLoadsInFlight; ++u) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum[k] += values[u][k];
+    }
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-// How threads lie over rows. `threads` 0: the row does not fit registers.
+// How threads lie over rows, in forward. `threads` 0: the row does not fit registers.
 struct RowGeometry {
   int threads = 0;  // a row
   int rows = 1;     // a block
@@ -42,45 +42,32 @@ inline int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// Of the backward kernel. `held` 0: rows for the wide one.
+// Of backward. `held` 0: one block a row, which is no whole runs of 16 bytes or too wide to be
+// held.
 struct BackwardPlan {
-  int held = 0;          // runs of 16 bytes of a row that a thread holds
-  RowGeometry geometry;  // whole warps
-  std::size_t shared_bytes = 0;
+  int held = 0;         // runs of 16 bytes of a row that a thread holds
+  int row_threads = 0;  // whole warps
+  int block_rows = 1;   // under way
   std::int64_t num_blocks = 0;
 };
 
-constexpr int kFewRuns = 2;   // in backward: registers enough for sums, weights and rows
+constexpr int kFewRuns = 2;   // registers enough for sums, weights and rows
 constexpr int kManyRuns = 4;  // of rows too wide for that
 
-// Shared memory of a block: rows under way, or sums.
-inline std::size_t backward_shared_bytes(const NormArguments& a, int held,
-                                         const RowGeometry& geometry) {
-  constexpr std::size_t kRunBytes = 16;
-  const std::size_t num_inputs = a.residual == nullptr ? 2 : 3;
-  const std::size_t rows = num_inputs * held * kRunBytes * device::kNormMostThreads;
-  return std::max(rows, geometry.rows * a.hidden * sizeof(float));
-}
-
-// One block a multiprocessor, as wide as may be.
+// As many blocks as are under way at once: each has a row of partial sums.
 inline BackwardPlan backward_plan(const NormArguments& a) {
-  constexpr int kWideBlocksPerMultiprocessor = 4;
   constexpr int kWarp = 32;
-  const int num_multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  constexpr std::int64_t kWideBlocks = 4;  // a multiprocessor; of those that hold rows, one
   const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
+  const std::int64_t most = device_attribute(cudaDevAttrMultiProcessorCount);
   for (const int held : {kFewRuns, kManyRuns}) {
-    const std::int64_t warps = (runs + held * kWarp - 1) / (held * kWarp);
-    if (!norm_is_vectorized(a) || warps * kWarp > device::kNormMostThreads) continue;
-    const int threads = static_cast<int>(warps) * kWarp;
-    const RowGeometry geometry{threads, device::kNormMostThreads / threads};
-    const std::int64_t blocks = (a.num_rows + geometry.rows - 1) / geometry.rows;
-    return {held, geometry, backward_shared_bytes(a, held, geometry),
-            std::min<std::int64_t>(num_multiprocessors, blocks)};
+    const std::int64_t threads = (runs + held * kWarp - 1) / (held * kWarp) * kWarp;
+    if (!norm_is_vectorized(a) || threads > device::kRowThreads) continue;
+    const std::int64_t rows = device::kRowThreads / threads;
+    return {held, static_cast<int>(threads), static_cast<int>(rows),
+            std::min(most, (a.num_rows + rows - 1) / rows)};
   }
-  return {0,
-          {},
-          0,
-          std::min<std::int64_t>(kWideBlocksPerMultiprocessor * num_multiprocessors, a.num_rows)};
+  return {0, 0, 1, std::min(kWideBlocks * most, a.num_rows)};
 }
 
 template <typename T, bool kCentered>
@@ -102,16 +89,17 @@ void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
   }
 }
 
-template <typename T, bool kCentered, int V>
+// Shared memory: rows under way, or sums.
+template <typename T, bool kCentered, int V, bool kResidual>
 void launch_held_backward(const NormArguments& a, const BackwardPlan& plan, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
-  const auto kernel = a.residual == nullptr
-                          ? device::norm_backward_kernel<T, kRun, V, kCentered, false>
-                          : device::norm_backward_kernel<T, kRun, V, kCentered, true>;
+  const auto kernel = device::norm_backward_kernel<T, kRun, V, kCentered, kResidual>;
+  const std::size_t rows_bytes = device::BackwardCopies<T, kRun, V, kResidual>::kSharedBytes;
+  const std::size_t bytes = std::max(rows_bytes, plan.block_rows * a.hidden * sizeof(float));
   PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(plan.shared_bytes)));
+                                            static_cast<int>(bytes)));
   launch_chained(kernel, dim3(static_cast<unsigned>(plan.num_blocks)),
-                 dim3(plan.geometry.threads, plan.geometry.rows), stream, a, plan.shared_bytes);
+                 dim3(plan.row_threads, plan.block_rows), stream, a, bytes);
 }
 
 template <typename T, bool kCentered>
@@ -119,10 +107,13 @@ void launch_norm_backward(const NormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 16 / sizeof(T);
   const BackwardPlan plan = backward_plan(a);
   const auto blocks = static_cast<unsigned>(plan.num_blocks);
+  const bool adds = a.residual != nullptr;
   if (plan.held == kFewRuns) {
-    launch_held_backward<T, kCentered, kFewRuns>(a, plan, stream);
+    adds ? launch_held_backward<T, kCentered, kFewRuns, true>(a, plan, stream)
+         : launch_held_backward<T, kCentered, kFewRuns, false>(a, plan, stream);
   } else if (plan.held == kManyRuns) {
-    launch_held_backward<T, kCentered, kManyRuns>(a, plan, stream);
+    adds ? launch_held_backward<T, kCentered, kManyRuns, true>(a, plan, stream)
+         : launch_held_backward<T, kCentered, kManyRuns, false>(a, plan, stream);
   } else if (norm_is_vectorized(a)) {
     device::wide_norm_backward_kernel<T, kRun, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);

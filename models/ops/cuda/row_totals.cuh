@@ -1,7 +1,7 @@
 // Sums over the warps of a row, where a block has several rows that go on at their own pace.
 #pragma once
 
-#include "models/ops/cuda/vector.cuh"
+#include "models/ops/cuda/row_copies.cuh"
 
 namespace packtrain::device {
 
@@ -11,8 +11,7 @@ namespace packtrain::device {
 template <int K>
 class RowTotals {
  public:
-  static constexpr int kMostThreads = 512;  // of a block
-  static constexpr int kPlaces = kMostThreads / 16;
+  static constexpr int kPlaces = kRowThreads / 16;
   using Places = float[2][K][kPlaces];
 
   // All threads of the block; ends with a barrier.

@@ -2,12 +2,15 @@
 // finds the largest logit and the sum of exponentials (online softmax, Milakov and Gimelshein,
 // arXiv 1805.02867); the second writes the gradient, and where it has used up a place in shared
 // memory the next row's logits are already on their way there. So memory never rests while a block
-// computes. With s = cap tanh(z / cap), or z without cap, and L = log sum_v exp(s_v):
+// computes. Rows far wider than a block's shared memory are cut in two, for two blocks of a
+// cluster. With s = cap tanh(z / cap), or z without cap, and L = log sum_v exp(s_v):
 //   l = L - s_label + z_loss L^2
 //   dz_v = w (1 + 2 z_loss L) exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/async_copy.cuh"
+#include "models/ops/cuda/cluster.cuh"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/linear_cross_entropy/cross_entropy_launch.h"
 #include "models/ops/linear_cross_entropy/softmax.cuh"
@@ -19,32 +22,19 @@ constexpr int kWideThreads = 1024;   // of a block that has a multiprocessor to 
 constexpr int kNarrowThreads = 512;  // of one of two
 constexpr int kLoadsInFlight = 2;
 
-// Starts a copy of 16 bytes to shared memory.
-__device__ void copy_async(void* to, const void* from) {
-  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
-}
-__device__ void end_copy_group() {
-  asm volatile("cp.async.commit_group;");
-}
-// Waits for this thread's copies but for the latest kNumGroups groups.
-template <int kNumGroups>
-__device__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kNumGroups) : "memory");
-}
-
 template <typename T, bool kCapped, int kThreads>
 struct Row {
   static constexpr int kRun = 16 / sizeof(T);
   using Packed = device::Run<T, kRun>;
 
-  Packed* runs;
+  Packed* runs;        // of this part of the row
   Packed* kept;        // the first `num_kept` runs, in shared memory: each thread's own places
   const Packed* next;  // the runs of the block's next row, or null
+  int first_run;       // where the part begins in the row
   int num_runs;
   int num_kept;
-  int num_early;  // of those kept, copied in a first group; a multiple of kThreads
-  int vocab_size;
+  int num_early;   // of those kept, copied in a first group; a multiple of kThreads
+  int vocab_size;  // of the part
   device::Cap cap;
 
   // With minus infinity beyond the vocabulary.
@@ -85,19 +75,21 @@ struct Row {
 
   __device__ void copy_to_shared(const Packed* from) const {
     int index = threadIdx.x;
-    for (; index < num_early; index += kThreads) copy_async(kept + index, from + index);
-    end_copy_group();
-    for (; index < num_kept; index += kThreads) copy_async(kept + index, from + index);
-    end_copy_group();
+    for (; index < num_early; index += kThreads)
+      device::copy_async(from + index, kept + index, true);
+    device::commit_copies();
+    for (; index < num_kept; index += kThreads)
+      device::copy_async(from + index, kept + index, true);
+    device::commit_copies();
   }
 
   // This thread's share of the row, of which the kept part has been copied.
   __device__ device::Softmax read() const {
     device::Softmax softmax;
     int index = threadIdx.x;
-    wait_for_copies<1>();
+    device::wait_for_copies<1>();
     for (; index < num_early; index += kThreads) add(masked(kept[index], index), softmax);
-    wait_for_copies<0>();
+    device::wait_for_copies<0>();
     for (; index < num_kept; index += kThreads) add(masked(kept[index], index), softmax);
     for (; index < num_runs; index += kThreads * kLoadsInFlight) {
       Packed loaded[kLoadsInFlight];
@@ -147,56 +139,74 @@ struct Row {
     }
     int index = threadIdx.x;
     for (; index < num_early; index += kThreads) use_up(index, largest, factor);
-    end_copy_group();
+    device::commit_copies();
     for (; index < num_kept; index += kThreads) use_up(index, largest, factor);
-    end_copy_group();
+    device::commit_copies();
   }
 
   __device__ void use_up(int index, float largest, float factor) const {
     write_run(kept[index], index, largest, factor);
-    if (next != nullptr) copy_async(kept + index, next + index);
+    if (next != nullptr) device::copy_async(next + index, kept + index, true);
   }
 };
 
+// Part `part` of `num_parts` of a row that is yet to be named.
 template <typename T, bool kCapped, int kThreads>
+__device__ Row<T, kCapped, kThreads> part_of_row(const CrossEntropyArguments& a, int part,
+                                                 int num_parts, int num_kept, void* kept) {
+  Row<T, kCapped, kThreads> row;
+  const int row_runs = static_cast<int>((a.vocab_size + row.kRun - 1) / row.kRun);
+  const int part_runs = (row_runs + num_parts - 1) / num_parts;
+  row.first_run = part * part_runs;
+  row.kept = static_cast<decltype(row.kept)>(kept);
+  row.num_runs = min(part_runs, row_runs - row.first_run);
+  row.num_kept = min(num_kept, row.num_runs);
+  row.num_early = row.num_kept / (2 * kThreads) * kThreads;
+  row.vocab_size = static_cast<int>(a.vocab_size) - row.first_run * row.kRun;
+  row.cap = {a.soft_cap, 1.0F / a.soft_cap};
+  return row;
+}
+
+// The blocks of a cluster have kParts parts of a row.
+template <typename T, bool kCapped, int kThreads, int kParts>
 __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     cross_entropy_kernel(const CrossEntropyArguments a, int num_kept) {
-  using Slice = Row<T, kCapped, kThreads>;
-  using Run = typename Slice::Packed;
-  constexpr int kRun = Slice::kRun;
+  using Run = typename Row<T, kCapped, kThreads>::Packed;
+  constexpr int kRun = Row<T, kCapped, kThreads>::kRun;
   extern __shared__ uint4 kept[];
   __shared__ device::Softmax scratch[2][kThreads / 32];
-  const int vocab_size = static_cast<int>(a.vocab_size);
-  Slice row;
-  row.kept = reinterpret_cast<Run*>(kept);
-  row.num_runs = (vocab_size + kRun - 1) / kRun;
-  row.num_kept = num_kept;
-  row.num_early = num_kept / (2 * kThreads) * kThreads;
-  row.vocab_size = vocab_size;
-  row.cap = {a.soft_cap, 1.0F / a.soft_cap};
+  __shared__ device::Softmax of_parts[2][kParts];
+  const int part = kParts > 1 ? device::cluster_rank() : 0;
+  const std::int64_t first_row = blockIdx.x / kParts;
+  const std::int64_t num_rows_at_once = gridDim.x / kParts;
+  auto row = part_of_row<T, kCapped, kThreads>(a, part, kParts, num_kept, kept);
   const auto runs_of = [&](std::int64_t n) {
-    return reinterpret_cast<Run*>(static_cast<T*>(a.logits) + n * a.row_stride);
+    return reinterpret_cast<Run*>(static_cast<T*>(a.logits) + n * a.row_stride) + row.first_run;
   };
-  row.copy_to_shared(runs_of(blockIdx.x));
+  row.copy_to_shared(runs_of(first_row));
+  if constexpr (kParts > 1) device::cluster_barrier();  // the others have begun
   bool odd = false;
-  for (std::int64_t n = blockIdx.x; n < a.num_rows; n += gridDim.x) {
+  for (std::int64_t n = first_row; n < a.num_rows; n += num_rows_at_once) {
     row.runs = runs_of(n);
-    row.next = n + gridDim.x < a.num_rows ? runs_of(n + gridDim.x) : nullptr;
-    T* logits = reinterpret_cast<T*>(row.runs);
+    row.next = n + num_rows_at_once < a.num_rows ? runs_of(n + num_rows_at_once) : nullptr;
+    T* logits = reinterpret_cast<T*>(row.runs) - row.first_run * kRun;
     const int label = a.labels[n];
     const float weight = a.weights[n];
     float label_logit = device::to_float(logits[label]);
     if (kCapped) label_logit = row.cap.of(label_logit);
-    const device::Softmax softmax = device::block_merged<kThreads>(row.read(), scratch[odd]);
+    const device::Softmax softmax = device::cluster_merged(
+        device::block_merged<kThreads>(row.read(), scratch[odd]), of_parts[odd]);
     odd = !odd;
     const float log_sum = softmax.log_sum();
-    if (threadIdx.x == 0) {
+    if (part == 0 && threadIdx.x == 0) {
       a.losses[n] = log_sum - label_logit + a.z_loss * log_sum * log_sum;
     }
     if (!a.gradients) continue;
     const float factor = weight * (1.0F + 2.0F * a.z_loss * log_sum) / softmax.sum;
     row.write(softmax.largest, factor);
-    if (threadIdx.x == label / kRun % kThreads) {  // who has just written there
+    const int label_run = label / kRun - row.first_run;
+    const bool is_here = label_run >= 0 && label_run < row.num_runs;
+    if (is_here && threadIdx.x == label_run % kThreads) {  // who has just written there
       float minus = weight;
       if (kCapped) minus *= row.cap.slope(label_logit);
       logits[label] =
@@ -213,32 +223,47 @@ int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-template <typename T, bool kCapped, int kThreads>
-void launch(const CrossEntropyArguments& a, int blocks, int kept_bytes, cudaStream_t stream) {
-  auto* kernel = cross_entropy_kernel<T, kCapped, kThreads>;
-  PACKTRAIN_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kept_bytes));
-  const std::int64_t grid =
-      std::min<std::int64_t>(a.num_rows, device_attribute(cudaDevAttrMultiProcessorCount) * blocks);
-  kernel<<<static_cast<unsigned>(grid), kThreads, kept_bytes, stream>>>(a, kept_bytes / 16);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+// `blocks` a multiprocessor, each with `kept_bytes` of its part of a row in shared memory.
+template <typename T, bool kCapped, int kThreads, int kParts = 1>
+void launch(const CrossEntropyArguments& a, int blocks, std::int64_t kept_bytes,
+            cudaStream_t stream) {
+  auto* kernel = cross_entropy_kernel<T, kCapped, kThreads, kParts>;
+  PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(kept_bytes)));
+  const std::int64_t rows_at_once = std::min<std::int64_t>(
+      a.num_rows, device_attribute(cudaDevAttrMultiProcessorCount) * blocks / kParts);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {kParts, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(rows_at_once * kParts));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(kept_bytes);
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = kParts > 1 ? 1 : 0;
+  PACKTRAIN_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, a, static_cast<int>(kept_bytes / 16)));
 }
 
-// Two blocks a multiprocessor where two rows fit into its shared memory, else one, which keeps what
-// it can.
+// Two blocks a multiprocessor where two rows fit into its shared memory; else one, which keeps what
+// it can; where that is less than three quarters, two blocks a row.
 template <typename T, bool kCapped>
 void launch(const CrossEntropyArguments& a, cudaStream_t stream) {
   constexpr int kStatic = 1024;  // more than the kernel's own
   const int overhead = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock) + kStatic;
   const int memory = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  const bool has_clusters = device_attribute(cudaDevAttrClusterLaunch) != 0;
   const std::int64_t row_bytes = (a.vocab_size * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
+  const std::int64_t most_bytes = (memory - overhead) / 16 * 16;
   if (!a.gradients) {  // nothing is read twice
     launch<T, kCapped, kNarrowThreads>(a, 2, 0, stream);
   } else if (2 * (row_bytes + overhead) <= memory) {
-    launch<T, kCapped, kNarrowThreads>(a, 2, static_cast<int>(row_bytes), stream);
+    launch<T, kCapped, kNarrowThreads>(a, 2, row_bytes, stream);
+  } else if (has_clusters && 4 * most_bytes < 3 * row_bytes) {
+    const std::int64_t part_bytes = (row_bytes / 16 + 1) / 2 * 16;
+    launch<T, kCapped, kWideThreads, 2>(a, 1, std::min(most_bytes, part_bytes), stream);
   } else {
-    const auto kept = std::min<std::int64_t>((memory - overhead) / 16 * 16, row_bytes);
-    launch<T, kCapped, kWideThreads>(a, 1, static_cast<int>(kept), stream);
+    launch<T, kCapped, kWideThreads>(a, 1, std::min(most_bytes, row_bytes), stream);
   }
 }
 

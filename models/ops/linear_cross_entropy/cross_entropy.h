@@ -1,6 +1,7 @@
 // The cross-entropy of rows of logits, without the product before it (linear_cross_entropy.h has
 // the formulas). 2 N V elements moved; what of a row does not fit in a multiprocessor's shared
-// memory is read twice, the second time mostly from the second-level cache.
+// memory (of two, for rows far wider than one's) is read twice, the second time mostly from the
+// second-level cache.
 #pragma once
 
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"

@@ -1,6 +1,8 @@
 // Softmax in powers of 2, and the soft cap of logits.
 #pragma once
 
+#include "models/ops/cuda/cluster.cuh"
+
 namespace packtrain::device {
 
 constexpr float kLog2E = 1.44269504088896F;
@@ -58,6 +60,22 @@ __device__ Softmax block_merged(Softmax mine, Softmax* scratch) {
   __syncthreads();
   Softmax all = scratch[0];
   for (int warp = 1; warp < kThreads / 32; ++warp) all = merged(all, scratch[warp]);
+  return all;
+}
+
+// The merged state of the blocks of the cluster, on each; in one order. `places`: not those of the
+// call before.
+template <int kParts>
+__device__ Softmax cluster_merged(const Softmax& mine, Softmax (&places)[kParts]) {
+  if constexpr (kParts == 1) return mine;
+  if (threadIdx.x < kParts) {
+    const Softmax& place = places[cluster_rank()];
+    write_to_block(mine.largest, &place.largest, threadIdx.x);
+    write_to_block(mine.sum, &place.sum, threadIdx.x);
+  }
+  cluster_barrier();
+  Softmax all = places[0];
+  for (int part = 1; part < kParts; ++part) all = merged(all, places[part]);
   return all;
 }
 

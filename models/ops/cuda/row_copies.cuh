@@ -1,0 +1,118 @@
+// Rows that whole warps hold in registers, V runs of 16 bytes a thread. blockDim.x threads have a
+// row, blockDim.y rows are under way in a block, and a block goes over many.
+#pragma once
+
+#include "models/ops/cuda/async_copy.cuh"
+#include "models/ops/cuda/vector.cuh"
+
+namespace packtrain::device {
+
+constexpr int kRowThreads = 512;  // of a block, at most
+
+// The runs of a row that a thread has: a warp's lie side by side, kStep elements apart a thread's.
+template <int N, int V>
+struct WarpShare {
+  static constexpr int kStep = 32 * N;
+  int column;  // of the first run
+  bool held[V];
+
+  __device__ explicit WarpShare(std::int64_t hidden)
+      : column(static_cast<int>(threadIdx.x / 32 * 32 * V + threadIdx.x % 32) * N) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) held[v] = column + v * kStep < hidden;
+  }
+};
+
+// A thread's runs of a row of one tensor or several. Runs not held are 0.
+template <typename T, int N, int V, int kInputs>
+struct HeldRow {
+  Run<T, N> runs[kInputs][V];
+  std::int64_t index;
+  std::int64_t offset;  // of the thread's first run
+};
+
+// The rows of a thread, the next kStages of them on their way to shared memory. Each thread copies
+// and reads its own runs alone, so no barrier is needed.
+template <typename T, int N, int V, int kInputs, int kStages>
+class RowCopies {
+ public:
+  static constexpr int kSharedBytes = kStages * kInputs * V * 16 * kRowThreads;
+  struct Shape {
+    std::int64_t num_rows;
+    std::int64_t hidden;
+  };
+
+  // Of `tensors` the first kInputs.
+  template <int kTensors>
+  __device__ RowCopies(const void* const (&tensors)[kTensors], const Shape& shape,
+                       const WarpShare<N, V>& share, void* shared)
+      : shape_(shape),
+        share_(share),
+        places_(static_cast<Run<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
+        row_(std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y),
+        offset_(row_ * shape.hidden + share.column) {
+#pragma unroll
+    for (int input = 0; input < kInputs; ++input) {
+      tensors_[input] = static_cast<const T*>(tensors[input]);
+    }
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) {
+      ask(row_ + stage * stride(), offset_ + stage * stride() * shape_.hidden, stage);
+    }
+  }
+
+  __device__ static std::int64_t stride() { return gridDim.x * blockDim.y; }  // of a thread's rows
+  __device__ std::int64_t next_row() const { return row_; }
+  __device__ bool has_row() const { return row_ < shape_.num_rows; }
+
+  // The thread's next row. To be called while has_row().
+  __device__ HeldRow<T, N, V, kInputs> take() {
+    HeldRow<T, N, V, kInputs> row = {};
+    wait_for_copies<kStages - 1>();
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+#pragma unroll
+      for (int input = 0; input < kInputs; ++input) {
+        if (share_.held[v]) row.runs[input][v] = *place(stage_, input, v);
+      }
+    }
+    row.index = row_;
+    row.offset = offset_;
+    const std::int64_t ahead = kStages * stride();
+    ask(row_ + ahead, offset_ + ahead * shape_.hidden, stage_);
+    row_ += stride();
+    offset_ += stride() * shape_.hidden;
+    stage_ = (stage_ + 1) % kStages;
+    return row;
+  }
+
+ private:
+  __device__ Run<T, N>* place(int stage, int input, int v) const {
+    return places_ + ((stage * kInputs + input) * V + v) * kRowThreads;
+  }
+
+  // Starts the copies of a row, if there is such a row.
+  __device__ void ask(std::int64_t row, std::int64_t offset, int stage) const {
+    if (row < shape_.num_rows) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if (!share_.held[v]) continue;
+#pragma unroll
+        for (int input = 0; input < kInputs; ++input) {
+          copy_async(tensors_[input] + offset + v * share_.kStep, place(stage, input, v), true);
+        }
+      }
+    }
+    commit_copies();
+  }
+
+  Shape shape_;
+  const WarpShare<N, V>& share_;
+  const T* tensors_[kInputs];
+  Run<T, N>* places_;
+  std::int64_t row_;
+  std::int64_t offset_;
+  int stage_ = 0;
+};
+
+}  // namespace packtrain::device
