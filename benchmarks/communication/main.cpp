@@ -89,7 +89,8 @@ void measure(const Case& c, World& world, Contest& contest) {
   }
 }
 
-int run() {
+// `chosen`: the collective to measure, or empty for both.
+int run(const std::string& chosen) {
   const auto world = join_world();
   try {
     const auto device = make_cuda_device(world->local_rank(), {});
@@ -102,7 +103,9 @@ int run() {
     print(*world,
           "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms beside products | "
           "products slower by | ms lost |\n|---|---|---|---|---|---|---|---|---|---|");
-    for (const Case& c : all_cases()) measure(c, *world, contest);
+    for (const Case& c : all_cases()) {
+      if (chosen.empty() || chosen == c.name) measure(c, *world, contest);
+    }
   } catch (const Error& error) {
     world->fail(error.what(), error.exit_code());
   }
@@ -112,6 +115,8 @@ int run() {
 }  // namespace
 }  // namespace packtrain
 
-int main() {
-  return packtrain::run();
+int main(int argc, char** argv) {
+  // Otherwise a collective may share a hardware queue with products launched before it.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  return packtrain::run(argc > 1 ? argv[1] : "");
 }
