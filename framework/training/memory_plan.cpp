@@ -17,10 +17,13 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-// Measured on an H200, driver 580, CUDA 13.0: what cudaMemGetInfo lacks of the whole memory once a
-// context is made, and what kernels, cuBLASLt and cuDNN add when they are first used.
-constexpr std::int64_t kContextBytes = 520 * kMebibyte;
-constexpr std::int64_t kLibraryBytes = 250 * kMebibyte;
+// Measured on an H200 (driver 580, CUDA 13.0, NCCL 2.28.9, cuDNN 9.19) as what cudaMemGetInfo
+// lacks: once a context is made; for kernels, cuBLASLt and cuDNN when all have been used; for
+// NCCL's kernels with its first communicator; and for the buffers of a communicator.
+constexpr std::int64_t kContextBytes = 527 * kMebibyte;
+constexpr std::int64_t kLibraryBytes = 80 * kMebibyte;
+constexpr std::int64_t kNcclCodeBytes = 264 * kMebibyte;
+constexpr std::int64_t kCommunicatorBytes = 354 * kMebibyte;
 // Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
 constexpr std::int64_t kRowsOfSequence = 256;  // where nothing better is known
@@ -179,6 +182,10 @@ void MemoryPlanner::add_outside(MemoryPlan& plan) const {
   add(plan.outside, "context", ranks_.taken_bytes.value_or(kContextBytes),
       ranks_.taken_bytes ? "in use before the run allocates" : "CUDA's, assumed");
   add(plan.outside, "libraries", kLibraryBytes, "kernels, cuBLASLt, cuDNN");
+  // For gathers and for reductions; between shard groups a third.
+  const int num_communicators = ranks_.shard_size < ranks_.num_ranks ? 3 : 2;
+  add(plan.outside, "NCCL", kNcclCodeBytes + num_communicators * kCommunicatorBytes,
+      fmt::format("its kernels and {} communicators", num_communicators));
 }
 
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
@@ -186,7 +193,7 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
   std::string table;
   const auto line = [&table](const std::string& name, std::int64_t bytes, const std::string& what) {
     table +=
-        fmt::format("  {:<48}{:>9.3f}  {}\n", name, static_cast<double>(bytes) / kGibibyte, what);
+        fmt::format("  {:<52}{:>9.3f}  {}\n", name, static_cast<double>(bytes) / kGibibyte, what);
   };
   for (const auto* entries : {&plan.allocated, &plan.outside}) {
     for (const MemoryEntry& entry : *entries) line(entry.name, entry.bytes, entry.what);
