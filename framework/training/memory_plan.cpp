@@ -203,6 +203,7 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
     line("free", device_bytes - plan.total(),
          fmt::format("of {:.2f} GiB", static_cast<double>(device_bytes) / kGibibyte));
   }
+  table.pop_back();
   return table;
 }
 

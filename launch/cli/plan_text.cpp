@@ -90,7 +90,7 @@ std::string figures(const PlanReport& report) {
 }
 
 std::string memory_lines(const MemoryOutlook& memory) {
-  return fmt::format("memory of a rank, GiB\n{}  kept by a layer: {}\n",
+  return fmt::format("memory of a rank, GiB\n{}\n  kept by a layer: {}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
                      saved_values_text(memory.plan.layer_values));
 }
