@@ -16,12 +16,13 @@ ncclComm_t NcclHandle::get() const {
 }
 
 void* NcclHandle::allocate(std::size_t bytes, bool symmetric) {
+  const ncclComm_t comm = get();
   void* memory = nullptr;
   PACKTRAIN_NCCL_CHECK(nullptr, ncclMemAlloc(&memory, bytes));
   if (!symmetric) return memory;
   ncclWindow_t window = nullptr;
   PACKTRAIN_NCCL_CHECK(
-      comm_, ncclCommWindowRegister(get(), memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+      comm, ncclCommWindowRegister(comm, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC));
   windows_.emplace(memory, window);
   return memory;
 }

@@ -41,6 +41,7 @@ class Nccl : public testing::Test {
     CommunicatorMemory memory = comm_->allocate(values.size() * sizeof(T));
     PACKTRAIN_CUDA_CHECK(
         cudaMemcpy(memory.data, values.data(), memory.size, cudaMemcpyHostToDevice));
+    PACKTRAIN_CUDA_CHECK(cudaDeviceSynchronize());  // the copy returns before it has arrived
     return memory;
   }
 
