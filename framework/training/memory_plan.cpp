@@ -17,13 +17,15 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-// Measured on an H200 (driver 580, CUDA 13.0, NCCL 2.28.9, cuDNN 9.19) as what cudaMemGetInfo
-// lacks: once a context is made; for kernels, cuBLASLt and cuDNN when all have been used; for
-// NCCL's kernels with its first communicator; and for the buffers of a communicator.
-constexpr std::int64_t kContextBytes = 527 * kMebibyte;
-constexpr std::int64_t kLibraryBytes = 80 * kMebibyte;
-constexpr std::int64_t kNcclCodeBytes = 264 * kMebibyte;
-constexpr std::int64_t kCommunicatorBytes = 354 * kMebibyte;
+// Measured on H200s (driver 580, CUDA 13.0, NCCL 2.28.9, cuDNN 9.19) as what cudaMemGetInfo lacks:
+// once a context is made; for kernels, cuBLASLt and cuDNN when all have been used; for two NCCL
+// communicators, their memory registered, on one rank and on several (two and four alike; 80 MiB
+// less where both use rings); and for a third one between shard groups.
+constexpr std::int64_t kContextBytes = 528 * kMebibyte;
+constexpr std::int64_t kLibraryBytes = 20 * kMebibyte;
+constexpr std::int64_t kNcclBytesAlone = 1040 * kMebibyte;
+constexpr std::int64_t kNcclBytes = 1500 * kMebibyte;
+constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyte;
 // Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
 constexpr std::int64_t kRowsOfSequence = 256;  // where nothing better is known
@@ -179,13 +181,13 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
 }
 
 void MemoryPlanner::add_outside(MemoryPlan& plan) const {
+  const bool has_replicas = ranks_.shard_size < ranks_.num_ranks;
+  const std::int64_t nccl = ranks_.num_ranks == 1 ? kNcclBytesAlone : kNcclBytes;
   add(plan.outside, "context", ranks_.taken_bytes.value_or(kContextBytes),
       ranks_.taken_bytes ? "in use before the run allocates" : "CUDA's, assumed");
   add(plan.outside, "libraries", kLibraryBytes, "kernels, cuBLASLt, cuDNN");
-  // For gathers and for reductions; between shard groups a third.
-  const int num_communicators = ranks_.shard_size < ranks_.num_ranks ? 3 : 2;
-  add(plan.outside, "NCCL", kNcclCodeBytes + num_communicators * kCommunicatorBytes,
-      fmt::format("its kernels and {} communicators", num_communicators));
+  add(plan.outside, "NCCL", nccl + (has_replicas ? kThirdCommunicatorBytes : 0),
+      has_replicas ? "its kernels and three communicators" : "its kernels and two communicators");
 }
 
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {

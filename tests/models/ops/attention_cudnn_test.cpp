@@ -99,7 +99,7 @@ TEST_F(CudnnAttention, AsksForTheWorkspaceThatIsPlanned) {
                                      at::kBFloat16)
                 .workspace;
         EXPECT_LE(asked, planned) << heads << "/" << kv_heads << " x " << head_dim;
-        EXPECT_GE(asked, planned - (1 << 20)) << heads << "/" << kv_heads << " x " << head_dim;
+        EXPECT_GE(asked, planned - (5 << 18)) << heads << "/" << kv_heads << " x " << head_dim;
         EXPECT_LT(cudnn_workspace_bytes(bucket, shape, false, on_.device), 1 << 20);
       }
     }
