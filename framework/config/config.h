@@ -20,6 +20,8 @@ enum class Precision { kFloat32, kBFloat16 };
 enum class Recompute { kNone, kSelective, kFull };
 enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
 enum class GatherPath { kAuto, kCopyEngine, kSymmetric, kRing };
+// Forward and backward of a rank alone as CUDA graphs.
+enum class CudaGraphs { kAuto, kOn, kOff };
 enum class ReducePath { kAuto, kSymmetric, kRing };
 
 struct ModelSection {
@@ -121,9 +123,10 @@ struct RunSection {
   std::int64_t num_epochs = 1;
   std::optional<std::int64_t> max_steps;
   std::uint64_t seed = 0;
-  std::int64_t evaluate_steps = 0;  // 0: only at the end
-  std::int64_t trace_steps = 0;     // write a timeline of this many steps to run.output/trace
-  std::int64_t trace_first = 6;     // the first of them, counted from the start of the process
+  std::int64_t evaluate_steps = 0;             // 0: only at the end
+  CudaGraphs cuda_graphs = CudaGraphs::kAuto;  // auto: where kernels are short, on one GPU
+  std::int64_t trace_steps = 0;  // write a timeline of this many steps to run.output/trace
+  std::int64_t trace_first = 6;  // the first of them, counted from the start of the process
 };
 
 // Aids for tests and for hunting races; they change no result.

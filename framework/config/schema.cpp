@@ -149,6 +149,8 @@ std::vector<Field> fields_of(RunSection& s) {
       integer("run.max_steps", s.max_steps, 1),
       unsigned_integer("run.seed", s.seed),
       integer("run.evaluate_steps", s.evaluate_steps, 0),
+      choice("run.cuda_graphs", s.cuda_graphs,
+             {{"auto", CudaGraphs::kAuto}, {"on", CudaGraphs::kOn}, {"off", CudaGraphs::kOff}}),
       integer("run.trace_steps", s.trace_steps, 0, 100),
       integer("run.trace_first", s.trace_first, 1),
   };

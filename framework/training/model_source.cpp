@@ -17,11 +17,20 @@
 #include "models/decoder.h"
 #include "models/families/family.h"
 #include "models/initialize.h"
-#include "models/ops/attention/attention.h"
+#include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 
 namespace packtrain {
 namespace {
+
+at::Device device_of(const Device& device) {
+  if (device.kind() == DeviceKind::kCpu) return at::kCPU;
+  return {at::kCUDA, static_cast<at::DeviceIndex>(device.index())};
+}
+
+AttentionShape attention_shape(const DecoderConfig& decoder) {
+  return {decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
+}
 
 // Other streams read next what this one has written.
 void wait_for_current_stream(at::Device device) {
@@ -119,11 +128,13 @@ RecomputePolicy recompute_policy(Recompute recompute) {
 
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device) {
-  const at::Device on = device.kind() == DeviceKind::kCuda
-                            ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index()))
-                            : at::Device(at::kCPU);
-  const AttentionShape shape{decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
-  prepare_attention(shape, max_tokens, on, scalar_type(compute));
+  prepare_attention(attention_shape(decoder), max_tokens, device_of(device), scalar_type(compute));
+}
+
+AttentionBackend attention_backend_of(const DecoderConfig& decoder, Precision compute,
+                                      const Device& device) {
+  return choose_attention_backend(attention_shape(decoder), device_of(device),
+                                  scalar_type(compute));
 }
 
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,

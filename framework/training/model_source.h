@@ -9,6 +9,7 @@
 #include "framework/training/run_device.h"
 #include "models/decoder_config.h"
 #include "models/operator_tape.h"
+#include "models/ops/attention/attention.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -35,6 +36,9 @@ RecomputePolicy recompute_policy(Recompute recompute);
 // prepare_attention() for this model: ops/attention/attention.h.
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device);
+
+AttentionBackend attention_backend_of(const DecoderConfig& decoder, Precision compute,
+                                      const Device& device);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,

@@ -86,6 +86,17 @@ void Trainer::train_step(std::int64_t step) {
 }
 
 void Trainer::compute_step(std::int64_t step, Pending& pending) {
+  const std::vector<PackedBatch>& micro_batches = pending.prepared.micro_batches;
+  if (graphs_ == nullptr || !StepGraphs::serves(micro_batches)) {
+    compute_step_kernel_by_kernel(step, pending);
+    return;
+  }
+  const at::Tensor loss = graphs_->train(micro_batches.front());
+  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
+                   *pending.outcome);
+}
+
+void Trainer::compute_step_kernel_by_kernel(std::int64_t step, Pending& pending) {
   std::vector<DeviceBatch> batches;
   at::Tensor row_losses;
   model_->compute().run([&](StreamHandle) {

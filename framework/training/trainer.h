@@ -21,6 +21,7 @@
 #include "framework/training/optimizer.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_plan.h"
+#include "framework/training/step_graphs.h"
 #include "framework/training/step_trace.h"
 #include "framework/training/stop_signal.h"
 #include "parallel/world.h"
@@ -55,6 +56,7 @@ class Trainer {
   void load(const std::optional<ResumePoint>& resumed);
   // What libraries choose and build by size: now instead of in the steps.
   void prepare_sizes();
+  void make_graphs();
   void start_metrics();
   void tell_memory_plan();
 
@@ -65,6 +67,7 @@ class Trainer {
   void add_memory_loads(std::span<const PackedBatch> batches);
   // Runs forward and backward and gives the optimizer what they leave.
   void compute_step(std::int64_t step, Pending& pending);
+  void compute_step_kernel_by_kernel(std::int64_t step, Pending& pending);
   std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }
   void finish_oldest();  // reads an outcome, reports it
   void finish_all();
@@ -84,6 +87,7 @@ class Trainer {
   std::unique_ptr<RunPlan> plan_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepGraphs> graphs_;  // or none
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<LearningRate> learning_rate_;
   std::unique_ptr<Metrics> metrics_;

@@ -71,6 +71,7 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
     plan_->set_measured_cost(measured.cost, std::move(measured.speeds));
   }
   prepare_sizes();
+  make_graphs();
   start_metrics();
   tell_memory_plan();
   const BatchSourceOptions options{
@@ -192,6 +193,26 @@ void Trainer::prepare_sizes() {
                   .num_sequences = run.num_sequences,
                   .most_rows = plan.most_rows,
                   .several_micro_batches = run.accumulated});
+  }
+}
+
+void Trainer::make_graphs() {
+  const bool wanted = wants_graphs(config_.run.cuda_graphs, source_.decoder,
+                                   plan_->layout().max_tokens_per_micro_batch);
+  if (!wanted) return;
+  const bool possible = device_.device->kind() == DeviceKind::kCuda && world_.size() == 1 &&
+                        attention_backend_of(source_.decoder, config_.precision.compute,
+                                             *device_.device) == AttentionBackend::kCudnn &&
+                        !config_.metrics.example_losses && num_sources() <= 1 &&
+                        config_.run.trace_steps == 0;
+  if (possible) {
+    graphs_ = std::make_unique<StepGraphs>(*model_, *device_.device);
+  } else if (config_.run.cuda_graphs == CudaGraphs::kOn) {
+    throw Error(ErrorCategory::kConfig,
+                "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
+                "(bf16, not deterministic), one source of data, without metrics.example_losses and "
+                "run.trace_steps",
+                "Set run.cuda_graphs to auto, or change what is in the way.");
   }
 }
 

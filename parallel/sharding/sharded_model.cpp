@@ -81,9 +81,10 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       compute_(device.make_stream(StreamKind::kCompute)),
       gather_stream_(device.make_stream(StreamKind::kGather)),
       reduce_stream_(device.make_stream(StreamKind::kReduce)),
+      is_alone_(gather_->size() == 1 && replicas_ == nullptr),
       exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
-  compute_->run([this](StreamHandle) { storage_->begin_step(/*several_micro_batches=*/false); });
+  begin_step(/*num_micro_batches=*/1);
   if (options_.check_gathers) gather_check_ = std::make_unique<GatherCheck>(gather_->size());
   if (!options_.self_test) return;
   test_collectives(
@@ -95,6 +96,10 @@ ShardedModel::~ShardedModel() {
   gather_->abort();
   reduce_->abort();
   if (replicas_ != nullptr) replicas_->abort();
+}
+
+void ShardedModel::begin_step(std::size_t num_micro_batches) {
+  compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });
 }
 
 at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
@@ -120,10 +125,9 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   pass.tapes.resize(blocks_.size());
   const bool trains = std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
-  if (trains) {
-    compute_->run([&](StreamHandle) { storage_->begin_step(micro_batches.size() > 1); });
-  }
+  if (trains) begin_step(micro_batches.size());
   for (const Action& action : schedule) perform(action, pass);
+  if (is_alone_) return pass.loss;
   reduce_stream_->record(*events_[slots_.reduced()]);
   compute_->wait(*events_[slots_.reduced()]);
   if (gather_check_ != nullptr) compare_gathers();
@@ -131,8 +135,11 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
 }
 
 void ShardedModel::perform(const Action& action, Pass& pass) {
+  if (is_alone_ && action.stream() != ActionStream::kCompute) return;
   Stream& stream = stream_of(action);
-  for (const int event : action.waits) stream.wait(*events_[event]);
+  if (!is_alone_) {
+    for (const int event : action.waits) stream.wait(*events_[event]);
+  }
   const std::string& unit = table_.units[action.unit].name;
   const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
   try {
@@ -143,6 +150,7 @@ void ShardedModel::perform(const Action& action, Pass& pass) {
                         pass.batches[action.micro_batch].num_rows(), error.what());
   }
   if (action.releases && options_.poison_slots) poison(action.weight_slot);
+  if (is_alone_) return;
   for (const int event : action.records) stream.record(*events_[event]);
 }
 

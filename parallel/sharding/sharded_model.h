@@ -45,6 +45,9 @@ class ShardedModel {
   // gradient() holds the gradient summed over ranks and micro-batches. Collective: every rank
   // calls it with the same number of micro-batches.
   at::Tensor train(std::span<const DeviceBatch> micro_batches);
+  // What train() of so many micro-batches begins with: for work that repeats a captured train(),
+  // which one rank's is (framework/device/captured_work.h).
+  void begin_step(std::size_t num_micro_batches);
   // Forward only; the losses of all micro-batches added up. Collective.
   at::Tensor evaluate(std::span<const DeviceBatch> micro_batches);
   // train() or evaluate() by a schedule of the caller's: tests run damaged ones.
@@ -105,6 +108,7 @@ class ShardedModel {
   std::unique_ptr<Stream> reduce_stream_;
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
+  bool is_alone_;  // one rank: all is done on the compute stream, nothing waits
   int exceptions_at_start_;
 };
 

@@ -129,7 +129,7 @@ class Alone {
     return config;
   }
 
-  std::unique_ptr<Device> device = make_cpu_device({});
+  std::unique_ptr<Device> device = make_cpu_device({.num_threads = 1});
   std::unique_ptr<World> world = join_world();
   ShardedModel model{make_decoder(config(), {}),
                      *device,

@@ -1,0 +1,65 @@
+#include "framework/training/step_graphs.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "models/decoder.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kMostGraphs = 16;
+constexpr double kMostFlopsALayer = 6e11;
+
+}  // namespace
+
+bool wants_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens) {
+  if (choice != CudaGraphs::kAuto) return choice == CudaGraphs::kOn;
+  const double flops = training_flops(decoder, static_cast<double>(max_tokens), 0);
+  return flops <= kMostFlopsALayer * static_cast<double>(decoder.num_layers);
+}
+
+bool StepGraphs::serves(std::span<const PackedBatch> micro_batches) {
+  return micro_batches.size() == 1 && !micro_batches.front().loss_index.empty();
+}
+
+at::Tensor StepGraphs::train(const PackedBatch& batch) {
+  const auto [found, is_first] = graphs_.try_emplace(padded_size(batch));
+  Graph& graph = found->second;
+  if (is_first) graph.batch = std::make_unique<StaticBatch>(found->first, device_);
+  model_.compute().run([&](StreamHandle) { graph.batch->load(batch); });
+  model_.begin_step(/*num_micro_batches=*/1);
+  // A step of several micro-batches may have moved the gradient.
+  const bool is_stale =
+      graph.work != nullptr && graph.gradient != model_.gradient().const_data_ptr();
+  const bool wanted =
+      is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMostGraphs && has_room());
+  if (wanted) capture_train(graph);
+  if (graph.work == nullptr) return model_.train({&graph.batch->batch(), 1});
+  model_.compute().run([&](StreamHandle) { graph.work->replay(); });
+  return graph.loss;
+}
+
+// Graphs keep the memory of a step for themselves; steps without one need it once more.
+bool StepGraphs::has_room() const {
+  const std::size_t of_a_step = device_.peak_memory_bytes() - device_.memory_use().allocated_bytes;
+  return device_.available_memory_bytes() >= 2 * of_a_step;
+}
+
+void StepGraphs::capture_train(Graph& graph) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool is_new = graph.work == nullptr;
+  graph = {std::move(graph.batch), nullptr, {}, nullptr};
+  graph.work =
+      capture(model_.compute(), [&] { graph.loss = model_.train({&graph.batch->batch(), 1}); });
+  if (graph.work == nullptr) return;  // the CPU has none
+  if (is_new) ++num_graphs_;
+  graph.gradient = model_.gradient().const_data_ptr();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  spdlog::debug("CUDA graph {} made in {:.0f} ms, of a batch of {} rows", num_graphs_, took.count(),
+                graph.batch->batch().num_rows());
+}
+
+}  // namespace packtrain
