@@ -12,7 +12,7 @@ FIFTY_STEPS = ["run.max_steps=50", "run.num_epochs=4"]
 FP32 = ["precision.compute=fp32", "precision.reduce=fp32"]
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
 BF16_SUMS_IN_FP32 = ["precision.compute=bf16", "precision.reduce=fp32"]
-SEVERAL_MICRO_BATCHES = "batch.max_tokens_per_micro_batch=256"
+SEVERAL_MICRO_BATCHES = "batch.max_tokens_per_micro_batch=512"
 
 LAYOUTS = {
     "zero-3": [],
