@@ -57,7 +57,8 @@ class Communicator {
   // Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   // Collective, with the same size on all ranks: the first call settles the path (and throws
-  // Error(kDevice) where a required one cannot be had), each registers the memory for it.
+  // Error(kDevice) where a required one cannot be had), each registers the memory for it. Gathers
+  // and scatters in it take parts of a multiple of 16 bytes, else throw Error(kInternal).
   virtual CommunicatorMemory allocate(std::size_t bytes) = 0;
   // The path settled on, and why it is not the one asked for: for people to read.
   virtual std::string path() const = 0;

@@ -82,10 +82,11 @@ CommunicatorOptions gather_options(const Config& config) {
     case GatherPath::kSymmetric:
       return {.path = CollectivePath::kSymmetric, .required = true};
     case GatherPath::kRing:
+      return {.path = CollectivePath::kRing};
     case GatherPath::kAuto:
       break;
   }
-  return {.path = CollectivePath::kRing};
+  return {.path = CollectivePath::kCopyEngine};
 }
 
 CommunicatorOptions reduce_options(const Config& config) {

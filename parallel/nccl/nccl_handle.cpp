@@ -1,6 +1,7 @@
 #include "parallel/nccl/nccl_handle.h"
 
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "framework/device/cuda/check.h"
@@ -23,8 +24,15 @@ void* NcclHandle::allocate(std::size_t bytes, bool symmetric) {
   ncclWindow_t window = nullptr;
   PACKTRAIN_NCCL_CHECK(
       comm, ncclCommWindowRegister(comm, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC));
-  windows_.emplace(memory, window);
+  windows_.emplace(memory, Window{window, bytes});
   return memory;
+}
+
+bool NcclHandle::in_window(const void* memory) const {
+  const auto after = windows_.upper_bound(memory);
+  if (after == windows_.begin()) return false;
+  const auto& [begin, window] = *std::prev(after);
+  return memory < static_cast<const std::byte*>(begin) + window.bytes;
 }
 
 void NcclHandle::release(void* memory) {
@@ -32,7 +40,7 @@ void NcclHandle::release(void* memory) {
   cudaDeviceSynchronize();  // a failure here and below has been reported by the call that caused it
   const auto window = windows_.find(memory);
   if (window != windows_.end()) {
-    ncclCommWindowDeregister(comm_, window->second);
+    ncclCommWindowDeregister(comm_, window->second.window);
     windows_.erase(window);
   }
   ncclMemFree(memory);
@@ -42,7 +50,7 @@ void NcclHandle::close() {
   if (comm_ == nullptr) return;
   if (std::uncaught_exceptions() > 0) return abort();
   if (!windows_.empty()) cudaDeviceSynchronize();
-  for (const auto& [memory, window] : windows_) ncclCommWindowDeregister(comm_, window);
+  for (const auto& [memory, window] : windows_) ncclCommWindowDeregister(comm_, window.window);
   windows_.clear();
   ncclCommDestroy(std::exchange(comm_, nullptr));
 }

@@ -25,15 +25,22 @@ class NcclHandle {
   // while an exception passes: peers may still read or write the memory.
   void release(void* memory);
 
+  bool in_window(const void* memory) const;
+
   // Deregisters all windows and destroys the communicator, which waits for the peers: not while an
   // exception ends this rank alone, then it is aborted.
   void close();
   void abort();
 
  private:
+  struct Window {
+    ncclWindow_t window = nullptr;
+    std::size_t bytes = 0;
+  };
+
   ncclComm_t comm_;
   bool aborted_ = false;
-  std::map<void*, ncclWindow_t> windows_;
+  std::map<const void*, Window> windows_;  // by their first byte
 };
 
 // Whether NCCL makes symmetric windows on the communicator. Collective.

@@ -84,7 +84,21 @@ TEST_P(NcclPath, CanBeRequired) {
 }
 
 TEST_P(NcclPath, GathersTheSameBits) {
-  for (const std::size_t count : {2048U, 4099U, 3'000'001U}) expect_gathered(count);
+  for (const std::size_t count : {2048U, 4104U, 3'000'008U}) expect_gathered(count);
+}
+
+TEST_P(NcclPath, RefusesOddPartsInWindows) {
+  constexpr std::size_t kCount = 4099;
+  const CommunicatorMemory whole = comm_->allocate(2 * kCount * size_);
+  const auto gather = [&] {
+    comm_->all_gather(at<std::uint16_t>(whole, kCount * rank_), whole.data, kCount,
+                      DataType::kBFloat16, nullptr);
+  };
+  if (comm_->path().starts_with("ring")) {
+    EXPECT_NO_THROW(gather());
+  } else {
+    EXPECT_THROW(gather(), Error);
+  }
 }
 
 TEST_P(NcclPath, SumsBFloat16WithinOneRoundingOrOneAHop) {
