@@ -46,6 +46,19 @@ Backend choose_backend(const Config& config, World& world) {
   return any_gpu ? Backend::kNccl : on_cpu;
 }
 
+// The paths are NCCL's: asked for by name elsewhere, they cannot be had.
+void check_paths(const ParallelSection& parallel, Backend backend) {
+  if (backend == Backend::kNccl) return;
+  const auto refuse = [backend](const char* key) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} names a path of NCCL, but the backend is {}", key,
+                            backend == Backend::kMpi ? "MPI" : "local"),
+                "Set it to auto, or train on GPUs with parallel.backend=nccl.");
+  };
+  if (parallel.gather_path != GatherPath::kAuto) refuse("parallel.gather_path");
+  if (parallel.reduce_path != ReducePath::kAuto) refuse("parallel.reduce_path");
+}
+
 // libtorch's operators that have no deterministic form throw from now on.
 void use_deterministic_algorithms() {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -61,6 +74,7 @@ RunDevice choose_device(const Config& config, World& world) {
   options.delay_seed = config.run.seed + world.rank();
   RunDevice chosen;
   chosen.backend = choose_backend(config, world);
+  check_paths(config.parallel, chosen.backend);
   chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
                                                    : make_cpu_device(options);
   if (config.precision.deterministic) use_deterministic_algorithms();

@@ -68,6 +68,14 @@ def test_a_group_must_divide_the_ranks(lab):
     assert "parallel.shard_size is 3, which does not divide 4 ranks" in err
 
 
+@pytest.mark.parametrize("key", ["parallel.gather_path", "parallel.reduce_path"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_paths_of_nccl_are_refused_on_the_cpu(lab, key, ranks):
+    code, _, err = lab.finish(lab.start("paths", f"{key}=symmetric", ranks=ranks))
+    assert code == 64, err
+    assert f"{key} names a path of NCCL" in err
+
+
 def test_fifty_steps_are_those_of_the_stored_run(lab):
     golden = json.loads((pathlib.Path(__file__).parent / "golden_losses_50_steps.json").read_text())
     found = lab.run("fifty", "run.max_steps=50", "run.num_epochs=4", ranks=2)
