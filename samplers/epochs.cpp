@@ -1,6 +1,7 @@
 #include "samplers/epochs.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -36,6 +37,15 @@ Epochs::Batches Epochs::batches(std::int64_t epoch) const {
     }
   }
   return found.get();
+}
+
+bool Epochs::is_ready(std::int64_t epoch) const {
+  const std::lock_guard lock(cache_mutex_);
+  for (const Entry& entry : {latest_, previous_}) {
+    if (entry.epoch != epoch) continue;
+    return entry.batches.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  return false;
 }
 
 Epochs::Batches Epochs::make(std::int64_t epoch) const {

@@ -29,6 +29,8 @@ class Epochs {
   // The batches of an epoch, made by the first who asks. Those of the two epochs asked for last are
   // kept, so that planning ahead across the end of an epoch makes none twice.
   std::shared_ptr<const EpochBatches> batches(std::int64_t epoch) const;
+  // Whether batches() would answer without making or waiting.
+  bool is_ready(std::int64_t epoch) const;
 
   // Where the numbers of steps differ between epochs, makes the epochs up to the answer once.
   StepPosition position(std::int64_t step) const;

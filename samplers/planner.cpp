@@ -135,6 +135,10 @@ void Planner::prepare_epoch(std::int64_t epoch) const {
   state_->epochs.batches(epoch);
 }
 
+bool Planner::is_epoch_prepared(std::int64_t epoch) const {
+  return state_->epochs.is_ready(epoch);
+}
+
 const PlanLosses& Planner::losses() const {
   return state_->selection.losses();
 }

@@ -47,6 +47,8 @@ class Planner {
   StepPlan plan(std::int64_t step) const;
   // Makes what plan() keeps of an epoch, so that its first step need not. Thread-safe.
   void prepare_epoch(std::int64_t epoch) const;
+  // Whether that is done and still kept. Thread-safe, without waiting.
+  bool is_epoch_prepared(std::int64_t epoch) const;
 
  private:
   struct State;
