@@ -1,5 +1,6 @@
 #include "benchmarks/step_graph/decoder_step.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/initialize.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
 
 namespace packtrain {
@@ -15,20 +17,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 128;  // elements that each parameter's part is a multiple of
 constexpr double kMaxNorm = 1.0;
-
-void initialize_on_gpu(const ParameterSpec& spec, at::Tensor values) {
-  switch (spec.initialization.kind) {
-    case Initialization::Kind::kNormal:
-      values.normal_(0, spec.initialization.standard_deviation);
-      return;
-    case Initialization::Kind::kOnes:
-      values.fill_(1.0);
-      return;
-    case Initialization::Kind::kZeros:
-      values.zero_();
-      return;
-  }
-}
+constexpr std::uint64_t kSeed = 1;  // of the weights
 
 // Where each parameter begins in the flat buffers; a shared one counts once.
 std::map<std::string, std::int64_t> offsets_of(const std::vector<std::unique_ptr<Block>>& blocks,
@@ -61,7 +50,9 @@ DecoderStep::DecoderStep(const DecoderConfig& config) : blocks_(make_decoder(con
       };
       const bool accumulate = block == blocks_.front() && spec.name == shared;
       parameters.push_back({part(weight_), part(gradient_), accumulate});
-      initialize_on_gpu(spec, parameters.back().value);
+      const at::Tensor values = at::empty({spec.numel()}, options.dtype(at::kFloat));
+      initialize(spec, kSeed, 0, values);
+      part(weight_).copy_(values.view(spec.shape));
     }
   }
   optimizer_.master = weight_.to(at::kFloat);

@@ -10,6 +10,7 @@
 #include "models/decoder.h"
 #include "models/ops/matmul/matmul.h"
 #include "parallel/sharding/schedule.h"
+#include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
 
 namespace packtrain {
@@ -89,27 +90,16 @@ void MemoryPlanner::find_sizes() {
   const SlotTable slots =
       make_slot_table(table, {config_.parallel.zero_stage, config_.parallel.gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
-  std::vector<std::int64_t> weights(static_cast<std::size_t>(slots.num_weight_slots), 0);
-  std::vector<std::int64_t> gradients(static_cast<std::size_t>(slots.num_grad_slots), 0);
-  const auto enlarge = [](std::int64_t& slot, std::int64_t numel) { slot = std::max(slot, numel); };
-  for (std::size_t u = 0; u < table.units.size(); ++u) {
-    const Unit& unit = table.units[u];
+  for (const Unit& unit : table.units) {
     sizes_.trainable += unit.trainable.shard_numel;
     sizes_.frozen += unit.frozen.shard_numel;
-    enlarge(sizes_.reduce_output, unit.trainable.shard_numel);
-    enlarge(weights[static_cast<std::size_t>(slots.weight_slot_of_unit[u])], unit.numel());
-    if (unit.trainable.empty()) continue;
-    const int own = slots.grad_slot_of_unit[u];
-    const int first = own >= 0 ? own : slots.first_rotating_grad_slot();
-    const int last = own >= 0 ? own : slots.num_grad_slots - 1;
-    for (int g = first; g <= last; ++g) {
-      enlarge(gradients[static_cast<std::size_t>(g)], unit.trainable.numel);
-    }
   }
+  const SlotSizes of_slots = slot_sizes(table, slots);
   num_weight_slots_ = slots.num_weight_slots;
   num_grad_slots_ = slots.num_grad_slots;
-  sizes_.weight_slots = sum(weights);
-  sizes_.grad_slots = sum(gradients);
+  sizes_.weight_slots = sum(of_slots.weights);
+  sizes_.grad_slots = sum(of_slots.gradients);
+  sizes_.reduce_output = of_slots.largest_shard;
 }
 
 MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "framework/checkpoint/hugging_face.h"
+#include "framework/device/tensor_device.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "models/decoder.h"
@@ -22,11 +23,6 @@
 
 namespace packtrain {
 namespace {
-
-at::Device device_of(const Device& device) {
-  if (device.kind() == DeviceKind::kCpu) return at::kCPU;
-  return {at::kCUDA, static_cast<at::DeviceIndex>(device.index())};
-}
 
 AttentionShape attention_shape(const DecoderConfig& decoder) {
   return {decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
@@ -128,12 +124,13 @@ RecomputePolicy recompute_policy(Recompute recompute) {
 
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device) {
-  prepare_attention(attention_shape(decoder), max_tokens, device_of(device), scalar_type(compute));
+  prepare_attention(attention_shape(decoder), max_tokens, tensor_device(device),
+                    scalar_type(compute));
 }
 
 AttentionBackend attention_backend_of(const DecoderConfig& decoder, Precision compute,
                                       const Device& device) {
-  return choose_attention_backend(attention_shape(decoder), device_of(device),
+  return choose_attention_backend(attention_shape(decoder), tensor_device(device),
                                   scalar_type(compute));
 }
 

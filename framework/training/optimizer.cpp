@@ -28,13 +28,12 @@ StepOutcome::Values StepOutcome::read() {
 // while the others are updated.
 Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed)
     : model_(model), options_(options), seed_(seed) {
-  const bool together = model.slots().gradients_in_place;
+  const bool by_unit = model.slots().gathers();
   for (const OptimizerRange& range : model.optimizer_ranges()) {
-    if (parts_.empty() || (!together && parts_.back().units.back() != range.unit)) {
-      parts_.push_back({.units = {range.unit}, .begin = range.begin});
+    if (parts_.empty() || (by_unit && parts_.back().unit != range.unit)) {
+      parts_.push_back({.unit = range.unit, .begin = range.begin});
     }
     Part& part = parts_.back();
-    if (part.units.back() != range.unit) part.units.push_back(range.unit);
     part.ranges.push_back(
         {range.begin - part.begin, range.numel, range.decay, range.first_element});
     part.numel += range.numel;
@@ -68,15 +67,15 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.seed = seed_;
   const FlatState& state = model_.state();
   for (const Part& part : parts_) {
-    const bool is_unit = part.units.size() == 1;
-    const TraceRange range(is_unit ? "AdamW " + model_.units().units[part.units[0]].name : "AdamW");
+    const bool is_unit = model_.slots().gathers();
+    const TraceRange range(is_unit ? "AdamW " + model_.units().units[part.unit].name : "AdamW");
     const auto part_of = [&](const at::Tensor& flat) {
       return flat.narrow(0, part.begin, part.numel);
     };
     adamw({part_of(state.master), part_of(model_.gradient()), part_of(state.exp_avg),
            part_of(state.exp_avg_sq), part_of(state.weight)},
           part.ranges, options, scalars.clip_factor, scalars.skip);
-    for (const int unit : part.units) model_.unit_updated(unit);
+    if (is_unit) model_.unit_updated(part.unit);
   }
 }
 

@@ -53,7 +53,7 @@ class Optimizer {
  private:
   // A part of the flat state that one launch updates; ranges count from its begin.
   struct Part {
-    std::vector<int> units;
+    int unit = 0;  // the first, where there are several
     std::int64_t begin = 0;
     std::int64_t numel = 0;
     std::vector<AdamWRange> ranges = {};

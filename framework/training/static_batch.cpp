@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "framework/device/tensor_device.h"
 #include "models/ops/attention/cudnn_buckets.h"
 #include "models/ops/matmul/token_bucket.h"
 
@@ -53,9 +54,7 @@ StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
   for (int i = 0; i < kNumParts; ++i) {
     begin_[i + 1] = begin_[i] + (numel_[i] + kAlignment - 1) / kAlignment * kAlignment;
   }
-  const at::Device where =
-      on_gpu_ ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index())) : at::kCPU;
-  memory_ = at::empty({begin_.back()}, at::TensorOptions(at::kInt).device(where));
+  memory_ = at::empty({begin_.back()}, at::TensorOptions(at::kInt).device(tensor_device(device)));
   batch_.input_ids = part(memory_, kIds);
   batch_.position_ids = part(memory_, kPositions);
   batch_.cu_seqlens = part(memory_, kBoundaries);

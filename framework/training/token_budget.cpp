@@ -96,12 +96,7 @@ AssumedDevice assume_device(const Config& config, int num_ranks, std::optional<d
   const BackendKind backend = config.parallel.backend;
   const bool may_use_gpu = backend == BackendKind::kAuto || backend == BackendKind::kNccl;
   const std::int64_t shard_size = config.parallel.shard_size.value_or(num_ranks);
-  if (num_ranks % shard_size != 0) {
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("parallel.shard_size is {}, which does not divide {} ranks", shard_size,
-                            num_ranks),
-                "Choose a divisor of the number of ranks, or auto.");
-  }
+  check_shard_size(shard_size, num_ranks);
   AssumedDevice assumed{{DeviceKind::kCpu, num_ranks, static_cast<int>(shard_size)}, 0, ""};
   if (gpu_gib) {
     assumed.gpu_bytes = static_cast<std::int64_t>(*gpu_gib * kGibibyte);

@@ -5,6 +5,8 @@
 
 #include <span>
 
+#include "framework/device/tensor_device.h"
+
 namespace packtrain {
 namespace {
 
@@ -14,8 +16,8 @@ class Views {
     const auto size = static_cast<std::int64_t>(batch.bytes.size());
     bytes_ = at::from_blob(batch.bytes.data(), {size}, at::kByte);
     if (device.kind() == DeviceKind::kCpu) return;
-    const at::Device target(at::kCUDA, static_cast<at::DeviceIndex>(device.index()));
-    at::Tensor copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(target));
+    at::Tensor copy =
+        at::empty({size}, at::TensorOptions().dtype(at::kByte).device(tensor_device(device)));
     bytes_ = copy.copy_(bytes_, /*non_blocking=*/true);
   }
 

@@ -76,12 +76,12 @@ class Builder {
   }
 
   Schedule build() {
-    gather_first_units();
+    if (slots_.gathers()) gather_first_units();
     for (const Use& use : uses_) {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
       if (is_reduced(use)) reduce(use, grad_slot);
-      if (use.next_unit >= 0 && changes_slot(use)) {
+      if (changes_slot(use) && use.next_unit >= 0) {
         gather(use.next_unit, {slots_.free(use.weight_slot)});
       }
     }
@@ -89,7 +89,7 @@ class Builder {
   }
 
  private:
-  static bool changes_slot(const Use& use) { return use.next_unit != use.unit; }
+  bool changes_slot(const Use& use) const { return slots_.gathers() && use.next_unit != use.unit; }
 
   // In place, there is something to do only where replicas meet, once a step.
   bool is_reduced(const Use& use) const {
@@ -97,8 +97,7 @@ class Builder {
   }
 
   bool completes(const Use& use) const {
-    const bool last = use.micro_batch + 1 == options_.num_micro_batches;
-    return last && (slots_.has_replicas || !slots_.gradients_in_place);
+    return slots_.reduces() && use.micro_batch + 1 == options_.num_micro_batches;
   }
 
   // Each slot's first unit, in the order of first use, which is that of the optimizer's updates.

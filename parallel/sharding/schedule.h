@@ -65,10 +65,13 @@ struct SlotTable {
   std::vector<int> grad_slot_of_unit;    // [units]; -1: rotates, or has no gradient
   int num_grad_slots = 0;                // the rotating ones last
   int num_rotating_grad_slots = 0;
-  bool gradients_in_place = false;  // gradient slots are the units' places in the shard
-  bool has_replicas = false;        // whose sums are added up when a gradient is complete
+  // One rank: blocks use weights and write gradients where they lie in the shard.
+  bool gradients_in_place = false;
+  bool has_replicas = false;  // whose sums are added up when a gradient is complete
   int num_units = 0;
 
+  bool gathers() const { return !gradients_in_place; }
+  bool reduces() const { return !gradients_in_place || has_replicas; }
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
   // Event numbers. `free`: a slot's last use is over, here or in the schedule before. `updated`:

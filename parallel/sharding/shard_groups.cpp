@@ -21,13 +21,18 @@ bool nodes_are_alike(World& world) {
 
 }  // namespace
 
+void check_shard_size(std::int64_t shard_size, int num_ranks) {
+  if (num_ranks % shard_size == 0) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("parallel.shard_size is {}, which does not divide {} ranks", shard_size,
+                          num_ranks),
+              "Choose a divisor of the number of ranks, or auto.");
+}
+
 int choose_shard_size(std::optional<std::int64_t> wanted, World& world) {
   if (wanted) {
-    if (world.size() % *wanted == 0) return static_cast<int>(*wanted);
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("parallel.shard_size is {}, which does not divide {} ranks", *wanted,
-                            world.size()),
-                "Choose a divisor of the number of ranks, or auto.");
+    check_shard_size(*wanted, world.size());
+    return static_cast<int>(*wanted);
   }
   const bool alike = nodes_are_alike(world);
   if (alike) return world.local_size();

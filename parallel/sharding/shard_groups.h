@@ -14,9 +14,12 @@
 
 namespace packtrain {
 
+// Throws Error(kConfig) when parallel.shard_size does not divide the number of ranks.
+void check_shard_size(std::int64_t shard_size, int num_ranks);
+
 // `wanted` ranks, or by itself: all ranks on one node; with several nodes the ranks of a node,
 // where every node has as many and their ranks follow each other, else all ranks (rank 0 logs why).
-// Throws Error(kConfig) when `wanted` does not divide the number of ranks. Collective.
+// Checks `wanted`. Collective.
 int choose_shard_size(std::optional<std::int64_t> wanted, World& world);
 
 // Makes a communicator over all ranks of the run. Collective.

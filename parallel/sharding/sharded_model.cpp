@@ -28,29 +28,15 @@ Error out_of_memory(const std::string& phase, std::int64_t num_rows, const std::
 const char* kind_name(ActionKind kind) {
   switch (kind) {
     case ActionKind::kGather:
-      return "gather ";
+      return "gather";
     case ActionKind::kForward:
-      return "forward ";
+      return "forward";
     case ActionKind::kBackward:
-      return "backward ";
+      return "backward";
     case ActionKind::kReduce:
       break;
   }
-  return "reduce ";
-}
-
-const char* phase_name(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kGather:
-      return "the gathering";
-    case ActionKind::kForward:
-      return "the forward";
-    case ActionKind::kBackward:
-      return "the backward";
-    case ActionKind::kReduce:
-      break;
-  }
-  return "the reduction";
+  return "reduce";
 }
 
 SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_replicas) {
@@ -81,7 +67,6 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       compute_(device.make_stream(StreamKind::kCompute)),
       gather_stream_(device.make_stream(StreamKind::kGather)),
       reduce_stream_(device.make_stream(StreamKind::kReduce)),
-      is_alone_(gather_->size() == 1 && replicas_ == nullptr),
       exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
   begin_step(/*num_micro_batches=*/1);
@@ -127,30 +112,27 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
   if (trains) begin_step(micro_batches.size());
   for (const Action& action : schedule) perform(action, pass);
-  if (is_alone_) return pass.loss;
-  reduce_stream_->record(*events_[slots_.reduced()]);
-  compute_->wait(*events_[slots_.reduced()]);
+  if (slots_.reduces()) {
+    reduce_stream_->record(*events_[slots_.reduced()]);
+    compute_->wait(*events_[slots_.reduced()]);
+  }
   if (gather_check_ != nullptr) compare_gathers();
   return pass.loss;
 }
 
 void ShardedModel::perform(const Action& action, Pass& pass) {
-  if (is_alone_ && action.stream() != ActionStream::kCompute) return;
   Stream& stream = stream_of(action);
-  if (!is_alone_) {
-    for (const int event : action.waits) stream.wait(*events_[event]);
-  }
+  for (const int event : action.waits) stream.wait(*events_[event]);
   const std::string& unit = table_.units[action.unit].name;
   const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
   try {
-    const TraceRange range(kind_name(action.kind) + name);
+    const TraceRange range(kind_name(action.kind) + (" " + name));
     dispatch(action, pass);
   } catch (const c10::OutOfMemoryError& error) {
-    throw out_of_memory(std::string(phase_name(action.kind)) + " of " + name,
+    throw out_of_memory(std::string("the ") + kind_name(action.kind) + " of " + name,
                         pass.batches[action.micro_batch].num_rows(), error.what());
   }
   if (action.releases && options_.poison_slots) poison(action.weight_slot);
-  if (is_alone_) return;
   for (const int event : action.records) stream.record(*events_[event]);
 }
 
@@ -184,7 +166,6 @@ const std::vector<Parameter>& ShardedModel::parameters_of(const Action& action) 
 }
 
 void ShardedModel::gather(const Action& action) {
-  if (gather_->size() == 1) return;  // gathered weights are the owned ones
   for (const bool trainable : {true, false}) {
     const at::Tensor owned = storage_->owned_weights(action.unit, trainable);
     const at::Tensor whole = storage_->gathered_weights(action.unit, trainable);
@@ -260,7 +241,6 @@ void ShardedModel::scatter_gradient(const Action& action, StreamHandle stream) {
 }
 
 void ShardedModel::poison(int weight_slot) {
-  if (gather_->size() == 1) return;  // there are no slots, only the weights themselves
   compute_->run([&](StreamHandle) {
     storage_->weight_slot(weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
   });
@@ -276,6 +256,7 @@ void ShardedModel::weights_changed() {
     FlatState& flat = state();
     if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
   });
+  if (!slots_.gathers()) return;
   for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
 }
 

@@ -108,7 +108,6 @@ class ShardedModel {
   std::unique_ptr<Stream> reduce_stream_;
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
-  bool is_alone_;  // one rank: all is done on the compute stream, nothing waits
   int exceptions_at_start_;
 };
 

@@ -6,24 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <utility>
+
+#include "framework/device/tensor_device.h"
+#include "parallel/sharding/slot_sizes.h"
 
 namespace packtrain {
 namespace {
-
-at::Device tensor_device(const Device& device) {
-  if (device.kind() == DeviceKind::kCuda) {
-    return {at::kCUDA, static_cast<at::DeviceIndex>(device.index())};
-  }
-  return {at::kCPU};
-}
-
-bool same_layout(const FlatLayout& a, const FlatLayout& b) {
-  return std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
-                    [](const Segment& x, const Segment& y) {
-                      return x.offset == y.offset && x.numel == y.numel;
-                    });
-}
 
 std::vector<ArenaPart> parts_of(const std::vector<std::int64_t>& numels, at::ScalarType type) {
   std::vector<ArenaPart> parts;
@@ -86,36 +74,12 @@ void ShardedStorage::allocate_state() {
   state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
 }
 
-// Elements of each slot: those of the largest unit that uses it.
-ShardedStorage::SlotSizes ShardedStorage::measure_slots() {
-  SlotSizes sizes{std::vector<std::int64_t>(slots_.num_weight_slots, 0),
-                  std::vector<std::int64_t>(slots_.num_grad_slots, 0)};
-  std::vector<const Unit*> grad_user(slots_.num_grad_slots, nullptr);
-  grad_slot_mixed_.assign(slots_.num_grad_slots, false);
-  for (std::size_t u = 0; u < table_.units.size(); ++u) {
-    const Unit& unit = table_.units[u];
-    std::int64_t& weights = sizes.weights[slots_.weight_slot_of_unit[u]];
-    weights = std::max(weights, unit.numel());
-    sizes.largest_shard = std::max(sizes.largest_shard, unit.trainable.shard_numel);
-    if (unit.trainable.empty()) continue;
-    const int own = slots_.grad_slot_of_unit[u];
-    const int end = own >= 0 ? own + 1 : slots_.num_grad_slots;
-    for (int slot = own >= 0 ? own : slots_.first_rotating_grad_slot(); slot < end; ++slot) {
-      const Unit* other = std::exchange(grad_user[slot], &unit);
-      if (other != nullptr && !same_layout(other->trainable, unit.trainable)) {
-        grad_slot_mixed_[slot] = true;
-      }
-      sizes.gradients[slot] = std::max(sizes.gradients[slot], unit.trainable.numel);
-    }
-  }
-  return sizes;
-}
-
 void ShardedStorage::allocate_slots() {
-  const SlotSizes sizes = measure_slots();
-  const bool alone = gather_.size() == 1;  // weights are used where they lie
+  const SlotSizes sizes = slot_sizes(table_, slots_);
+  grad_slot_mixed_ = sizes.is_mixed;
   weight_slots_.resize(sizes.weights.size());
-  if (!alone) weight_slots_ = allocate(gather_, parts_of(sizes.weights, options_.compute));
+  if (slots_.gathers())
+    weight_slots_ = allocate(gather_, parts_of(sizes.weights, options_.compute));
   if (slots_.gradients_in_place) return;
   grad_slots_ = allocate(reduce_, parts_of(sizes.gradients, options_.reduce));
   const std::array<ArenaPart, 2> sums = {
@@ -163,7 +127,7 @@ at::Tensor ShardedStorage::owned_weights(int unit, bool trainable) const {
 }
 
 at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
-  if (gather_.size() == 1) return owned_weights(unit, trainable);
+  if (!slots_.gathers()) return owned_weights(unit, trainable);
   const Unit& u = table_.units[unit];
   const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
   return trainable ? slot.narrow(0, 0, u.trainable.numel)

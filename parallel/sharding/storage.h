@@ -78,17 +78,11 @@ class ShardedStorage {
   bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
 
  private:
-  struct SlotSizes {
-    std::vector<std::int64_t> weights;
-    std::vector<std::int64_t> gradients;
-    std::int64_t largest_shard = 0;
-  };
   using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
 
   std::vector<at::Tensor> allocate(Communicator& communicator, std::span<const ArenaPart> parts);
   void place_units();
   void allocate_state();
-  SlotSizes measure_slots();
   void allocate_slots();
   void clear_gaps();
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;

@@ -8,6 +8,7 @@
 #include "framework/support/error.h"
 #include "models/batch.h"
 #include "parallel/sharding/sharded_model.h"
+#include "tests/parallel/forwarding_communicator.h"
 #include "tests/parallel/world_fixture.h"
 #include "tests/sharding/toy_blocks.h"
 
@@ -21,39 +22,22 @@ constexpr int kHidden = 32;
 enum class Damage { kNone, kGather, kReduction };
 
 // Passes everything on, but on one rank the n-th result has one wrong element.
-class DamagingCommunicator final : public Communicator {
+class DamagingCommunicator final : public ForwardingCommunicator {
  public:
   DamagingCommunicator(Damage damage, int call)
-      : real_(test_world().connect(backend())), damage_(damage), call_(call) {}
+      : ForwardingCommunicator(test_world().connect(backend())), damage_(damage), call_(call) {}
 
   static Backend backend() { return test_world().size() > 1 ? Backend::kMpi : Backend::kLocal; }
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
   void all_gather(const void* send, void* receive, std::size_t count, DataType type,
                   void* stream) override {
-    real_->all_gather(send, receive, count, type, stream);
+    ForwardingCommunicator::all_gather(send, receive, count, type, stream);
     if (strikes(Damage::kGather)) static_cast<float*>(receive)[kElement] += 1;
   }
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override {
-    real_->reduce_scatter(send, receive, count, type, stream);
+    ForwardingCommunicator::reduce_scatter(send, receive, count, type, stream);
     if (strikes(Damage::kReduction)) static_cast<float*>(receive)[kElement] += 1;
   }
-  void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
-                  void* stream) override {
-    real_->all_reduce(buffer, count, type, op, stream);
-  }
-  void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override {
-    real_->broadcast(buffer, bytes, root, stream);
-  }
-  void barrier() override { real_->barrier(); }
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    return real_->split(color, key);
-  }
-  CommunicatorMemory allocate(std::size_t bytes) override { return real_->allocate(bytes); }
-  std::string path() const override { return real_->path(); }
-  void poll_error() override { real_->poll_error(); }
-  void abort() override { real_->abort(); }
 
   static constexpr int kElement = 5;
 
@@ -62,7 +46,6 @@ class DamagingCommunicator final : public Communicator {
     return damage == damage_ && rank() == kDamagedRank && call_-- == 0;
   }
 
-  std::unique_ptr<Communicator> real_;
   Damage damage_;
   int call_;
 };

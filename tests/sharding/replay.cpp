@@ -62,13 +62,12 @@ class Replay {
       const bool trains = options.training && !table_.units[u].trainable.empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
         const bool last = m + 1 == options.num_micro_batches;
-        const bool wanted = trains && (!slots_.gradients_in_place || (slots_.has_replicas && last));
+        const bool wanted = trains && slots_.reduces() && (slots_.gathers() || last);
         if (reductions_[{u, m}] != (wanted ? 1 : 0)) {
           faults_.push_back(fmt::format("unit {} is reduced {} times", u, reductions_[{u, m}]));
         }
       }
-      const bool completed = trains && (!slots_.gradients_in_place || slots_.has_replicas);
-      if (completions_[u] != (completed ? 1 : 0)) {
+      if (completions_[u] != (trains && slots_.reduces() ? 1 : 0)) {
         faults_.push_back(fmt::format("unit {} is complete {} times", u, completions_[u]));
       }
     }
@@ -89,8 +88,12 @@ class Replay {
   }
 
   void compute(const Action& action) {
-    access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
-    if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
+    if (slots_.gathers()) {
+      access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
+      if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
+    } else {
+      access(Resource::kShard, action.unit, false);
+    }
     if (action.grad_slot < 0) return;
     access(Resource::kGradSlot, action.grad_slot, true);
     // In place, later micro-batches add to the first; else each starts anew.

@@ -119,7 +119,7 @@ TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
   EXPECT_EQ(num_gathers, 2U + 5U + 2U + 2U + 2U);  // resident, forward, backward, forward, backward
 }
 
-TEST(Schedule, OneRankReducesNothing) {
+TEST(Schedule, OneRankGathersAndReducesNothingAndWaitsForNothing) {
   Case c{{.num_layers = 5}, 3, true};
   const auto num_reductions = [](const Made& made) {
     return std::ranges::count(made.schedule, ActionKind::kReduce, &Action::kind);
@@ -128,6 +128,10 @@ TEST(Schedule, OneRankReducesNothing) {
   c.slots.num_ranks = 1;
   const Made alone = make(c);
   EXPECT_EQ(num_reductions(alone), 0);
+  EXPECT_EQ(std::ranges::count(alone.schedule, ActionKind::kGather, &Action::kind), 0);
+  for (const Action& action : alone.schedule) {
+    EXPECT_TRUE(action.waits.empty() && action.records.empty());
+  }
   EXPECT_EQ(alone.slots.num_grad_slots, 7);  // every unit has its own place
 }
 

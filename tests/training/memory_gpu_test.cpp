@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/device/tensor_device.h"
 #include "framework/training/memory_plan.h"
 #include "framework/training/memory_report.h"
 #include "framework/training/model_source.h"
@@ -94,7 +95,7 @@ TEST_P(Memory, IsWhatThePlanSays) {
   const auto before = static_cast<std::int64_t>(device.memory_use().allocated_bytes);
   const MemoryRanks ranks = memory_ranks(device, world.size());
   const auto model = make_sharded_model(config, decoder, run_device, world);
-  const at::Device on(at::kCUDA, static_cast<at::DeviceIndex>(device.index()));
+  const at::Device on = tensor_device(device);
   const std::vector<std::int32_t> lengths(static_cast<std::size_t>(c.rows / c.length), c.length);
   std::vector<DeviceBatch> batches;
   for (std::size_t i = 0; i < c.num_micro_batches; ++i) {

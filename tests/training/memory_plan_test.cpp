@@ -1,5 +1,5 @@
 // The plan against what a sharded model really allocates, and how it grows. On a GPU a whole step
-// is held against it too (memory_plan_gpu_test.cpp).
+// is held against it too (memory_gpu_test.cpp).
 #include "framework/training/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -11,24 +11,10 @@
 #include "models/decoder.h"
 #include "parallel/sharding/sharded_model.h"
 #include "parallel/world.h"
+#include "tests/training/small_decoder.h"
 
 namespace packtrain {
 namespace {
-
-DecoderConfig small_decoder(bool tied) {
-  DecoderConfig config;
-  config.family = "llama";
-  config.vocab_size = 512;
-  config.hidden_size = 64;
-  config.intermediate_size = 160;
-  config.num_layers = 4;
-  config.num_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 16;
-  config.max_positions = 512;
-  config.tied_embeddings = tied;
-  return config;
-}
 
 // Flat state and communication memory; the weights to be gathered are in both.
 std::int64_t allocated_bytes(ShardedModel& model) {

@@ -4,25 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/support/error.h"
+#include "tests/training/small_decoder.h"
 
 namespace packtrain {
 namespace {
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-
-DecoderConfig small_decoder() {
-  DecoderConfig config;
-  config.family = "llama";
-  config.vocab_size = 512;
-  config.hidden_size = 64;
-  config.intermediate_size = 160;
-  config.num_layers = 4;
-  config.num_heads = 4;
-  config.num_kv_heads = 2;
-  config.head_dim = 16;
-  config.max_positions = 512;
-  return config;
-}
 
 Config auto_config() {
   Config config;

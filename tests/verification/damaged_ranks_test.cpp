@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "collators/flattening.h"
+#include "tests/parallel/forwarding_communicator.h"
 #include "tests/verification/fixture.h"
 
 namespace packtrain::test {
@@ -15,45 +16,27 @@ constexpr int kFaultyRank = 1;
 enum class Fault { kNone, kLostReduction, kStaleWeights };
 
 // Passes everything on; on one rank a result is overwritten with zeros.
-class FaultyCommunicator final : public Communicator {
+class FaultyCommunicator final : public ForwardingCommunicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> real, Fault fault)
-      : real_(std::move(real)), fault_(fault) {}
+      : ForwardingCommunicator(std::move(real)), fault_(fault) {}
 
-  int rank() const override { return real_->rank(); }
-  int size() const override { return real_->size(); }
   void all_gather(const void* send, void* receive, std::size_t count, DataType type,
                   void* stream) override {
-    real_->all_gather(send, receive, count, type, stream);
+    ForwardingCommunicator::all_gather(send, receive, count, type, stream);
     if (strikes(Fault::kStaleWeights)) {
       std::memset(receive, 0, count * size_of(type));  // rank 0's part
     }
   }
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override {
-    real_->reduce_scatter(send, receive, count, type, stream);
+    ForwardingCommunicator::reduce_scatter(send, receive, count, type, stream);
     if (strikes(Fault::kLostReduction)) std::memset(receive, 0, count * size_of(type));
   }
-  void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
-                  void* stream) override {
-    real_->all_reduce(buffer, count, type, op, stream);
-  }
-  void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override {
-    real_->broadcast(buffer, bytes, root, stream);
-  }
-  void barrier() override { real_->barrier(); }
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    return real_->split(color, key);
-  }
-  CommunicatorMemory allocate(std::size_t bytes) override { return real_->allocate(bytes); }
-  std::string path() const override { return real_->path(); }
-  void poll_error() override { real_->poll_error(); }
-  void abort() override { real_->abort(); }
 
  private:
-  bool strikes(Fault fault) const { return fault == fault_ && real_->rank() == kFaultyRank; }
+  bool strikes(Fault fault) const { return fault == fault_ && rank() == kFaultyRank; }
 
-  std::unique_ptr<Communicator> real_;
   Fault fault_;
 };
 

@@ -1,0 +1,21 @@
+// How large each slot must be: as large as the largest unit that uses it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parallel/sharding/schedule.h"
+
+namespace packtrain {
+
+struct SlotSizes {                      // in elements
+  std::vector<std::int64_t> weights;    // [weight slots]
+  std::vector<std::int64_t> gradients;  // [gradient slots]
+  // [gradient slots] whether units of different layouts share it, so that gaps must be cleared.
+  std::vector<bool> is_mixed;
+  std::int64_t largest_shard = 0;  // of a unit's trainable part
+};
+
+SlotSizes slot_sizes(const UnitTable& table, const SlotTable& slots);
+
+}  // namespace packtrain

@@ -1,0 +1,46 @@
+// Passes every call on to another communicator; tests override what they want to go wrong.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "parallel/communicator.h"
+
+namespace packtrain {
+
+class ForwardingCommunicator : public Communicator {
+ public:
+  explicit ForwardingCommunicator(std::unique_ptr<Communicator> real) : real_(std::move(real)) {}
+
+  int rank() const override { return real_->rank(); }
+  int size() const override { return real_->size(); }
+  void all_gather(const void* send, void* receive, std::size_t count, DataType type,
+                  void* stream) override {
+    real_->all_gather(send, receive, count, type, stream);
+  }
+  void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
+                      void* stream) override {
+    real_->reduce_scatter(send, receive, count, type, stream);
+  }
+  void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
+                  void* stream) override {
+    real_->all_reduce(buffer, count, type, op, stream);
+  }
+  void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override {
+    real_->broadcast(buffer, bytes, root, stream);
+  }
+  void barrier() override { real_->barrier(); }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return real_->split(color, key);
+  }
+  CommunicatorMemory allocate(std::size_t bytes) override { return real_->allocate(bytes); }
+  std::string path() const override { return real_->path(); }
+  void poll_error() override { real_->poll_error(); }
+  void abort() override { real_->abort(); }
+
+ private:
+  std::unique_ptr<Communicator> real_;
+};
+
+}  // namespace packtrain
