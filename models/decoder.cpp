@@ -83,7 +83,7 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options) {
   ParameterOptions choose(options);
   const auto frequencies = std::make_shared<const RotaryFrequencies>(
-      rotary_frequencies(config.rotary_base, config.head_dim, config.rotary_scaling));
+      rotary_frequencies(config.rotary.base, config.turned_dim(), config.rotary.scaling));
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config))));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
@@ -92,7 +92,7 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                     frequencies));
   }
   blocks.push_back(
-      std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config.norm_epsilon));
+      std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config.norm.epsilon));
   choose.check_all_used();
   return blocks;
 }

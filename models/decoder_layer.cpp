@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "models/batch.h"
+#include "models/layer_attention.h"
+#include "models/recorded_attention.h"
 #include "models/recorded_operators.h"
 
 namespace packtrain {
@@ -28,6 +30,7 @@ DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, Reco
                            std::shared_ptr<const RotaryFrequencies> frequencies)
     : RecordedBlock("layers." + std::to_string(index), std::move(parameters), policy),
       config_(config),
+      index_(index),
       last_(index + 1 == config.num_layers),
       frequencies_(std::move(frequencies)) {}
 
@@ -50,13 +53,13 @@ DecoderLayer::Weights DecoderLayer::weights(std::span<const Parameter> parameter
 
 Value DecoderLayer::attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch,
                            Value x) const {
-  const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
-  const RotaryEmbedding rotary{frequencies_->on(batch.position_ids.device()),
-                               {.num_rotated_heads = shape.num_heads + shape.num_kv_heads}};
+  const AttentionOptions options{layer_attention(config_, index_),
+                                 {frequencies_->on(batch.position_ids.device()),
+                                  {.num_rotated_heads = config_.num_heads + config_.num_kv_heads}}};
   const Value normed = rms_norm(tape, "attention_norm", x, *weights.attention_norm,
-                                RmsNormOptions{config_.norm_epsilon});
+                                RmsNormOptions{config_.norm.epsilon});
   const Value qkv = linear(tape, "attention.qkv", normed, *weights.qkv, weights.qkv_bias);
-  return self_attention(tape, "attention", qkv, shape, rotary, batch);
+  return self_attention(tape, "attention", qkv, options, batch);
 }
 
 Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
@@ -68,7 +71,7 @@ Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x
   }
   const Value middle = linear(tape, "attention.output", mixed, *w.output, w.output_bias, x);
   const Value normed =
-      rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, RmsNormOptions{config_.norm_epsilon});
+      rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, RmsNormOptions{config_.norm.epsilon});
   const Value gate_up = linear(tape, "mlp.gate_up", normed, *w.gate_up, w.gate_up_bias);
   const Value activated =
       activation(tape, "mlp.activation", gate_up, {ActivationKind::kSilu, /*gated=*/true});

@@ -28,6 +28,7 @@ class DecoderLayer final : public RecordedBlock {
   Value attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch, Value x) const;
 
   DecoderConfig config_;
+  std::int64_t index_;
   bool last_;
   std::shared_ptr<const RotaryFrequencies> frequencies_;
 };

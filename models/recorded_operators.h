@@ -8,12 +8,9 @@
 #include <optional>
 #include <string_view>
 
-#include "models/batch.h"
 #include "models/operator_tape.h"
 #include "models/ops/activation/activation.h"
-#include "models/ops/attention/attention.h"
 #include "models/ops/rms_norm/rms_norm.h"
-#include "models/ops/rotary/rotary.h"
 
 namespace packtrain {
 
@@ -25,17 +22,6 @@ Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter
              const Parameter* bias, std::optional<Value> residual = std::nullopt);
 
 Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation);
-
-struct RotaryEmbedding {
-  at::Tensor frequencies;  // float32 [rotated / 2], on the device
-  RotaryOptions options;
-};
-
-// Rotary positions on the merged projection qkv [T, (heads + 2 kv) D], in its place, and causal
-// attention inside each sequence of the batch: [T, heads D].
-Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
-                     const AttentionShape& shape, const RotaryEmbedding& rotary,
-                     const DeviceBatch& batch);
 
 // Rows rows[0], rows[1], ... of x [T, H]; rows int32 [N], distinct.
 Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows);

@@ -44,7 +44,7 @@ void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
     reader.fail("head_dim", "is " + std::to_string(config.head_dim) +
                                 ", want an even number (rotary positions turn pairs)");
   }
-  if (config.norm_epsilon <= 0) {
+  if (config.norm.epsilon <= 0) {
     reader.fail("rms_norm_eps", "must be positive");
   }
   if (config.initializer_range < 0) {
@@ -116,7 +116,7 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
   config.num_kv_heads = reader.integer("num_key_value_heads", config.num_heads);
   config.head_dim = read_head_dim(reader, config);
   config.max_positions = reader.integer("max_position_embeddings", 2048);
-  config.norm_epsilon = reader.number("rms_norm_eps", 1e-6);
+  config.norm.epsilon = reader.number("rms_norm_eps", 1e-6);
   config.tied_embeddings = reader.boolean("tie_word_embeddings", false);
   config.initializer_range = reader.number("initializer_range", 0.02);
   read_rotary(reader, config);
@@ -149,7 +149,7 @@ nlohmann::json write_llama_layout(const DecoderConfig& config) {
       {"num_key_value_heads", config.num_kv_heads},
       {"head_dim", config.head_dim},
       {"max_position_embeddings", config.max_positions},
-      {"rms_norm_eps", config.norm_epsilon},
+      {"rms_norm_eps", config.norm.epsilon},
       {"tie_word_embeddings", config.tied_embeddings},
       {"initializer_range", config.initializer_range},
       {"hidden_act", "silu"},
@@ -158,9 +158,9 @@ nlohmann::json write_llama_layout(const DecoderConfig& config) {
       // The family's defaults (1 and 2) would be wrong for most tokenizers.
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
-      {"rope_theta", config.rotary_base},  // for transformers before 5
+      {"rope_theta", config.rotary.base},  // for transformers before 5
       {"rope_parameters", write_rotary(config)},
-      {"rope_scaling", config.rotary_scaling.kind == RotaryScaling::Kind::kNone
+      {"rope_scaling", config.rotary.scaling.kind == RotaryScaling::Kind::kNone
                            ? nlohmann::json(nullptr)
                            : write_rotary(config)},
   };

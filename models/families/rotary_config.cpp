@@ -44,27 +44,27 @@ void read_rotary(ConfigReader& reader, DecoderConfig& config) {
   const bool is_new = reader.has("rope_parameters");
   const bool is_old = reader.has("rope_scaling");
   ConfigReader rope = reader.object(is_new ? "rope_parameters" : "rope_scaling");
-  config.rotary_base = rope.number("rope_theta", old_base);
-  config.rotary_scaling = read_scaling(rope, config);
+  config.rotary.base = rope.number("rope_theta", old_base);
+  config.rotary.scaling = read_scaling(rope, config);
   rope.require("partial_rotary_factor", 1.0);
   rope.ignore({"type", "original_max_position_embeddings"});
   rope.finish();
-  if (config.rotary_base <= 0) {
+  if (config.rotary.base <= 0) {
     reader.fail("rope_theta", "must be positive");
   }
   if (is_new && is_old) {  // we write both, for old and new readers: they must agree
     ConfigReader other = reader.object("rope_scaling");
     const RotaryScaling scaling = read_scaling(other, config);
-    if (scaling != config.rotary_scaling ||
-        other.number("rope_theta", config.rotary_base) != config.rotary_base) {
+    if (scaling != config.rotary.scaling ||
+        other.number("rope_theta", config.rotary.base) != config.rotary.base) {
       reader.fail("rope_scaling", "and rope_parameters are both set and differ");
     }
   }
 }
 
 nlohmann::json write_rotary(const DecoderConfig& config) {
-  const RotaryScaling& scaling = config.rotary_scaling;
-  nlohmann::json rope = {{"rope_type", "default"}, {"rope_theta", config.rotary_base}};
+  const RotaryScaling& scaling = config.rotary.scaling;
+  nlohmann::json rope = {{"rope_type", "default"}, {"rope_theta", config.rotary.base}};
   if (scaling.kind == RotaryScaling::Kind::kNone) {
     return rope;
   }

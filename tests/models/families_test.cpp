@@ -57,11 +57,11 @@ TEST(LlamaConfig, ReadsEveryValue) {
   EXPECT_EQ(config.vocab_size, 128256);
   EXPECT_EQ(config.num_kv_heads, 8);
   EXPECT_EQ(config.head_dim, 64);
-  EXPECT_EQ(config.norm_epsilon, 1e-5);
-  EXPECT_EQ(config.rotary_base, 500000.0);
-  EXPECT_EQ(config.rotary_scaling.kind, RotaryScaling::Kind::kLlama3);
-  EXPECT_EQ(config.rotary_scaling.factor, 32.0);
-  EXPECT_EQ(config.rotary_scaling.original_max_positions, 8192);
+  EXPECT_EQ(config.norm.epsilon, 1e-5);
+  EXPECT_EQ(config.rotary.base, 500000.0);
+  EXPECT_EQ(config.rotary.scaling.kind, RotaryScaling::Kind::kLlama3);
+  EXPECT_EQ(config.rotary.scaling.factor, 32.0);
+  EXPECT_EQ(config.rotary.scaling.original_max_positions, 8192);
   EXPECT_TRUE(config.tied_embeddings);
 }
 
@@ -76,8 +76,8 @@ TEST(LlamaConfig, HasTheFamilysDefaults) {
   EXPECT_EQ(config.num_kv_heads, 4);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.max_positions, 2048);
-  EXPECT_EQ(config.norm_epsilon, 1e-6);
-  EXPECT_EQ(config.rotary_base, 10000.0);
+  EXPECT_EQ(config.norm.epsilon, 1e-6);
+  EXPECT_EQ(config.rotary.base, 10000.0);
   EXPECT_FALSE(config.tied_embeddings);
 }
 
@@ -173,7 +173,7 @@ TEST(Qwen2Config, HasBiasesOnQueriesKeysAndValuesAlone) {
   EXPECT_FALSE(config.attention_output_bias);
   EXPECT_FALSE(config.mlp_bias);
   EXPECT_EQ(config.head_dim, 64);
-  EXPECT_EQ(config.rotary_base, 1e6);
+  EXPECT_EQ(config.rotary.base, 1e6);
 }
 
 TEST(Qwen2Config, IsWrittenAsItIsRead) {
