@@ -1,9 +1,12 @@
 #include "models/ops/activation/activation.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/le.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sigmoid.h>
 
@@ -31,6 +34,12 @@ ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
   if (kind == ActivationKind::kSilu) {
     return logistic_unit(z, at::sigmoid(z), at::empty_like(z).fill_(1.0));
   }
+  if (kind == ActivationKind::kClampedSwish) {
+    const at::Tensor clamped = at::clamp_max(z, kSwishLimit);
+    const at::Tensor s = at::sigmoid(at::mul(clamped, kSwishScale));
+    auto [value, slope] = logistic_unit(clamped, s, at::empty_like(z).fill_(kSwishScale));
+    return {std::move(value), slope.mul_(at::le(z, kSwishLimit))};
+  }
   if (kind == ActivationKind::kGeluTanh) {
     const double scale = 2.0 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
     const at::Tensor square = at::mul(z, z);
@@ -43,13 +52,21 @@ ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
   return {at::mul(z, share), at::add(share, at::mul(z, density))};
 }
 
+// u(up) and u'(up).
+ValueAndSlope evaluate_up(const at::Tensor& up, ActivationKind kind) {
+  if (kind != ActivationKind::kClampedSwish) return {up, at::Tensor()};
+  return {at::clamp(up, -kSwishLimit, kSwishLimit).add_(1.0), at::le(up.abs(), kSwishLimit)};
+}
+
 }  // namespace
 
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation) {
   if (x.is_cuda()) return activation_forward_cuda(x, activation);
   const std::int64_t width = activation.gated ? x.size(1) / 2 : x.size(1);
   at::Tensor y = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind).value;
-  if (activation.gated) y.mul_(x.narrow(1, width, width));
+  if (activation.gated) {
+    y.mul_(evaluate_up(x.narrow(1, width, width).to(at::kFloat), activation.kind).value);
+  }
   return y.to(x.scalar_type());
 }
 
@@ -60,8 +77,10 @@ at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& 
   const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
   at::Tensor dx = at::empty_like(x);
   if (activation.gated) {
-    const at::Tensor up = x.narrow(1, width, width);
-    dx.narrow(1, width, width).copy_(at::mul(value, grad_output));
+    const auto [up, up_slope] =
+        evaluate_up(x.narrow(1, width, width).to(at::kFloat), activation.kind);
+    const at::Tensor up_grad = at::mul(value, grad_output);
+    dx.narrow(1, width, width).copy_(up_slope.defined() ? at::mul(up_grad, up_slope) : up_grad);
     slope.mul_(up);
     if (remade_y.defined()) remade_y.copy_(at::mul(value, up));
   } else if (remade_y.defined()) {

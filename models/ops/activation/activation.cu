@@ -51,9 +51,25 @@ __device__ ValueAndSlope evaluate(float z) {
     const float s = logistic(kScale * z * (1.0F + kCubic * square));
     const float slope = kScale * (1.0F + 3.0F * kCubic * square);
     return {z * s, s + z * s * (1.0F - s) * slope};
+  } else if constexpr (kKind == ActivationKind::kClampedSwish) {
+    const float clamped = fminf(z, kSwishLimit);
+    const float s = logistic(kSwishScale * clamped);
+    const float slope = s + clamped * s * (1.0F - s) * kSwishScale;
+    return {clamped * s, z <= kSwishLimit ? slope : 0.0F};
   } else {
     const float s = logistic(z);
     return {z * s, s + z * s * (1.0F - s)};
+  }
+}
+
+// What the gate is multiplied by.
+template <ActivationKind kKind>
+__device__ ValueAndSlope evaluate_up(float up) {
+  if constexpr (kKind == ActivationKind::kClampedSwish) {
+    const float clamped = fminf(fmaxf(up, -kSwishLimit), kSwishLimit);
+    return {clamped + 1.0F, clamped == up ? 1.0F : 0.0F};
+  } else {
+    return {up, 1.0F};
   }
 }
 
@@ -87,7 +103,7 @@ __device__ void forward(const ActivationArguments& a, const Operands<T, N>& in, 
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     z[i] = evaluate<kKind>(z[i]).value;
-    if constexpr (kGated) z[i] *= up[i];
+    if constexpr (kGated) z[i] *= evaluate_up<kKind>(up[i]).value;
   }
   device::store(z, static_cast<T*>(a.output) + at.output);
 }
@@ -104,9 +120,10 @@ __device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const ValueAndSlope f = evaluate<kKind>(z[i]);
-    y[i] = kGated ? f.value * up[i] : f.value;
-    z[i] = kGated ? f.slope * up[i] * g[i] : f.slope * g[i];
-    up[i] = f.value * g[i];
+    const ValueAndSlope u = evaluate_up<kKind>(up[i]);
+    y[i] = kGated ? f.value * u.value : f.value;
+    z[i] = kGated ? f.slope * u.value * g[i] : f.slope * g[i];
+    up[i] = f.value * g[i] * u.slope;
   }
   T* dx = static_cast<T*>(a.output) + at.input;
   device::store(z, dx);
@@ -194,6 +211,9 @@ void launch_activation(const ActivationArguments& arguments, void* stream) {
       break;
     case ActivationKind::kGeluErf:
       launch_kind<ActivationKind::kGeluErf>(arguments, on);
+      break;
+    case ActivationKind::kClampedSwish:
+      launch_kind<ActivationKind::kClampedSwish>(arguments, on);
       break;
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());

@@ -3,7 +3,11 @@
 
 namespace packtrain {
 
-enum class ActivationKind { kSilu, kGeluTanh, kGeluErf };
+enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kClampedSwish };
+
+// kClampedSwish: the logistic function's scale, and what gate and up are clamped to.
+constexpr float kSwishScale = 1.702F;
+constexpr float kSwishLimit = 7.0F;
 
 struct Activation {
   ActivationKind kind = ActivationKind::kSilu;

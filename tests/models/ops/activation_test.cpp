@@ -2,6 +2,8 @@
 #include "models/ops/activation/activation.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/sigmoid.h>
@@ -20,12 +22,16 @@ class ActivationOf : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, ActivationOf, testing::ValuesIn(operator_cases()), case_name);
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kSilu, ActivationKind::kGeluTanh,
-                                     ActivationKind::kGeluErf};
+                                     ActivationKind::kGeluErf, ActivationKind::kClampedSwish};
 constexpr std::int64_t kShapes[][2] = {{0, 8},   {1, 8},     {1, 1},     {7, 3},
                                        {29, 24}, {130, 100}, {64, 2048}, {3, 14336}};
 
 at::Tensor formula(const at::Tensor& z, ActivationKind kind) {
   if (kind == ActivationKind::kSilu) return z * at::sigmoid(z);
+  if (kind == ActivationKind::kClampedSwish) {
+    const at::Tensor clamped = at::clamp_max(z, 7);
+    return clamped * at::sigmoid(clamped * 1.702);
+  }
   if (kind == ActivationKind::kGeluErf) return z * 0.5 * (at::erf(z / std::sqrt(2.0)) + 1);
   const double scale = std::sqrt(2.0 / std::acos(-1.0));
   return z * 0.5 * (at::tanh((z + z * z * z * 0.044715) * scale) + 1);
@@ -34,13 +40,15 @@ at::Tensor formula(const at::Tensor& z, ActivationKind kind) {
 at::Tensor formula(const at::Tensor& x, const Activation& activation) {
   if (!activation.gated) return formula(x, activation.kind);
   const std::int64_t width = x.size(1) / 2;
-  return formula(x.narrow(1, 0, width), activation.kind) * x.narrow(1, width, width);
+  at::Tensor up = x.narrow(1, width, width);
+  if (activation.kind == ActivationKind::kClampedSwish) up = at::clamp(up, -7, 7) + 1;
+  return formula(x.narrow(1, 0, width), activation.kind) * up;
 }
 
 void expect_matches_formula(const OperatorCase& on, const Activation& activation, std::int64_t rows,
                             std::int64_t inner) {
   const std::int64_t width = activation.gated ? 2 * inner : inner;
-  const at::Tensor x = random_tensor(on, {rows, width}, "x") * 3;
+  const at::Tensor x = random_tensor(on, {rows, width}, "x") * 4;
   const at::Tensor grad_output = random_tensor(on, {rows, inner}, "grad_output");
   const at::Tensor leaf = reference_leaf(x);
   const at::Tensor want = formula(leaf, activation);
@@ -76,8 +84,9 @@ TEST_P(ActivationOf, FarFromZeroStaysFinite) {
     const at::Tensor x = at::full_like(random_tensor(on, {2, 16}, "x"), 300.0);
     x.select(0, 0).fill_(-300.0);
     const Activation plain{kind, /*gated=*/false};
-    expect_close(activation_forward(x, plain), x.clamp_min(0), 0, "y");
-    expect_close(activation_backward(x, x, plain), x.clamp_min(0), 0, "d x");
+    const bool clamped = kind == ActivationKind::kClampedSwish;
+    expect_close(activation_forward(x, plain), clamped ? x.clamp(0, 7) : x.clamp_min(0), 0, "y");
+    expect_close(activation_backward(x, x, plain), clamped ? x * 0 : x.clamp_min(0), 0, "d x");
   }
 }
 
