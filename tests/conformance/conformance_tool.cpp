@@ -1,0 +1,161 @@
+// conformance_tool: for each line of standard input, a folder with `model/` (a Hugging Face folder)
+// and `batch.safetensors` (input_ids int32 [T], lengths int32 [N]), writes beside them
+//   packed/, alone/     gradients of the summed next-token loss, exported as weights are: under
+//                       Hugging Face names; of the packed batch, and summed over its sequences run
+//                       one by one
+//   packed.safetensors, alone.safetensors   logits [T, V] and loss []
+//   written/            what was imported, exported again
+// and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/checkpoint/hugging_face.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/support/safetensors.h"
+#include "tests/models/batches.h"
+
+namespace packtrain {
+namespace {
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+struct Computed {
+  at::Tensor logits;
+  at::Tensor loss;
+  Tensors gradients;  // by our names
+};
+
+std::vector<std::int32_t> read_integers(const SafetensorsFile& file, const std::string& name) {
+  const TensorView& view = file.tensor(name);
+  const auto* begin = reinterpret_cast<const std::int32_t*>(view.data.data());
+  return {begin, begin + view.numel()};
+}
+
+Sequences read_sequences(const std::string& path) {
+  const auto file = SafetensorsFile::open(path, ErrorCategory::kData);
+  const std::vector<std::int32_t> ids = read_integers(*file, "input_ids");
+  Sequences sequences;
+  auto next = ids.begin();
+  for (const std::int32_t length : read_integers(*file, "lengths")) {
+    sequences.ids.emplace_back(next, next + length);
+    next += length;
+  }
+  return sequences;
+}
+
+Tensors parameters_of(const TestModel& model) {
+  Tensors parameters;
+  for (const auto& block : model.blocks()) {
+    for (const ParameterSpec& spec : block->parameters()) {
+      parameters[spec.name] = model.value(spec.name);
+    }
+  }
+  return parameters;
+}
+
+void import_model(const std::string& folder, const DecoderConfig& config,
+                  const Tensors& parameters) {
+  std::vector<ShardView> shards;
+  for (const auto& [name, value] : parameters) {
+    const std::vector<std::int64_t> shape = value.sizes().vec();
+    ShardView shard{name, shape, 0, value.numel(), true, value.view({-1}), {}, {}};
+    shards.push_back(shard);
+  }
+  import_weights(folder, config, shards);
+}
+
+void export_tensors(const std::string& folder, const DecoderConfig& config,
+                    const Tensors& tensors) {
+  ExportOptions options;
+  options.bfloat16 = false;
+  export_model(folder, config, [&](const std::string& name) { return tensors.at(name); }, options);
+}
+
+Computed compute(TestModel& model, const Sequences& sequences) {
+  DeviceBatch batch = make_batch(sequences, at::kCPU);
+  batch.loss_weight.fill_(1.0);
+  const at::Tensor logits = model.logits(batch);
+  const TestModel::Result result = model.train(batch);
+  return {logits, result.loss, result.grads};
+}
+
+Computed compute_one_by_one(TestModel& model, const Sequences& sequences) {
+  Computed sum;
+  std::vector<at::Tensor> logits;
+  sum.loss = at::zeros({}, at::TensorOptions(at::kFloat));
+  for (const auto& ids : sequences.ids) {
+    const Computed one = compute(model, {{ids}});
+    logits.push_back(one.logits);
+    sum.loss.add_(one.loss);
+    for (const auto& [name, gradient] : one.gradients) {
+      const auto [found, is_new] = sum.gradients.try_emplace(name, gradient);
+      if (!is_new) found->second.add_(gradient);
+    }
+  }
+  sum.logits = at::cat(logits);
+  return sum;
+}
+
+void write(const std::string& path, const DecoderConfig& config, const Computed& computed) {
+  std::vector<TensorToWrite> tensors;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    const auto* data = reinterpret_cast<const std::byte*>(tensor.const_data_ptr<float>());
+    tensors.push_back({name, DataType::kFloat32, tensor.sizes().vec(), {data, tensor.nbytes()}});
+  };
+  add("logits", computed.logits);
+  add("loss", computed.loss);
+  write_safetensors(path + ".safetensors", tensors, {}, ErrorCategory::kCheckpoint);
+  export_tensors(path, config, computed.gradients);
+}
+
+void run(const std::string& folder) {
+  const DecoderConfig config =
+      parse_decoder_config(read_text(folder + "/model/config.json", ErrorCategory::kConfig));
+  TestModel model(config, {}, at::TensorOptions(at::kFloat));
+  const Tensors parameters = parameters_of(model);
+  import_model(folder + "/model", config, parameters);
+  const Sequences sequences = read_sequences(folder + "/batch.safetensors");
+  write(folder + "/packed", config, compute(model, sequences));
+  write(folder + "/alone", config, compute_one_by_one(model, sequences));
+  export_tensors(folder + "/written", config, parameters);
+}
+
+// Errors of libtorch have several lines.
+std::string one_line(std::string text) {
+  for (char& letter : text) {
+    if (letter == '\n') letter = ' ';
+  }
+  return text;
+}
+
+std::string answer(const std::string& folder) {
+  try {
+    run(folder);
+    return "ok";
+  } catch (const Error& error) {
+    return fmt::format("error {} {}", error.exit_code(), one_line(error.what()));
+  } catch (const std::exception& error) {
+    return fmt::format("error 70 {}", one_line(error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace packtrain
+
+int main() {
+  std::string folder;
+  while (std::getline(std::cin, folder)) {
+    fmt::print("{}\n", packtrain::answer(folder));
+    std::fflush(stdout);
+  }
+  return 0;
+}

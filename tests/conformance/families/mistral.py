@@ -1,0 +1,11 @@
+from sizes import LINEAR, SMALL, WIDE_HEADS
+from transformers import MistralConfig as Config  # noqa: F401
+
+BASE = dict(SMALL, sliding_window=None)
+CASES = {
+    "head_dim_apart": dict(head_dim=24),
+    "wide_heads": WIDE_HEADS,
+    "linear_rotary": dict(rope_parameters=LINEAR),
+    "window_as_long_as_all": dict(sliding_window=512),
+}
+REFUSED = {"attention_bias": dict(attention_bias=True)}

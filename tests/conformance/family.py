@@ -1,0 +1,55 @@
+"""The families' files: `families/<model_type>.py`, found by their names.
+
+    Config     transformers' config class
+    BASE       keyword arguments of a small config, each size odd
+    CASES      {option: what it changes in BASE}
+    REFUSED    {key of config.json: {key: value}} that packtrain must refuse, naming the key (optional)
+    TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import pathlib
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "families"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    family: str
+    name: str
+    changes: dict = dataclasses.field(compare=False)
+
+    def __str__(self):
+        return f"{self.family}-{self.name}"
+
+    def config(self):
+        module = load(self.family)
+        return module.Config(**{**module.BASE, **self.changes})
+
+
+@functools.cache
+def load(family):
+    spec = importlib.util.spec_from_file_location(f"family_{family}", FOLDER / f"{family}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def names():
+    return sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+def cases_of(family):
+    module = load(family)
+    wanted = {"base": {}, **module.CASES}
+    if not getattr(module, "TIED", True):
+        return [Case(family, name, changes) for name, changes in wanted.items()]
+    return [Case(family, f"{name}-{word}", {**changes, "tie_word_embeddings": tied})
+            for name, changes in wanted.items() for word, tied in (("untied", False), ("tied", True))]
+
+
+def refusals():
+    return [Case(family, key, changes) for family in names()
+            for key, changes in getattr(load(family), "REFUSED", {}).items()]

@@ -1,0 +1,87 @@
+"""transformers as the oracle: random models, and what they compute one example at a time."""
+
+import copy
+import zlib
+
+import torch
+from transformers import AutoModelForCausalLM
+
+LENGTHS = [7, 1, 160, 4, 12, 5]  # one 13 to 160 times as long as the others
+ROUTING_MARGIN = 1e-5  # far above float32's rounding: no rounding changes which experts are chosen
+
+
+def from_config(config):
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+
+
+def randomize(model, generator):
+    """All parameters: norms and biases, too, are not left at their start values."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim < 2:
+                parameter.add_(0.2 * noise)
+            else:
+                parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+
+
+def rotary_modules(model):
+    return [module for module in model.modules() if "Rotary" in type(module).__name__]
+
+
+def each_example(model, sequences):
+    """Each with tables as in a new model: transformers' dynamic scaling remembers the longest."""
+    modules = rotary_modules(model)
+    states = [copy.deepcopy(module.__dict__) for module in modules]
+    for ids in sequences:
+        for module, state in zip(modules, states):
+            module.__dict__ = copy.deepcopy(state)
+        yield ids.unsqueeze(0)
+
+
+def routing_margin(model, sequences):
+    """The smallest difference between two experts' scores for a token."""
+    margin = float("inf")
+    if not hasattr(model.config, "output_router_logits"):
+        return margin
+    with torch.no_grad():
+        for ids in each_example(model, sequences):
+            for scores in model(ids, output_router_logits=True, use_cache=False).router_logits:
+                margin = min(margin, scores.sort(dim=-1).values.diff(dim=-1).min().item())
+    return margin
+
+
+def make_model(case):
+    """(the case's model with random weights, sequences to run it on)"""
+    config = case.config()
+    for seed in range(100):
+        generator = torch.Generator().manual_seed(zlib.crc32(str(case).encode()) + seed)
+        model = from_config(config)
+        randomize(model, generator)
+        sequences = [torch.randint(0, config.vocab_size, (length,), generator=generator)
+                     for length in LENGTHS]
+        if routing_margin(model, sequences) > ROUTING_MARGIN:
+            return model, sequences
+    raise AssertionError(f"{case}: in each of 100 random models two experts tie")
+
+
+def logits_and_loss(model, sequences):
+    """Logits of all, [T, V], and the summed loss; what transformers adds to it (load balancing) is a
+    mean over tokens like the rest of its loss. Gradients are left in the model."""
+    logits, loss = [], torch.zeros(())
+    for ids in each_example(model, sequences):
+        num_labels = ids.shape[1] - 1
+        out = model(ids, labels=ids if num_labels else None, use_cache=False)
+        logits.append(out.logits[0].detach())
+        if num_labels:
+            loss = loss + out.loss * num_labels
+    loss.backward()
+    return torch.cat(logits), loss.detach()
+
+
+def save_gradients(model, folder):
+    """As files of weights, so that names and layouts are those of files. The model is used up."""
+    for parameter in model.parameters():
+        gradient = parameter.grad
+        parameter.data = torch.zeros_like(parameter) if gradient is None else gradient
+    model.save_pretrained(folder)

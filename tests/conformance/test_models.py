@@ -1,0 +1,98 @@
+"""For every family and option packtrain computes what transformers computes, in float32: logits,
+loss and the gradient of every tensor in the model's files.
+
+transformers (eager attention) runs one example at a time, ours packs examples of very different
+lengths. Of one family: pytest -k mistral
+"""
+
+import shutil
+
+import family
+import oracle
+import pytest
+import torch
+from comparison import assert_equal, assert_same_bytes, tensors_of
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+ALL_CASES = [case for name in family.names() for case in family.cases_of(name)]
+
+
+class Computed:
+    """One model, and what both sides computed for it."""
+
+    def __init__(self, case, folder, tool):
+        self.folder = folder
+        model, self.sequences = oracle.make_model(case)
+        self.architecture = type(model)
+        model.save_pretrained(folder / "model")
+        lengths = torch.tensor([len(ids) for ids in self.sequences], dtype=torch.int32)
+        ids = torch.cat(self.sequences).int()
+        save_file({"input_ids": ids, "lengths": lengths}, folder / "batch.safetensors")
+        self.logits, self.loss = oracle.logits_and_loss(model, self.sequences)
+        oracle.save_gradients(model, folder / "gradients")
+        self.answer = tool.ask(folder)
+
+    def tensors(self, name):
+        return tensors_of(self.folder / name)
+
+
+@pytest.fixture(scope="module", params=ALL_CASES, ids=str)
+def computed(request, tool, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("case")
+    result = Computed(request.param, folder, tool)
+    assert result.answer.code == 0, result.answer.message
+    yield result
+    shutil.rmtree(folder)
+
+
+def test_logits_and_loss_equal_transformers(computed):
+    ours = load_file(computed.folder / "packed.safetensors")
+    assert_equal(ours, {"logits": computed.logits, "loss": computed.loss})
+
+
+def test_every_gradient_equals_transformers(computed):
+    assert_equal(computed.tensors("packed"), computed.tensors("gradients"))
+
+
+def test_packed_equals_one_by_one(computed):
+    assert_equal(load_file(computed.folder / "packed.safetensors"),
+                 load_file(computed.folder / "alone.safetensors"))
+    assert_equal(computed.tensors("packed"), computed.tensors("alone"))
+
+
+def test_transformers_loads_what_is_written_and_computes_the_same(computed):
+    assert_same_bytes(computed.tensors("written"), computed.tensors("model"))
+    models = []
+    for name in ("written", "model"):
+        model, info = AutoModelForCausalLM.from_pretrained(
+            computed.folder / name, attn_implementation="eager", output_loading_info=True)
+        assert not any(info.values()), info
+        assert type(model) is computed.architecture
+        models.append(model.eval())
+    with torch.no_grad():
+        logits = [model(max(computed.sequences, key=len).unsqueeze(0)).logits for model in models]
+    assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize("case", family.refusals(), ids=str)
+def test_what_is_not_computed_is_refused_by_name(case, tool, tmp_path):
+    module = family.load(case.family)
+    config = module.Config(**module.BASE)
+    config.architectures = None
+    document = {**config.to_dict(), **case.changes}
+    config.from_dict(document).save_pretrained(tmp_path / "model")
+    answer = tool.ask(tmp_path)
+    assert answer.code == 64, answer.message
+    assert f"{case.name}'" in answer.message
+
+
+@pytest.mark.parametrize("name", family.names())
+def test_cases_have_odd_sizes(name):
+    configs = [case.config() for case in family.cases_of(name)]
+    heads = {config.num_attention_heads for config in configs}
+    widths = {getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+              for config in configs}
+    assert any(count & (count - 1) for count in heads), "no number of heads that is no power of two"
+    assert any(width >= 80 for width in widths), "no head_dim of 80 or more"
+    assert all(config.vocab_size % 2 for config in configs), "an even vocabulary"

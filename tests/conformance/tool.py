@@ -1,0 +1,39 @@
+"""Our side: conformance_tool, started once for all cases."""
+
+import dataclasses
+import os
+import subprocess
+
+PROGRAM = os.environ.get("PACKTRAIN_CONFORMANCE_TOOL", "build/tests/conformance_tool")
+
+
+@dataclasses.dataclass
+class Answer:
+    code: int
+    message: str = ""
+
+
+class Tool:
+    def __init__(self):
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def ask(self, folder):
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        self.process.stdin.write(f"{folder}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline().strip()
+        if line == "ok":
+            return Answer(0)
+        if not line:
+            return Answer(self.process.wait(), "the program died")
+        _, code, message = line.split(" ", 2)
+        return Answer(int(code), message)
+
+    def close(self):
+        if self.process is not None:
+            self.process.communicate()
