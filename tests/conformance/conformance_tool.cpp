@@ -11,8 +11,8 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 
+#include <array>
 #include <cstdio>
-#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -152,8 +152,10 @@ std::string answer(const std::string& folder) {
 }  // namespace packtrain
 
 int main() {
-  std::string folder;
-  while (std::getline(std::cin, folder)) {
+  std::array<char, 4096> line{};  // a path
+  while (std::fgets(line.data(), line.size(), stdin) != nullptr) {
+    std::string folder = line.data();
+    if (folder.ends_with('\n')) folder.pop_back();
     fmt::print("{}\n", packtrain::answer(folder));
     std::fflush(stdout);
   }
