@@ -1,0 +1,29 @@
+// Rows sorted by expert: what a mixture of experts multiplies in groups. Each of T rows has k
+// experts: A = T k assignments, row-major. Sorted by expert, and within one in the order of rows.
+// No row is dropped, and no group padded. Deterministic, without atomics; nothing waits for the
+// device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace packtrain {
+
+struct ExpertOrder {
+  at::Tensor rows;    // int32 [A] the row of each sorted assignment
+  at::Tensor places;  // int32 [T, k] where a row's assignments went
+  at::Tensor ends;    // int32 [E] the assignments of expert e end before ends[e]
+};
+
+// experts: int32 [T, k], distinct in a row, below num_experts < 2^15.
+ExpertOrder order_by_expert(const at::Tensor& experts, std::int64_t num_experts);
+
+// int32 [A]: the expert of each sorted assignment.
+at::Tensor experts_of(const ExpertOrder& order);
+
+// values [T, ...] of a row, or of an assignment [T, k], in the sorted order.
+at::Tensor sorted_rows(const at::Tensor& values, const ExpertOrder& order);
+at::Tensor sorted_assignments(const at::Tensor& values, const ExpertOrder& order);
+
+}  // namespace packtrain

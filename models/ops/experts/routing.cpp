@@ -1,0 +1,67 @@
+#include "models/ops/experts/routing.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros.h>
+
+#include <tuple>
+
+#include "models/ops/matmul/matmul.h"
+
+namespace packtrain {
+namespace {
+
+// Of s = softmax(z) along the last dimension.
+at::Tensor softmax_backward(const at::Tensor& grad, const at::Tensor& s) {
+  const at::Tensor mean = at::mul(grad, s).sum(/*dim=*/1, /*keepdim=*/true);
+  return at::sub(grad, mean).mul_(s);
+}
+
+at::Tensor router_logits(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
+  const at::Tensor logits =
+      at::empty({x.size(0), weight.value.size(0)}, x.options().dtype(at::kFloat));
+  gemm_out(logits, x, weight.value.t(),
+           {.bias = bias != nullptr ? bias->value.to(at::kFloat) : at::Tensor()});
+  return logits;
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
+              const RoutingOptions& options) {
+  const at::Tensor logits = router_logits(x, weight, bias);
+  // libtorch's topk promises no order among equals; a stable sort does.
+  const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  const at::Tensor chosen = order.narrow(1, 0, options.experts_per_row);
+  Routing routing;
+  routing.experts = chosen.to(at::kInt).contiguous();
+  if (!options.normalize || options.keep_probabilities) {
+    routing.probabilities = at::softmax(logits, 1);
+  }
+  routing.weights = options.normalize ? at::softmax(sorted.narrow(1, 0, options.experts_per_row), 1)
+                                      : at::gather(routing.probabilities, 1, chosen);
+  return routing;
+}
+
+at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
+                            const Routing& routing, std::int64_t num_experts,
+                            const RoutingOptions& options) {
+  const at::Tensor chosen = routing.experts.to(at::kLong);
+  const std::int64_t num_rows = chosen.size(0);
+  at::Tensor spread = at::zeros({num_rows, num_experts}, grad_weights.options());
+  const at::Tensor of_chosen =
+      options.normalize ? softmax_backward(grad_weights, routing.weights) : grad_weights;
+  spread.scatter_(1, chosen, of_chosen);  // a row's experts are distinct: one writer each
+  if (options.normalize) {
+    if (!grad_probabilities.defined()) return spread;
+    return spread.add_(softmax_backward(grad_probabilities, routing.probabilities));
+  }
+  if (grad_probabilities.defined()) spread.add_(grad_probabilities);
+  return softmax_backward(spread, routing.probabilities);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,233 @@
+// A mixture of experts, put together from its operators, against the formula in float64.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "models/ops/activation/activation.h"
+#include "models/ops/experts/expert_linear.h"
+#include "models/ops/experts/routing.h"
+#include "models/ops/linear/linear.h"
+#include "tests/models/cases.h"
+
+namespace packtrain {
+namespace {
+
+constexpr Activation kSwiglu{ActivationKind::kSilu, /*gated=*/true};
+
+class Experts : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, Experts, testing::ValuesIn(operator_cases()), case_name);
+
+struct Sizes {
+  std::int64_t num_rows;
+  std::int64_t hidden;
+  std::int64_t inner;
+  std::int64_t num_experts;
+  std::int64_t per_row;
+};
+
+constexpr Sizes kSizes[] = {
+    {0, 8, 16, 4, 2},      // no row
+    {1, 8, 16, 4, 2},      // experts without a row
+    {7, 5, 3, 6, 1},       // one expert a row, odd widths
+    {130, 24, 17, 5, 5},   // every expert
+    {130, 40, 32, 16, 3},  //
+};
+
+enum Weight { kRouter, kRouterBias, kUp, kUpBias, kDown, kDownBias, kNumWeights };
+
+std::array<Parameter, kNumWeights> make_weights(const OperatorCase& on, const Sizes& s,
+                                                at::ScalarType grad) {
+  const std::int64_t e = s.num_experts;
+  return {random_parameter(on, {e, s.hidden}, "router", grad),
+          random_parameter(on, {e}, "router bias", grad),
+          random_parameter(on, {e, 2 * s.inner, s.hidden}, "up", grad),
+          random_parameter(on, {e, 2 * s.inner}, "up bias", grad),
+          random_parameter(on, {e, s.hidden, s.inner}, "down", grad),
+          random_parameter(on, {e, s.hidden}, "down bias", grad)};
+}
+
+at::Tensor swiglu(const at::Tensor& x) {
+  const std::int64_t width = x.size(1) / 2;
+  const at::Tensor gate = x.narrow(1, 0, width);
+  return gate * at::sigmoid(gate) * x.narrow(1, width, width);
+}
+
+// Every expert for every row, with weight 0 where it was not chosen.
+at::Tensor formula(const at::Tensor& x, const std::array<at::Tensor, kNumWeights>& w,
+                   const at::Tensor& experts, bool normalize) {
+  const at::Tensor p = at::softmax(at::matmul(x, w[kRouter].t()) + w[kRouterBias], 1);
+  at::Tensor chosen = at::gather(p, 1, experts);
+  if (normalize) chosen = chosen / chosen.sum(1, /*keepdim=*/true);
+  const at::Tensor weights = at::zeros_like(p).scatter(1, experts, chosen);
+  at::Tensor y = x;
+  for (std::int64_t e = 0; e < weights.size(1); ++e) {
+    const at::Tensor up = at::matmul(x, w[kUp][e].t()) + w[kUpBias][e];
+    const at::Tensor out = at::matmul(swiglu(up), w[kDown][e].t()) + w[kDownBias][e];
+    y = y + weights.narrow(1, e, 1) * out;
+  }
+  return y;
+}
+
+struct Run {
+  Routing routing;
+  at::Tensor y;
+  at::Tensor dx;
+};
+
+// Forward and backward as a layer runs them.
+Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
+                const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options) {
+  Run run;
+  run.routing = route(x, w[kRouter], &w[kRouterBias], options);
+  const ExpertOrder order = order_by_expert(run.routing.experts, w[kRouter].value.size(0));
+  const ExpertProjection up{&w[kUp], &w[kUpBias]};
+  const ExpertProjection down{&w[kDown], &w[kDownBias]};
+  const at::Tensor gate_up = dispatch_forward(x, order, up);
+  const at::Tensor h = activation_forward(gate_up, kSwiglu);
+  run.y = combine_forward(h, run.routing.weights, order, down, x);
+  const CombineGradients back =
+      combine_backward_input(grad_output, run.routing.weights, order, down);
+  const at::Tensor grad_weights =
+      combine_backward_weight(back, h, run.routing.weights, order, down);
+  const at::Tensor grad_up = activation_backward(back.h, gate_up, kSwiglu);
+  dispatch_backward_weight(grad_up, x, order, up);
+  run.dx = dispatch_backward_input(grad_up, order, up, grad_output);
+  const at::Tensor grad_logits =
+      routing_backward(grad_weights, {}, run.routing, w[kRouter].value.size(0), options)
+          .to(x.scalar_type());
+  linear_backward_weight(grad_logits, x, w[kRouter], &w[kRouterBias]);
+  run.dx = linear_backward_input(grad_logits, w[kRouter], run.dx);
+  return run;
+}
+
+void expect_matches_formula(const OperatorCase& on, const Sizes& s, bool normalize,
+                            at::ScalarType grad_dtype) {
+  const at::Tensor x = random_tensor(on, {s.num_rows, s.hidden}, "x");
+  const at::Tensor grad_output = random_tensor(on, {s.num_rows, s.hidden}, "grad_output");
+  std::array<Parameter, kNumWeights> weights = make_weights(on, s, grad_dtype);
+  weights[kRouterBias].value[s.num_experts - 1].fill_(s.per_row < s.num_experts ? -1e3 : 0);
+  const RoutingOptions options{s.per_row, normalize, false};
+  poison_free_memory(on);
+  const Run run = run_experts(x, grad_output, weights, options);
+
+  std::vector<at::Tensor> leaves = {reference_leaf(x)};
+  std::array<at::Tensor, kNumWeights> wide;
+  for (int i = 0; i < kNumWeights; ++i) {
+    leaves.push_back(wide[i] = reference_leaf(weights[i].value));
+  }
+  const at::Tensor experts = run.routing.experts.to(at::kCPU, at::kLong);
+  const at::Tensor want = formula(leaves[0], wide, experts, normalize);
+  const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(grad_output)});
+  EXPECT_EQ(run.y.scalar_type(), on.dtype);
+  expect_close(run.y, want, on.tolerance, "y");
+  expect_close(run.dx, grads[0], on.tolerance, "d x");
+  for (const double times : {1.0, 2.0}) {
+    for (int i = 0; i < kNumWeights; ++i) {
+      expect_close(weights[i].grad, grads[i + 1] * times, 2 * on.tolerance,
+                   "gradient " + std::to_string(i));
+      weights[i].accumulate = true;
+    }
+    if (times == 1.0) run_experts(x, grad_output, weights, options);
+  }
+}
+
+TEST_P(Experts, MatchTheFormulaForwardAndBackward) {
+  const OperatorCase& on = GetParam();
+  for (const Sizes& sizes : kSizes) {
+    for (const bool normalize : {false, true}) {
+      for (const at::ScalarType grad : {on.dtype, at::kFloat}) {
+        SCOPED_TRACE(std::to_string(sizes.num_rows) + " rows, " +
+                     std::to_string(sizes.num_experts) + " experts, " +
+                     std::to_string(sizes.per_row) + " a row, " +
+                     (normalize ? "normalized" : "as they are"));
+        expect_matches_formula(on, sizes, normalize, grad);
+      }
+    }
+  }
+}
+
+TEST_P(Experts, FrozenWeightsAreSkipped) {
+  const OperatorCase& on = GetParam();
+  const Sizes sizes{9, 8, 16, 4, 2};
+  std::array<Parameter, kNumWeights> weights = make_weights(on, sizes, on.dtype);
+  for (Parameter& weight : weights) weight.grad = at::Tensor();
+  const at::Tensor x = random_tensor(on, {9, 8}, "x");
+  EXPECT_TRUE(run_experts(x, x, weights, {2, false, false}).dx.defined());
+  for (const Parameter& weight : weights) EXPECT_FALSE(weight.grad.defined());
+}
+
+TEST_P(Experts, OfEqualScoresTheLowestExpertIsFirst) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {130, 8}, "x");
+  Parameter router = random_parameter(on, {6, 8}, "router");
+  router.value.copy_(router.value[0].expand({6, 8}).clone());  // all alike
+  for (const bool normalize : {false, true}) {
+    const Routing routing = route(x, router, nullptr, {3, normalize, false});
+    for (std::int64_t s = 0; s < 3; ++s) {
+      EXPECT_TRUE((routing.experts.select(1, s) == s).all().item<bool>()) << s;
+    }
+    expect_close(routing.weights, at::full({130, 3}, normalize ? 1.0 / 3 : 1.0 / 6), 1e-6,
+                 "weights");
+  }
+}
+
+TEST_P(Experts, TheLargestScoresAreChosenInFallingOrder) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {130, 24}, "x");
+  const Parameter router = random_parameter(on, {16, 24}, "router");
+  const Routing routing = route(x, router, nullptr, {4, false, false});
+  const at::Tensor p = at::softmax(at::matmul(wide_copy(x), wide_copy(router.value).t()), 1);
+  expect_close(routing.weights, std::get<0>(p.topk(4, 1)), 1e-5, "weights");
+  expect_close(routing.weights, p.gather(1, routing.experts.to(at::kCPU, at::kLong)), 1e-5,
+               "weights of the chosen");
+}
+
+TEST_P(Experts, AGradientOfTheProbabilitiesIsAdded) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {7, 8}, "x");
+  const Parameter router = random_parameter(on, {5, 8}, "router");
+  OperatorCase numbers = on;
+  numbers.dtype = at::kFloat;
+  const at::Tensor grad_weights = random_tensor(numbers, {7, 2}, "d weights");
+  const at::Tensor grad_p = random_tensor(numbers, {7, 5}, "d probabilities");
+  for (const bool normalize : {false, true}) {
+    const RoutingOptions options{2, normalize, /*keep_probabilities=*/true};
+    const Routing routing = route(x, router, nullptr, options);
+    const at::Tensor z = at::matmul(wide_copy(x), wide_copy(router.value).t());
+    const at::Tensor leaf = reference_leaf(z);
+    const at::Tensor p = at::softmax(leaf, 1);
+    at::Tensor w = at::gather(p, 1, routing.experts.to(at::kCPU, at::kLong));
+    if (normalize) w = w / w.sum(1, true);
+    const auto grads =
+        torch::autograd::grad({w, p}, {leaf}, {wide_copy(grad_weights), wide_copy(grad_p)});
+    expect_close(routing_backward(grad_weights, grad_p, routing, 5, options), grads[0], 1e-5,
+                 "d z");
+  }
+}
+
+TEST_P(Experts, RowsAreSortedByExpertInTheirOrder) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor experts = int_tensor(on, {3, 0, 0, 3, 5, 3, 0, 5}).view({4, 2});
+  const ExpertOrder order = order_by_expert(experts, 6);
+  const auto same = [&](const at::Tensor& got, const std::vector<std::int32_t>& want) {
+    return (got.reshape(-1) == int_tensor(on, want)).all().item<bool>();
+  };
+  EXPECT_TRUE(same(order.rows, {0, 1, 3, 0, 1, 2, 2, 3})) << order.rows;
+  EXPECT_TRUE(same(order.places, {3, 0, 1, 4, 6, 5, 2, 7})) << order.places;
+  EXPECT_TRUE(same(order.ends, {3, 3, 3, 6, 6, 8})) << order.ends;
+  EXPECT_TRUE(same(experts_of(order), {0, 0, 0, 3, 3, 3, 5, 5}));
+  EXPECT_TRUE(same(sorted_assignments(experts, order), {0, 0, 0, 3, 3, 3, 5, 5}));
+}
+
+}  // namespace
+}  // namespace packtrain
