@@ -77,36 +77,48 @@ std::int64_t total_numel(const std::vector<ParameterSpec>& parameters, bool matr
   return total;
 }
 
+std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
+                                                            const RotaryConfig& rotary) {
+  return std::make_shared<const RotaryFrequencies>(
+      rotary_frequencies(rotary.base, config.turned_dim(), rotary.scaling));
+}
+
+std::int64_t total_numel_of_layers(const DecoderConfig& config, bool matrices_only) {
+  std::int64_t total = 0;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    total += total_numel(layer_parameters(config, layer), matrices_only);
+  }
+  return total;
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options) {
   ParameterOptions choose(options);
-  const auto frequencies = std::make_shared<const RotaryFrequencies>(
-      rotary_frequencies(config.rotary.base, config.turned_dim(), config.rotary.scaling));
+  const auto frequencies = shared_frequencies(config, config.rotary);
+  const auto local_frequencies = shared_frequencies(config, config.local_rotary);
   std::vector<std::unique_ptr<Block>> blocks;
-  blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config))));
+  blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)),
+                                                    config.embedding_multiplier));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute,
-                                                    choose.apply(layer_parameters(config, layer)),
-                                                    frequencies));
+    blocks.push_back(std::make_unique<DecoderLayer>(
+        config, layer, options.recompute, choose.apply(layer_parameters(config, layer)),
+        config.layer(layer).local_rotary ? local_frequencies : frequencies));
   }
-  blocks.push_back(
-      std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config.norm.epsilon));
+  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config));
   choose.check_all_used();
   return blocks;
 }
 
 std::int64_t num_matmul_parameters(const DecoderConfig& config) {
-  return config.num_layers * total_numel(layer_parameters(config, 0), true) +
-         config.vocab_size * config.hidden_size;
+  return total_numel_of_layers(config, true) + config.vocab_size * config.hidden_size;
 }
 
 std::int64_t num_parameters(const DecoderConfig& config) {
   const std::int64_t embedding = total_numel(embedding_parameters(config), false);
   const std::int64_t head = total_numel(head_parameters(config), false);
-  return config.num_layers * total_numel(layer_parameters(config, 0), false) + head +
-         (config.tied_embeddings ? 0 : embedding);
+  return total_numel_of_layers(config, false) + head + (config.tied_embeddings ? 0 : embedding);
 }
 
 double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths) {

@@ -1,6 +1,5 @@
 #include "models/decoder_layer.h"
 
-#include <string>
 #include <utility>
 
 #include "models/batch.h"
@@ -10,21 +9,6 @@
 
 namespace packtrain {
 
-// The parameters by name, in the order of layer_parameters() (models/parameters.h). Biases are null
-// where the model has none.
-struct DecoderLayer::Weights {
-  const Parameter* attention_norm;
-  const Parameter* qkv;
-  const Parameter* qkv_bias;
-  const Parameter* output;
-  const Parameter* output_bias;
-  const Parameter* mlp_norm;
-  const Parameter* gate_up;
-  const Parameter* gate_up_bias;
-  const Parameter* down;
-  const Parameter* down_bias;
-};
-
 DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                            std::vector<ParameterSpec> parameters,
                            std::shared_ptr<const RotaryFrequencies> frequencies)
@@ -32,50 +16,74 @@ DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, Reco
       config_(config),
       index_(index),
       last_(index + 1 == config.num_layers),
-      frequencies_(std::move(frequencies)) {}
-
-DecoderLayer::Weights DecoderLayer::weights(std::span<const Parameter> parameters) const {
-  const Parameter* next = parameters.data();
-  const auto optional = [&next](bool present) { return present ? next++ : nullptr; };
-  Weights weights{};
-  weights.attention_norm = next++;
-  weights.qkv = next++;
-  weights.qkv_bias = optional(config_.qkv_bias);
-  weights.output = next++;
-  weights.output_bias = optional(config_.attention_output_bias);
-  weights.mlp_norm = next++;
-  weights.gate_up = next++;
-  weights.gate_up_bias = optional(config_.mlp_bias);
-  weights.down = next++;
-  weights.down_bias = optional(config_.mlp_bias);
-  return weights;
+      frequencies_(std::move(frequencies)) {
+  const std::size_t prefix = name().size() + 1;
+  for (const ParameterSpec& parameter : this->parameters()) {
+    places_.emplace(parameter.name.substr(prefix), places_.size());
+  }
 }
 
-Value DecoderLayer::attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch,
-                           Value x) const {
+const Parameter* DecoderLayer::find(OperatorTape& tape, const std::string& name) const {
+  const auto place = places_.find(name);
+  return place == places_.end() ? nullptr : &tape.parameters().at(place->second);
+}
+
+NormWeights DecoderLayer::norm_weights(OperatorTape& tape, std::string_view name) const {
+  return {find(tape, std::string(name) + ".weight"), find(tape, std::string(name) + ".bias")};
+}
+
+Value DecoderLayer::norm_before(OperatorTape& tape, std::string_view name, Value x) const {
+  return config_.norm_before ? norm(tape, name, x, norm_weights(tape, name), config_.norm) : x;
+}
+
+Value DecoderLayer::project(OperatorTape& tape, const std::string& name, Value x,
+                            std::optional<Value> residual) const {
+  const Parameter& weight = tape.parameters().at(places_.at(name + ".weight"));
+  return linear(tape, name, x, weight, find(tape, name + ".bias"), residual);
+}
+
+Value DecoderLayer::attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
   const AttentionOptions options{layer_attention(config_, index_),
                                  {frequencies_->on(batch.position_ids.device()),
                                   {.num_rotated_heads = config_.num_heads + config_.num_kv_heads}}};
-  const Value normed = rms_norm(tape, "attention_norm", x, *weights.attention_norm,
-                                RmsNormOptions{config_.norm.epsilon});
-  const Value qkv = linear(tape, "attention.qkv", normed, *weights.qkv, weights.qkv_bias);
-  return self_attention(tape, "attention", qkv, options, batch);
+  return self_attention(tape, "attention", project(tape, "attention.qkv", x), options, batch);
+}
+
+Value DecoderLayer::mlp_inner(OperatorTape& tape, Value x) const {
+  const char* projection = config_.activation.gated ? "mlp.gate_up" : "mlp.up";
+  return activation(tape, "mlp.activation", project(tape, projection, x), config_.activation);
+}
+
+Value DecoderLayer::add_branch(OperatorTape& tape, const std::string& branch,
+                               const std::string& projection, Value x, Value residual) const {
+  if (!config_.norm_after && config_.residual_multiplier == 1.0) {
+    return project(tape, projection, x, residual);  // added by the matrix product
+  }
+  Value output = project(tape, projection, x);
+  if (config_.norm_after) {
+    const std::string post_norm = branch + "_post_norm";
+    output = norm(tape, post_norm, output, norm_weights(tape, post_norm), config_.norm);
+  }
+  return add(tape, branch + ".sum", residual, output, config_.residual_multiplier);
 }
 
 Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
-  const Weights w = weights(tape.parameters());
-  Value mixed = attend(tape, w, batch, x);
+  Value shared = norm_before(tape, "attention_norm", x);  // read by both branches where parallel
+  Value mixed = attend(tape, batch, shared);
   if (last_ && batch.loss_index.size(0) < tape.get(x).size(0)) {
     mixed = select_rows(tape, "attention.supervised", mixed, batch.loss_index);
     x = select_rows(tape, "input.supervised", x, batch.loss_index);
+    if (config_.has_shared_norm()) {
+      shared = select_rows(tape, "attention_norm.supervised", shared, batch.loss_index);
+    }
   }
-  const Value middle = linear(tape, "attention.output", mixed, *w.output, w.output_bias, x);
-  const Value normed =
-      rms_norm(tape, "mlp_norm", middle, *w.mlp_norm, RmsNormOptions{config_.norm.epsilon});
-  const Value gate_up = linear(tape, "mlp.gate_up", normed, *w.gate_up, w.gate_up_bias);
-  const Value activated =
-      activation(tape, "mlp.activation", gate_up, {ActivationKind::kSilu, /*gated=*/true});
-  return linear(tape, "mlp.down", activated, *w.down, w.down_bias, middle);
+  const Value middle = add_branch(tape, "attention", "attention.output", mixed, x);
+  Value mlp_input = shared;
+  if (!config_.has_shared_norm()) {
+    const bool sequential = config_.residual == ResidualKind::kSequential;
+    mlp_input = norm_before(tape, "mlp_norm", sequential ? middle : x);
+  }
+  return add_branch(tape, "mlp", "mlp.down", mlp_inner(tape, mlp_input), middle);
 }
 
 }  // namespace packtrain

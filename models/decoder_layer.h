@@ -1,10 +1,15 @@
-// One pre-norm transformer layer: x + attention(norm(x)), then x + mlp(norm(x)).
+// One transformer layer: attention and an MLP, each a branch that adds to the residual stream. What
+// else a layer has, and in which order, is data (DecoderConfig).
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "models/decoder_config.h"
+#include "models/norm.h"
 #include "models/ops/rotary/rotary.h"
 #include "models/recorded_block.h"
 
@@ -12,9 +17,9 @@ namespace packtrain {
 
 class DecoderLayer final : public RecordedBlock {
  public:
-  // `frequencies` are shared by all layers of a model. The last layer returns the supervised rows
-  // alone [N, hidden], which are all that the head reads: its output projection and its MLP work on
-  // these only.
+  // `frequencies` are shared by all layers of a model that turn alike. The last layer returns the
+  // supervised rows alone [N, hidden], which are all that the head reads: its output projection and
+  // its MLP work on these only.
   DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                std::vector<ParameterSpec> parameters,
                std::shared_ptr<const RotaryFrequencies> frequencies);
@@ -23,13 +28,23 @@ class DecoderLayer final : public RecordedBlock {
   Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const override;
 
  private:
-  struct Weights;
-  Weights weights(std::span<const Parameter> parameters) const;
-  Value attend(OperatorTape& tape, const Weights& weights, const DeviceBatch& batch, Value x) const;
+  // The layer's parameter of this name, without the layer's own; null where the model has none.
+  const Parameter* find(OperatorTape& tape, const std::string& name) const;
+  NormWeights norm_weights(OperatorTape& tape, std::string_view name) const;
+
+  Value norm_before(OperatorTape& tape, std::string_view name, Value x) const;
+  Value project(OperatorTape& tape, const std::string& name, Value x,
+                std::optional<Value> residual = std::nullopt) const;
+  Value attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const;
+  Value mlp_inner(OperatorTape& tape, Value x) const;
+  // The residual stream with a branch's output, the projection `name` of x, added to it.
+  Value add_branch(OperatorTape& tape, const std::string& branch, const std::string& projection,
+                   Value x, Value residual) const;
 
   DecoderConfig config_;
   std::int64_t index_;
   bool last_;
+  std::map<std::string, std::size_t> places_;  // of parameters, by name
   std::shared_ptr<const RotaryFrequencies> frequencies_;
 };
 

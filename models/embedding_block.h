@@ -10,7 +10,8 @@ namespace packtrain {
 
 class EmbeddingBlock final : public Block {
  public:
-  explicit EmbeddingBlock(std::vector<ParameterSpec> parameters);
+  // The rows looked up are multiplied by `multiplier`.
+  EmbeddingBlock(std::vector<ParameterSpec> parameters, double multiplier);
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
@@ -22,6 +23,7 @@ class EmbeddingBlock final : public Block {
  private:
   std::string name_ = "embed";
   std::vector<ParameterSpec> parameters_;
+  double multiplier_;
 };
 
 }  // namespace packtrain

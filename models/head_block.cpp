@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "models/batch.h"
+#include "models/norm.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
-#include "models/ops/rms_norm/rms_norm.h"
 
 namespace packtrain {
 namespace {
@@ -18,23 +18,44 @@ struct HeadTape : Tape {
 
 }  // namespace
 
-HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, double norm_epsilon)
-    : parameters_(std::move(parameters)), norm_epsilon_(norm_epsilon) {}
+struct HeadBlock::Weights {
+  NormWeights norm;
+  const Parameter* head;
+  const Parameter* bias;
+};
 
+HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config)
+    : parameters_(std::move(parameters)),
+      norm_(config.norm),
+      logit_multiplier_(config.logit_multiplier),
+      soft_cap_(config.logit_soft_cap) {}
+
+HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) const {
+  const Parameter* next = parameters.data();
+  Weights weights{};
+  if (norm_.has_weight) weights.norm.weight = next++;
+  if (norm_.has_bias) weights.norm.bias = next++;
+  weights.head = next++;
+  if (next != parameters.data() + parameters.size()) weights.bias = next;
+  return weights;
+}
+
+// Logits are multiplied by multiplying what they are made of, which is far smaller.
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                                const at::Tensor& x, bool training) const {
   const at::NoGradGuard no_grad;
-  const Parameter& norm = parameters[0];
-  const Parameter& head = parameters[1];
-  const RmsNormOutput normed = rms_norm_forward(x, norm, RmsNormOptions{norm_epsilon_});
+  const Weights w = weights(parameters);
+  const NormOutput normed = norm_forward(x, w.norm, norm_);
+  if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
   const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
-  const CrossEntropyOutput output = linear_cross_entropy(normed.y, head, targets, training);
+  const CrossEntropyOutput output =
+      linear_cross_entropy(normed.y, *w.head, targets, training, {.soft_cap = soft_cap_}, w.bias);
   if (!training) {
     return {output.loss, nullptr};
   }
+  if (logit_multiplier_ != 1.0) output.grad_x.mul_(logit_multiplier_);
   auto tape = std::make_unique<HeadTape>();
-  tape->grad_x =
-      rms_norm_backward(output.grad_x, x, normed.inverse_rms, norm, RmsNormOptions{norm_epsilon_});
+  tape->grad_x = norm_backward(output.grad_x, x, normed.statistics, w.norm, norm_);
   return {output.loss, std::move(tape)};
 }
 
@@ -46,8 +67,11 @@ at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
 
 at::Tensor HeadBlock::logits(std::span<const Parameter> parameters, const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  const RmsNormOutput normed = rms_norm_forward(x, parameters[0], RmsNormOptions{norm_epsilon_});
-  return linear_forward(normed.y, parameters[1], nullptr);
+  const Weights w = weights(parameters);
+  const NormOutput normed = norm_forward(x, w.norm, norm_);
+  if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
+  const at::Tensor logits = linear_forward(normed.y, *w.head, w.bias);
+  return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
 }  // namespace packtrain

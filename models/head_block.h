@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "models/block.h"
+#include "models/decoder_config.h"
 
 namespace packtrain {
 
 class HeadBlock final : public Block {
  public:
-  HeadBlock(std::vector<ParameterSpec> parameters, double norm_epsilon);
+  // `parameters`: head_parameters(config).
+  HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config);
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
@@ -25,9 +27,14 @@ class HeadBlock final : public Block {
   at::Tensor logits(std::span<const Parameter> parameters, const at::Tensor& x) const;
 
  private:
+  struct Weights;
+  Weights weights(std::span<const Parameter> parameters) const;
+
   std::string name_ = "head";
   std::vector<ParameterSpec> parameters_;
-  double norm_epsilon_;
+  NormConfig norm_;
+  double logit_multiplier_;
+  double soft_cap_;
 };
 
 }  // namespace packtrain

@@ -8,8 +8,12 @@ namespace {
 
 using Kind = Initialization::Kind;
 
-void add_norm(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t size) {
-  list.push_back({name + ".weight", {size}, {Kind::kOnes, 0.0}, /*decay=*/false, true});
+void add_norm(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t size,
+              const NormConfig& norm) {
+  // Weights that are added to 1 (or another offset) start at what is missing to 1.
+  const Kind kind = norm.weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
+  if (norm.has_weight) list.push_back({name + ".weight", {size}, {kind, 0.0}, false, true});
+  if (norm.has_bias) list.push_back({name + ".bias", {size}, {Kind::kZeros, 0.0}, false, true});
 }
 
 void add_linear(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t rows,
@@ -37,20 +41,29 @@ std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::in
   const std::int64_t inner = config.intermediate_size;
   const double deviation = config.initializer_range;
   std::vector<ParameterSpec> list;
-  add_norm(list, prefix + "attention_norm", hidden);
+  if (config.norm_before) add_norm(list, prefix + "attention_norm", hidden, config.norm);
   add_linear(list, prefix + "attention.qkv", q + 2 * kv, hidden, deviation, config.qkv_bias);
   add_linear(list, prefix + "attention.output", hidden, q, deviation, config.attention_output_bias);
-  add_norm(list, prefix + "mlp_norm", hidden);
-  add_linear(list, prefix + "mlp.gate_up", 2 * inner, hidden, deviation, config.mlp_bias);
+  if (config.norm_after) add_norm(list, prefix + "attention_post_norm", hidden, config.norm);
+  if (config.norm_before && !config.has_shared_norm()) {
+    add_norm(list, prefix + "mlp_norm", hidden, config.norm);
+  }
+  const bool gated = config.activation.gated;
+  add_linear(list, prefix + (gated ? "mlp.gate_up" : "mlp.up"), gated ? 2 * inner : inner, hidden,
+             deviation, config.mlp_bias);
   add_linear(list, prefix + "mlp.down", hidden, inner, deviation, config.mlp_bias);
+  if (config.norm_after) add_norm(list, prefix + "mlp_post_norm", hidden, config.norm);
   return list;
 }
 
 std::vector<ParameterSpec> head_parameters(const DecoderConfig& config) {
   std::vector<ParameterSpec> list;
-  add_norm(list, "final_norm", config.hidden_size);
+  add_norm(list, "final_norm", config.hidden_size, config.norm);
   add_linear(list, config.tied_embeddings ? "embed" : "head", config.vocab_size, config.hidden_size,
              config.initializer_range, false);
+  if (config.head_bias) {
+    list.push_back({"head.bias", {config.vocab_size}, {Kind::kZeros, 0.0}, false, true});
+  }
   return list;
 }
 

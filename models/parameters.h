@@ -12,9 +12,10 @@ namespace packtrain {
 // H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
 std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  // embed [V, H]
 // attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],
-// mlp_norm [H], mlp.gate_up [2 I, H], mlp.down [H, I]; each bias follows its weight.
+// attention_post_norm [H], mlp_norm [H], mlp.gate_up [2 I, H] (not gated: mlp.up [I, H]),
+// mlp.down [H, I], mlp_post_norm [H]: those that the config has; each bias follows its weight.
 std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
-// final_norm [H], head [V, H]; with tied embeddings the second is the embedding itself.
+// final_norm [H], head [V, H] and its bias; with tied embeddings head is the embedding itself.
 std::vector<ParameterSpec> head_parameters(const DecoderConfig& config);
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
 #include <string>
@@ -24,24 +25,24 @@ at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& l
 
 }  // namespace
 
-Value rms_norm(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
-               const RmsNormOptions& options) {
+Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
+           const NormConfig& config) {
   const Value y = tape.value(ValueKind::kNormalized, name);
-  const Value inverse_rms = tape.value(ValueKind::kStatistics, std::string(name) + ".inverse_rms");
+  const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
   OperatorTape::Operator step;
-  step.outputs = {y, inverse_rms};
-  step.needs = {x, inverse_rms};
+  step.outputs = {y, statistics};
+  step.needs = {x, statistics};
   step.remakes_output = true;
-  step.forward = [=, &tape, &weight] {
-    RmsNormOutput output = rms_norm_forward(tape.get(x), weight, options);
+  step.forward = [=, &tape] {
+    NormOutput output = norm_forward(tape.get(x), weights, config);
     tape.set(y, std::move(output.y));
-    tape.set(inverse_rms, std::move(output.inverse_rms));
+    tape.set_all(statistics, std::move(output.statistics));
   };
-  step.backward = [=, &tape, &weight] {
+  step.backward = [=, &tape] {
     const at::Tensor in = tape.get(x);
     const at::Tensor remade = awaited_output(tape, y, in);
-    tape.set_gradient(x, rms_norm_backward(tape.gradient(y), in, tape.get(inverse_rms), weight,
-                                           options, tape.gradient(x), remade));
+    tape.set_gradient(x, norm_backward(tape.gradient(y), in, tape.get_all(statistics), weights,
+                                       config, tape.gradient(x), remade));
     if (remade.defined()) tape.set(y, remade);
   };
   tape.record(std::move(step));
@@ -84,6 +85,20 @@ Value activation(OperatorTape& tape, std::string_view name, Value x, const Activ
   };
   tape.record(std::move(step));
   return y;
+}
+
+Value add(OperatorTape& tape, std::string_view name, Value x, Value y, double scale) {
+  const Value sum = tape.value(ValueKind::kProjection, name);
+  OperatorTape::Operator step;
+  step.outputs = {sum};
+  step.forward = [=, &tape] { tape.set(sum, at::add(tape.get(x), tape.get(y), scale)); };
+  step.backward = [=, &tape] {
+    const at::Tensor grad = tape.gradient(sum);
+    tape.set_gradient(x, sum_of(tape.gradient(x), grad));
+    tape.set_gradient(y, sum_of(tape.gradient(y), scale == 1.0 ? grad : at::mul(grad, scale)));
+  };
+  tape.record(std::move(step));
+  return sum;
 }
 
 Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows) {

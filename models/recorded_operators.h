@@ -8,20 +8,23 @@
 #include <optional>
 #include <string_view>
 
+#include "models/norm.h"
 #include "models/operator_tape.h"
 #include "models/ops/activation/activation.h"
-#include "models/ops/rms_norm/rms_norm.h"
 
 namespace packtrain {
 
-Value rms_norm(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
-               const RmsNormOptions& options);
+Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
+           const NormConfig& config);
 
 // `residual` is added by the matrix product itself.
 Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
              const Parameter* bias, std::optional<Value> residual = std::nullopt);
 
 Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation);
+
+// x + scale y.
+Value add(OperatorTape& tape, std::string_view name, Value x, Value y, double scale = 1.0);
 
 // Rows rows[0], rows[1], ... of x [T, H]; rows int32 [N], distinct.
 Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows);

@@ -1,6 +1,9 @@
 #include "models/saved_values.h"
 
 #include <string_view>
+#include <utility>
+
+#include "models/norm.h"
 
 namespace packtrain {
 namespace {
@@ -14,38 +17,104 @@ struct LayerValue {
   bool only_if_remade = false;  // forward alone reads it
 };
 
+// Collects a layer's values in the order in which it makes them.
+class LayerValues {
+ public:
+  LayerValues(const DecoderConfig& config, const LayerRows& rows, std::int64_t element_bytes)
+      : config_(config),
+        all_(rows.num_rows),
+        behind_(rows.num_behind_attention),
+        hidden_(config.hidden_size * element_bytes),
+        inner_(config.intermediate_size * element_bytes),
+        head_(config.head_dim * element_bytes) {}
+
+  std::vector<LayerValue> list() {
+    add(ValueKind::kInput, "input", all_, hidden_, kAttention);
+    if (config_.norm_before) {
+      add(ValueKind::kNormalized, "attention_norm", all_, hidden_, kAttention);
+      add_statistics("attention_norm.statistics", all_, kAttention);
+    }
+    add_attention();
+    if (behind_ < all_) add_selected();
+    add_branch_end("attention", kMlp);
+    add_mlp();
+    add_branch_end("mlp", kMlp);
+    return std::move(values_);
+  }
+
+ private:
+  static constexpr LayerMoment kKept = LayerMoment::kBetween;
+  static constexpr LayerMoment kMlp = LayerMoment::kMlpBackward;
+  static constexpr LayerMoment kAttention = LayerMoment::kAttentionBackward;
+  static constexpr std::int64_t kNumber = 4;  // a float32
+
+  void add(ValueKind kind, std::string_view name, std::int64_t num_rows, std::int64_t row_bytes,
+           LayerMoment last, bool only_if_remade = false) {
+    values_.push_back({kind, name, num_rows, row_bytes, last, only_if_remade});
+  }
+  void add_statistics(std::string_view name, std::int64_t num_rows, LayerMoment last) {
+    add(ValueKind::kStatistics, name, num_rows, num_statistics(config_.norm) * kNumber, last);
+  }
+
+  void add_attention() {
+    const std::int64_t heads = config_.num_heads;
+    add(ValueKind::kAttended, "attention", all_, heads * head_, kAttention);
+    add(ValueKind::kProjection, "attention.rotated_qkv", all_,
+        (heads + 2 * config_.num_kv_heads) * head_, kAttention);
+    add(ValueKind::kStatistics, "attention.statistics", all_, heads * kNumber, kAttention);
+  }
+
+  void add_selected() {
+    const bool shares_norm = config_.has_shared_norm();
+    // A norm of its own in the MLP's branch reads the input again.
+    const bool reads_input = config_.residual == ResidualKind::kParallelTwoNorms;
+    add(ValueKind::kProjection, "attention.supervised", behind_, config_.num_heads * head_, kMlp);
+    add(ValueKind::kProjection, "input.supervised", behind_, hidden_, kAttention, !reads_input);
+    if (shares_norm) {
+      add(ValueKind::kProjection, "attention_norm.supervised", behind_, hidden_, kMlp);
+    }
+  }
+
+  // The branch's output and what the residual stream then is, where backward reads them.
+  void add_branch_end(std::string_view branch, LayerMoment last) {
+    const bool is_attention = branch == "attention";
+    const bool added_apart = config_.norm_after || config_.residual_multiplier != 1.0;
+    if (config_.norm_after) {
+      add(ValueKind::kProjection, is_attention ? "attention.output" : "mlp.down", behind_, hidden_,
+          last);
+      add_statistics(is_attention ? "attention_post_norm.statistics" : "mlp_post_norm.statistics",
+                     behind_, last);
+    }
+    // The MLP's branch reads it, unless both branches read the layer's input.
+    if (is_attention && config_.residual == ResidualKind::kSequential) {
+      add(ValueKind::kProjection, added_apart ? "attention.sum" : "attention.output", behind_,
+          hidden_, last);
+    }
+  }
+
+  void add_mlp() {
+    if (config_.norm_before && !config_.has_shared_norm()) {
+      add(ValueKind::kNormalized, "mlp_norm", behind_, hidden_, kMlp);
+      add_statistics("mlp_norm.statistics", behind_, kMlp);
+    }
+    const bool gated = config_.activation.gated;
+    add(ValueKind::kProjection, gated ? "mlp.gate_up" : "mlp.up", behind_, (gated ? 2 : 1) * inner_,
+        kMlp);
+    add(ValueKind::kActivated, "mlp.activation", behind_, inner_, kKept);
+  }
+
+  const DecoderConfig& config_;
+  std::int64_t all_;
+  std::int64_t behind_;
+  std::int64_t hidden_;
+  std::int64_t inner_;
+  std::int64_t head_;
+  std::vector<LayerValue> values_;
+};
+
 std::vector<LayerValue> values_of(const DecoderConfig& config, const LayerRows& rows,
                                   std::int64_t element_bytes) {
-  const std::int64_t hidden = config.hidden_size * element_bytes;
-  const std::int64_t inner = config.intermediate_size * element_bytes;
-  const std::int64_t head = config.head_dim * element_bytes;
-  const std::int64_t number = 4;  // a float32
-  const std::int64_t all = rows.num_rows;
-  const std::int64_t behind = rows.num_behind_attention;
-  constexpr LayerMoment kKept = LayerMoment::kBetween;
-  constexpr LayerMoment kMlp = LayerMoment::kMlpBackward;
-  constexpr LayerMoment kAttention = LayerMoment::kAttentionBackward;
-  std::vector<LayerValue> values = {
-      {ValueKind::kInput, "input", all, hidden, kAttention},
-      {ValueKind::kNormalized, "attention_norm", all, hidden, kAttention},
-      {ValueKind::kStatistics, "attention_norm.inverse_rms", all, number, kAttention},
-      {ValueKind::kAttended, "attention", all, config.num_heads * head, kAttention},
-      {ValueKind::kProjection, "attention.rotated_qkv", all,
-       (config.num_heads + 2 * config.num_kv_heads) * head, kAttention},
-      {ValueKind::kStatistics, "attention.statistics", all, config.num_heads * number, kAttention},
-      {ValueKind::kProjection, "attention.output", behind, hidden, kMlp},
-      {ValueKind::kNormalized, "mlp_norm", behind, hidden, kMlp},
-      {ValueKind::kStatistics, "mlp_norm.inverse_rms", behind, number, kMlp},
-      {ValueKind::kProjection, "mlp.gate_up", behind, 2 * inner, kMlp},
-      {ValueKind::kActivated, "mlp.activation", behind, inner, kKept},
-  };
-  if (behind < all) {
-    values.push_back({ValueKind::kProjection, "input.supervised", behind, hidden, kAttention,
-                      /*only_if_remade=*/true});
-    values.push_back(
-        {ValueKind::kProjection, "attention.supervised", behind, config.num_heads * head, kMlp});
-  }
-  return values;
+  return LayerValues(config, rows, element_bytes).list();
 }
 
 }  // namespace

@@ -62,10 +62,12 @@ class Moments {
     const std::int64_t inner = bytes(rows.num_behind_attention, config_.intermediate_size);
     const std::int64_t stream = bytes(rows.num_behind_attention, config_.hidden_size);
     const std::int64_t again = policy_.keeps(ValueKind::kActivated) ? 0 : inner;
+    const std::int64_t num_projections = config_.activation.gated ? 2 : 1;
+    const bool added_apart = config_.norm_after || config_.residual_multiplier != 1.0;
     return {"MLP backward",
             kept(LayerMoment::kMlpBackward, rows, from_end),
-            {{"gradient of the layer's output", stream},
-             {"gradients of the MLP's activation and projections", 3 * inner},
+            {{"gradient of the layer's output", added_apart ? 2 * stream : stream},
+             {"gradients of the MLP's activation and projections", (1 + num_projections) * inner},
              {"MLP's activation again", again}}};
   }
 

@@ -10,6 +10,7 @@
 #include "models/saved_values.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
+#include "tests/models/variants.h"
 
 namespace packtrain {
 namespace {
@@ -50,9 +51,8 @@ TestModel::Result one_by_one(TestModel& model, const Sequences& sequences,
 
 TEST_P(Decoder, PackedEqualsOneByOne) {
   const OperatorCase& on = GetParam();
-  for (const bool tied : {false, true}) {
-    DecoderConfig config = small_config();
-    config.tied_embeddings = tied;
+  for (const auto& [name, config] : decoder_variants()) {
+    SCOPED_TRACE(name);
     TestModel model(config, {}, on.options());
     const Sequences sequences = random_sequences(kLengths, 61);
     const TestModel::Result alone = one_by_one(model, sequences, on.device);
@@ -81,15 +81,7 @@ TEST_P(Decoder, APaddingSequenceChangesNothing) {
   expect_same_grads(result, plain, tolerance);
 }
 
-TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
-  const OperatorCase& on = GetParam();
-  if (on.dtype != at::kFloat) {
-    return;  // differences of a bfloat16 loss say nothing
-  }
-  DecoderConfig config = small_config();
-  config.tied_embeddings = true;
-  TestModel model(config, {}, on.options());
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+void expect_slopes(TestModel& model, const DeviceBatch& batch) {
   const TestModel::Result result = model.train(batch);
   for (const auto& [name, grad] : result.grads) {
     // Along the gradient itself the slope is its norm.
@@ -106,24 +98,38 @@ TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
   }
 }
 
+TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
+  const OperatorCase& on = GetParam();
+  if (on.dtype != at::kFloat) {
+    return;  // differences of a bfloat16 loss say nothing
+  }
+  for (const auto& [variant, config] : decoder_variants()) {
+    SCOPED_TRACE(variant);
+    TestModel model(config, {}, on.options());
+    expect_slopes(model, random_batch(kLengths, 61, on.device));
+  }
+}
+
 TEST_P(Decoder, RecomputationChangesNoBit) {
   const OperatorCase& on = GetParam();
-  TestModel kept(small_config(), {}, on.options());
   const DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  const TestModel::Result want = kept.train(batch);
-  for (const RecomputePolicy policy : {RecomputePolicy::selective(), RecomputePolicy::full()}) {
-    DecoderOptions options;
-    options.recompute = policy;
-    TestModel recomputed(small_config(), options, on.options());
-    // CUDA's attention adds gradients with atomics.
-    const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
-    expect_same_grads(recomputed.train(batch), want, tolerance);
+  for (const auto& [name, config] : decoder_variants()) {
+    SCOPED_TRACE(name);
+    TestModel kept(config, {}, on.options());
+    const TestModel::Result want = kept.train(batch);
+    for (const RecomputePolicy policy : {RecomputePolicy::selective(), RecomputePolicy::full()}) {
+      DecoderOptions options;
+      options.recompute = policy;
+      TestModel recomputed(config, options, on.options());
+      // CUDA's attention adds gradients with atomics.
+      const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
+      expect_same_grads(recomputed.train(batch), want, tolerance);
+    }
   }
 }
 
 TEST_P(Decoder, RowsWithoutALabelDoNotReachTheHeadAndChangeNothing) {
   const OperatorCase& on = GetParam();
-  TestModel model(small_config(), {}, on.options());
   const DeviceBatch all = random_batch(kLengths, 61, on.device);
   const std::int64_t num_rows = all.loss_index.size(0);
   const at::Tensor odd = at::arange(1, num_rows, 2, all.loss_index.options());
@@ -134,40 +140,52 @@ TEST_P(Decoder, RowsWithoutALabelDoNotReachTheHeadAndChangeNothing) {
   DeviceBatch unweighted = all;  // the same loss by weights of 0
   unweighted.loss_weight = at::zeros_like(all.loss_weight);
   unweighted.loss_weight.index_copy_(0, odd.to(at::kLong), few.loss_weight);
-  const TestModel::Result got = model.train(few);
-  const TestModel::Result want = model.train(unweighted);
   const double tolerance = on.dtype == at::kFloat ? 2e-6 : 2e-2;
-  expect_close(got.loss, want.loss, tolerance, "loss");
-  expect_same_grads(got, want, tolerance);
+  for (const auto& [name, config] : decoder_variants()) {
+    SCOPED_TRACE(name);
+    TestModel model(config, {}, on.options());
+    const TestModel::Result got = model.train(few);
+    const TestModel::Result want = model.train(unweighted);
+    expect_close(got.loss, want.loss, tolerance, "loss");
+    expect_same_grads(got, want, tolerance);
+  }
+}
+
+std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedValue>& values) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const SavedValue& value : values) bytes[value.name] = value.bytes;
+  return bytes;
+}
+
+// Of a layer between others and of the last one, whose last row has no label.
+void expect_kept_as_the_table_says(const OperatorCase& on, const DecoderConfig& config,
+                                   RecomputePolicy policy) {
+  const DeviceBatch batch = random_batch({64}, 61, on.device);
+  DecoderOptions options;
+  options.recompute = policy;
+  TestModel model(config, options, on.options());
+  const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(on.dtype));
+  const std::int64_t last = config.num_layers - 1;
+  for (const std::int64_t layer : {std::int64_t{0}, last}) {
+    const LayerRows rows{64, layer == last ? 63 : 64};
+    const auto want =
+        bytes_by_name(layer_values_at(LayerMoment::kBetween, config, policy, rows, element_bytes));
+    auto got = bytes_by_name(model.saved_by_layer(batch, static_cast<std::size_t>(layer)));
+    if (want.contains("attention.statistics") && on.device.is_cuda()) {
+      // Kernels round the rows up and add a few numbers.
+      EXPECT_LT(got["attention.statistics"], 2 * want.at("attention.statistics") + 4096);
+      got["attention.statistics"] = want.at("attention.statistics");
+    }
+    EXPECT_EQ(got, want) << "layer " << layer;
+  }
 }
 
 TEST_P(Decoder, WhatALayerKeepsIsWhatTheTableSays) {
-  const OperatorCase& on = GetParam();
-  const DeviceBatch batch = random_batch({64}, 61, on.device);
-  for (const RecomputePolicy policy :
-       {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
-    DecoderOptions options;
-    options.recompute = policy;
-    TestModel model(small_config(), options, on.options());
-    const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(on.dtype));
-    const std::int64_t last = small_config().num_layers - 1;
-    for (const std::int64_t layer : {std::int64_t{0}, last}) {
-      const LayerRows rows{64, layer == last ? 63 : 64};  // the last row has no label
-      std::map<std::string, std::int64_t> want;
-      for (const SavedValue& v :
-           layer_values_at(LayerMoment::kBetween, small_config(), policy, rows, element_bytes)) {
-        want[v.name] = v.bytes;
-      }
-      std::map<std::string, std::int64_t> got;
-      for (const SavedValue& v : model.saved_by_layer(batch, static_cast<std::size_t>(layer))) {
-        got[v.name] = v.bytes;
-      }
-      if (want.contains("attention.statistics") && on.device.is_cuda()) {
-        // Kernels round the rows up and add a few numbers.
-        EXPECT_LT(got["attention.statistics"], 2 * want["attention.statistics"] + 4096);
-        got["attention.statistics"] = want["attention.statistics"];
-      }
-      EXPECT_EQ(got, want) << "layer " << layer;
+  for (const auto& [name, config] : decoder_variants()) {
+    SCOPED_TRACE(name);
+    for (const RecomputePolicy policy :
+         {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
+      expect_kept_as_the_table_says(GetParam(), config, policy);
     }
   }
 }

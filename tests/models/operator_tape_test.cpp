@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Tapes, testing::ValuesIn(operator_cases()), ca
 // One norm read by two branches, both added to the input; the second branch is gated.
 Value parallel_branches(OperatorTape& tape, Value x) {
   const auto& p = tape.parameters();
-  const Value normed = rms_norm(tape, "norm", x, p[0], {kEpsilon});
+  const Value normed = norm(tape, "norm", x, {&p[0], nullptr}, {.epsilon = kEpsilon});
   const Value first = linear(tape, "first", normed, p[1], nullptr, x);
   const Value gate_up = linear(tape, "gate_up", normed, p[2], nullptr);
   const Value gated = activation(tape, "gated", gate_up, {ActivationKind::kSilu, true});

@@ -7,17 +7,15 @@
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
-namespace {
 
-void write_bias_gradient(const at::Tensor& grad_output, const Parameter& bias) {
+void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias) {
+  if (!bias.grad.defined()) return;
   if (grad_output.is_cuda() && grad_output.size(0) > 0) {
     bias_gradient_cuda(grad_output, bias);
   } else {
     write_gradient(bias, grad_output.sum(at::IntArrayRef{0}, /*keepdim=*/false, at::kFloat));
   }
 }
-
-}  // namespace
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                           const at::Tensor& residual) {
@@ -33,7 +31,7 @@ at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter&
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias) {
   write_gradient_gemm(weight, grad_output.t(), x);
-  if (bias != nullptr && bias->grad.defined()) write_bias_gradient(grad_output, *bias);
+  if (bias != nullptr) linear_backward_bias(grad_output, *bias);
 }
 
 }  // namespace packtrain

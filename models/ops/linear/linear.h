@@ -19,5 +19,6 @@ at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter&
 // Writes d weight and d bias; what is frozen costs nothing.
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias);
+void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias);
 
 }  // namespace packtrain

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "models/ops/gradient.h"
+#include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
 
@@ -29,30 +30,34 @@ std::int64_t logits_stride(std::int64_t vocab_size) {
   return round_up(vocab_size, 8);
 }
 
-// Sums d weight over chunks: straight into the gradient where one chunk is all or the gradient is
-// float32, else apart.
-class WeightGradient {
+// Sums a parameter's gradient over chunks: straight into the gradient where one chunk is all or the
+// gradient is float32, else apart.
+class ChunkedGradient {
  public:
-  WeightGradient(const Parameter& weight, bool single_chunk) : weight_(weight), target_(weight) {
-    apart_ = weight.grad.defined() && !single_chunk && weight.grad.scalar_type() != at::kFloat;
+  ChunkedGradient(const Parameter& parameter, bool single_chunk)
+      : parameter_(parameter), target_(parameter) {
+    const at::Tensor& grad = parameter.grad;
+    apart_ = grad.defined() && !single_chunk && grad.scalar_type() != at::kFloat;
     if (apart_) {
-      target_.grad = at::empty(weight.grad.sizes(), weight.grad.options().dtype(at::kFloat));
+      target_.grad = at::empty(grad.sizes(), grad.options().dtype(at::kFloat));
       target_.accumulate = false;
     }
   }
 
-  void add(const at::Tensor& grad_logits, const at::Tensor& x) {
-    write_gradient_gemm(target_, grad_logits.t(), x);
+  // `write` writes a chunk's share as that of the parameter given to it, or adds it.
+  template <typename Write>
+  void add(const Write& write) {
+    write(target_);
     target_.accumulate = true;
   }
 
   void finish() {
-    if (apart_) write_gradient(weight_, target_.grad);
+    if (apart_) write_gradient(parameter_, target_.grad);
   }
 
  private:
-  Parameter weight_;
-  Parameter target_;  // weight_ or the sum apart, adding from the second chunk on
+  Parameter parameter_;
+  Parameter target_;  // parameter_ or the sum apart, adding from the second chunk on
   bool apart_ = false;
 };
 
@@ -88,7 +93,7 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
 
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
                                         const CrossEntropyTargets& targets, bool gradients,
-                                        const CrossEntropyOptions& options) {
+                                        const CrossEntropyOptions& options, const Parameter* bias) {
   const std::int64_t num_rows = x.size(0);
   const std::int64_t vocab_size = weight.value.size(0);
   CrossEntropyOutput output;
@@ -96,18 +101,21 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
   if (num_rows == 0) {
     output.loss = at::zeros({}, x.options().dtype(at::kFloat));
     if (gradients) write_zero_gradient(weight);
+    if (gradients && bias != nullptr) write_zero_gradient(*bias);
     return output;
   }
   const std::int64_t step = chunks_of(x, weight, gradients, options).rows;
   const at::Tensor buffer = at::empty({step, logits_stride(vocab_size)}, x.options());
   const at::Tensor row_losses =
       targets.row_losses.defined() ? targets.row_losses : at::empty_like(targets.weights);
-  WeightGradient weight_gradient(weight, step >= num_rows);
+  const Parameter bias_or_none = bias != nullptr ? *bias : Parameter{};
+  ChunkedGradient weight_gradient(weight, step >= num_rows);
+  ChunkedGradient bias_gradient(bias_or_none, step >= num_rows);
   for (std::int64_t begin = 0; begin < num_rows; begin += step) {
     const std::int64_t rows = std::min(step, num_rows - begin);
     const at::Tensor chunk = x.narrow(0, begin, rows);
     const at::Tensor logits = buffer.narrow(0, 0, rows).narrow(1, 0, vocab_size);
-    gemm_out(logits, chunk, weight.value.t());
+    gemm_out(logits, chunk, weight.value.t(), {.addend = {}, .bias = bias_or_none.value});
     cross_entropy(logits,
                   {.labels = targets.labels.narrow(0, begin, rows),
                    .weights = targets.weights.narrow(0, begin, rows),
@@ -115,9 +123,11 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
                   gradients, options);
     if (!gradients) continue;
     gemm_out(output.grad_x.narrow(0, begin, rows), logits, weight.value);
-    weight_gradient.add(logits, chunk);
+    weight_gradient.add([&](const Parameter& p) { write_gradient_gemm(p, logits.t(), chunk); });
+    bias_gradient.add([&](const Parameter& p) { linear_backward_bias(logits, p); });
   }
   if (gradients) weight_gradient.finish();
+  if (gradients) bias_gradient.finish();
   output.loss = at::mul(row_losses, targets.weights).sum();
   return output;
 }

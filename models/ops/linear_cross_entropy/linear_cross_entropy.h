@@ -1,14 +1,14 @@
 // The head's matrix product and the weighted cross-entropy of its rows, in one pass with gradients:
-//   z = x W^T;  s = c tanh(z / c), or z without soft cap;  L_n = log sum_v exp(s_nv)
+//   z = x W^T + b;  s = c tanh(z / c), or z without soft cap;  L_n = log sum_v exp(s_nv)
 //   l_n = L_n - s_n,label + z_loss L_n^2;  loss = sum_n w_n l_n
 //   ds_nv = w_n ((1 + 2 z_loss L_n) softmax(s_n)_v - [v = label_n]);  dz = ds (1 - (s / c)^2)
-//   dx = dz W;  dW = dz^T x
-// x [N, H] supervised rows only, W [V, H], float32 or bfloat16; logits in that dtype, their softmax
-// and the loss in float32. The gradient of W has that dtype or float32.
-// Works through chunks of rows, so that neither [N, V] nor a float32 copy of it ever exists; dz
-// overwrites a chunk's logits. dW is summed over chunks in float32 by the matrix product itself.
-// Deterministic. Operations: 2 N V H forward, 4 backward.
-// Soft cap: Gemma 2, arXiv 2408.00118, section 2; z-loss: PaLM, arXiv 2204.02311, section 5.
+//   dx = dz W;  dW = dz^T x;  db = sum over rows of dz
+// x [N, H] supervised rows only, W [V, H], b [V], float32 or bfloat16; logits in that dtype, their
+// softmax and the loss in float32. The gradients of W and b have that dtype or float32. Works
+// through chunks of rows, so that neither [N, V] nor a float32 copy of it ever exists; dz
+// overwrites a chunk's logits. dW is summed over chunks in float32 by the matrix product itself, db
+// beside it. Deterministic. Operations: 2 N V H forward, 4 backward. Soft cap: Gemma 2, arXiv
+// 2408.00118, section 2; z-loss: PaLM, arXiv 2204.02311, section 5.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,10 +34,12 @@ struct CrossEntropyOutput {
   at::Tensor grad_x;  // [N, H]; undefined without gradients
 };
 
-// With `gradients` also writes d weight. N = 0: loss 0, gradients zero.
+// With `gradients` also writes d weight and d bias. N = 0: loss 0, gradients zero. `bias` may be
+// null.
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
                                         const CrossEntropyTargets& targets, bool gradients,
-                                        const CrossEntropyOptions& options = {});
+                                        const CrossEntropyOptions& options = {},
+                                        const Parameter* bias = nullptr);
 
 // What decides on chunks, beside the device.
 struct HeadSize {

@@ -7,10 +7,12 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "tests/models/cases.h"
@@ -26,6 +28,9 @@ struct LossCase {
   at::Tensor x;
   Parameter weight;
   CrossEntropyTargets targets;
+  std::optional<Parameter> bias = {};
+
+  const Parameter* bias_or_null() const { return bias ? &*bias : nullptr; }
 };
 
 LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab_size,
@@ -49,9 +54,9 @@ LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab
 }
 
 // Row losses in float64.
-at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
-                   const CrossEntropyOptions& options) {
-  at::Tensor s = at::matmul(x, weight.t());
+at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const at::Tensor& labels, const CrossEntropyOptions& options) {
+  at::Tensor s = at::matmul(x, weight.t()) + bias;
   if (options.soft_cap > 0) s = at::tanh(s / options.soft_cap) * options.soft_cap;
   const at::Tensor log_sum = at::logsumexp(s, at::IntArrayRef{1});
   return log_sum - s.gather(1, labels.to(at::kCPU, at::kLong).unsqueeze(1)).squeeze(1) +
@@ -62,18 +67,22 @@ void expect_matches_formula(const OperatorCase& on, LossCase loss,
                             const CrossEntropyOptions& options) {
   const at::Tensor x = reference_leaf(loss.x);
   const at::Tensor weight = reference_leaf(loss.weight.value);
-  const at::Tensor row_losses = formula(x, weight, loss.targets.labels, options);
+  const at::Tensor bias =
+      reference_leaf(loss.bias ? loss.bias->value : at::zeros_like(loss.weight.value.select(1, 0)));
+  const at::Tensor row_losses = formula(x, weight, bias, loss.targets.labels, options);
   const at::Tensor want = (row_losses * loss.targets.weights.to(at::kCPU, at::kDouble)).sum();
-  const auto grads = torch::autograd::grad({want}, {x, weight});
+  const auto grads = torch::autograd::grad({want}, {x, weight, bias});
 
-  const auto got = linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options);
+  const auto got =
+      linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options, loss.bias_or_null());
   EXPECT_EQ(got.loss.scalar_type(), at::kFloat);
   expect_close(got.loss, want, on.tolerance, "loss");
   expect_close(loss.targets.row_losses, row_losses, on.tolerance, "row losses");
   expect_close(got.grad_x, grads[0], on.tolerance, "d x");
   expect_close(loss.weight.grad, grads[1], on.tolerance, "d weight");
+  if (loss.bias) expect_close(loss.bias->grad, grads[2], on.tolerance, "d bias");
   loss.weight.accumulate = true;
-  linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options);
+  linear_cross_entropy(loss.x, loss.weight, loss.targets, true, options, loss.bias_or_null());
   expect_close(loss.weight.grad, grads[1] * 2, on.tolerance, "d weight, added");
 }
 
@@ -115,6 +124,18 @@ TEST_P(LinearCrossEntropy, SumsWeightGradientsOverChunks) {
     expect_matches_formula(on, loss_case(on, 130, 1001), {.chunk_rows = chunk_rows});
     expect_matches_formula(on, loss_case(on, 130, 1001, /*float_gradient=*/true),
                            {.chunk_rows = chunk_rows});
+  }
+}
+
+TEST_P(LinearCrossEntropy, AddsABiasAndSumsItsGradientOverChunks) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t chunk_rows : {0, 50, 129}) {
+    for (const at::ScalarType grad_dtype : {at::kFloat, on.dtype}) {
+      LossCase loss = loss_case(on, 130, 1001);
+      loss.bias = random_parameter(on, {1001}, "bias", grad_dtype);
+      expect_matches_formula(on, loss, {.chunk_rows = chunk_rows});
+      expect_matches_formula(on, loss, {.soft_cap = 5.0, .chunk_rows = chunk_rows});
+    }
   }
 }
 

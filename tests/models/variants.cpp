@@ -1,0 +1,80 @@
+#include "tests/models/variants.h"
+
+#include "tests/models/batches.h"
+
+namespace packtrain {
+namespace {
+
+DecoderConfig without_biases() {
+  DecoderConfig config = small_config();
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = false;
+  return config;
+}
+
+// Norms on both sides of a branch, weights around 1, caps and multipliers.
+DecoderConfig both_norms() {
+  DecoderConfig config = without_biases();
+  config.norm.weight_offset = 1;
+  config.norm_after = true;
+  config.embedding_multiplier = 3;
+  config.logit_soft_cap = 2;
+  config.activation = {ActivationKind::kGeluTanh, true};
+  config.tied_embeddings = true;
+  return config;
+}
+
+DecoderConfig norms_behind() {
+  DecoderConfig config = without_biases();
+  config.norm_before = false;
+  config.norm_after = true;
+  return config;
+}
+
+DecoderConfig multiplied() {
+  DecoderConfig config = small_config();
+  config.residual_multiplier = 0.3;
+  config.attention_scale = 0.2;
+  config.logit_multiplier = 0.7;
+  config.embedding_multiplier = 1.5;
+  return config;
+}
+
+// Both branches read one layer norm; a plain MLP; biases everywhere.
+DecoderConfig parallel() {
+  DecoderConfig config = small_config();
+  config.residual = ResidualKind::kParallel;
+  config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_bias = true};
+  config.activation = {ActivationKind::kGeluTanh, false};
+  config.head_bias = true;
+  return config;
+}
+
+DecoderConfig parallel_two_norms() {
+  DecoderConfig config = without_biases();
+  config.residual = ResidualKind::kParallelTwoNorms;
+  config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_bias = true};
+  config.activation = {ActivationKind::kGeluErf, false};
+  config.num_kv_heads = 1;
+  return config;
+}
+
+DecoderConfig plain_layer_norm() {
+  DecoderConfig config = without_biases();
+  config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_weight = false};
+  config.layers = {{.window = 5}, {}};
+  return config;
+}
+
+}  // namespace
+
+std::vector<Variant> decoder_variants() {
+  return {{"plain", small_config()},
+          {"norms before and after", both_norms()},
+          {"norms after", norms_behind()},
+          {"multipliers", multiplied()},
+          {"parallel, one norm", parallel()},
+          {"parallel, two norms", parallel_two_norms()},
+          {"norms without weights, a window", plain_layer_norm()}};
+}
+
+}  // namespace packtrain

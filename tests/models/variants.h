@@ -1,0 +1,19 @@
+// Small decoders of every build that DecoderConfig can tell of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+struct Variant {
+  std::string name;
+  DecoderConfig config;
+};
+
+// Each has something that the others lack.
+std::vector<Variant> decoder_variants();
+
+}  // namespace packtrain
