@@ -51,6 +51,14 @@ std::int64_t ConfigReader::integer(const std::string& key, std::int64_t fallback
   return has(key) ? integer(key) : fallback;
 }
 
+std::int64_t ConfigReader::count(const std::string& key, std::int64_t fallback) {
+  return has(key) && value(key) == 0 ? 0 : integer(key, fallback);
+}
+
+std::int64_t ConfigReader::integer_or_none(const std::string& key, std::int64_t fallback) {
+  return object_.contains(key) && !has(key) ? 0 : integer(key, fallback);
+}
+
 double ConfigReader::number(const std::string& key) {
   const nlohmann::json& got = value(key);
   if (!got.is_number() || !std::isfinite(got.get<double>())) {
@@ -83,6 +91,23 @@ std::string ConfigReader::text(const std::string& key, const std::string& fallba
     fail(key, "is " + got.dump() + ", want a string");
   }
   return got.get<std::string>();
+}
+
+std::vector<std::string> ConfigReader::texts(const std::string& key) {
+  if (!has(key)) {
+    return {};
+  }
+  std::vector<std::string> texts;
+  const nlohmann::json& got = value(key);
+  bool is_list = got.is_array();
+  for (const nlohmann::json& item : got) {
+    is_list = is_list && item.is_string();
+    if (is_list) texts.push_back(item.get<std::string>());
+  }
+  if (!is_list) {
+    fail(key, "is " + got.dump() + ", want a list of strings");
+  }
+  return texts;
 }
 
 ConfigReader ConfigReader::object(const std::string& key) {

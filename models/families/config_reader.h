@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "framework/support/error.h"
 
@@ -22,10 +23,16 @@ class ConfigReader {
   // Integers are 1 .. 2^31 - 1; without a fallback the key must be set.
   std::int64_t integer(const std::string& key);
   std::int64_t integer(const std::string& key, std::int64_t fallback);
+  // An integer that may be 0.
+  std::int64_t count(const std::string& key, std::int64_t fallback);
+  // 0 where the key is null; the fallback only where it is absent.
+  std::int64_t integer_or_none(const std::string& key, std::int64_t fallback);
   double number(const std::string& key);
   double number(const std::string& key, double fallback);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
+  // A list of strings; empty when not set.
+  std::vector<std::string> texts(const std::string& key);
   // The nested object at `key`; an empty one when not set.
   ConfigReader object(const std::string& key);
 

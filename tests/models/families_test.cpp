@@ -181,49 +181,75 @@ TEST(Qwen2Config, IsWrittenAsItIsRead) {
   EXPECT_EQ(parse_decoder_config(find_family("qwen2").write(config).dump()), config);
 }
 
-TEST(Qwen2Config, RefusesSlidingWindowsByName) {
+std::vector<std::int64_t> windows_of(const nlohmann::json& json) {
+  const DecoderConfig config = parse_decoder_config(json.dump());
+  std::vector<std::int64_t> windows;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    windows.push_back(config.layer(layer).window);
+  }
+  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
+  return windows;
+}
+
+TEST(Qwen2Config, WindowsAreThoseOfTheLastLayersOrOfLayerTypes) {
   nlohmann::json config = qwen2();
+  config["num_hidden_layers"] = 3;
+  EXPECT_EQ(windows_of(config), std::vector<std::int64_t>(3, 0));  // use_sliding_window: false
   config["use_sliding_window"] = true;
-  EXPECT_NE(message_of(config).find("'use_sliding_window'"), std::string::npos);
-  config = qwen2();
-  config["layer_types"] = std::vector<std::string>(24, "full_attention");
+  config["max_window_layers"] = 2;
+  EXPECT_EQ(windows_of(config), (std::vector<std::int64_t>{0, 0, 32768}));
+  config["max_window_layers"] = 0;
+  EXPECT_EQ(windows_of(config), std::vector<std::int64_t>(3, 32768));
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_EQ(windows_of(config), (std::vector<std::int64_t>{32768, 0, 32768}));
+  config.erase("sliding_window");  // transformers' fallback
+  EXPECT_EQ(windows_of(config), (std::vector<std::int64_t>{4096, 0, 4096}));
+}
+
+TEST(Qwen2Config, RefusesLayerTypesThatItDoesNotKnow) {
+  nlohmann::json config = qwen2();
+  config["layer_types"] = std::vector<std::string>(24, "sliding_attention");
+  EXPECT_NE(message_of(config).find("'layer_types'"), std::string::npos);  // without a window
+  config["use_sliding_window"] = true;
   EXPECT_EQ(message_of(config), "no error");
-  config["layer_types"][5] = "sliding_attention";
-  EXPECT_NE(message_of(config).find("'layer_types'"), std::string::npos);
+  config["layer_types"][5] = "chunked_attention";
+  EXPECT_NE(message_of(config).find("chunked_attention"), std::string::npos);
+  config["layer_types"] = {"full_attention"};
+  EXPECT_NE(message_of(config).find("has 1 layers, want 24"), std::string::npos);
+  config["layer_types"] = 24;
+  EXPECT_NE(message_of(config).find("want a list of strings"), std::string::npos);
 }
 
 TEST(Qwen2Weights, CoverEveryRowOfEveryParameterOnce) {
   expect_covered(parse_decoder_config(qwen2().dump()));
 }
 
-// Mistral-7B v0.1, cut to as many positions as its window has.
+// Mistral-7B v0.1
 nlohmann::json mistral() {
   return nlohmann::json::parse(R"({
     "architectures": ["MistralForCausalLM"], "model_type": "mistral", "torch_dtype": "bfloat16",
     "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
     "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_act": "silu",
-    "max_position_embeddings": 4096, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
     "sliding_window": 4096, "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2,
     "initializer_range": 0.02, "use_cache": true, "transformers_version": "4.34.0.dev0"})");
 }
 
-TEST(MistralConfig, IsWrittenAsItIsReadWithoutAWindow) {
+TEST(MistralConfig, IsWrittenAsItIsRead) {
   const DecoderConfig config = parse_decoder_config(mistral().dump());
   EXPECT_EQ(config.head_dim, 128);
   EXPECT_FALSE(config.qkv_bias);
-  const nlohmann::json written = find_family("mistral").write(config);
-  EXPECT_TRUE(written.at("sliding_window").is_null());
-  EXPECT_EQ(parse_decoder_config(written.dump()), config);
+  EXPECT_EQ(parse_decoder_config(find_family("mistral").write(config).dump()), config);
 }
 
-TEST(MistralConfig, RefusesAWindowThatHidesPositions) {
+TEST(MistralConfig, HasAWindowInAllLayersUnlessItIsNull) {
   nlohmann::json config = mistral();
-  config["max_position_embeddings"] = 32768;
-  EXPECT_NE(message_of(config).find("'sliding_window' is 4096"), std::string::npos);
+  config["sliding_window"] = 1000;
+  EXPECT_EQ(windows_of(config), std::vector<std::int64_t>(32, 1000));
   config["sliding_window"] = nullptr;
-  EXPECT_EQ(message_of(config), "no error");
-  config.erase("sliding_window");
-  EXPECT_NE(message_of(config).find("'sliding_window' is missing"), std::string::npos);
+  EXPECT_EQ(windows_of(config), std::vector<std::int64_t>(32, 0));
+  config.erase("sliding_window");  // transformers' fallback
+  EXPECT_EQ(windows_of(config), std::vector<std::int64_t>(32, 4096));
 }
 
 TEST(MistralConfig, RefusesWhatLlamaAloneHas) {

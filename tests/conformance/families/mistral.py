@@ -6,6 +6,8 @@ CASES = {
     "head_dim_apart": dict(head_dim=24),
     "wide_heads": WIDE_HEADS,
     "linear_rotary": dict(rope_parameters=LINEAR),
-    "window_as_long_as_all": dict(sliding_window=512),
+    "window": dict(sliding_window=8),
+    "window_of_two": dict(sliding_window=2),
+    "window_longer_than_all": dict(sliding_window=161),
 }
 REFUSED = {"attention_bias": dict(attention_bias=True)}

@@ -1,0 +1,63 @@
+#include "models/families/layer_windows.h"
+
+#include "models/families/config_reader.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kSliding = "sliding_attention";
+constexpr const char* kFull = "full_attention";
+
+}  // namespace
+
+void set_windows(DecoderConfig& config, std::int64_t window,
+                 const std::function<bool(std::int64_t layer)>& slides) {
+  if (window == 0) return;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (!slides(layer)) continue;
+    config.layers.resize(static_cast<std::size_t>(config.num_layers));
+    config.layers[static_cast<std::size_t>(layer)].window = window;
+  }
+}
+
+void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t window,
+                      const std::function<bool(std::int64_t layer)>& slides) {
+  if (!reader.has("layer_types")) return set_windows(config, window, slides);
+  const std::vector<std::string> types = reader.texts("layer_types");
+  if (static_cast<std::int64_t>(types.size()) != config.num_layers) {
+    reader.fail("layer_types", "has " + std::to_string(types.size()) + " layers, want " +
+                                   std::to_string(config.num_layers) + " (num_hidden_layers)");
+  }
+  for (const std::string& type : types) {
+    if (type == kSliding && window == 0) {
+      reader.fail("layer_types", "has a sliding_attention layer, but the config sets no window");
+    }
+    if (type != kSliding && type != kFull) {
+      reader.fail("layer_types", "has \"" + type + "\", want " + kFull + " or " + kSliding);
+    }
+  }
+  set_windows(config, window, [&](std::int64_t layer) {
+    return types[static_cast<std::size_t>(layer)] == kSliding;
+  });
+}
+
+std::vector<std::string> write_layer_types(const DecoderConfig& config) {
+  std::vector<std::string> types;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    types.emplace_back(config.layer(layer).window > 0 ? kSliding : kFull);
+  }
+  return types;
+}
+
+std::int64_t first_window(const DecoderConfig& config) {
+  std::int64_t layer = 0;
+  while (layer < config.num_layers && config.layer(layer).window == 0) ++layer;
+  return layer;
+}
+
+std::int64_t window_of(const DecoderConfig& config) {
+  const std::int64_t first = first_window(config);
+  return first == config.num_layers ? 0 : config.layer(first).window;
+}
+
+}  // namespace packtrain
