@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/support/error.h"
+#include "models/families/granite.h"
 #include "models/families/llama.h"
 #include "models/families/mistral.h"
 #include "models/families/qwen2.h"
@@ -12,6 +13,7 @@ namespace packtrain {
 
 std::span<const Family> families() {
   static const std::array table = {
+      granite_family(),
       llama_family(),
       mistral_family(),
       qwen2_family(),

@@ -1,0 +1,51 @@
+#include "models/families/granite.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/llama_layout.h"
+
+namespace packtrain {
+namespace {
+
+double positive(ConfigReader& reader, const char* key) {
+  const double number = reader.number(key, 1.0);  // transformers' fallback of all of them
+  if (number <= 0) reader.fail(key, "must be positive");
+  return number;
+}
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "granite";
+  read_llama_layout(reader, config);
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  config.mlp_bias = reader.boolean("mlp_bias", false);
+  config.embedding_multiplier = positive(reader, "embedding_multiplier");
+  config.attention_scale = positive(reader, "attention_multiplier");
+  config.residual_multiplier = positive(reader, "residual_multiplier");
+  config.logit_multiplier = 1.0 / positive(reader, "logits_scaling");
+  reader.finish();
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["architectures"] = {"GraniteForCausalLM"};
+  json["model_type"] = "granite";
+  json["attention_bias"] = config.qkv_bias;
+  json["mlp_bias"] = config.mlp_bias;
+  json["embedding_multiplier"] = config.embedding_multiplier;
+  json["attention_multiplier"] = config.attention_scale;
+  json["residual_multiplier"] = config.residual_multiplier;
+  json["logits_scaling"] = 1.0 / config.logit_multiplier;
+  return json;
+}
+
+}  // namespace
+
+Family granite_family() {
+  return {"granite", parse, llama_layout_weights, write};
+}
+
+}  // namespace packtrain
