@@ -4,6 +4,8 @@
     BASE       keyword arguments of a small config, each size odd
     CASES      {option: what it changes in BASE}
     REFUSED    {key of config.json: {key: value}} that packtrain must refuse, naming the key (optional)
+    PRIVATE    what a private variant changes in BASE: unusual options together, for `packtrain
+               verify` (optional: the last of CASES)
     TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
 """
 
@@ -48,6 +50,12 @@ def cases_of(family):
         return [Case(family, name, changes) for name, changes in wanted.items()]
     return [Case(family, f"{name}-{word}", {**changes, "tie_word_embeddings": tied})
             for name, changes in wanted.items() for word, tied in (("untied", False), ("tied", True))]
+
+
+def private_variant(family):
+    module = load(family)
+    changes = getattr(module, "PRIVATE", None) or list(module.CASES.values())[-1]
+    return Case(family, "private", changes)
 
 
 def refusals():

@@ -10,6 +10,8 @@ CASES = {
     "llama3_rotary": dict(rope_parameters=LLAMA3),
     "linear_rotary": dict(rope_parameters=LINEAR),
 }
+PRIVATE = dict(WIDE_HEADS, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3,
+               tie_word_embeddings=True)
 REFUSED = {
     "pretraining_tp": dict(pretraining_tp=2),
     "hidden_act": dict(hidden_act="relu2"),

@@ -10,4 +10,5 @@ CASES = {
     "window_of_two": dict(sliding_window=2),
     "window_longer_than_all": dict(sliding_window=161),
 }
+PRIVATE = dict(sliding_window=8, head_dim=24, rope_parameters=LINEAR, tie_word_embeddings=True)
 REFUSED = {"attention_bias": dict(attention_bias=True)}

@@ -12,4 +12,5 @@ CASES = {
     "window_by_layer": dict(WINDOW, layer_types=["sliding_attention", "full_attention",
                                                  "sliding_attention"]),
 }
+PRIVATE = dict(WIDE_HEADS, **WINDOW, max_window_layers=1, tie_word_embeddings=True)
 REFUSED = {"use_mrope": dict(use_mrope=True)}
