@@ -84,4 +84,16 @@ std::map<std::string, HfTensor> open_hf_tensors(const std::string& folder) {
               "writes one).");
 }
 
+void write_hf_file(const std::string& path, std::span<const std::byte> bytes) {
+  OutputFile file(path, OutputFile::Mode::kCreate, ErrorCategory::kCheckpoint);
+  file.write(bytes);
+  file.sync();
+  file.close();
+}
+
+void write_hf_json(const std::string& path, const json& document) {
+  const std::string text = document.dump(2) + "\n";
+  write_hf_file(path, std::as_bytes(std::span(text)));
+}
+
 }  // namespace packtrain

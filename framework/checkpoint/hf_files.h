@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 
 #include "framework/support/safetensors.h"
@@ -26,5 +28,9 @@ struct HfTensor {
 // Error(kConfig) when the folder has neither or a named file is missing, Error(kCheckpoint) when an
 // index or file is damaged or points out of the folder.
 std::map<std::string, HfTensor> open_hf_tensors(const std::string& folder);
+
+// New files, synced. Throw Error(kCheckpoint).
+void write_hf_file(const std::string& path, std::span<const std::byte> bytes);
+void write_hf_json(const std::string& path, const nlohmann::json& document);
 
 }  // namespace packtrain

@@ -5,17 +5,17 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "framework/checkpoint/hf_files.h"
+#include "framework/checkpoint/hf_weights.h"
 #include "framework/checkpoint/hugging_face.h"
-#include "framework/checkpoint/tensor_bytes.h"
 #include "framework/support/error.h"
 
 namespace packtrain {
 namespace {
 
 using HfTensors = std::map<std::string, HfTensor>;
-using Pieces = std::map<std::string, std::vector<WeightPiece>>;  // by our parameter
 
 [[noreturn]] void fail(const std::string& folder, const std::string& fault,
                        const std::string& advice = "") {
@@ -68,17 +68,19 @@ void check_tensors(const std::string& folder, const HfTensors& tensors,
   }
 }
 
-// The part of `piece` that `shard` owns, copied out of the mapped file.
-void import_piece(const TensorView& tensor, const WeightPiece& piece, const ShardView& shard) {
-  const std::int64_t row_numel = tensor.numel() / piece.num_rows;
-  const std::int64_t piece_begin = piece.row_begin * row_numel;
-  const std::int64_t begin = std::max(shard.begin, piece_begin);
-  const std::int64_t end = std::min(shard.begin + shard.numel, piece_begin + tensor.numel());
-  if (begin >= end) return;
-  const std::size_t width = size_of(tensor.dtype);
-  const auto bytes = tensor.data.subspan(static_cast<std::size_t>(begin - piece_begin) * width,
-                                         static_cast<std::size_t>(end - begin) * width);
-  copy_elements(bytes, tensor.dtype, shard.weight.narrow(0, begin - shard.begin, end - begin));
+// The first layout that has all its tensors in the folder; else the one that lacks fewest.
+std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderConfig& config) {
+  std::vector<WeightPiece> best;
+  std::ptrdiff_t fewest = -1;
+  for (auto& layout : weight_layouts(config)) {
+    const auto num_missing =
+        std::count_if(layout.begin(), layout.end(),
+                      [&](const WeightPiece& piece) { return !tensors.contains(piece.hf_name); });
+    if (fewest >= 0 && num_missing >= fewest) continue;
+    fewest = num_missing;
+    best = std::move(layout);
+  }
+  return best;
 }
 
 }  // namespace
@@ -86,21 +88,9 @@ void import_piece(const TensorView& tensor, const WeightPiece& piece, const Shar
 void import_weights(const std::string& folder, const DecoderConfig& config,
                     std::span<const ShardView> shards) {
   const HfTensors tensors = open_hf_tensors(folder);
-  const std::vector<WeightPiece> pieces = find_family(config.family).weights(config);
+  const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   check_tensors(folder, tensors, pieces, config);
-  Pieces of_parameter;
-  for (const WeightPiece& piece : pieces) of_parameter[piece.parameter].push_back(piece);
-  for (const ShardView& shard : shards) {
-    const auto found = of_parameter.find(shard.parameter);
-    if (found == of_parameter.end()) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("family '{}' maps no tensor to parameter '{}'", config.family,
-                              shard.parameter));
-    }
-    for (const WeightPiece& piece : found->second) {
-      import_piece(*tensors.at(piece.hf_name).view, piece, shard);
-    }
-  }
+  read_hf_weights(tensors, pieces, shards);
 }
 
 }  // namespace packtrain

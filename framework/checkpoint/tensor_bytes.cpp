@@ -1,5 +1,6 @@
 #include "framework/checkpoint/tensor_bytes.h"
 
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
@@ -44,6 +45,23 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
+namespace {
+
+// The elements in `bytes`, in place where they are aligned.
+at::Tensor as_elements(std::span<const std::byte> bytes, DataType type) {
+  const at::ScalarType scalar = scalar_type_of(type);
+  const auto numel = static_cast<std::int64_t>(bytes.size() / size_of(type));
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(type) == 0) {
+    // from_blob takes a mutable pointer; nothing writes to the mapped file.
+    return at::from_blob(const_cast<std::byte*>(bytes.data()), {numel}, scalar);
+  }
+  at::Tensor copy = at::empty({numel}, scalar);
+  std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
+  return copy;
+}
+
+}  // namespace
+
 void copy_elements(std::span<const std::byte> bytes, DataType type, const at::Tensor& destination) {
   if (bytes.empty()) return;
   const at::ScalarType scalar = scalar_type_of(type);
@@ -55,15 +73,24 @@ void copy_elements(std::span<const std::byte> bytes, DataType type, const at::Te
     std::memcpy(destination.data_ptr(), bytes.data(), bytes.size());
     return;
   }
-  at::Tensor source;
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(type) == 0) {
-    // from_blob takes a mutable pointer; nothing writes to the mapped file.
-    source = at::from_blob(const_cast<std::byte*>(bytes.data()), {destination.numel()}, scalar);
-  } else {
-    source = at::empty({destination.numel()}, scalar);
-    std::memcpy(source.data_ptr(), bytes.data(), bytes.size());
+  destination.copy_(as_elements(bytes, type));
+}
+
+void copy_grid(std::span<const std::byte> bytes, DataType type, const ElementGrid& grid,
+               const at::Tensor& destination) {
+  const std::int64_t last =
+      (grid.rows - 1) * grid.row_stride + (grid.columns - 1) * grid.column_stride;
+  const auto width = static_cast<std::int64_t>(size_of(type));
+  const auto touched = bytes.subspan(static_cast<std::size_t>(grid.first * width),
+                                     static_cast<std::size_t>((last + 1) * width));
+  if (grid.column_stride == 1 && (grid.rows == 1 || grid.row_stride == grid.columns)) {
+    copy_elements(touched, type, destination);
+    return;
   }
-  destination.copy_(source);
+  const at::Tensor source = as_elements(touched, type);
+  destination.view({grid.rows, grid.columns})
+      .copy_(
+          at::as_strided(source, {grid.rows, grid.columns}, {grid.row_stride, grid.column_stride}));
 }
 
 }  // namespace packtrain

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "framework/support/data_type.h"
@@ -19,5 +20,17 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor);
 // Fills `destination` (1-D, any device and dtype) with the elements in `bytes`, converting.
 // `bytes` need not be aligned. Returns when the elements are there.
 void copy_elements(std::span<const std::byte> bytes, DataType type, const at::Tensor& destination);
+
+// As above, for elements that lie apart: `destination` [rows * columns] gets element
+// first + r * row_stride + c * column_stride of `bytes` at r * columns + c.
+struct ElementGrid {
+  std::int64_t first = 0;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t column_stride = 1;
+};
+void copy_grid(std::span<const std::byte> bytes, DataType type, const ElementGrid& grid,
+               const at::Tensor& destination);
 
 }  // namespace packtrain

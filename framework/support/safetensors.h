@@ -12,6 +12,7 @@
 
 #include "framework/support/data_type.h"
 #include "framework/support/error.h"
+#include "framework/support/file.h"
 
 namespace packtrain {
 
@@ -53,6 +54,31 @@ struct TensorToWrite {
   DataType dtype;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> data;
+};
+
+struct TensorHeader {
+  std::string name;
+  DataType dtype = DataType::kUInt8;
+  std::vector<std::int64_t> shape;
+};
+
+// Writes a file tensor by tensor, for what does not fit into memory at once. The tensors lie in the
+// order given: wide types first keeps each aligned to its elements. Throws Error(`category`) with
+// the file and the system's reason when writing fails, Error(kInternal) for a name used twice and
+// bytes that are not their tensor's.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(std::string path, std::vector<TensorHeader> tensors,
+                    const std::map<std::string, std::string>& metadata, ErrorCategory category);
+
+  void write(std::span<const std::byte> data);  // of the next tensor
+  void finish();                                // syncs and closes; every tensor must be written
+
+ private:
+  std::string path_;
+  std::vector<TensorHeader> tensors_;
+  std::size_t next_ = 0;
+  std::unique_ptr<OutputFile> file_;
 };
 
 // Writes, syncs and closes `path`; throws Error(`category`) with the file and the system's reason

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
-#include "framework/support/file.h"
 #include "framework/support/safetensors_header.h"
 
 namespace packtrain {
@@ -23,31 +23,30 @@ std::vector<const TensorToWrite*> aligned_order(std::span<const TensorToWrite> t
   return order;
 }
 
-void check(std::span<const TensorToWrite> tensors, const std::string& path) {
-  std::set<std::string_view> names;
-  for (const TensorToWrite& tensor : tensors) {
-    const auto numel = checked_numel(tensor.shape);
-    const bool fits =
-        numel && static_cast<std::size_t>(*numel) * size_of(tensor.dtype) == tensor.data.size();
-    if (!fits || tensor.name == "__metadata__" || !names.insert(tensor.name).second) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("{}: tensor '{}' has a name used before, or {} bytes that are not "
-                              "its shape's",
-                              path, tensor.name, tensor.data.size()));
-    }
+std::size_t num_bytes(const TensorHeader& tensor, const std::string& path) {
+  const auto numel = checked_numel(tensor.shape);
+  if (!numel) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("{}: tensor '{}' has too many elements", path, tensor.name));
   }
+  return static_cast<std::size_t>(*numel) * size_of(tensor.dtype);
 }
 
-std::string header_text(std::span<const TensorToWrite* const> order,
+std::string header_text(const std::vector<TensorHeader>& tensors, const std::string& path,
                         const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t begin = 0;
-  for (const TensorToWrite* tensor : order) {
-    const std::uint64_t end = begin + tensor->data.size();
-    header[tensor->name] = {{"dtype", safetensors_dtype_name(tensor->dtype)},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {begin, end}}};
+  std::set<std::string_view> names = {"__metadata__"};
+  for (const TensorHeader& tensor : tensors) {
+    if (!names.insert(tensor.name).second) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("{}: tensor name '{}' is used before", path, tensor.name));
+    }
+    const std::uint64_t end = begin + num_bytes(tensor, path);
+    header[tensor.name] = {{"dtype", safetensors_dtype_name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {begin, end}}};
     begin = end;
   }
   std::string text = header.dump();
@@ -57,18 +56,47 @@ std::string header_text(std::span<const TensorToWrite* const> order,
 
 }  // namespace
 
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorHeader> tensors,
+                                     const std::map<std::string, std::string>& metadata,
+                                     ErrorCategory category)
+    : path_(std::move(path)), tensors_(std::move(tensors)) {
+  const std::string header = header_text(tensors_, path_, metadata);
+  file_ = std::make_unique<OutputFile>(path_, OutputFile::Mode::kCreate, category);
+  const std::uint64_t length = header.size();
+  file_->write(std::as_bytes(std::span(&length, 1)));
+  file_->write(header);
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> data) {
+  if (next_ == tensors_.size() || data.size() != num_bytes(tensors_[next_], path_)) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("{}: {} bytes are not those of its tensor {} of {}", path_, data.size(),
+                            next_, tensors_.size()));
+  }
+  file_->write(data);
+  ++next_;
+}
+
+void SafetensorsWriter::finish() {
+  if (next_ != tensors_.size()) {
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("{}: {} of {} tensors written", path_, next_, tensors_.size()));
+  }
+  file_->sync();
+  file_->close();
+}
+
 void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata, ErrorCategory category) {
-  check(tensors, path);
   const std::vector<const TensorToWrite*> order = aligned_order(tensors);
-  const std::string header = header_text(order, metadata);
-  const std::uint64_t length = header.size();
-  OutputFile file(path, OutputFile::Mode::kCreate, category);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(header);
-  for (const TensorToWrite* tensor : order) file.write(tensor->data);
-  file.sync();
-  file.close();
+  std::vector<TensorHeader> headers;
+  headers.reserve(order.size());
+  for (const TensorToWrite* tensor : order) {
+    headers.push_back({tensor->name, tensor->dtype, tensor->shape});
+  }
+  SafetensorsWriter writer(path, std::move(headers), metadata, category);
+  for (const TensorToWrite* tensor : order) writer.write(tensor->data);
+  writer.finish();
 }
 
 }  // namespace packtrain

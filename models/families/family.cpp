@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "framework/support/error.h"
 #include "models/families/granite.h"
@@ -32,6 +33,20 @@ const Family& find_family(const std::string& model_type) {
   throw Error(ErrorCategory::kConfig,
               "model config: model_type is '" + model_type + "', want one of: " + known,
               "models/README.md says how to add a family");
+}
+
+std::vector<std::vector<WeightPiece>> weight_layouts(const DecoderConfig& config) {
+  const Family& family = find_family(config.family);
+  std::vector<std::vector<WeightPiece>> layouts = {family.weights(config)};
+  if (family.other_weights != nullptr) {
+    for (auto& other : family.other_weights(config)) layouts.push_back(std::move(other));
+  }
+  for (const auto& layout : layouts) check_weight_map(config, layout);
+  const std::size_t num_prefixed = layouts.size();
+  for (std::size_t i = 0; i < num_prefixed; ++i) {
+    layouts.push_back(without_prefix(layouts[i], family.prefix));
+  }
+  return layouts;
 }
 
 DecoderConfig parse_decoder_config(const std::string& json_text) {

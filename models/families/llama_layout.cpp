@@ -1,7 +1,6 @@
 #include "models/families/llama_layout.h"
 
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "models/families/rotary_config.h"
 
@@ -64,28 +63,7 @@ std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config) {
   return config.hidden_size / config.num_heads;
 }
 
-// Collects the pieces of one parameter after another, rows in the order added.
-class PieceList {
- public:
-  // One Hugging Face linear layer of [rows, columns] as the next rows of `parameter`.
-  void linear(const std::string& parameter, const std::string& hf_name, std::int64_t row_begin,
-              std::int64_t rows, std::int64_t columns, bool bias) {
-    pieces_.push_back(
-        {parameter + ".weight", hf_name + ".weight", {rows, columns}, row_begin, rows});
-    if (bias) {
-      pieces_.push_back({parameter + ".bias", hf_name + ".bias", {rows}, row_begin, rows});
-    }
-  }
-  void vector(const std::string& parameter, const std::string& hf_name, std::int64_t size) {
-    pieces_.push_back({parameter + ".weight", hf_name + ".weight", {size}, 0, size});
-  }
-  std::vector<WeightPiece> take() { return std::move(pieces_); }
-
- private:
-  std::vector<WeightPiece> pieces_;
-};
-
-void add_layer(PieceList& list, const DecoderConfig& config, std::int64_t layer) {
+void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -93,16 +71,16 @@ void add_layer(PieceList& list, const DecoderConfig& config, std::int64_t layer)
   const std::int64_t kv = config.num_kv_heads * config.head_dim;
   const std::int64_t inner = config.intermediate_size;
   const std::string attention = ours + "attention.";
-  list.vector(ours + "attention_norm", hf + "input_layernorm", hidden);
-  list.linear(attention + "qkv", hf + "self_attn.q_proj", 0, q, hidden, config.qkv_bias);
-  list.linear(attention + "qkv", hf + "self_attn.k_proj", q, kv, hidden, config.qkv_bias);
-  list.linear(attention + "qkv", hf + "self_attn.v_proj", q + kv, kv, hidden, config.qkv_bias);
-  list.linear(attention + "output", hf + "self_attn.o_proj", 0, hidden, q,
+  list.norm(ours + "attention_norm", hf + "input_layernorm", hidden);
+  list.linear(attention + "qkv", hf + "self_attn.q_proj", q, hidden, config.qkv_bias);
+  list.linear(attention + "qkv", hf + "self_attn.k_proj", kv, hidden, config.qkv_bias);
+  list.linear(attention + "qkv", hf + "self_attn.v_proj", kv, hidden, config.qkv_bias);
+  list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
               config.attention_output_bias);
-  list.vector(ours + "mlp_norm", hf + "post_attention_layernorm", hidden);
-  list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", 0, inner, hidden, config.mlp_bias);
-  list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, inner, hidden, config.mlp_bias);
-  list.linear(ours + "mlp.down", hf + "mlp.down_proj", 0, hidden, inner, config.mlp_bias);
+  list.norm(ours + "mlp_norm", hf + "post_attention_layernorm", hidden);
+  list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
+  list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, hidden, config.mlp_bias);
+  list.linear(ours + "mlp.down", hf + "mlp.down_proj", hidden, inner, config.mlp_bias);
 }
 
 }  // namespace
@@ -127,14 +105,14 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
 }
 
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config) {
-  PieceList list;
-  list.linear("embed", "model.embed_tokens", 0, config.vocab_size, config.hidden_size, false);
+  WeightMap list;
+  list.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     add_layer(list, config, layer);
   }
-  list.vector("final_norm", "model.norm", config.hidden_size);
+  list.norm("final_norm", "model.norm", config.hidden_size);
   if (!config.tied_embeddings) {
-    list.linear("head", "lm_head", 0, config.vocab_size, config.hidden_size, false);
+    list.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
   }
   return list.take();
 }

@@ -25,18 +25,10 @@ struct Whole {
 
 std::map<std::string, Whole> make_parameters(const DecoderConfig& config, at::ScalarType type) {
   std::map<std::string, Whole> parameters;
-  for (const WeightPiece& piece : find_family(config.family).weights(config)) {
-    auto& shape = parameters.try_emplace(piece.parameter).first->second.shape;
-    if (shape.empty()) {
-      shape = piece.hf_shape;
-    } else {
-      shape[0] += piece.num_rows;
-    }
-  }
-  for (auto& [name, whole] : parameters) {
+  for (const auto& [name, shape] : parameter_shapes(config)) {
     std::int64_t numel = 1;
-    for (const std::int64_t size : whole.shape) numel *= size;
-    whole.flat = at::full({numel}, std::numeric_limits<float>::quiet_NaN(), type);
+    for (const std::int64_t size : shape) numel *= size;
+    parameters[name] = {shape, at::full({numel}, std::numeric_limits<float>::quiet_NaN(), type)};
   }
   return parameters;
 }

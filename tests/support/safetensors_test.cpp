@@ -105,6 +105,26 @@ TEST(Safetensors, TheWriterRefusesATensorWhoseBytesAreNotItsShapes) {
   }
 }
 
+TEST(Safetensors, AFileWrittenTensorByTensorIsTheSame) {
+  const TemporaryFolder folder;
+  const std::array<std::uint8_t, 6> bytes{1, 2, 3, 4, 5, 6};
+  const auto data = std::as_bytes(std::span(bytes));
+  const std::vector<TensorToWrite> whole = {{"b", DataType::kInt16, {2}, data.first(4)},
+                                            {"a", DataType::kUInt8, {2}, data.last(2)}};
+  write_safetensors(folder / "whole", whole, {}, ErrorCategory::kData);
+  SafetensorsWriter writer(folder / "parts",
+                           {{"b", DataType::kInt16, {2}}, {"a", DataType::kUInt8, {2}}}, {},
+                           ErrorCategory::kData);
+  writer.write(data.first(4));
+  EXPECT_EQ(error_of([&] { writer.finish(); }).category(), ErrorCategory::kInternal);
+  EXPECT_EQ(error_of([&] { writer.write(data); }).category(), ErrorCategory::kInternal);
+  writer.write(data.last(2));
+  EXPECT_EQ(error_of([&] { writer.write({}); }).category(), ErrorCategory::kInternal);
+  writer.finish();
+  EXPECT_EQ(read_text(folder / "parts", ErrorCategory::kData),
+            read_text(folder / "whole", ErrorCategory::kData));
+}
+
 struct Hostile {
   const char* name;
   std::string header;

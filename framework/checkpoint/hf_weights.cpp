@@ -1,0 +1,213 @@
+#include "framework/checkpoint/hf_weights.h"
+
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "framework/checkpoint/shard_reader.h"
+#include "framework/checkpoint/tensor_bytes.h"
+#include "framework/support/error.h"
+#include "framework/support/safetensors.h"
+
+namespace packtrain {
+namespace {
+
+// Elements [first, last) of `piece`'s run, rows of which the range may cut, to `destination`.
+void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t first,
+                std::int64_t last, const at::Tensor& destination) {
+  if (piece.is_contiguous()) {
+    copy_grid(tensor.data, tensor.dtype, {piece.hf_begin + first, 1, last - first}, destination);
+    return;
+  }
+  for (std::int64_t next = first; next < last;) {
+    const std::int64_t row = next / piece.columns;
+    const std::int64_t column = next % piece.columns;
+    ElementGrid grid{piece.hf_begin + row * piece.hf_row_stride + column * piece.hf_column_stride,
+                     1, std::min(piece.columns - column, last - next), piece.hf_row_stride,
+                     piece.hf_column_stride};
+    if (column == 0 && last - next >= piece.columns) grid.rows = (last - next) / piece.columns;
+    const std::int64_t numel = grid.rows * grid.columns;
+    copy_grid(tensor.data, tensor.dtype, grid, destination.narrow(0, next - first, numel));
+    next += numel;
+  }
+}
+
+// The part of `piece` that `shard` owns, copied out of the mapped file.
+void import_piece(const TensorView& tensor, const WeightPiece& piece, const ShardView& shard) {
+  const std::int64_t begin = std::max(shard.begin, piece.begin);
+  const std::int64_t end = std::min(shard.begin + shard.numel, piece.begin + piece.numel());
+  if (begin >= end) return;
+  copy_range(tensor, piece, begin - piece.begin, end - piece.begin,
+             shard.weight.narrow(0, begin - shard.begin, end - begin));
+}
+
+// One tensor of the files with all that it is made of.
+struct OutgoingTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t numel = 0;
+  std::vector<WeightPiece> pieces;
+};
+
+// Tensors that need the same parameter next to each other, so that it is fetched once; otherwise
+// the family's order.
+std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces) {
+  std::vector<OutgoingTensor> tensors;
+  std::map<std::string, std::size_t> index;
+  std::map<std::string, std::size_t> place;  // of parameters
+  for (const WeightPiece& piece : pieces) {
+    place.try_emplace(piece.parameter, place.size());
+    const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
+    if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}});
+    tensors[found->second].pieces.push_back(piece);
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
+    return place.at(a.pieces.front().parameter) < place.at(b.pieces.front().parameter);
+  });
+  return tensors;
+}
+
+using Shard = std::vector<OutgoingTensor>;
+
+// Consecutive tensors in files of at most `max_bytes`; a larger tensor has a file of its own.
+std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::int64_t width,
+                                     std::int64_t max_bytes) {
+  std::vector<Shard> shards;
+  std::int64_t bytes = 0;
+  for (OutgoingTensor& tensor : tensors) {
+    const std::int64_t tensor_bytes = tensor.numel * width;
+    if (shards.empty() || bytes + tensor_bytes > max_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(std::move(tensor));
+    bytes += tensor_bytes;
+  }
+  return shards;
+}
+
+// The parameters of the tensor at hand, flattened; what the next tensor does not need is let go.
+class LoadedParameters {
+ public:
+  explicit LoadedParameters(const ParameterSource& source) : source_(source) {}
+
+  void load_for(const OutgoingTensor& tensor) {
+    std::map<std::string, at::Tensor> needed;
+    for (const WeightPiece& piece : tensor.pieces) {
+      const auto found = loaded_.find(piece.parameter);
+      if (found != loaded_.end()) needed.insert(*found);
+    }
+    loaded_ = std::move(needed);
+    for (const WeightPiece& piece : tensor.pieces) {
+      at::Tensor& parameter = loaded_[piece.parameter];
+      if (!parameter.defined()) parameter = source_(piece.parameter).reshape({-1});
+    }
+  }
+
+  // The elements of `piece`, in our order.
+  at::Tensor run(const WeightPiece& piece) const {
+    const at::Tensor& parameter = loaded_.at(piece.parameter);
+    if (parameter.numel() < piece.begin + piece.numel()) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("'{}' has {} elements, too few for '{}'", piece.parameter,
+                              parameter.numel(), piece.hf_name));
+    }
+    return parameter.narrow(0, piece.begin, piece.numel());
+  }
+
+ private:
+  const ParameterSource& source_;
+  std::map<std::string, at::Tensor> loaded_;
+};
+
+// `tensor` flattened, of type `scalar`.
+at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters,
+                        at::ScalarType scalar) {
+  const WeightPiece& first = tensor.pieces.front();
+  if (tensor.pieces.size() == 1 && first.is_contiguous()) {
+    return parameters.run(first).to(scalar).contiguous();
+  }
+  const at::Tensor whole = at::empty({tensor.numel}, scalar);
+  for (const WeightPiece& piece : tensor.pieces) {
+    at::as_strided(whole, {piece.rows, piece.columns},
+                   {piece.hf_row_stride, piece.hf_column_stride}, piece.hf_begin)
+        .copy_(parameters.run(piece).view({piece.rows, piece.columns}));
+  }
+  return whole;
+}
+
+void write_shard(const std::string& path, const Shard& shard, const ParameterSource& source,
+                 at::ScalarType scalar) {
+  std::vector<TensorHeader> headers;
+  headers.reserve(shard.size());
+  const DataType type = data_type_of(at::empty({0}, scalar));
+  for (const OutgoingTensor& tensor : shard) headers.push_back({tensor.name, type, tensor.shape});
+  SafetensorsWriter writer(path, std::move(headers), {{"format", "pt"}},
+                           ErrorCategory::kCheckpoint);
+  LoadedParameters parameters(source);
+  for (const OutgoingTensor& tensor : shard) {
+    parameters.load_for(tensor);
+    writer.write(bytes_of(put_together(tensor, parameters, scalar)));
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
+                     const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards) {
+  std::multimap<std::string_view, const WeightPiece*> of_parameter;
+  for (const WeightPiece& piece : pieces) of_parameter.emplace(piece.parameter, &piece);
+  for (const ShardView& shard : shards) {
+    const auto [begin, end] = of_parameter.equal_range(shard.parameter);
+    if (begin == end) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("no tensor is mapped to parameter '{}'", shard.parameter));
+    }
+    for (auto piece = begin; piece != end; ++piece) {
+      import_piece(*tensors.at(piece->second->hf_name).view, *piece->second, shard);
+    }
+  }
+}
+
+void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
+                      const ParameterSource& source, const ExportOptions& options) {
+  const at::ScalarType scalar = options.bfloat16 ? at::kBFloat16 : at::kFloat;
+  const auto width = static_cast<std::int64_t>(c10::elementSize(scalar));
+  const auto shards = split_into_shards(outgoing_tensors(pieces), width, options.max_shard_bytes);
+  const int num_shards = static_cast<int>(shards.size());
+  nlohmann::json weight_map = nlohmann::json::object();
+  std::int64_t total_bytes = 0;
+  for (int i = 0; i < num_shards; ++i) {
+    const std::string name = num_shards == 1 ? kHfWeightsName : hf_shard_name(i + 1, num_shards);
+    const Shard& shard = shards[static_cast<std::size_t>(i)];
+    write_shard(folder + "/" + name, shard, source, scalar);
+    for (const OutgoingTensor& tensor : shard) {
+      weight_map[tensor.name] = name;
+      total_bytes += tensor.numel * width;
+    }
+  }
+  if (num_shards == 1) return;
+  write_hf_json(folder + "/" + kHfIndexName,
+                {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}});
+}
+
+ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {
+  const auto reader = std::make_shared<ShardReader>(checkpoint_folder);
+  return [reader](const std::string& name) {
+    const std::vector<std::int64_t>& shape = reader->shape(name);
+    const at::ScalarType scalar = scalar_type_of(reader->dtype("weight", name));
+    at::Tensor parameter = at::empty(shape, scalar);
+    reader->read("weight", name, 0, parameter.view({-1}));
+    return parameter;
+  };
+}
+
+}  // namespace packtrain
