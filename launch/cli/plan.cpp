@@ -13,6 +13,7 @@
 #include "launch/cli/output.h"
 #include "launch/cli/plan_report.h"
 #include "launch/cli/program.h"
+#include "models/decoder.h"
 #include "samplers/planner.h"
 
 namespace packtrain {
@@ -71,7 +72,8 @@ MemoryOutlook outlook(const Config& config, const DecoderConfig& decoder,
                       const AssumedDevice& device, const TokenBudget& budget,
                       const MemoryLoad& load) {
   const MemoryPlanner planner(config, decoder, device.ranks);
-  return {device.ranks.num_ranks, budget, planner.plan(load), device.gpu_bytes};
+  return {num_parameters(decoder), device.ranks.num_ranks, budget, planner.plan(load),
+          device.gpu_bytes};
 }
 
 // Of micro-batches of the token budget, whatever the data.

@@ -40,6 +40,7 @@ Json saved_bytes(const std::vector<SavedValue>& values) {
 Json memory_keys(const MemoryOutlook& memory) {
   const auto known = [](std::int64_t bytes) { return bytes > 0 ? Json(bytes) : Json(); };
   return {
+      {"num_parameters", memory.num_parameters},
       {"num_ranks", memory.num_ranks},
       {"max_tokens_per_micro_batch", memory.budget.tokens},
       {"memory_limit_bytes", memory.budget.limit ? Json(memory.budget.limit->bytes) : Json()},

@@ -25,8 +25,9 @@ struct LengthBin {
   std::int64_t num_tokens = 0;
 };
 
-// A rank's memory.
+// The model and a rank's memory.
 struct MemoryOutlook {
+  std::int64_t num_parameters = 0;  // of the whole model
   int num_ranks = 1;
   TokenBudget budget;
   MemoryPlan plan;

@@ -61,6 +61,7 @@ std::string figures(const PlanReport& report) {
   const PlanLosses& losses = report.losses;
   Table table;
   table.row("strategy", report.strategy);
+  table.row("parameters", fmt::format("{}", report.memory.num_parameters));
   table.row("ranks", fmt::format("{}", report.memory.num_ranks));
   table.row("steps",
             fmt::format("{} in the run, {} an epoch", report.num_steps, survey.num_steps()));
@@ -174,8 +175,8 @@ std::string advice(const PlanReport& report) {
 }  // namespace
 
 std::string memory_to_text(const MemoryOutlook& memory) {
-  return fmt::format("ranks {}, token budget {}\n{}", memory.num_ranks,
-                     token_budget_text(memory.budget), memory_lines(memory));
+  return fmt::format("{} parameters, ranks {}, token budget {}\n{}", memory.num_parameters,
+                     memory.num_ranks, token_budget_text(memory.budget), memory_lines(memory));
 }
 
 std::string plan_to_text(const PlanReport& report) {

@@ -67,6 +67,7 @@ std::set<std::string> keys_of(const Json& object) {
 
 TEST_F(Plan, PrintsExactlyTheseKeys) {
   const std::set<std::string> keys = {"strategy",
+                                      "num_parameters",
                                       "num_ranks",
                                       "num_steps",
                                       "num_examples",
