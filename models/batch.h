@@ -9,7 +9,8 @@
 
 namespace packtrain {
 
-struct AttentionLayout;  // models/ops/attention/cudnn_layout.h
+struct AttentionLayout;    // models/ops/attention/cudnn_layout.h
+struct RoutingStatistics;  // models/routing_statistics.h
 
 // Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
 struct DeviceBatch {
@@ -22,10 +23,15 @@ struct DeviceBatch {
   at::Tensor loss_labels;  // int32 [N] labels[loss_index]
   at::Tensor loss_weight;  // float32 [N]
   at::Tensor loss_source;  // int32 [N] its source, or undefined; nothing to a block
+  // int32 [2, P]: where the rows of each example (or piece of one) begin, and where they end, pads
+  // left out, in rising order; undefined: these are the sequences.
+  at::Tensor examples;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
   // The boundaries once more, as cuDNN reads them: the first layer's attention fills this.
   mutable std::shared_ptr<const AttentionLayout> attention_layout;
+  // How its rows were spread over experts: layers with experts fill this.
+  mutable std::shared_ptr<RoutingStatistics> routing;
 
   std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
 };

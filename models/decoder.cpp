@@ -67,12 +67,20 @@ class ParameterOptions {
   std::vector<bool> used_;
 };
 
-std::int64_t total_numel(const std::vector<ParameterSpec>& parameters, bool matrices_only) {
+std::int64_t total_numel(const std::vector<ParameterSpec>& parameters) {
+  std::int64_t total = 0;
+  for (const ParameterSpec& parameter : parameters) total += parameter.numel();
+  return total;
+}
+
+std::int64_t matmul_numel(const std::vector<ParameterSpec>& parameters,
+                          const ExpertsConfig& experts) {
   std::int64_t total = 0;
   for (const ParameterSpec& parameter : parameters) {
-    if (!matrices_only || parameter.shape.size() == 2) {
-      total += parameter.numel();
-    }
+    if (!parameter.decay || parameter.shape.size() < 2) continue;  // norms and biases
+    const bool of_experts = parameter.shape.size() == 3;
+    total += of_experts ? parameter.numel() / experts.num_experts * experts.experts_per_token
+                        : parameter.numel();
   }
   return total;
 }
@@ -81,14 +89,6 @@ std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig&
                                                             const RotaryConfig& rotary) {
   return std::make_shared<const RotaryFrequencies>(
       rotary_frequencies(rotary.base, config.turned_dim(), rotary.scaling));
-}
-
-std::int64_t total_numel_of_layers(const DecoderConfig& config, bool matrices_only) {
-  std::int64_t total = 0;
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    total += total_numel(layer_parameters(config, layer), matrices_only);
-  }
-  return total;
 }
 
 }  // namespace
@@ -112,13 +112,20 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
 }
 
 std::int64_t num_matmul_parameters(const DecoderConfig& config) {
-  return total_numel_of_layers(config, true) + config.vocab_size * config.hidden_size;
+  std::int64_t total = config.vocab_size * config.hidden_size;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    total += matmul_numel(layer_parameters(config, layer), config.experts);
+  }
+  return total;
 }
 
 std::int64_t num_parameters(const DecoderConfig& config) {
-  const std::int64_t embedding = total_numel(embedding_parameters(config), false);
-  const std::int64_t head = total_numel(head_parameters(config), false);
-  return total_numel_of_layers(config, false) + head + (config.tied_embeddings ? 0 : embedding);
+  std::int64_t total = total_numel(head_parameters(config));
+  if (!config.tied_embeddings) total += total_numel(embedding_parameters(config));
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    total += total_numel(layer_parameters(config, layer));
+  }
+  return total;
 }
 
 double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths) {

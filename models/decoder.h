@@ -23,7 +23,8 @@ struct DecoderOptions {
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options);
 
-// Parameters of matrix products (embedding look-up excluded, head included) and all parameters.
+// Parameters that a token is multiplied with (embedding look-up excluded, head included; of experts
+// those that it goes to) and all parameters.
 std::int64_t num_matmul_parameters(const DecoderConfig& config);
 std::int64_t num_parameters(const DecoderConfig& config);
 

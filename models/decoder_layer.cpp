@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "models/batch.h"
+#include "models/expert_layers.h"
 #include "models/layer_attention.h"
 #include "models/recorded_attention.h"
+#include "models/recorded_experts.h"
 #include "models/recorded_operators.h"
 
 namespace packtrain {
@@ -15,6 +17,7 @@ DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, Reco
     : RecordedBlock("layers." + std::to_string(index), std::move(parameters), policy),
       config_(config),
       index_(index),
+      has_experts_(config.layer(index).experts),
       last_(index + 1 == config.num_layers),
       frequencies_(std::move(frequencies)) {
   const std::size_t prefix = name().size() + 1;
@@ -49,17 +52,40 @@ Value DecoderLayer::attend(OperatorTape& tape, const DeviceBatch& batch, Value x
   return self_attention(tape, "attention", project(tape, "attention.qkv", x), options, batch);
 }
 
-Value DecoderLayer::mlp_inner(OperatorTape& tape, Value x) const {
-  const char* projection = config_.activation.gated ? "mlp.gate_up" : "mlp.up";
-  return activation(tape, "mlp.activation", project(tape, projection, x), config_.activation);
+Value DecoderLayer::mlp_inner(OperatorTape& tape, const std::string& branch, Value x) const {
+  const char* projection = config_.activation.gated ? ".gate_up" : ".up";
+  const Value inner = project(tape, branch + projection, x);
+  return activation(tape, branch + ".activation", inner, config_.activation);
 }
 
-Value DecoderLayer::add_branch(OperatorTape& tape, const std::string& branch,
-                               const std::string& projection, Value x, Value residual) const {
-  if (!config_.norm_after && config_.residual_multiplier == 1.0) {
-    return project(tape, projection, x, residual);  // added by the matrix product
-  }
-  Value output = project(tape, projection, x);
+Value DecoderLayer::shared_expert(OperatorTape& tape, Value x,
+                                  std::optional<Value> residual) const {
+  const Value inner = mlp_inner(tape, "mlp.shared", x);
+  const Parameter* gate = find(tape, "mlp.shared_gate.weight");
+  if (gate == nullptr) return project(tape, "mlp.shared.down", inner, residual);
+  const Value output = project(tape, "mlp.shared.down", inner);
+  return row_gate(tape, "mlp.shared", x, output, *gate, residual);
+}
+
+Value DecoderLayer::mlp(OperatorTape& tape, const DeviceBatch& batch, Value x,
+                        std::optional<Value> residual) const {
+  if (!has_experts_) return project(tape, "mlp.down", mlp_inner(tape, "mlp", x), residual);
+  const ExpertsWeights weights{
+      find(tape, "mlp.router.weight"),
+      find(tape, "mlp.router.bias"),
+      {find(tape, "mlp.experts.gate_up.weight"), find(tape, "mlp.experts.gate_up.bias")},
+      {find(tape, "mlp.experts.down.weight"), find(tape, "mlp.experts.down.bias")}};
+  const ExpertsOptions options{
+      config_.experts, config_.activation, num_expert_layers(config_, index_),
+      num_expert_layers(config_, config_.num_layers), tape.get(x).size(0) == batch.num_rows()};
+  if (config_.experts.shared_intermediate_size > 0) residual = shared_expert(tape, x, residual);
+  return experts(tape, "mlp", x, weights, options, batch, residual);
+}
+
+Value DecoderLayer::add_branch(OperatorTape& tape, const std::string& branch, const BranchEnd& end,
+                               Value residual) const {
+  if (!config_.norm_after && config_.residual_multiplier == 1.0) return end(residual);
+  Value output = end(std::nullopt);
   if (config_.norm_after) {
     const std::string post_norm = branch + "_post_norm";
     output = norm(tape, post_norm, output, norm_weights(tape, post_norm), config_.norm);
@@ -70,20 +96,26 @@ Value DecoderLayer::add_branch(OperatorTape& tape, const std::string& branch,
 Value DecoderLayer::record(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
   Value shared = norm_before(tape, "attention_norm", x);  // read by both branches where parallel
   Value mixed = attend(tape, batch, shared);
-  if (last_ && batch.loss_index.size(0) < tape.get(x).size(0)) {
+  const bool selects = last_ && batch.loss_index.size(0) < batch.num_rows();
+  const bool selects_late = selects && last_layer_needs_all_rows(config_);
+  if (selects && !selects_late) {
     mixed = select_rows(tape, "attention.supervised", mixed, batch.loss_index);
     x = select_rows(tape, "input.supervised", x, batch.loss_index);
     if (config_.has_shared_norm()) {
       shared = select_rows(tape, "attention_norm.supervised", shared, batch.loss_index);
     }
   }
-  const Value middle = add_branch(tape, "attention", "attention.output", mixed, x);
+  const Value middle = add_branch(
+      tape, "attention",
+      [&](auto residual) { return project(tape, "attention.output", mixed, residual); }, x);
   Value mlp_input = shared;
   if (!config_.has_shared_norm()) {
     const bool sequential = config_.residual == ResidualKind::kSequential;
     mlp_input = norm_before(tape, "mlp_norm", sequential ? middle : x);
   }
-  return add_branch(tape, "mlp", "mlp.down", mlp_inner(tape, mlp_input), middle);
+  const Value y = add_branch(
+      tape, "mlp", [&](auto residual) { return mlp(tape, batch, mlp_input, residual); }, middle);
+  return selects_late ? select_rows(tape, "output.supervised", y, batch.loss_index) : y;
 }
 
 }  // namespace packtrain

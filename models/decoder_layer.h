@@ -1,10 +1,12 @@
-// One transformer layer: attention and an MLP, each a branch that adds to the residual stream. What
-// else a layer has, and in which order, is data (DecoderConfig).
+// One transformer layer: attention and an MLP (or a mixture of experts), each a branch that adds to
+// the residual stream. What else a layer has, and in which order, is data (DecoderConfig).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,7 +21,7 @@ class DecoderLayer final : public RecordedBlock {
  public:
   // `frequencies` are shared by all layers of a model that turn alike. The last layer returns the
   // supervised rows alone [N, hidden], which are all that the head reads: its output projection and
-  // its MLP work on these only.
+  // its MLP work on these only (unless last_layer_needs_all_rows()).
   DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                std::vector<ParameterSpec> parameters,
                std::shared_ptr<const RotaryFrequencies> frequencies);
@@ -36,13 +38,20 @@ class DecoderLayer final : public RecordedBlock {
   Value project(OperatorTape& tape, const std::string& name, Value x,
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const;
-  Value mlp_inner(OperatorTape& tape, Value x) const;
-  // The residual stream with a branch's output, the projection `name` of x, added to it.
-  Value add_branch(OperatorTape& tape, const std::string& branch, const std::string& projection,
-                   Value x, Value residual) const;
+  // The part of an MLP before its last projection: `projection` and an activation.
+  Value mlp_inner(OperatorTape& tape, const std::string& branch, Value x) const;
+  Value mlp(OperatorTape& tape, const DeviceBatch& batch, Value x,
+            std::optional<Value> residual) const;
+  Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+  // What a branch makes, with the residual stream added where that costs nothing.
+  using BranchEnd = std::function<Value(std::optional<Value> residual)>;
+  // The residual stream with a branch's output added to it.
+  Value add_branch(OperatorTape& tape, const std::string& branch, const BranchEnd& end,
+                   Value residual) const;
 
   DecoderConfig config_;
   std::int64_t index_;
+  bool has_experts_;
   bool last_;
   std::map<std::string, std::size_t> places_;  // of parameters, by name
   std::shared_ptr<const RotaryFrequencies> frequencies_;

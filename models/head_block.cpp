@@ -8,6 +8,7 @@
 #include "models/norm.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "models/routing_statistics.h"
 
 namespace packtrain {
 namespace {
@@ -28,7 +29,8 @@ HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig&
     : parameters_(std::move(parameters)),
       norm_(config.norm),
       logit_multiplier_(config.logit_multiplier),
-      soft_cap_(config.logit_soft_cap) {}
+      soft_cap_(config.logit_soft_cap),
+      experts_(config.experts) {}
 
 HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) const {
   const Parameter* next = parameters.data();
@@ -44,6 +46,7 @@ HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) con
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                                const at::Tensor& x, bool training) const {
   const at::NoGradGuard no_grad;
+  finish_routing(batch, experts_);
   const Weights w = weights(parameters);
   const NormOutput normed = norm_forward(x, w.norm, norm_);
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);

@@ -17,7 +17,8 @@ class HeadBlock final : public Block {
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   // x: the supervised rows [N, hidden], as the last layer returns them. In training the gradients,
-  // x's too, are found here: the logits are gone afterwards.
+  // x's too, are found here: the logits are gone afterwards. The auxiliary loss of experts is found
+  // here too, and lies with the batch (routing_statistics.h), apart from the loss.
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       const at::Tensor& x, bool training) const override;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
@@ -35,6 +36,7 @@ class HeadBlock final : public Block {
   NormConfig norm_;
   double logit_multiplier_;
   double soft_cap_;
+  ExpertsConfig experts_;
 };
 
 }  // namespace packtrain

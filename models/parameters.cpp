@@ -25,6 +25,43 @@ void add_linear(std::vector<ParameterSpec>& list, const std::string& name, std::
   }
 }
 
+// One matrix an expert, and one row of biases.
+void add_experts(std::vector<ParameterSpec>& list, const std::string& name,
+                 std::vector<std::int64_t> shape, double standard_deviation, bool bias) {
+  const std::vector<std::int64_t> bias_shape = {shape[0], shape[1]};
+  list.push_back(
+      {name + ".weight", std::move(shape), {Kind::kNormal, standard_deviation}, true, true});
+  if (bias) list.push_back({name + ".bias", bias_shape, {Kind::kZeros, 0.0}, false, true});
+}
+
+void add_mlp(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t inner,
+             const DecoderConfig& config, bool bias) {
+  const bool gated = config.activation.gated;
+  const double deviation = config.initializer_range;
+  add_linear(list, name + (gated ? ".gate_up" : ".up"), gated ? 2 * inner : inner,
+             config.hidden_size, deviation, bias);
+  add_linear(list, name + ".down", config.hidden_size, inner, deviation, bias);
+}
+
+void add_mixture(std::vector<ParameterSpec>& list, const std::string& name,
+                 const DecoderConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  const std::int64_t inner = experts.intermediate_size;
+  const std::int64_t up = config.activation.gated ? 2 * inner : inner;
+  const double deviation = config.initializer_range;
+  add_linear(list, name + ".router", experts.num_experts, config.hidden_size, deviation,
+             experts.router_bias);
+  add_experts(list, name + ".experts.gate_up", {experts.num_experts, up, config.hidden_size},
+              deviation, experts.bias);
+  add_experts(list, name + ".experts.down", {experts.num_experts, config.hidden_size, inner},
+              deviation, experts.bias);
+  if (experts.shared_intermediate_size == 0) return;
+  add_mlp(list, name + ".shared", experts.shared_intermediate_size, config, false);
+  if (experts.shared_gate) {
+    add_linear(list, name + ".shared_gate", 1, config.hidden_size, deviation, false);
+  }
+}
+
 }  // namespace
 
 std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
@@ -38,7 +75,6 @@ std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::in
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t q = config.num_heads * config.head_dim;
   const std::int64_t kv = config.num_kv_heads * config.head_dim;
-  const std::int64_t inner = config.intermediate_size;
   const double deviation = config.initializer_range;
   std::vector<ParameterSpec> list;
   if (config.norm_before) add_norm(list, prefix + "attention_norm", hidden, config.norm);
@@ -48,10 +84,11 @@ std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::in
   if (config.norm_before && !config.has_shared_norm()) {
     add_norm(list, prefix + "mlp_norm", hidden, config.norm);
   }
-  const bool gated = config.activation.gated;
-  add_linear(list, prefix + (gated ? "mlp.gate_up" : "mlp.up"), gated ? 2 * inner : inner, hidden,
-             deviation, config.mlp_bias);
-  add_linear(list, prefix + "mlp.down", hidden, inner, deviation, config.mlp_bias);
+  if (config.layer(layer).experts) {
+    add_mixture(list, prefix + "mlp", config);
+  } else {
+    add_mlp(list, prefix + "mlp", config.intermediate_size, config, config.mlp_bias);
+  }
   if (config.norm_after) add_norm(list, prefix + "mlp_post_norm", hidden, config.norm);
   return list;
 }

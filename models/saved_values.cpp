@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/norm.h"
+#include "models/recorded_experts.h"
 
 namespace packtrain {
 namespace {
@@ -15,6 +16,7 @@ struct LayerValue {
   std::int64_t row_bytes;
   LayerMoment last;             // backward reads it until then
   bool only_if_remade = false;  // forward alone reads it
+  bool remade_later = false;    // not on the way to what the MLP's backward asks for first
 };
 
 // Collects a layer's values in the order in which it makes them.
@@ -25,7 +27,8 @@ class LayerValues {
         all_(rows.num_rows),
         behind_(rows.num_behind_attention),
         hidden_(config.hidden_size * element_bytes),
-        inner_(config.intermediate_size * element_bytes),
+        has_experts_(config.layer(rows.layer).experts),
+        element_bytes_(element_bytes),
         head_(config.head_dim * element_bytes) {}
 
   std::vector<LayerValue> list() {
@@ -80,7 +83,8 @@ class LayerValues {
     const bool is_attention = branch == "attention";
     const bool added_apart = config_.norm_after || config_.residual_multiplier != 1.0;
     if (config_.norm_after) {
-      add(ValueKind::kProjection, is_attention ? "attention.output" : "mlp.down", behind_, hidden_,
+      const char* const mlp_end = has_experts_ ? "mlp.experts.down" : "mlp.down";
+      add(ValueKind::kProjection, is_attention ? "attention.output" : mlp_end, behind_, hidden_,
           last);
       add_statistics(is_attention ? "attention_post_norm.statistics" : "mlp_post_norm.statistics",
                      behind_, last);
@@ -97,17 +101,60 @@ class LayerValues {
       add(ValueKind::kNormalized, "mlp_norm", behind_, hidden_, kMlp);
       add_statistics("mlp_norm.statistics", behind_, kMlp);
     }
+    if (has_experts_) {
+      add_shared_expert();
+      add_experts();
+      return;
+    }
     const bool gated = config_.activation.gated;
-    add(ValueKind::kProjection, gated ? "mlp.gate_up" : "mlp.up", behind_, (gated ? 2 : 1) * inner_,
+    const std::int64_t inner = config_.intermediate_size * element_bytes_;
+    add(ValueKind::kProjection, gated ? "mlp.gate_up" : "mlp.up", behind_, (gated ? 2 : 1) * inner,
         kMlp);
-    add(ValueKind::kActivated, "mlp.activation", behind_, inner_, kKept);
+    add(ValueKind::kActivated, "mlp.activation", behind_, inner, kKept);
+  }
+
+  // Recorded before the experts: its backward comes after theirs.
+  void add_shared_expert() {
+    const bool gated = config_.activation.gated;
+    const std::int64_t inner = config_.experts.shared_intermediate_size * element_bytes_;
+    if (inner == 0) return;
+    add(ValueKind::kProjection, gated ? "mlp.shared.gate_up" : "mlp.shared.up", behind_,
+        (gated ? 2 : 1) * inner, kMlp);
+    values_.back().remade_later = true;
+    add(ValueKind::kActivated, "mlp.shared.activation", behind_, inner, kMlp);
+    values_.back().remade_later = true;
+    if (!config_.experts.shared_gate) return;
+    add(ValueKind::kProjection, "mlp.shared.down", behind_, hidden_, kMlp);
+    values_.back().remade_later = true;
+    add(ValueKind::kStatistics, "mlp.shared.gate", behind_, kNumber, kMlp);
+    values_.back().remade_later = true;
+  }
+
+  void add_experts() {
+    const ExpertsConfig& experts = config_.experts;
+    const std::int64_t chosen = experts.experts_per_token;
+    const std::int64_t inner = experts.intermediate_size * element_bytes_;
+    const auto number = [&](std::string_view name, std::int64_t count) {
+      add(ValueKind::kStatistics, name, behind_, count * kNumber, kMlp);
+    };
+    number("mlp.router.weights", chosen);
+    number("mlp.router.experts", chosen);
+    if (routing_options(experts).reads_probabilities()) {
+      number("mlp.router.probabilities", experts.num_experts);
+    }
+    number("mlp.order", 2 * chosen);
+    add(ValueKind::kStatistics, "mlp.order.ends", 1, experts.num_experts * kNumber, kMlp);
+    add(ValueKind::kProjection, "mlp.experts.gate_up", behind_,
+        chosen * (config_.activation.gated ? 2 : 1) * inner, kMlp);
+    add(ValueKind::kActivated, "mlp.experts.activation", behind_, chosen * inner, kKept);
   }
 
   const DecoderConfig& config_;
   std::int64_t all_;
   std::int64_t behind_;
   std::int64_t hidden_;
-  std::int64_t inner_;
+  bool has_experts_;
+  std::int64_t element_bytes_;
   std::int64_t head_;
   std::vector<LayerValue> values_;
 };
@@ -126,7 +173,8 @@ std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig&
   const bool all_remade = moment != LayerMoment::kBetween && !policy.keeps(ValueKind::kProjection);
   std::vector<SavedValue> there;
   for (const LayerValue& value : values_of(config, rows, element_bytes)) {
-    const bool is_made = all_remade || (policy.keeps(value.kind) && !value.only_if_remade);
+    const bool is_made =
+        (all_remade && !value.remade_later) || (policy.keeps(value.kind) && !value.only_if_remade);
     if (!is_made || value.last < moment) continue;
     there.push_back({std::string(value.name), value.row_bytes * value.num_rows});
   }

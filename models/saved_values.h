@@ -15,6 +15,7 @@ namespace packtrain {
 struct LayerRows {
   std::int64_t num_rows = 0;
   std::int64_t num_behind_attention = 0;
+  std::int64_t layer = 0;  // which one: not all layers need have experts
 };
 
 enum class LayerMoment {
@@ -29,7 +30,7 @@ std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig&
                                         RecomputePolicy policy, const LayerRows& rows,
                                         std::int64_t element_bytes);
 
-// From forward to backward, all rows supervised.
+// From forward to backward, all rows supervised, in the first layer.
 std::vector<SavedValue> layer_saved_values(const DecoderConfig& config, RecomputePolicy policy,
                                            std::int64_t num_rows, std::int64_t element_bytes);
 

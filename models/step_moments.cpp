@@ -1,7 +1,8 @@
 #include "models/step_moments.h"
 
-#include <algorithm>
+#include <set>
 
+#include "models/expert_layers.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
@@ -15,20 +16,44 @@ class Moments {
         policy_(policy),
         size_(size),
         element_bytes_(static_cast<std::int64_t>(c10::elementSize(size.compute))),
-        all_{size.num_rows, size.num_rows},
-        last_{size.num_rows, size.num_supervised_rows} {}
+        num_supervised_(last_layer_needs_all_rows(config) ? size.num_rows
+                                                          : size.num_supervised_rows) {}
 
   std::vector<StepMoment> list() const {
-    std::vector<StepMoment> moments = {loss(), mlp_backward(last_, 1),
-                                       attention_backward(last_, 1)};
-    if (last_.num_behind_attention < last_.num_rows && config_.num_layers > 1) {
-      moments.push_back(mlp_backward(all_, 2));
-      moments.push_back(attention_backward(all_, 2));
+    std::vector<StepMoment> moments = {loss()};
+    for (const std::int64_t layer : layers()) {
+      const LayerRows rows = rows_of(layer);
+      config_.layer(layer).experts ? add_experts_backward(rows, moments)
+                                   : moments.push_back(mlp_backward(rows));
+      moments.push_back(attention_backward(rows));
     }
     return moments;
   }
 
  private:
+  // The last layer, the one before, which works on more rows, and the last ones with and without
+  // experts: of several alike the last needs most.
+  std::set<std::int64_t> layers() const {
+    std::set<std::int64_t> found;
+    const std::int64_t last = config_.num_layers - 1;
+    const bool selects = num_supervised_ < size_.num_rows;
+    for (const bool experts : {false, true}) {
+      std::int64_t layer = last;
+      while (layer >= 0 && config_.layer(layer).experts != experts) --layer;
+      if (layer >= 0) found.insert(layer);
+      if (layer != last || !selects) continue;
+      do --layer;
+      while (layer >= 0 && config_.layer(layer).experts != experts);
+      if (layer >= 0) found.insert(layer);
+    }
+    return found;
+  }
+
+  LayerRows rows_of(std::int64_t layer) const {
+    const bool is_last = layer + 1 == config_.num_layers;
+    return {size_.num_rows, is_last ? num_supervised_ : size_.num_rows, layer};
+  }
+
   std::int64_t bytes(std::int64_t num_rows, std::int64_t width) const {
     return num_rows * width * element_bytes_;
   }
@@ -37,10 +62,13 @@ class Moments {
     return total_bytes(layer_values_at(moment, config_, policy_, rows, element_bytes_));
   }
 
-  // In the backward of the layer that is `from_end` from the end, 1 being the last.
-  std::int64_t kept(LayerMoment moment, const LayerRows& rows, std::int64_t from_end) const {
-    const std::int64_t before = config_.num_layers - from_end;
-    return before * values_at(LayerMoment::kBetween, all_) + values_at(moment, rows);
+  // In the backward of a layer: its values and those of the layers before.
+  std::int64_t kept(LayerMoment moment, const LayerRows& rows) const {
+    std::int64_t total = values_at(moment, rows);
+    for (std::int64_t layer = 0; layer < rows.layer; ++layer) {
+      total += values_at(LayerMoment::kBetween, rows_of(layer));
+    }
+    return total;
   }
 
   StepMoment loss() const {
@@ -52,26 +80,74 @@ class Moments {
                                                size_.on_gpu);
     const std::int64_t stream = bytes(size_.num_supervised_rows, config_.hidden_size);
     return {"loss",
-            kept(LayerMoment::kBetween, last_, 1),
+            kept(LayerMoment::kBetween, rows_of(config_.num_layers - 1)),
             {{"head: its input, norm and gradient", 3 * stream},
              {"logits", chunks.logits_bytes},
              {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
   }
 
-  StepMoment mlp_backward(const LayerRows& rows, std::int64_t from_end) const {
+  StepMoment mlp_backward(const LayerRows& rows) const {
     const std::int64_t inner = bytes(rows.num_behind_attention, config_.intermediate_size);
     const std::int64_t stream = bytes(rows.num_behind_attention, config_.hidden_size);
     const std::int64_t again = policy_.keeps(ValueKind::kActivated) ? 0 : inner;
     const std::int64_t num_projections = config_.activation.gated ? 2 : 1;
-    const bool added_apart = config_.norm_after || config_.residual_multiplier != 1.0;
     return {"MLP backward",
-            kept(LayerMoment::kMlpBackward, rows, from_end),
-            {{"gradient of the layer's output", added_apart ? 2 * stream : stream},
+            kept(LayerMoment::kMlpBackward, rows),
+            {{"gradient of the layer's output", added_apart() ? 2 * stream : stream},
              {"gradients of the MLP's activation and projections", (1 + num_projections) * inner},
              {"MLP's activation again", again}}};
   }
 
-  StepMoment attention_backward(const LayerRows& rows, std::int64_t from_end) const {
+  bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
+
+  // The gradient of all experts' matrices [out, in], as the grouped product leaves it, and once
+  // more where that is not what gradients are summed in. Elsewhere products write to the gradient.
+  std::int64_t expert_gradients(std::int64_t out, std::int64_t in) const {
+    if (!size_.on_gpu || size_.compute != at::kBFloat16) return 0;
+    const std::int64_t product = bytes(config_.experts.num_experts * out, in);
+    return size_.narrow_head_gradient ? product : 2 * product;
+  }
+
+  // Of an activation that is made again, its backward and, right behind it, the gradient of the
+  // projection after it; else that gradient; and the gradient of the projection before it.
+  void add_experts_backward(const LayerRows& rows, std::vector<StepMoment>& moments) const {
+    const std::int64_t width = config_.experts.intermediate_size;
+    const std::int64_t num_chosen = rows.num_behind_attention * config_.experts.experts_per_token;
+    const std::int64_t inner = bytes(num_chosen, width);
+    const std::int64_t projected = (config_.activation.gated ? 2 : 1) * inner;
+    const std::int64_t copies = bytes(num_chosen, config_.hidden_size);
+    const std::int64_t stream = bytes(rows.num_behind_attention, config_.hidden_size);
+    const std::int64_t values = kept(LayerMoment::kMlpBackward, rows);
+    const bool again = !policy_.keeps(ValueKind::kActivated);
+    const SavedValue output{"gradient of the layer's output", (added_apart() ? 2 : 1) * stream};
+    const SavedValue outputs{"gradient of the experts' outputs, by expert", copies};
+    moments.push_back({"experts' activation backward",
+                       values,
+                       {output,
+                        {"gradients of the experts' activation and projections",
+                         (again ? 2 : 1) * inner + projected},
+                        {outputs.name, again ? copies : 0},
+                        {"experts' activation again", again ? inner : 0}}});
+    moments.push_back(
+        {"experts' second projection backward",
+         values + (again ? 0 : inner),
+         {output,
+          {"gradients of the experts' activation and projections",
+           2 * inner + (again ? projected + inner : 0)},
+          outputs,
+          {"experts' activation, weighted", inner},
+          {"gradient of the experts' weights", expert_gradients(config_.hidden_size, width)}}});
+    moments.push_back({"experts' first projection backward",
+                       values - projected,
+                       {output,
+                        {"gradients of the experts' activation and projections", projected},
+                        {"experts' inputs, by expert", copies},
+                        {"gradient of the MLP's input", stream},
+                        {"gradient of the experts' weights",
+                         expert_gradients(projected / inner * width, config_.hidden_size)}}});
+  }
+
+  StepMoment attention_backward(const LayerRows& rows) const {
     const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
     const AttentionBytes attention =
         attention_backward_bytes(shape, {rows.num_rows, size_.num_sequences, size_.max_rows},
@@ -79,7 +155,7 @@ class Moments {
     const std::int64_t stream =
         bytes(rows.num_rows + rows.num_behind_attention, config_.hidden_size);
     return {"attention backward",
-            kept(LayerMoment::kAttentionBackward, rows, from_end),
+            kept(LayerMoment::kAttentionBackward, rows),
             {{"gradients of the residual stream", stream},
              {"gradient of attention's output",
               bytes(rows.num_rows, config_.num_heads * config_.head_dim)},
@@ -91,8 +167,7 @@ class Moments {
   RecomputePolicy policy_;
   StepSize size_;
   std::int64_t element_bytes_;
-  LayerRows all_;
-  LayerRows last_;
+  std::int64_t num_supervised_;  // rows that the last layer goes on with
 };
 
 }  // namespace

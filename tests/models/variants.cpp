@@ -65,6 +65,40 @@ DecoderConfig plain_layer_norm() {
   return config;
 }
 
+// Biases everywhere, a dense layer before one of experts, weights that sum to 1.
+DecoderConfig some_experts() {
+  DecoderConfig config = small_config();
+  config.layers = {{}, {.experts = true}};
+  config.activation.kind = ActivationKind::kClampedSwish;
+  config.experts = {.num_experts = 5,
+                    .experts_per_token = 2,
+                    .intermediate_size = 24,
+                    .softmax_first = false,
+                    .router_bias = true,
+                    .bias = true};
+  return config;
+}
+
+DecoderConfig shared_experts() {
+  DecoderConfig config = without_biases();
+  config.layers = {{.experts = true}, {.experts = true}};
+  config.experts = {.num_experts = 7,
+                    .experts_per_token = 3,
+                    .intermediate_size = 20,
+                    .shared_intermediate_size = 40,
+                    .shared_gate = true};
+  return config;
+}
+
+DecoderConfig balanced_experts() {
+  DecoderConfig config = shared_experts();
+  config.residual_multiplier = 0.5;
+  config.experts.normalize_weights = true;
+  config.experts.shared_gate = false;
+  config.experts.auxiliary_loss = 0.1;
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> decoder_variants() {
@@ -74,7 +108,10 @@ std::vector<Variant> decoder_variants() {
           {"multipliers", multiplied()},
           {"parallel, one norm", parallel()},
           {"parallel, two norms", parallel_two_norms()},
-          {"norms without weights, a window", plain_layer_norm()}};
+          {"norms without weights, a window", plain_layer_norm()},
+          {"a layer of experts", some_experts()},
+          {"shared experts", shared_experts()},
+          {"experts with an auxiliary loss", balanced_experts()}};
 }
 
 }  // namespace packtrain

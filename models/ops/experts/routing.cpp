@@ -39,9 +39,7 @@ Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bia
   const at::Tensor chosen = order.narrow(1, 0, options.experts_per_row);
   Routing routing;
   routing.experts = chosen.to(at::kInt).contiguous();
-  if (!options.normalize || options.keep_probabilities) {
-    routing.probabilities = at::softmax(logits, 1);
-  }
+  if (options.reads_probabilities()) routing.probabilities = at::softmax(logits, 1);
   routing.weights = options.normalize ? at::softmax(sorted.narrow(1, 0, options.experts_per_row), 1)
                                       : at::gather(routing.probabilities, 1, chosen);
   return routing;

@@ -20,12 +20,14 @@ struct RoutingOptions {
   std::int64_t experts_per_row = 1;  // k
   bool normalize = false;
   bool keep_probabilities = false;  // although neither w nor its gradient reads them
+
+  bool reads_probabilities() const { return !normalize || keep_probabilities; }
 };
 
 struct Routing {
   at::Tensor weights;        // float32 [T, k]
   at::Tensor experts;        // int32 [T, k], in the order of the weights: descending
-  at::Tensor probabilities;  // float32 [T, E]; undefined when normalized and not kept
+  at::Tensor probabilities;  // float32 [T, E]; undefined where nothing reads them
 };
 
 // `bias` may be null.

@@ -1,0 +1,24 @@
+// Which layers of a decoder have experts.
+#pragma once
+
+#include <cstdint>
+
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+// Those among the first `num_layers`; so also what number a layer has among them.
+inline std::int64_t num_expert_layers(const DecoderConfig& config, std::int64_t num_layers) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < num_layers; ++layer) {
+    if (config.layer(layer).experts) ++count;
+  }
+  return count;
+}
+
+// The auxiliary loss asks how all rows are spread, the last layer's without a label too.
+inline bool last_layer_needs_all_rows(const DecoderConfig& config) {
+  return config.experts.auxiliary_loss != 0 && config.layer(config.num_layers - 1).experts;
+}
+
+}  // namespace packtrain

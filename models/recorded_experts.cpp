@@ -1,0 +1,172 @@
+#include "models/recorded_experts.h"
+
+#include <ATen/ops/add.h>
+
+#include <utility>
+#include <vector>
+
+#include "models/batch.h"
+#include "models/ops/experts/row_gate.h"
+#include "models/ops/linear/linear.h"
+#include "models/recorded_operators.h"
+#include "models/routing_statistics.h"
+
+namespace packtrain {
+namespace {
+
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() ? at::add(a, b) : b;
+}
+
+// What is recorded of a routing.
+struct RoutedValues {
+  Value weights;
+  Value choice;         // experts
+  Value probabilities;  // undefined where nobody reads them
+  Value order;          // rows and places
+  Value ends;
+
+  Routing routing(OperatorTape& tape) const {
+    return {tape.get(weights), tape.get(choice), tape.get(probabilities)};
+  }
+  ExpertOrder sorted(OperatorTape& tape) const {
+    const std::vector<at::Tensor> rows = tape.get_all(order);
+    return {rows[0], rows[1], tape.get(ends)};
+  }
+};
+
+RoutedValues routed_values(OperatorTape& tape, const std::string& name) {
+  const auto number = [&](const char* what) {
+    return tape.value(ValueKind::kStatistics, name + what);
+  };
+  return {number(".router.weights"), number(".router.experts"), number(".router.probabilities"),
+          number(".order"), number(".order.ends")};
+}
+
+RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
+                           const ExpertsWeights& weights, const ExpertsOptions& options,
+                           const DeviceBatch& batch) {
+  const RoutedValues routed = routed_values(tape, name);
+  const RoutingOptions how = routing_options(options.experts);
+  const Parameter& router = *weights.router;
+  const Parameter* bias = weights.router_bias;
+  OperatorTape::Operator step;
+  step.outputs = {routed.weights, routed.choice, routed.probabilities, routed.order, routed.ends};
+  step.needs = {x, routed.weights, routed.choice, routed.probabilities};
+  step.forward = [=, &tape, &batch, &router] {
+    Routing routing = route(tape.get(x), router, bias, how);
+    write_routing(batch, routing, options.experts, options.layer, options.num_layers,
+                  options.all_rows);
+    ExpertOrder order = order_by_expert(routing.experts, options.experts.num_experts);
+    tape.set(routed.weights, std::move(routing.weights));
+    tape.set(routed.choice, std::move(routing.experts));
+    tape.set(routed.probabilities, std::move(routing.probabilities));
+    tape.set_all(routed.order, {std::move(order.rows), std::move(order.places)});
+    tape.set(routed.ends, std::move(order.ends));
+  };
+  step.backward = [=, &tape, &batch, &router] {
+    const at::Tensor grad =
+        routing_backward(tape.gradient(routed.weights), auxiliary_gradient(batch),
+                         routed.routing(tape), options.experts.num_experts, how)
+            .to(router.value.scalar_type());
+    tape.set_gradient(x, linear_backward_input(grad, router, tape.gradient(x)));
+    tape.when_made(
+        x, [=, &router](const at::Tensor& in) { linear_backward_weight(grad, in, router, bias); });
+  };
+  tape.record(std::move(step));
+  return routed;
+}
+
+Value record_dispatch(OperatorTape& tape, const std::string& name, Value x,
+                      const RoutedValues& routed, const ExpertProjection& projection) {
+  const Value y = tape.value(ValueKind::kProjection, name);
+  OperatorTape::Operator step;
+  step.outputs = {y};
+  step.needs = {x, routed.order, routed.ends};
+  step.forward = [=, &tape] {
+    tape.set(y, dispatch_forward(tape.get(x), routed.sorted(tape), projection));
+  };
+  step.backward = [=, &tape] {
+    const at::Tensor grad = tape.gradient(y);
+    const ExpertOrder order = routed.sorted(tape);
+    tape.set_gradient(x, dispatch_backward_input(grad, order, projection, tape.gradient(x)));
+    tape.when_made(
+        x, [=](const at::Tensor& in) { dispatch_backward_weight(grad, in, order, projection); });
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value record_combine(OperatorTape& tape, const std::string& name, Value h,
+                     const RoutedValues& routed, const ExpertProjection& projection,
+                     std::optional<Value> residual) {
+  const Value y = tape.value(ValueKind::kProjection, name);
+  OperatorTape::Operator step;
+  step.outputs = {y};
+  step.needs = {h, routed.weights, routed.order, routed.ends};
+  step.forward = [=, &tape] {
+    const at::Tensor added = residual ? tape.get(*residual) : at::Tensor();
+    tape.set(y, combine_forward(tape.get(h), tape.get(routed.weights), routed.sorted(tape),
+                                projection, added));
+  };
+  step.backward = [=, &tape] {
+    const at::Tensor grad = tape.gradient(y);
+    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    const ExpertOrder order = routed.sorted(tape);
+    const at::Tensor weights = tape.get(routed.weights);
+    CombineGradients gradients = combine_backward_input(grad, weights, order, projection);
+    tape.set_gradient(h, std::exchange(gradients.h, at::Tensor()));
+    tape.when_made(h, [=, &tape](const at::Tensor& made) {
+      tape.set_gradient(routed.weights,
+                        combine_backward_weight(gradients, made, weights, order, projection));
+    });
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+}  // namespace
+
+RoutingOptions routing_options(const ExpertsConfig& config) {
+  return {.experts_per_row = config.experts_per_token,
+          .normalize = !config.softmax_first || config.normalize_weights,
+          .keep_probabilities = config.auxiliary_loss != 0};
+}
+
+Value experts(OperatorTape& tape, const std::string& name, Value x, const ExpertsWeights& weights,
+              const ExpertsOptions& options, const DeviceBatch& batch,
+              std::optional<Value> residual) {
+  const RoutedValues routed = record_router(tape, name, x, weights, options, batch);
+  const Value up = record_dispatch(tape, name + ".experts.gate_up", x, routed, weights.up);
+  const Value h = activation(tape, name + ".experts.activation", up, options.activation);
+  return record_combine(tape, name + ".experts.down", h, routed, weights.down, residual);
+}
+
+Value row_gate(OperatorTape& tape, std::string_view name, Value x, Value y, const Parameter& weight,
+               std::optional<Value> residual) {
+  const Value out = tape.value(ValueKind::kProjection, name);
+  const Value gate = tape.value(ValueKind::kStatistics, std::string(name) + ".gate");
+  OperatorTape::Operator step;
+  step.outputs = {out, gate};
+  step.needs = {x, y, gate};
+  step.forward = [=, &tape, &weight] {
+    const at::Tensor s = row_gate(tape.get(x), weight);
+    tape.set(out, row_gate_forward(s, tape.get(y), residual ? tape.get(*residual) : at::Tensor()));
+    tape.set(gate, s);
+  };
+  step.backward = [=, &tape, &weight] {
+    const at::Tensor grad = tape.gradient(out);
+    const at::Tensor s = tape.get(gate);
+    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    const at::Tensor grad_logit = row_gate_backward_logit(grad, s, tape.get(y));
+    tape.set_gradient(y, row_gate_backward(grad, s));
+    tape.set_gradient(x, row_gate_backward_input(grad_logit, weight, tape.gradient(x)));
+    tape.when_made(x, [=, &weight](const at::Tensor& in) {
+      row_gate_backward_weight(grad_logit, in, weight);
+    });
+  };
+  tape.record(std::move(step));
+  return out;
+}
+
+}  // namespace packtrain
