@@ -110,6 +110,19 @@ std::vector<std::string> ConfigReader::texts(const std::string& key) {
   return texts;
 }
 
+std::vector<std::int64_t> ConfigReader::counts(const std::string& key) {
+  std::vector<std::int64_t> counts;
+  if (!has(key)) return counts;
+  const nlohmann::json& got = value(key);
+  bool is_list = got.is_array();
+  for (const nlohmann::json& item : got) {
+    is_list = is_list && item.is_number_unsigned();
+    if (is_list) counts.push_back(item.get<std::int64_t>());
+  }
+  if (!is_list) fail(key, "is " + got.dump() + ", want a list of integers from 0 on");
+  return counts;
+}
+
 ConfigReader ConfigReader::object(const std::string& key) {
   const nlohmann::json& nested = has(key) ? value(key) : nlohmann::json::object();
   return ConfigReader(nested, prefix_ + key + ".");

@@ -33,6 +33,8 @@ class ConfigReader {
   std::string text(const std::string& key, const std::string& fallback);
   // A list of strings; empty when not set.
   std::vector<std::string> texts(const std::string& key);
+  // A list of integers that may be 0; empty when not set.
+  std::vector<std::int64_t> counts(const std::string& key);
   // The nested object at `key`; an empty one when not set.
   ConfigReader object(const std::string& key);
 

@@ -6,18 +6,19 @@
 
 #include "framework/support/error.h"
 #include "models/families/granite.h"
+#include "models/families/granitemoe.h"
 #include "models/families/llama.h"
 #include "models/families/mistral.h"
+#include "models/families/mixtral.h"
 #include "models/families/qwen2.h"
+#include "models/families/qwen2_moe.h"
 
 namespace packtrain {
 
 std::span<const Family> families() {
   static const std::array table = {
-      granite_family(),
-      llama_family(),
-      mistral_family(),
-      qwen2_family(),
+      granite_family(), granitemoe_family(), llama_family(),     mistral_family(),
+      mixtral_family(), qwen2_family(),      qwen2_moe_family(),
   };
   return table;
 }

@@ -21,10 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
-  config.embedding_multiplier = positive(reader, "embedding_multiplier");
-  config.attention_scale = positive(reader, "attention_multiplier");
-  config.residual_multiplier = positive(reader, "residual_multiplier");
-  config.logit_multiplier = 1.0 / positive(reader, "logits_scaling");
+  read_granite_multipliers(reader, config);
   reader.finish();
   return config;
 }
@@ -35,14 +32,25 @@ nlohmann::json write(const DecoderConfig& config) {
   json["model_type"] = "granite";
   json["attention_bias"] = config.qkv_bias;
   json["mlp_bias"] = config.mlp_bias;
-  json["embedding_multiplier"] = config.embedding_multiplier;
-  json["attention_multiplier"] = config.attention_scale;
-  json["residual_multiplier"] = config.residual_multiplier;
-  json["logits_scaling"] = 1.0 / config.logit_multiplier;
+  write_granite_multipliers(config, json);
   return json;
 }
 
 }  // namespace
+
+void read_granite_multipliers(ConfigReader& reader, DecoderConfig& config) {
+  config.embedding_multiplier = positive(reader, "embedding_multiplier");
+  config.attention_scale = positive(reader, "attention_multiplier");
+  config.residual_multiplier = positive(reader, "residual_multiplier");
+  config.logit_multiplier = 1.0 / positive(reader, "logits_scaling");
+}
+
+void write_granite_multipliers(const DecoderConfig& config, nlohmann::json& json) {
+  json["embedding_multiplier"] = config.embedding_multiplier;
+  json["attention_multiplier"] = config.attention_scale;
+  json["residual_multiplier"] = config.residual_multiplier;
+  json["logits_scaling"] = 1.0 / config.logit_multiplier;
+}
 
 Family granite_family() {
   return {"granite", parse, llama_layout_weights, write};

@@ -3,10 +3,17 @@
 // Granite code models are of model_type "llama".
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/families/config_reader.h"
 #include "models/families/family.h"
 
 namespace packtrain {
 
 Family granite_family();
+
+// The multipliers of all Granite models.
+void read_granite_multipliers(ConfigReader& reader, DecoderConfig& config);
+void write_granite_multipliers(const DecoderConfig& config, nlohmann::json& json);
 
 }  // namespace packtrain

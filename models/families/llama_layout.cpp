@@ -63,7 +63,8 @@ std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config) {
   return config.hidden_size / config.num_heads;
 }
 
-void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer) {
+void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
+               const AddExperts& add_experts) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -78,6 +79,7 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer)
   list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
               config.attention_output_bias);
   list.norm(ours + "mlp_norm", hf + "post_attention_layernorm", hidden);
+  if (config.layer(layer).experts) return add_experts(list, layer);
   list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
   list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, hidden, config.mlp_bias);
   list.linear(ours + "mlp.down", hf + "mlp.down_proj", hidden, inner, config.mlp_bias);
@@ -105,10 +107,15 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
 }
 
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config) {
+  return llama_layout_weights(config, {});
+}
+
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
+                                              const AddExperts& add_experts) {
   WeightMap list;
   list.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer(list, config, layer);
+    add_layer(list, config, layer, add_experts);
   }
   list.norm("final_norm", "model.norm", config.hidden_size);
   if (!config.tied_embeddings) {

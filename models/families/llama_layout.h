@@ -2,6 +2,7 @@
 // says what of it differs.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -15,7 +16,11 @@ namespace packtrain {
 // caller's.
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config);
 
-// Biases where the config has them.
+// Biases where the config has them. `add_experts` maps what a layer with experts has in the place
+// of its MLP.
+using AddExperts = std::function<void(WeightMap& map, std::int64_t layer)>;
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
+                                              const AddExperts& add_experts);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
 
 // What read_llama_layout reads.

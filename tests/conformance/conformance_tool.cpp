@@ -1,11 +1,12 @@
 // conformance_tool: for each line of standard input, a folder with `model/` (a Hugging Face folder)
 // and `batch.safetensors` (input_ids int32 [T], lengths int32 [N]), writes beside them
-//   packed/, alone/     gradients of the summed next-token loss, exported as weights are: under
-//                       Hugging Face names; of the packed batch, and summed over its sequences run
-//                       one by one
+//   packed/, alone/     gradients of the summed next-token loss (with what experts' balancing adds
+//                       to it), exported as weights are: under Hugging Face names; of the packed
+//                       batch, and summed over its sequences run one by one
 //   packed.safetensors, alone.safetensors   logits [T, V] and loss []
 //   written/            what was imported, exported again
 // and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU.
+#include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -21,6 +22,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/safetensors.h"
+#include "models/routing_statistics.h"
 #include "tests/models/batches.h"
 
 namespace packtrain {
@@ -80,20 +82,28 @@ void export_tensors(const std::string& folder, const DecoderConfig& config,
   export_model(folder, config, [&](const std::string& name) { return tensors.at(name); }, options);
 }
 
-Computed compute(TestModel& model, const Sequences& sequences) {
+// What the gradients belong to: with experts' auxiliary loss.
+at::Tensor trained_loss(const at::Tensor& loss, const ExpertsConfig& experts,
+                        const DeviceBatch& batch) {
+  if (experts.auxiliary_loss == 0) return loss;
+  return at::add(loss, batch.routing->loss, experts.auxiliary_loss);
+}
+
+Computed compute(TestModel& model, const ExpertsConfig& experts, const Sequences& sequences) {
   DeviceBatch batch = make_batch(sequences, at::kCPU);
   batch.loss_weight.fill_(1.0);
   const at::Tensor logits = model.logits(batch);
   const TestModel::Result result = model.train(batch);
-  return {logits, result.loss, result.grads};
+  return {logits, trained_loss(result.loss, experts, batch), result.grads};
 }
 
-Computed compute_one_by_one(TestModel& model, const Sequences& sequences) {
+Computed compute_one_by_one(TestModel& model, const ExpertsConfig& experts,
+                            const Sequences& sequences) {
   Computed sum;
   std::vector<at::Tensor> logits;
   sum.loss = at::zeros({}, at::TensorOptions(at::kFloat));
   for (const auto& ids : sequences.ids) {
-    const Computed one = compute(model, {{ids}});
+    const Computed one = compute(model, experts, {{ids}});
     logits.push_back(one.logits);
     sum.loss.add_(one.loss);
     for (const auto& [name, gradient] : one.gradients) {
@@ -124,8 +134,8 @@ void run(const std::string& folder) {
   const Tensors parameters = parameters_of(model);
   import_model(folder + "/model", config, parameters);
   const Sequences sequences = read_sequences(folder + "/batch.safetensors");
-  write(folder + "/packed", config, compute(model, sequences));
-  write(folder + "/alone", config, compute_one_by_one(model, sequences));
+  write(folder + "/packed", config, compute(model, config.experts, sequences));
+  write(folder + "/alone", config, compute_one_by_one(model, config.experts, sequences));
   export_tensors(folder + "/written", config, parameters);
 }
 

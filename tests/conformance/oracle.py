@@ -39,15 +39,30 @@ def each_example(model, sequences):
         yield ids.unsqueeze(0)
 
 
+def router_scores(outputs):
+    """Of what a router returns the experts' scores: the widest of its numbers."""
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    return max((x for x in outputs if x.is_floating_point()), key=lambda x: x.shape[-1])
+
+
 def routing_margin(model, sequences):
     """The smallest difference between two experts' scores for a token."""
     margin = float("inf")
-    if not hasattr(model.config, "output_router_logits"):
+
+    def look(module, inputs, outputs):
+        nonlocal margin
+        scores = router_scores(outputs).sort(dim=-1).values
+        margin = min(margin, scores.diff(dim=-1).min().item())
+
+    routers = [module for module in model.modules() if "Router" in type(module).__name__]
+    handles = [router.register_forward_hook(look) for router in routers]
+    if not handles:
         return margin
     with torch.no_grad():
         for ids in each_example(model, sequences):
-            for scores in model(ids, output_router_logits=True, use_cache=False).router_logits:
-                margin = min(margin, scores.sort(dim=-1).values.diff(dim=-1).min().item())
+            model(ids, output_router_logits=False, use_cache=False)
+    for handle in handles:
+        handle.remove()
     return margin
 
 

@@ -1,0 +1,11 @@
+// Mixtral (Jiang et al., arXiv 2401.04088): Mistral with experts in every layer; the weights of the
+// chosen ones sum to 1.
+#pragma once
+
+#include "models/families/family.h"
+
+namespace packtrain {
+
+Family mixtral_family();
+
+}  // namespace packtrain
