@@ -1,5 +1,6 @@
 """What a peer measures and prints: step times and the figures made of them."""
 
+import math
 import statistics
 import time
 
@@ -38,7 +39,7 @@ def step_figures(shape, tokens, squares, seconds):
         tokens=round(statistics.mean(tokens)), tok_s=round(statistics.median(rates), 1),
         tok_s_mean=round(sum(tokens) / sum(seconds), 1),
         step_s=round(statistics.median(seconds), 6),
-        tflops=round(statistics.median(flops) / 1e12, 1))
+        tflops=round(statistics.median(flops) / 1e12, 1) if math.isfinite(flops[0]) else None)
 
 
 def peak_gib():

@@ -3,6 +3,7 @@
 
     hf.py --shape llama-3.2-1b --tokens 16384 [--compile MODE] [--liger PARTS]
     hf.py --shape mistral-7b --plan PLAN.json,...    the micro-batches that packtrain planned
+    hf.py --config configs/families/NAME.yaml ...    any model family
     torchrun --nproc-per-node N hf.py ...            several GPUs: FSDP2
 
 bf16 weights and gradients, float32 reduction, master weights and moments, fused AdamW, clipping at 1.0,
@@ -20,9 +21,10 @@ import torch
 import torch.distributed as dist
 from batches import one_shape, packed, padded, read_plan, rows
 from figures import StepTimer, peak_gib, step_figures
-from hf_model import attend_with, compile_model, make_model
+from hf_model import attend_to, compile_model, make_model
 from hf_optimizer import MasterAdamW, ShardedAdamW, shard
-from shapes import add_document_argument, add_shape_arguments, chosen_shape, draw_lengths
+from shapes import (add_document_argument, add_shape_arguments, chosen_shape, configured_shape,
+                    draw_lengths)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only to try this program out
 
@@ -31,6 +33,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_shape_arguments(parser)
     add_document_argument(parser)
+    parser.add_argument("--config", metavar="FILE",
+                        help="of packtrain, whose model.config is the model, instead of --shape")
     parser.add_argument("--plan", type=lambda text: text.split(","), default=[], metavar="FILE,...",
                         help="of `packtrain plan --json --steps K`, instead of --tokens; those of "
                         "the strategy padding are padded")
@@ -158,7 +162,7 @@ def measure_plan(model, optimizer, shape, path, arguments):
     if any(len(ranks) != num_ranks for ranks in steps):
         raise SystemExit(f"{path} is not for {num_ranks} ranks")
     make = padded if strategy == "padding" else packed
-    attend_with(model, "sdpa" if strategy == "padding" else "packed")
+    attend_to(model, "padded" if strategy == "padding" else "packed")
     work = [[total / num_ranks for total in map(sum, zip(*map(count_work, ranks)))]
             for ranks in steps]
     several = num_ranks > 1 and max(len(ranks[0]) for ranks in steps) > 1
@@ -189,7 +193,7 @@ def main():
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo",
                                 rank=int(os.environ.get("RANK", 0)), world_size=num_ranks)
     torch.manual_seed(0)
-    shape = chosen_shape(arguments)
+    shape = configured_shape(arguments.config) if arguments.config else chosen_shape(arguments)
     dtype = torch.float32 if sharded else torch.bfloat16
     model = make_model(shape, DEVICE, dtype, arguments)
     compile_model(model, arguments.compile)

@@ -1,45 +1,51 @@
 """A transformers model for hf.py: attention over packed documents, Liger kernels, torch.compile."""
 
 import torch
+from shapes import ConfiguredShape
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen2Config
+from transformers import (CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AttentionInterface,
+                          AutoModelForCausalLM)
 
 
 class VarlenFlash(torch.autograd.Function):
     """FlashAttention-2 over cu_seqlens without the overhead of a registered operator."""
 
     @staticmethod
-    def forward(context, query, key, value, bounds, longest, scale):
+    def forward(context, query, key, value, bounds, longest, scale, window):
+        sides = dict(window_size_left=window - 1, window_size_right=0) if window else {}
         out, *saved, _ = torch.ops.aten._flash_attention_forward(
-            query, key, value, bounds, bounds, longest, longest, 0.0, True, False, scale=scale)
+            query, key, value, bounds, bounds, longest, longest, 0.0, True, False, scale=scale,
+            **sides)
         context.save_for_backward(query, key, value, out, bounds, *saved)
-        context.options = longest, scale
+        context.options = longest, dict(scale=scale, **sides)
         return out
 
     @staticmethod
     def backward(context, gradient):
         query, key, value, out, bounds, lse, rng, unused = context.saved_tensors
-        longest, scale = context.options
+        longest, options = context.options
         gradients = torch.ops.aten._flash_attention_backward(
             gradient.contiguous(), query, key, value, out, lse, bounds, bounds, longest, longest,
-            0.0, True, rng, unused, scale=scale)
-        return *gradients, None, None, None
+            0.0, True, rng, unused, **options)
+        return *gradients, None, None, None, None
 
 
-def flash_op(query, key, value, bounds, longest, scale):
+def flash_op(query, key, value, bounds, longest, scale, window):
     """The same as a registered operator: no graph break in a compiled layer."""
     return varlen_attn(query, key, value, bounds, bounds, longest, longest, scale=scale,
-                       window_size=(-1, 0))
+                       window_size=(window - 1 if window else -1, 0))
 
 
 @torch.compiler.disable
-def by_document(query, key, value, bounds, longest, scale):
+def by_document(query, key, value, bounds, longest, scale, window):
     """One document after another, for the CPU."""
     pieces = []
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist()):
         heads = [x[begin:end].transpose(0, 1)[None] for x in (query, key, value)]
-        piece = scaled_dot_product_attention(*heads, is_causal=True, scale=scale, enable_gqa=True)
+        seen = torch.ones(end - begin, end - begin, dtype=torch.bool).tril()
+        seen = seen.triu(1 - window) if window else seen
+        piece = scaled_dot_product_attention(*heads, attn_mask=seen, scale=scale, enable_gqa=True)
         pieces.append(piece[0].transpose(0, 1))
     return torch.cat(pieces)
 
@@ -56,9 +62,10 @@ def register_attention(device, compiled):
     attend = by_document if device == "cpu" else flash_op if compiled else VarlenFlash.apply
 
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0,
-                  cu_seq_lens_q=None, max_length_q=None, **_):
+                  cu_seq_lens_q=None, max_length_q=None, sliding_window=None, **_):
         rows = [x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3]) for x in (query, key, value)]
-        return attend(*rows, cu_seq_lens_q, max_length_q, scaling)[None], None
+        out = attend(*rows, cu_seq_lens_q, max_length_q, scaling, sliding_window)
+        return out[None], None
 
     AttentionInterface.register("packed", attention)
     AttentionInterface.register("full_rows", full_rows)
@@ -74,8 +81,10 @@ def apply_liger(family, parts):
 
 
 def make_config(shape):
-    kind = {"llama": LlamaConfig, "qwen2": Qwen2Config}[shape.family]
-    return kind(
+    if isinstance(shape, ConfiguredShape):
+        kind = CONFIG_MAPPING[shape.config["model_type"]]
+        return kind.from_dict(shape.config | {"use_cache": False})
+    return CONFIG_MAPPING[shape.family](
         hidden_size=shape.hidden, intermediate_size=shape.inner, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_dim, vocab_size=shape.vocab, tie_word_embeddings=shape.tied,
@@ -88,28 +97,44 @@ def use_cudnn_alone():
     torch.backends.cuda.enable_math_sdp(False)
 
 
+def attention_kinds(config):
+    """What computes attention of packed and of padded batches, as far as the model lets us choose: the
+    fastest that honours what its config asks for. "sdpa" and "flex_attention" are transformers' own,
+    which hide other documents by masks made from position_ids."""
+    if getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss":
+        return {"packed": "flex_attention", "padded": "flex_attention"}
+    takes_ours = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_attention_backend
+    return {"packed": "packed" if takes_ours else "sdpa", "padded": "sdpa"}
+
+
 def make_model(shape, device, dtype, options):
     """Random weights on `device`. `options`: hf.py's."""
+    config = make_config(shape)
     if options.liger != "none":
         apply_liger(shape.family, options.liger)
     register_attention(device, options.compile != "none")
     if options.attention == "cudnn" and device == "cuda":
         use_cudnn_alone()
-    kind = "full_rows" if options.attention == "cudnn" else "packed"
+    cudnn = options.attention == "cudnn"
+    kind = "full_rows" if cudnn else attention_kinds(config)["packed"]
     with torch.device(device):
-        return AutoModelForCausalLM.from_config(
-            make_config(shape), attn_implementation=kind, dtype=dtype)
+        return AutoModelForCausalLM.from_config(config, attn_implementation=kind, dtype=dtype)
 
 
-def attend_with(model, kind):
-    """Of the attentions registered with transformers; masks are made for its own alone."""
-    model.config._attn_implementation = kind
+def attend_to(model, batches):
+    """`batches`: "packed" or "padded"."""
+    model.config._attn_implementation = attention_kinds(model.config)[batches]
+
+
+def decoder_layers(model):
+    return next(module for module in model.modules() if isinstance(module, torch.nn.ModuleList)
+                and len(module) == model.config.num_hidden_layers)
 
 
 def compile_model(model, compile_mode):
     """Before shard(), whose hooks stay outside of what is compiled."""
     if compile_mode == "layers":
-        for layer in model.model.layers:
+        for layer in decoder_layers(model):
             layer.compile()
         model.loss_function = torch.compile(model.loss_function)
     elif compile_mode == "model":

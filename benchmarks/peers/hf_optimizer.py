@@ -1,6 +1,7 @@
 """AdamW with float32 master weights for hf.py, on one GPU and sharded by FSDP2."""
 
 import torch
+from hf_model import decoder_layers
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
@@ -44,6 +45,6 @@ class ShardedAdamW:
 
 def shard(model, reshard):
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for layer in model.model.layers:
+    for layer in decoder_layers(model):
         fully_shard(layer, mp_policy=policy, reshard_after_forward=reshard)
     fully_shard(model, mp_policy=policy)

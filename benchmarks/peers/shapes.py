@@ -4,6 +4,8 @@ import dataclasses
 import math
 import random
 
+import yaml
+
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
@@ -39,6 +41,26 @@ class Shape:
         """Forward and backward; causal attention counts half of each L x L square."""
         attention = 6 * self.layers * self.heads * self.head_dim * squared_lengths
         return 6 * self.matmul_parameters() * tokens + attention
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfiguredShape:
+    """A model of any family, by its config.json keys. Its operations are not counted here."""
+
+    config: dict
+
+    @property
+    def vocab(self):
+        return self.config["vocab_size"]
+
+    def training_flops(self, tokens, squared_lengths):
+        return math.nan
+
+
+def configured_shape(path):
+    """Of a packtrain configuration with model.config."""
+    with open(path, encoding="utf-8") as file:
+        return ConfiguredShape(yaml.safe_load(file)["model"]["config"])
 
 
 SHAPES = {

@@ -32,11 +32,11 @@ class Setting:
         return f"{self.model}-{self.lengths}-x{self.num_gpus}"
 
     @property
-    def shape(self):
-        return MODELS[self.model][0]
+    def peer_options(self):
+        return ["--shape", MODELS[self.model][0], "--liger", "all"]
 
     @property
-    def vocab_size(self):
+    def store_vocab_size(self):
         return MODELS[self.model][1]
 
     @property
@@ -44,7 +44,7 @@ class Setting:
         return os.path.join(ROOT, "configs", MODELS[self.model][2].format(self.lengths))
 
     def store_arguments(self):
-        return f"lognormal:{LENGTHS[self.lengths]},8,{LONGEST}", 12000, self.vocab_size
+        return f"lognormal:{LENGTHS[self.lengths]},8,{LONGEST}", 12000, self.store_vocab_size
 
     def overrides(self, strategies):
         """Settings of packtrain for SAME_BATCHES or PACKS."""

@@ -12,6 +12,7 @@ import torch
 from folders import ROOT
 
 import batches
+import hf_model
 import figures
 import shapes
 
@@ -85,6 +86,30 @@ def test_hf_measures_several_numbers_of_tokens():
     rows = run_hf(["--tokens", "300,200"])
     assert [row["tokens"] for row in rows] == [300, 200]
     assert all(row["tok_s"] > 0 for row in rows)
+
+
+CONFIG = """
+model:
+  config: {model_type: %s, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2,
+           num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 128, sliding_window: 4}
+"""
+
+
+@pytest.mark.parametrize("family", ["mistral", "qwen2"])
+def test_hf_takes_the_model_of_a_configuration(tmp_path, family):
+    (tmp_path / "model.yaml").write_text(CONFIG % family)
+    plan = write_plan(tmp_path / "plan.json", [[[5, 9]]])
+    rows = run_hf(["--config", str(tmp_path / "model.yaml"), "--plan", plan])
+    assert rows[0]["tokens"] == 14 and rows[0]["tflops"] is None
+
+
+def test_the_packed_attention_hides_what_the_window_hides():
+    heads = [torch.randn(12, 2, 8, requires_grad=True) for _ in range(3)]
+    bounds = torch.tensor([0, 3, 12])
+    out = hf_model.by_document(*heads, bounds, 9, 0.3, 4)
+    out[-1].sum().backward()
+    reached = heads[1].grad.abs().sum(dim=(1, 2)).nonzero().flatten().tolist()
+    assert reached == [8, 9, 10, 11]
 
 
 def test_sharded_hf_trains_plans_and_both_ways_to_add_up_gradients_agree(tmp_path):

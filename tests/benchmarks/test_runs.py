@@ -6,6 +6,7 @@ import pytest
 
 from folders import ROOT, load_script
 
+import family_cases
 import paper_cases
 import programs
 
@@ -78,6 +79,26 @@ def test_the_paper_runs_strategies_on_ranks_and_keeps_what_it_has(tmp_path, conf
     loss = paper.markdown.__globals__["COLUMNS"].index("loss")
     assert rows["| padding"][loss] == rows["| balanced"][loss], "the same batches"
     monkeypatch.setattr(programs, "LAUNCHER", "/none")
-    monkeypatch.setattr(paper, "LAUNCHER", "/none")
     paper.main()  # starts nothing
     assert (tmp_path / "out" / "table.md").read_text() == table
+
+
+def test_families_are_measured_and_kept(tmp_path, config, monkeypatch):
+    monkeypatch.setattr(family_cases, "FOLDER", os.path.dirname(config))
+    families = load_script("families")
+    arguments = ["families", "--models", "tiny", "--sides", "ours", "--steps", "5", "--out",
+                 str(tmp_path / "out")]
+    monkeypatch.setattr(family_cases, "LONGEST", 60)
+    monkeypatch.setattr(family_cases, "VOCAB_SIZE", 128)
+    monkeypatch.setattr(families.sys, "argv", arguments)
+    assert family_cases.models_for(1, str(tmp_path)) == ["tiny"]
+    assert not family_cases.models_for(4, str(tmp_path))
+    families.main()
+    row = (tmp_path / "out" / "table.md").read_text().splitlines()[2].split(" | ")
+    columns = families.markdown.__globals__["COLUMNS"]
+    rates = [float(row[columns.index(f"{name} tok/s/GPU")].replace(",", ""))
+             for name in families.STRATEGIES]
+    assert min(rates) > 0
+    monkeypatch.setattr(programs, "LAUNCHER", "/none")
+    families.main()  # starts nothing
+    assert (tmp_path / "out" / "table.md").read_text().splitlines()[2].split(" | ") == row

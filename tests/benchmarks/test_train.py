@@ -9,6 +9,8 @@ import pytest
 from folders import ROOT, load_script
 
 import cases
+import family_cases
+import family_report
 import paper_cases
 import paper_report
 import programs
@@ -228,6 +230,20 @@ def test_the_papers_steps_are_examples_or_packs():
     assert "batch.global_batch_tokens=65536" in setting.overrides(paper_cases.PACKS)
     for model, (shape, vocab_size, _) in paper_cases.MODELS.items():
         assert shapes.SHAPES[shape].vocab == vocab_size, model
+
+
+def test_the_families_table_says_what_packing_gains_and_what_failed():
+    setting = family_cases.FamilySetting("mistral-1b", 1)
+    assert os.path.exists(setting.config)
+    ours = {"padding": {"tok_s_mean": 3000.0, "mfu": 0.1},
+            "balanced": {"tok_s_mean": 12000.0, "mfu": 0.42, "tflops": 420.0}}
+    peer = {"padding": {"tok_s_mean": 2000.0}, "padding_free": {"tok_s_mean": 8000.0}}
+    results = {"ours": ours, "peer": peer, "errors": {"peer, balanced": "out of memory"}}
+    lines = family_report.markdown([(setting, results)]).splitlines()
+    row = dict(zip(family_report.COLUMNS, [cell.strip() for cell in lines[2].split("|")[1:-1]]))
+    assert (row["model"], row["balanced / padding"], row["MFU"]) == ("mistral-1b", "4.00", "42.0 %")
+    assert (row["balanced / peer's best"], row["ours / peer, padding_free"]) == ("1.50", "")
+    assert lines[-1] == "mistral-1b-x1, peer, balanced: out of memory"
 
 
 def test_the_papers_table_compares_balanced_with_what_the_paper_compares():
