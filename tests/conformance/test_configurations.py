@@ -18,6 +18,7 @@ PUBLISHED = {  # parameters, as the models' pages say
     "llama-3-8b": 8_030_261_248,
     "llama-3.2-1b": 1_235_814_400,
     "mistral-7b": 7_241_732_096,
+    "qwen1.5-moe-a2.7b": 14_315_784_192,
     "qwen2.5-1.5b": 1_543_714_304,
 }
 
