@@ -21,7 +21,8 @@ bool is_file(const std::string& path) {
 
 std::shared_ptr<const SafetensorsFile> open_file(const std::string& path) {
   if (!is_file(path)) {
-    throw Error(ErrorCategory::kConfig, fmt::format("{}: no such file", path),
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: no such file, but {} names it", path, kHfIndexName),
                 "The download of the model may not have finished.");
   }
   return SafetensorsFile::open(path, ErrorCategory::kCheckpoint);
@@ -52,13 +53,23 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return result;
 }
 
+// All tensors of the files that the index names: also those that it forgot, for import to judge.
 std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
-  std::map<std::string, HfTensor> tensors;
+  const auto index = read_index(folder + "/" + kHfIndexName);
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
-  for (const auto& [tensor, name] : read_index(folder + "/" + kHfIndexName)) {
+  for (const auto& [tensor, name] : index) {
     auto& file = files[name];
     if (!file) file = open_file(folder + "/" + name);
-    tensors[tensor] = {file, &file->tensor(tensor)};
+    file->tensor(tensor);  // or throws
+  }
+  std::map<std::string, HfTensor> tensors;
+  for (const auto& [name, file] : files) {
+    for (const auto& [tensor, view] : file->tensors()) {
+      const auto [other, is_new] = tensors.try_emplace(tensor, HfTensor{file, &view});
+      if (is_new) continue;
+      fail_index(file->path(),
+                 fmt::format("tensor '{}' lies in {} too", tensor, other->second.file->path()));
+    }
   }
   return tensors;
 }

@@ -17,9 +17,9 @@ namespace {
 
 using HfTensors = std::map<std::string, HfTensor>;
 
-[[noreturn]] void fail(const std::string& folder, const std::string& fault,
-                       const std::string& advice = "") {
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", folder, fault), advice);
+[[noreturn]] void fail(const std::string& path, const std::string& fault,
+                       const std::string& advice) {
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
 }
 
 // Tensors that old files hold although they are no parameters: tables computed from the config,
@@ -37,8 +37,9 @@ void check_piece(const std::string& folder, const HfTensors& tensors, const Weig
          "Its config.json and its weights do not belong together.");
   }
   const TensorView& tensor = *found->second.view;
+  const std::string& file = found->second.file->path();
   if (tensor.shape != piece.hf_shape) {
-    fail(folder,
+    fail(file,
          fmt::format("tensor '{}' has shape [{}], want [{}]", piece.hf_name,
                      fmt::join(tensor.shape, ", "), fmt::join(piece.hf_shape, ", ")),
          "Its config.json and its weights do not belong together.");
@@ -46,7 +47,7 @@ void check_piece(const std::string& folder, const HfTensors& tensors, const Weig
   const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
                         tensor.dtype == DataType::kBFloat16;
   if (!is_float) {
-    fail(folder, fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
+    fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
          "Quantized weights cannot be trained; use the unquantized model.");
   }
 }
@@ -62,7 +63,7 @@ void check_tensors(const std::string& folder, const HfTensors& tensors,
   }
   for (const auto& [name, tensor] : tensors) {
     if (used.contains(name) || is_ignorable(name, *tensor.view, config)) continue;
-    fail(folder, fmt::format("tensor '{}' belongs to no parameter of the model", name),
+    fail(tensor.file->path(), fmt::format("tensor '{}' belongs to no parameter of the model", name),
          "The model has parts that its config.json does not tell of, or that packtrain does not "
          "know.");
   }

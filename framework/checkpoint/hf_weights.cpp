@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "framework/checkpoint/hf_new_rows.h"
 #include "framework/checkpoint/shard_reader.h"
 #include "framework/checkpoint/tensor_bytes.h"
 #include "framework/support/error.h"
@@ -171,8 +174,15 @@ void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
       throw Error(ErrorCategory::kInternal,
                   fmt::format("no tensor is mapped to parameter '{}'", shard.parameter));
     }
+    std::int64_t mapped = 0;
     for (auto piece = begin; piece != end; ++piece) {
       import_piece(*tensors.at(piece->second->hf_name).view, *piece->second, shard);
+      mapped += piece->second->numel();
+    }
+    const std::int64_t numel = std::accumulate(shard.shape.begin(), shard.shape.end(),
+                                               std::int64_t{1}, std::multiplies<>());
+    if (numel != mapped) {
+      fill_new_rows(*tensors.at(begin->second->hf_name).view, *begin->second, shard);
     }
   }
 }

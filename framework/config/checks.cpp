@@ -26,6 +26,15 @@ std::string place_of(const char* name, const SettingPlaces& places) {
 }
 
 void check_model(const ModelSection& model, const SettingPlaces& places) {
+  if (model.dropout && *model.dropout != 0) {
+    fail(fmt::format("{}, wanted 0 or null", stated("model.dropout", *model.dropout, places)),
+         "packtrain computes no dropout; 0 trains a model without the dropouts of its config.");
+  }
+  if (model.resize_vocabulary && model.path.empty() && !model.config.empty()) {
+    fail(fmt::format("{}, but model.path is not given",
+                     stated("model.resize_vocabulary", *model.resize_vocabulary, places)),
+         "A model with random weights has the vocab_size that model.config says.");
+  }
   if (model.path.empty() || model.config.empty()) return;
   fail(fmt::format("model.path ({}) and model.config ({}) are both given, wanted one",
                    place_of("model.path", places), place_of("model.config", places)),

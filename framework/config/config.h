@@ -28,6 +28,10 @@ struct ModelSection {
   std::string path;    // a Hugging Face folder with weights; or
   std::string config;  // JSON text of a config.json (given as a YAML map): random weights
   std::vector<std::string> frozen;  // parameter names that are not trained, `*` matches anything
+  // Tokens that the model shall have, as many as path's or more: new rows of the embedding and the
+  // head are the mean of the old ones.
+  std::optional<std::int64_t> resize_vocabulary;
+  std::optional<double> dropout;  // 0: the config's dropouts are read as 0 (none is computed)
 };
 
 // A store to train on. An epoch visits each of its examples `repeats` times; its tokens weigh

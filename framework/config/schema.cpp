@@ -16,6 +16,8 @@ std::vector<Field> fields_of(ModelSection& s) {
       text("model.path", s.path),
       json_map("model.config", s.config),
       text_list("model.frozen", s.frozen),
+      integer("model.resize_vocabulary", s.resize_vocabulary, 1),
+      real("model.dropout", s.dropout, {.low = 0}),
   };
 }
 

@@ -16,6 +16,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "models/decoder.h"
+#include "models/families/config_changes.h"
 #include "models/families/family.h"
 #include "models/initialize.h"
 #include "models/ops/attention/backends.h"
@@ -65,38 +66,76 @@ std::unique_ptr<ShardedModel> allocate_model(
   }
 }
 
-}  // namespace
-
-ModelSource checkpoint_source(const std::string& folder) {
+ModelSource read_checkpoint_source(const std::string& folder) {
   ModelSource source;
   source.kind = ModelSource::Kind::kCheckpoint;
   source.folder = folder;
   source.config_json = read_checkpoint_state(folder).model_config;
-  source.decoder = parse_decoder_config(source.config_json);
+  return source;
+}
+
+// All but what the config says.
+ModelSource read_source(const ModelSection& model) {
+  ModelSource source;
+  if (model.path.empty()) {
+    source.config_json = model.config;
+    return source;
+  }
+  if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
+  const std::string file = (std::filesystem::path(model.path) / "config.json").string();
+  if (!std::filesystem::exists(file)) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("model.path: {} is no model: it has neither config.json (Hugging Face) "
+                            "nor manifest.json (a checkpoint of packtrain)",
+                            model.path),
+                "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
+  }
+  source.kind = ModelSource::Kind::kHuggingFace;
+  source.folder = model.path;
+  source.config_json = read_text(file, ErrorCategory::kConfig);
+  return source;
+}
+
+// Errors name the folder.
+DecoderConfig parse_source(const ModelSource& source) {
+  try {
+    return parse_decoder_config(source.config_json);
+  } catch (const Error& error) {
+    const std::string where = source.folder.empty() ? "model.config" : source.folder;
+    throw Error(error.category(), where + ": " + error.message(), error.advice());
+  }
+}
+
+void resize_vocabulary(ModelSource& source, std::int64_t vocab_size) {
+  const std::int64_t stored = source.decoder.vocab_size;
+  if (stored == vocab_size) return;
+  if (stored > vocab_size || source.kind != ModelSource::Kind::kHuggingFace) {
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("model.resize_vocabulary is {}, but {} has {} tokens{}", vocab_size,
+                    source.folder, stored, stored < vocab_size ? " and is a checkpoint" : ""),
+        "Tokens are only added, and only to a Hugging Face folder (`packtrain export` makes "
+        "one of a checkpoint).");
+  }
+  source.config_json = with_vocabulary(source.config_json, vocab_size);
+  source.decoder = parse_source(source);
+}
+
+}  // namespace
+
+ModelSource checkpoint_source(const std::string& folder) {
+  ModelSource source = read_checkpoint_source(folder);
+  source.decoder = parse_source(source);
+  source.stored_vocab_size = source.decoder.vocab_size;
   return source;
 }
 
 ModelSource find_model(const ModelSection& model) {
-  ModelSource source;
-  if (model.path.empty()) {
-    source.config_json = model.config;
-  } else if (is_checkpoint(model.path)) {
-    return checkpoint_source(model.path);
-  } else {
-    const std::string file = (std::filesystem::path(model.path) / "config.json").string();
-    if (!std::filesystem::exists(file)) {
-      throw Error(
-          ErrorCategory::kConfig,
-          fmt::format("model.path: {} is no model: it has neither config.json (Hugging Face) "
-                      "nor manifest.json (a checkpoint of packtrain)",
-                      model.path),
-          "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
-    }
-    source.kind = ModelSource::Kind::kHuggingFace;
-    source.folder = model.path;
-    source.config_json = read_text(file, ErrorCategory::kConfig);
-  }
-  source.decoder = parse_decoder_config(source.config_json);
+  ModelSource source = read_source(model);
+  if (model.dropout) source.config_json = without_dropouts(source.config_json);
+  source.decoder = parse_source(source);
+  source.stored_vocab_size = source.decoder.vocab_size;
+  if (model.resize_vocabulary) resize_vocabulary(source, *model.resize_vocabulary);
   return source;
 }
 
@@ -107,7 +146,10 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
       ErrorCategory::kData,
       fmt::format("token store {} has a vocabulary of {} tokens, the model one of {}", store_folder,
                   store_vocab_size, decoder.vocab_size),
-      "Prepare the store with the model's own tokenizer, or enlarge the model's vocab_size.");
+      fmt::format(
+          "Prepare the store with the model's own tokenizer; or, where tokens were added to "
+          "it, set model.resize_vocabulary: {} (new rows are the mean of the old ones).",
+          store_vocab_size));
 }
 
 RecomputePolicy recompute_policy(Recompute recompute) {
@@ -162,6 +204,17 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   return model;
 }
 
+namespace {
+
+// The model as the folder has it, before its vocabulary was resized.
+DecoderConfig stored_decoder(const ModelSource& source) {
+  DecoderConfig stored = source.decoder;
+  stored.vocab_size = source.stored_vocab_size;
+  return stored;
+}
+
+}  // namespace
+
 void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model) {
   const std::vector<ShardView> shards = model.shards();
   switch (source.kind) {
@@ -169,7 +222,7 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
       initialize_weights(seed, model);
       break;
     case ModelSource::Kind::kHuggingFace:
-      import_weights(source.folder, source.decoder, shards);
+      import_weights(source.folder, stored_decoder(source), shards);
       break;
     case ModelSource::Kind::kCheckpoint:
       load_checkpoint(source.folder, shards, false);

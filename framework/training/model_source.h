@@ -20,10 +20,12 @@ struct ModelSource {
   std::string folder;       // Hugging Face folder or checkpoint
   std::string config_json;  // the model's config.json text
   DecoderConfig decoder;
+  std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
 };
 
 // model.path (a Hugging Face folder, or a training checkpoint of ours) or model.config.
-// Throws Error(kConfig) when the folder is neither.
+// Throws Error(kConfig) when the folder is neither, and for a model.resize_vocabulary that it
+// cannot have.
 ModelSource find_model(const ModelSection& model);
 ModelSource checkpoint_source(const std::string& folder);
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "models/families/config_changes.h"
+
 namespace packtrain {
 namespace {
 
@@ -138,9 +140,19 @@ void ConfigReader::ignore(std::initializer_list<const char*> keys) {
   known_.insert(keys.begin(), keys.end());
 }
 
+void ConfigReader::check_dropout(const std::string& key, const nlohmann::json& got) const {
+  if (got.is_number() && got.get<double>() == 0) return;
+  throw Error(
+      ErrorCategory::kConfig,
+      "model config: key '" + prefix_ + key + "' is " + got.dump() + ", but no dropout is computed",
+      "model.dropout: 0 trains the model without it.");
+}
+
 void ConfigReader::finish() const {
   for (const auto& [key, got] : object_.items()) {
-    if (!got.is_null() && !key.starts_with('_') && !known_.contains(key)) {
+    if (is_dropout_key(key) && !got.is_null()) {
+      check_dropout(key, got);
+    } else if (!got.is_null() && !key.starts_with('_') && !known_.contains(key)) {
       fail(key, "is not one that this model family honours (value " + got.dump() + ")");
     }
   }

@@ -41,14 +41,15 @@ class ConfigReader {
   // The key, when set, must have this value: our decoder computes nothing else.
   void require(const std::string& key, const nlohmann::json& wanted);
   void ignore(std::initializer_list<const char*> keys);
-  // Throws when a key that is set was neither read nor ignored. Keys beginning with `_` are
-  // bookkeeping of `transformers` and are ignored.
+  // Throws when a key that is set was neither read nor ignored, and when a dropout is not 0. Keys
+  // beginning with `_` are bookkeeping of `transformers` and are ignored.
   void finish() const;
 
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
 
  private:
   const nlohmann::json& value(const std::string& key);
+  void check_dropout(const std::string& key, const nlohmann::json& got) const;
 
   nlohmann::json object_;
   std::string prefix_;

@@ -15,6 +15,43 @@
 
 namespace packtrain {
 
+namespace {
+
+// A config may say any number: the limits below are ten times what anybody has trained, and keep
+// sizes from overflowing and lists of layers from filling the memory.
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr double kMaxParameters = 1e14;
+
+void check_num_layers(const nlohmann::json& config) {
+  for (const char* key : {"num_hidden_layers", "n_layers"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_number() || found->get<double>() <= kMaxLayers)
+      continue;
+    throw Error(ErrorCategory::kConfig, "model config: key '" + std::string(key) + "' is " +
+                                            found->dump() + ", want at most " +
+                                            std::to_string(kMaxLayers));
+  }
+}
+
+void check_num_parameters(const DecoderConfig& config) {
+  const auto hidden = static_cast<double>(config.hidden_size);
+  const auto head_dim = static_cast<double>(config.head_dim);
+  const auto heads = static_cast<double>(config.num_heads + config.num_kv_heads);
+  const auto experts = static_cast<double>(config.experts.num_experts) *
+                       static_cast<double>(config.experts.intermediate_size);
+  const double of_layer =
+      hidden * (heads * head_dim + static_cast<double>(config.intermediate_size) + experts);
+  const double least = static_cast<double>(config.num_layers) * of_layer +
+                       static_cast<double>(config.vocab_size) * hidden;
+  if (least <= kMaxParameters) return;
+  throw Error(ErrorCategory::kConfig, "model config: its sizes (hidden_size " +
+                                          std::to_string(config.hidden_size) + ", vocab_size " +
+                                          std::to_string(config.vocab_size) +
+                                          ", ...) make more parameters than any model has");
+}
+
+}  // namespace
+
 std::span<const Family> families() {
   static const std::array table = {
       granite_family(), granitemoe_family(), llama_family(),     mistral_family(),
@@ -54,7 +91,7 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
   nlohmann::json config;
   try {
     config = nlohmann::json::parse(json_text);
-  } catch (const nlohmann::json::parse_error& error) {
+  } catch (const nlohmann::json::exception& error) {  // numbers too large are no parse_error
     throw Error(ErrorCategory::kConfig,
                 "model config: not valid JSON: " + std::string(error.what()));
   }
@@ -63,7 +100,10 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
                 "give the Hugging Face model_type, such as llama");
   }
   const Family& family = find_family(config["model_type"].get<std::string>());
-  return family.parse(config);
+  check_num_layers(config);
+  const DecoderConfig decoder = family.parse(config);
+  check_num_parameters(decoder);
+  return decoder;
 }
 
 }  // namespace packtrain

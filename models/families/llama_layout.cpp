@@ -101,7 +101,6 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
   config.initializer_range = reader.number("initializer_range", 0.02);
   read_rotary(reader, config);
   reader.require("hidden_act", "silu");
-  reader.require("attention_dropout", 0);
   check_sizes(config, reader);
   ignore_harmless(reader);
 }

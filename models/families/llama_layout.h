@@ -11,7 +11,7 @@
 
 namespace packtrain {
 
-// Reads and checks sizes, norms, rotary positions and embeddings; requires SiLU and no dropout;
+// Reads and checks sizes, norms, rotary positions and embeddings; requires SiLU;
 // names the keys that change nothing in training. The family's own keys, and finish(), are the
 // caller's.
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config);

@@ -1,7 +1,7 @@
-// hf_roundtrip_tool IN OUT RANKS MASTER EXPORT MAX_SHARD_BYTES TOKENIZER
+// hf_roundtrip_tool IN OUT RANKS MASTER EXPORT MAX_SHARD_BYTES TOKENIZER [VOCABULARY]
 // Imports the Hugging Face folder IN as RANKS ranks, whose ranges straddle parameters and rows,
-// into weights of type MASTER (float32 or bfloat16), and exports them to OUT as EXPORT. Exits with
-// the error's code.
+// into weights of type MASTER (float32 or bfloat16), and exports them to OUT as EXPORT; with
+// VOCABULARY as a model of that many tokens. Exits with the error's code.
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -51,13 +51,15 @@ std::vector<ShardView> shards_of(const std::map<std::string, Whole>& parameters,
 void run(const std::vector<std::string>& arguments) {
   const std::string& from = arguments.at(1);
   const int num_ranks = std::stoi(arguments.at(3));
-  const DecoderConfig config =
+  const DecoderConfig stored =
       parse_decoder_config(read_text(from + "/config.json", ErrorCategory::kConfig));
+  DecoderConfig config = stored;
+  if (arguments.size() > 8) config.vocab_size = std::stoll(arguments[8]);
   const at::ScalarType master = arguments.at(4) == "bfloat16" ? at::kBFloat16 : at::kFloat;
   const auto parameters = make_parameters(config, master);
   for (int rank = 0; rank < num_ranks; ++rank) {
     const auto shards = shards_of(parameters, rank, num_ranks);
-    import_weights(from, config, shards);
+    import_weights(from, stored, shards);
   }
   const auto source = [&](const std::string& name) {
     const Whole& whole = parameters.at(name);
@@ -74,8 +76,8 @@ void run(const std::vector<std::string>& arguments) {
 }  // namespace packtrain
 
 int main(int argc, char** argv) {
-  if (argc != 8) {
-    std::fprintf(stderr, "wants 7 arguments, got %d\n", argc - 1);
+  if (argc != 8 && argc != 9) {
+    std::fprintf(stderr, "wants 7 or 8 arguments, got %d\n", argc - 1);
     return 64;
   }
   try {

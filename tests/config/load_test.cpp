@@ -110,6 +110,21 @@ TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
             "examples, or that many tokens; set the other to null.");
 }
 
+TEST(ConfigChecks, DropoutIsNoneOrTheConfigs) {
+  EXPECT_EQ(load_error("model: {path: a, dropout: 0.1}"),
+            "model.dropout is 0.1 (config.yaml:1:27), wanted 0 or null\n  packtrain computes no "
+            "dropout; 0 trains a model without the dropouts of its config.");
+  EXPECT_EQ(load("model: {path: a, dropout: 0}").model.dropout, 0.0);
+  EXPECT_FALSE(load("model: {path: a, dropout: null}").model.dropout.has_value());
+}
+
+TEST(ConfigChecks, TokensAreAddedToAModelThatHasWeights) {
+  EXPECT_EQ(load("model: {path: a, resize_vocabulary: 7}").model.resize_vocabulary, 7);
+  EXPECT_NE(load_error("model: {config: {x: 1}, resize_vocabulary: 7}")
+                .find("model.resize_vocabulary is 7"),
+            std::string::npos);
+}
+
 TEST(ConfigChecks, OnlyRowsCanBeOneSequence) {
   EXPECT_EQ(load_error("batch: {cross_example_attention: true}"),
             "batch.cross_example_attention is true (config.yaml:1:34), but batch.strategy "

@@ -1,0 +1,36 @@
+#include "models/families/config_changes.h"
+
+#include <nlohmann/json.hpp>
+
+namespace packtrain {
+namespace {
+
+void clear_dropouts(nlohmann::json& object) {
+  for (auto& [key, value] : object.items()) {
+    if (is_dropout_key(key) && value.is_number()) value = 0.0;
+  }
+}
+
+}  // namespace
+
+bool is_dropout_key(const std::string& key) {
+  return key.find("dropout") != std::string::npos || key.ends_with("pdrop");
+}
+
+std::string without_dropouts(const std::string& config_json) {
+  auto config = nlohmann::json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return config_json;  // which is said when it is parsed
+  clear_dropouts(config);
+  for (auto& [key, value] : config.items()) {
+    if (value.is_object()) clear_dropouts(value);
+  }
+  return config.dump();
+}
+
+std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size) {
+  auto config = nlohmann::json::parse(config_json);
+  config["vocab_size"] = vocab_size;
+  return config.dump();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,17 @@
+// Changes that a user asks for to a model's config.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace packtrain {
+
+// Whether a key of config.json is a probability of dropout.
+bool is_dropout_key(const std::string& key);
+
+// The text of a config.json whose dropouts, one level down too (`attn_config`), are all 0.
+std::string without_dropouts(const std::string& config_json);
+// The text with another vocab_size.
+std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size);
+
+}  // namespace packtrain

@@ -1,0 +1,143 @@
+"""Hugging Face folders that are not what they should be: the exit code, the file and the tensor or
+key named, and nothing left where the export would be."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from hf_folders import change_weights, roundtrip, save_llama, tensors_of
+from safetensors.torch import save_file
+
+INDEX = "model.safetensors.index.json"
+
+
+def refuses(folder, code, *parts):
+    source = folder / "in"
+    before = {file.name for file in source.iterdir()}
+    message = roundtrip(source, folder / "out", exit_code=code)
+    for part in parts:
+        assert part in message
+    assert not (folder / "out").exists() and not (folder / "out.tmp").exists()
+    assert {file.name for file in source.iterdir()} == before
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda t: t.pop("model.layers.1.mlp.up_proj.weight"),
+     "in: has no tensor 'model.layers.1.mlp.up_proj.weight'"),
+    (lambda t: t.update({"model.norm.weight": torch.ones(23)}),
+     "model.safetensors: tensor 'model.norm.weight' has shape [23], want [24]"),
+    (lambda t: t.update({"model.embed_tokens.weight": torch.ones(24, 96)}),
+     "tensor 'model.embed_tokens.weight' has shape [24, 96], want [96, 24]"),
+    (lambda t: t.update({"model.adapter.weight": torch.ones(2)}),
+     "model.safetensors: tensor 'model.adapter.weight' belongs to no parameter"),
+    (lambda t: t.update({"model.norm.weight": torch.ones(24, dtype=torch.int32)}),
+     "model.safetensors: tensor 'model.norm.weight' is not float32, float16 or bfloat16"),
+    (lambda t: t.update({"model.norm.weight": torch.ones(24, dtype=torch.int8)}),
+     "model.safetensors: tensor 'model.norm.weight' has dtype I8, which packtrain does not read"),
+    (lambda t: t.update({"model.norm.weight": torch.ones(24).to(torch.float8_e4m3fn)}),
+     "model.safetensors: tensor 'model.norm.weight' has dtype F8_E4M3"),
+], ids=["missing", "shape", "transposed", "unknown", "int32", "int8", "fp8"])
+def test_tensors_that_do_not_fit_are_named(tmp_path, change, message):
+    change_weights(save_llama(tmp_path / "in"), change)
+    refuses(tmp_path, 66, message)
+
+
+@pytest.mark.parametrize("num_bytes", [0, 5, 100, -1, -1000])
+def test_a_truncated_file_is_named(tmp_path, num_bytes):
+    source = save_llama(tmp_path / "in", max_shard_size="10KB")
+    shard = sorted(source.glob("*.safetensors"))[1]
+    content = shard.read_bytes()
+    shard.write_bytes(content[:num_bytes])
+    refuses(tmp_path, 66, str(shard))
+
+
+def sharded(folder):
+    """A folder of two files, and its index as written."""
+    source = save_llama(folder / "in")
+    tensors = tensors_of(source)
+    (source / "model.safetensors").unlink()
+    names = sorted(tensors)
+    files = {"a.safetensors": names[:5], "b.safetensors": names[5:]}
+    for file, inside in files.items():
+        save_file({name: tensors[name] for name in inside}, source / file)
+    index = {name: file for file, inside in files.items() for name in inside}
+    (source / INDEX).write_text(json.dumps({"weight_map": index}))
+    return source, index
+
+
+@pytest.mark.parametrize("file, message", [
+    ("../in/a.safetensors", "'lm_head.weight' lies in '../in/a.safetensors'"),
+    ("/etc/a.safetensors", "'lm_head.weight' lies in '/etc/a.safetensors'"),
+    ("..", "'lm_head.weight' lies in '..'"),
+    ("a.bin", "'lm_head.weight' lies in 'a.bin'"),
+    ("", "'lm_head.weight' lies in ''"),
+    (3, "the file of 'lm_head.weight' is no name"),
+    ("c.safetensors", "c.safetensors: no such file"),
+    ("b.safetensors", "b.safetensors: has no tensor 'lm_head.weight'"),
+])
+def test_what_an_index_says_wrong_is_named(tmp_path, file, message):
+    source, index = sharded(tmp_path)
+    assert index["lm_head.weight"] == "a.safetensors"
+    (source / INDEX).write_text(json.dumps({"weight_map": {**index, "lm_head.weight": file}}))
+    refuses(tmp_path, 66, message, INDEX if "no tensor" not in message else message)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": []}', "", '{"metadata": {}}'])
+def test_an_index_that_is_none_is_named(tmp_path, text):
+    source, _ = sharded(tmp_path)
+    (source / INDEX).write_text(text)
+    refuses(tmp_path, 66, INDEX, "no object 'weight_map'")
+
+
+def test_a_tensor_in_two_files_is_named(tmp_path):
+    source, _ = sharded(tmp_path)
+    tensors = tensors_of(source)
+    save_file({name: tensors[name] for name in sorted(tensors)[4:]}, source / "b.safetensors")
+    refuses(tmp_path, 66, "b.safetensors: tensor", "a.safetensors too")
+
+
+def test_a_tensor_that_the_index_forgot_is_one_too_many_or_read(tmp_path):
+    source, index = sharded(tmp_path)
+    index.pop("lm_head.weight")
+    (source / INDEX).write_text(json.dumps({"weight_map": index}))
+    roundtrip(source, tmp_path / "out")
+    tensors = tensors_of(source)
+    save_file({**{name: tensors[name] for name in sorted(tensors)[:5]}, "extra": torch.ones(2)},
+              source / "a.safetensors")
+    shutil.rmtree(tmp_path / "out")
+    refuses(tmp_path, 66, "a.safetensors: tensor 'extra' belongs to no parameter")
+
+
+def test_links_out_of_the_folder_are_followed_as_caches_have_them(tmp_path):
+    source, _ = sharded(tmp_path)
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for file in list(source.iterdir()):
+        file.rename(blobs / file.name)
+        file.symlink_to(f"../blobs/{file.name}")
+    roundtrip(source, tmp_path / "out")
+    assert tensors_of(tmp_path / "out").keys() == tensors_of(source).keys()
+    shutil.rmtree(tmp_path / "out")
+    (blobs / "b.safetensors").unlink()
+    refuses(tmp_path, 66, "b.safetensors: no such file")
+
+
+@pytest.mark.parametrize("key, value, message", [
+    ("model_type", '"mamba"', "model_type is 'mamba', want one of"),
+    ("rope_theta", "NaN", "not valid JSON"),
+    ("rms_norm_eps", "1e999", "not valid JSON"),
+    ("rms_norm_eps", "-1e-5", "'rms_norm_eps'"),
+    ("hidden_size", "1e30", "'hidden_size' is 1e+30, want an integer"),
+    ("hidden_size", "18446744073709551615", "'hidden_size'"),
+    ("hidden_size", "2147483640", "make more parameters than any model has"),
+    ("num_hidden_layers", "2147483647", "'num_hidden_layers' is 2147483647, want at most 10000"),
+    ("num_hidden_layers", "-1", "'num_hidden_layers'"),
+    ("mystery", "7", "'mystery' is not one that this model family honours"),
+])
+def test_a_config_that_makes_no_model_is_named(tmp_path, key, value, message):
+    source = save_llama(tmp_path / "in")
+    config = json.loads((source / "config.json").read_text())
+    text = json.dumps({**config, key: "VALUE"}).replace('"VALUE"', value)
+    (source / "config.json").write_text(text)
+    refuses(tmp_path, 64, message)

@@ -1,0 +1,87 @@
+"""What a user does with a folder besides training it as it is: tokens added, dropouts left out."""
+
+import json
+
+import program
+import pytest
+import torch
+from comparison import tensors_of
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+VOCABULARY = 75
+TOKENIZER = 83  # tokens of the stores
+
+
+def save_llama(folder, **changes):
+    torch.manual_seed(0)
+    config = LlamaConfig(**{
+        "vocab_size": VOCABULARY, "hidden_size": 24, "intermediate_size": 40,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 256, "tie_word_embeddings": False, **changes})
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path):
+    stores = {name: program.make_store(tmp_path / name, 24, 1, TOKENIZER)
+              for name in ("train", "validation")}
+    return program.write_config(tmp_path / "run.yaml", model=tmp_path / "model",
+                                output=tmp_path / "run", **stores)
+
+
+def refused(code, parts, *words):
+    found, _, err = program.packtrain(*words)
+    assert found == code, err
+    for part in parts:
+        assert part in err
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(config, tmp_path):
+    save_llama(tmp_path / "model")
+    refused(65, ["vocabulary of 83 tokens, the model one of 75", "model.resize_vocabulary: 83"],
+            "train", config)
+    refused(65, ["vocabulary of 83 tokens, the model one of 80"],
+            "train", config, "model.resize_vocabulary=80")
+    refused(64, ["model.resize_vocabulary is 70", "has 75 tokens"],
+            "train", config, "model.resize_vocabulary=70")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("tied", [False, True])
+def test_added_tokens_start_as_the_mean_and_are_exported(config, tmp_path, tied, ranks):
+    save_llama(tmp_path / "model", tie_word_embeddings=tied)
+    program.finished("train", config, "model.resize_vocabulary=83", "optimizer.learning_rate=0",
+                     ranks=ranks)
+    program.finished("export", tmp_path / "run", "--dtype", "float32", "--out", tmp_path / "out")
+    old, new = tensors_of(tmp_path / "model"), tensors_of(tmp_path / "out")
+    assert old.keys() == new.keys()
+    for name, tensor in old.items():
+        assert torch.equal(new[name][:len(tensor)], tensor), name
+        if len(tensor) == VOCABULARY:
+            mean = tensor.double().mean(0).float()
+            assert torch.equal(new[name][VOCABULARY:], mean.expand(8, -1)), name
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").lm_head.weight.shape[0] == TOKENIZER
+
+
+def test_a_run_with_added_tokens_resumes_and_its_checkpoint_can_be_trained(config, tmp_path):
+    save_llama(tmp_path / "model")
+    resized = "model.resize_vocabulary=83"
+    program.finished("train", config, resized, "run.max_steps=1", "checkpoint.save_steps=1")
+    program.finished("train", config, resized, "run.max_steps=2", ranks=2)
+    lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines if "grad_norm" in line] == [1, 2]
+    checkpoint = f"model.path={tmp_path}/run/checkpoints/step-2"
+    program.finished("evaluate", config, checkpoint)
+    program.finished("evaluate", config, checkpoint, resized)
+    refused(64, ["has 83 tokens and is a checkpoint"],
+            "evaluate", config, checkpoint, "model.resize_vocabulary=90")
+
+
+def test_dropouts_are_refused_by_name_until_left_out(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER, attention_dropout=0.1)
+    refused(64, ["'attention_dropout' is 0.1", "model.dropout: 0", str(tmp_path / "model")],
+            "train", config)
+    program.finished("train", config, "model.dropout=0")
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "out")
+    assert json.loads((tmp_path / "out/config.json").read_text())["attention_dropout"] == 0
