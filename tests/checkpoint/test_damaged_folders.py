@@ -123,6 +123,15 @@ def test_links_out_of_the_folder_are_followed_as_caches_have_them(tmp_path):
     refuses(tmp_path, 66, "b.safetensors: no such file")
 
 
+def change_config(folder, values):
+    """`values` as they are to be written, JSON or not."""
+    config = json.loads((folder / "config.json").read_text())
+    text = json.dumps({**config, **{key: f"VALUE {key}" for key in values}})
+    for key, value in values.items():
+        text = text.replace(f'"VALUE {key}"', value)
+    (folder / "config.json").write_text(text)
+
+
 @pytest.mark.parametrize("key, value, message", [
     ("model_type", '"mamba"', "model_type is 'mamba', want one of"),
     ("rope_theta", "NaN", "not valid JSON"),
@@ -130,14 +139,16 @@ def test_links_out_of_the_folder_are_followed_as_caches_have_them(tmp_path):
     ("rms_norm_eps", "-1e-5", "'rms_norm_eps'"),
     ("hidden_size", "1e30", "'hidden_size' is 1e+30, want an integer"),
     ("hidden_size", "18446744073709551615", "'hidden_size'"),
-    ("hidden_size", "2147483640", "make more parameters than any model has"),
     ("num_hidden_layers", "2147483647", "'num_hidden_layers' is 2147483647, want at most 10000"),
     ("num_hidden_layers", "-1", "'num_hidden_layers'"),
     ("mystery", "7", "'mystery' is not one that this model family honours"),
 ])
 def test_a_config_that_makes_no_model_is_named(tmp_path, key, value, message):
-    source = save_llama(tmp_path / "in")
-    config = json.loads((source / "config.json").read_text())
-    text = json.dumps({**config, key: "VALUE"}).replace('"VALUE"', value)
-    (source / "config.json").write_text(text)
+    change_config(save_llama(tmp_path / "in"), {key: value})
     refuses(tmp_path, 64, message)
+
+
+def test_sizes_whose_product_overflows_are_refused(tmp_path):
+    sizes = {"hidden_size": "2147483640", "vocab_size": "2147483647"}
+    change_config(save_llama(tmp_path / "in"), sizes)
+    refuses(tmp_path, 64, "make more parameters than any model has")
