@@ -21,6 +21,7 @@ struct Shape {
   std::size_t num_sequences = 0;  // the dummy sequence included
   std::size_t num_loss_tokens = 0;
   std::size_t num_loss_sources = 0;  // as many, or none
+  std::size_t num_pieces = 0;
   std::int64_t num_real_tokens = 0;
 };
 
@@ -61,7 +62,7 @@ class PieceView {
 
 Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> sequences,
                const CollatorOptions& options) {
-  Shape shape{.num_sequences = sequences.size()};
+  Shape shape{.num_sequences = sequences.size(), .num_pieces = views.size()};
   for (const PieceView& view : views) {
     shape.num_real_tokens += static_cast<std::int64_t>(view.length());
     shape.num_loss_tokens += view.num_labels();
@@ -108,6 +109,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.loss_index, shape.num_loss_tokens);
   layout.place(batch.loss_weight, shape.num_loss_tokens);
   layout.place(batch.loss_source, shape.num_loss_sources);
+  layout.place(batch.examples, 2 * shape.num_pieces);
   return layout.used();
 }
 
@@ -165,6 +167,10 @@ class Writer {
 
   // `source`: written where the batch has room for sources.
   void append(const PieceView& view, float weight, std::int16_t source) {
+    const std::size_t piece = batch_.num_piece_labels.size();
+    batch_.examples[piece] = static_cast<std::int32_t>(row_);
+    batch_.examples[batch_.examples.size() / 2 + piece] =
+        static_cast<std::int32_t>(row_ + view.length());
     batch_.num_piece_labels.push_back(static_cast<std::int32_t>(view.num_labels()));
     if (!batch_.loss_source.empty()) {
       std::ranges::fill(batch_.loss_source.subspan(loss_token_, view.num_labels()), source);

@@ -98,6 +98,7 @@ void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config) {
 at::Tensor auxiliary_gradient(const DeviceBatch& batch) {
   if (batch.routing == nullptr || !batch.routing->slopes.defined()) return {};
   const Bounds bounds = example_bounds(batch);
+  if (bounds.begin.size(0) == 0) return {};  // pads alone
   const at::Tensor row = at::arange(batch.num_rows(), batch.cu_seqlens.options());
   // The last example that does not begin behind the row; a pad lies behind its end.
   const at::Tensor example = at::searchsorted(bounds.begin.contiguous(), row, /*out_int32=*/true,

@@ -13,6 +13,13 @@ void add_sources(nlohmann::ordered_json& line, const char* key,
   for (const SourceLoss& loss : losses) line[key][loss.source] = loss.loss;
 }
 
+void add_experts(nlohmann::ordered_json& line, const ExpertLoad& load) {
+  if (load.auxiliary_loss) line["auxiliary_loss"] = *load.auxiliary_loss;
+  line["expert_load_max"] = load.max;
+  line["expert_load_min"] = load.min;
+  line["expert_tokens"] = load.tokens;
+}
+
 }  // namespace
 
 std::string step_json_line(const StepRecord& record) {
@@ -21,6 +28,7 @@ std::string step_json_line(const StepRecord& record) {
     std::visit([&](auto member) { line[field.key] = record.*member; }, field.member);
   }
   add_sources(line, "loss_by_source", record.loss_by_source);
+  if (record.experts) add_experts(line, *record.experts);
   return line.dump();
 }
 

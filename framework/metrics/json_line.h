@@ -8,8 +8,9 @@
 
 namespace packtrain {
 
-// Keys: those of step_fields(), in their order; then `loss_by_source`, an object of losses by
-// source, where the record has them.
+// Keys: those of step_fields(), in their order; then, where the record has them, `loss_by_source`,
+// an object of losses by source, and `auxiliary_loss`, `expert_load_max`, `expert_load_min` and
+// `expert_tokens`, a list with a number for each expert.
 std::string step_json_line(const StepRecord& record);
 
 // Keys: `step` and `validation_*` (`validation_loss_by_source` as above), none of which a step line

@@ -16,6 +16,17 @@ struct SourceLoss {
   double loss = 0;
 };
 
+// How a step's tokens were spread over a model's experts: each real token counts once for every
+// expert it went to, in every layer; in the last layer supervised tokens alone, unless all are
+// needed for the auxiliary loss.
+struct ExpertLoad {
+  std::vector<double> tokens;  // of each expert, all layers together
+  double max = 0;              // of any layer and expert, over the layer's mean
+  double min = 0;
+  std::optional<double>
+      auxiliary_loss;  // without its coefficient, not part of `loss`; if there is one
+};
+
 struct StepRecord {
   std::int64_t step = 0;  // 1 after the first optimizer step
   std::int64_t epoch = 0;
@@ -44,6 +55,7 @@ struct StepRecord {
   std::int64_t reserved_memory_bytes = 0;
   // Of the sources the step has tokens of; empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
+  std::optional<ExpertLoad> experts = {};  // of a model that has some
 };
 
 struct EvaluationRecord {

@@ -38,6 +38,17 @@ MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& label
                              "Loss of the latest evaluation, nats per supervised token")),
       validation_perplexity_(
           gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation")),
+      auxiliary_loss_(family("packtrain_auxiliary_loss",
+                             "Load-balancing loss of the latest step, without its coefficient")),
+      expert_load_max_(family("packtrain_expert_load_max_ratio",
+                              "Tokens of the busiest expert over its layer's mean, latest step")),
+      expert_load_min_(family("packtrain_expert_load_min_ratio",
+                              "Tokens of the idlest expert over its layer's mean, latest step")),
+      expert_tokens_(prometheus::BuildCounter()
+                         .Name("packtrain_expert_tokens_total")
+                         .Help("Tokens an expert was given, all layers and ranks together")
+                         .Labels(labels_)
+                         .Register(registry_)),
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
       validation_loss_by_source_(family("packtrain_validation_loss_by_source",
@@ -75,6 +86,15 @@ prometheus::Counter& MetricsRegistry::counter(const std::string& name, const std
   return family.Add({});
 }
 
+void MetricsRegistry::set_experts(const ExpertLoad& load) {
+  if (load.auxiliary_loss) auxiliary_loss_.Add({}).Set(*load.auxiliary_loss);
+  expert_load_max_.Add({}).Set(load.max);
+  expert_load_min_.Add({}).Set(load.min);
+  for (std::size_t e = 0; e < load.tokens.size(); ++e) {
+    add(expert_tokens_.Add({{"expert", std::to_string(e)}}), load.tokens[e]);
+  }
+}
+
 void MetricsRegistry::step(const StepRecord& record) {
   const std::lock_guard lock(mutex_);
   const std::span<const MetricField> fields = step_fields();
@@ -87,6 +107,7 @@ void MetricsRegistry::step(const StepRecord& record) {
     }
   }
   set_sources(loss_by_source_, record.loss_by_source);
+  if (record.experts) set_experts(*record.experts);
   num_steps_.Increment();
   last_step_timestamp_.SetToCurrentTime();
 }

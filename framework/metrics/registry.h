@@ -38,6 +38,13 @@ class MetricsRegistry {
   prometheus::Gauge& last_step_timestamp_;
   prometheus::Gauge& validation_loss_;
   prometheus::Gauge& validation_perplexity_;
+  void set_experts(const ExpertLoad& load);
+
+  // From the first step on with experts; tokens: one counter an expert.
+  prometheus::Family<prometheus::Gauge>& auxiliary_loss_;
+  prometheus::Family<prometheus::Gauge>& expert_load_max_;
+  prometheus::Family<prometheus::Gauge>& expert_load_min_;
+  prometheus::Family<prometheus::Counter>& expert_tokens_;
   // One gauge a source, from the first step or evaluation on that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 
 #include "framework/device/tensor_device.h"
@@ -43,14 +44,17 @@ BatchSize padded_size(const PackedBatch& batch) {
   const std::int64_t num_rows = std::ssize(batch.input_ids);
   const AttentionBucket attention =
       attention_bucket(std::ssize(batch.cu_seqlens) - 1, batch.max_seqlen, num_rows);
-  return {num_rows, std::min(num_rows, token_bucket(std::ssize(batch.loss_index))),
-          attention.num_sequences, attention.max_length};
+  const std::int64_t num_sequences = attention.num_sequences;
+  const auto num_examples = static_cast<std::int64_t>(std::bit_ceil(batch.examples.size() / 2));
+  return {num_rows, std::min(num_rows, token_bucket(std::ssize(batch.loss_index))), num_sequences,
+          attention.max_length,
+          std::ssize(batch.examples) / 2 <= num_sequences ? num_sequences : num_examples};
 }
 
 StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
     : size_(size), on_gpu_(device.kind() == DeviceKind::kCuda) {
-  numel_ = {size.num_rows,       size.num_rows,       size.num_sequences + 1,
-            size.num_supervised, size.num_supervised, size.num_supervised};
+  numel_ = {size.num_rows,       size.num_rows,       size.num_sequences + 1, size.num_supervised,
+            size.num_supervised, size.num_supervised, 2 * size.num_examples};
   for (int i = 0; i < kNumParts; ++i) {
     begin_[i + 1] = begin_[i] + (numel_[i] + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -61,6 +65,7 @@ StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
   batch_.loss_index = part(memory_, kLossIndex);
   batch_.loss_labels = part(memory_, kLabels);
   batch_.loss_weight = part(memory_, kWeights);
+  batch_.examples = part(memory_, kExamples).view({2, size.num_examples});
   batch_.max_seqlen = static_cast<std::int32_t>(size.max_length);
 }
 
@@ -76,6 +81,12 @@ void StaticBatch::load(const PackedBatch& batch) {
   copy_and_fill<std::int32_t>(batch.input_ids, part(host, kIds), 0);
   copy_and_fill<std::int32_t>(batch.position_ids, part(host, kPositions), 0);
   copy_and_fill<std::int32_t>(batch.cu_seqlens, part(host, kBoundaries), batch.cu_seqlens.back());
+  const std::size_t num_pieces = batch.examples.size() / 2;
+  const at::Tensor examples = part(host, kExamples).view({2, size_.num_examples});
+  copy_and_fill<std::int32_t>(batch.examples.first(num_pieces), examples.select(0, 0),
+                              batch.cu_seqlens.back());
+  copy_and_fill<std::int32_t>(batch.examples.last(num_pieces), examples.select(0, 1),
+                              batch.cu_seqlens.back());
   fill_supervised(batch, part(host, kLossIndex), part(host, kLabels), part(host, kWeights));
   memory_.copy_(host, /*non_blocking=*/true);
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();

@@ -25,7 +25,7 @@ bool StepGraphs::serves(std::span<const PackedBatch> micro_batches) {
   return micro_batches.size() == 1 && !micro_batches.front().loss_index.empty();
 }
 
-at::Tensor StepGraphs::train(const PackedBatch& batch) {
+StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
   const auto [found, is_first] = graphs_.try_emplace(padded_size(batch));
   Graph& graph = found->second;
   if (is_first) graph.batch = std::make_unique<StaticBatch>(found->first, device_);
@@ -37,9 +37,10 @@ at::Tensor StepGraphs::train(const PackedBatch& batch) {
   const bool wanted =
       is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMostGraphs && has_room());
   if (wanted) capture_train(graph);
-  if (graph.work == nullptr) return model_.train({&graph.batch->batch(), 1});
+  const DeviceBatch& on_device = graph.batch->batch();
+  if (graph.work == nullptr) return {model_.train({&on_device, 1}), on_device};
   model_.compute().run([&](StreamHandle) { graph.work->replay(); });
-  return graph.loss;
+  return {graph.loss, on_device};
 }
 
 // Graphs keep the memory of a step for themselves; steps without one need it once more.

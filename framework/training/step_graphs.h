@@ -35,9 +35,13 @@ class StepGraphs {
 
   // ShardedModel::train of a batch that serves() accepts, padded to its size. The first of a size
   // runs kernel by kernel, which times products and builds plans; the second is captured. The first
-  // 16 sizes that come twice have graphs, as long as memory holds two steps. The loss is
-  // overwritten by the next batch of the size.
-  at::Tensor train(const PackedBatch& batch);
+  // 16 sizes that come twice have graphs, as long as memory holds two steps. The loss, and what
+  // lies with the batch, is overwritten by the next batch of the size.
+  struct Trained {
+    at::Tensor loss;
+    const DeviceBatch& batch;
+  };
+  Trained train(const PackedBatch& batch);
 
   std::int64_t num_graphs() const { return num_graphs_; }
 

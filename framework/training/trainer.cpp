@@ -1,5 +1,6 @@
 #include "framework/training/trainer.h"
 
+#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -14,6 +15,7 @@
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/expert_load.h"
 #include "framework/training/row_losses.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/upload.h"
@@ -91,9 +93,23 @@ void Trainer::compute_step(std::int64_t step, Pending& pending) {
     compute_step_kernel_by_kernel(step, pending);
     return;
   }
-  const at::Tensor loss = graphs_->train(micro_batches.front());
-  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
-                   *pending.outcome);
+  const StepGraphs::Trained trained = graphs_->train(micro_batches.front());
+  optimizer_->step(trained.loss, pending.learning_rate, step + 1, stop_signal_.requested(),
+                   *pending.outcome, step_details({&trained.batch, 1}));
+}
+
+at::Tensor Trainer::step_details(std::span<const DeviceBatch> batches) {
+  at::Tensor details;
+  if (num_details() == 0) return details;
+  model_->compute().run([&](StreamHandle) {
+    std::vector<at::Tensor> parts;
+    if (num_sources() > 1) parts.push_back(sum_by_source(batches, num_sources()));
+    if (num_load_numbers(source_.decoder) > 0) {
+      parts.push_back(sum_expert_load(batches, source_.decoder));
+    }
+    details = at::cat(parts);
+  });
+  return details;
 }
 
 void Trainer::compute_step_kernel_by_kernel(std::int64_t step, Pending& pending) {
@@ -106,13 +122,11 @@ void Trainer::compute_step_kernel_by_kernel(std::int64_t step, Pending& pending)
     if (ledger_ != nullptr || num_sources() > 1) row_losses = request_row_losses(batches);
   });
   const at::Tensor loss = model_->train(batches);
-  at::Tensor source_sums;
-  model_->compute().run([&](StreamHandle) {
-    if (num_sources() > 1) source_sums = sum_by_source(batches, num_sources());
-    if (ledger_ != nullptr) pending.row_losses = ledger_->fetch(row_losses);
-  });
+  if (ledger_ != nullptr) {
+    model_->compute().run([&](StreamHandle) { pending.row_losses = ledger_->fetch(row_losses); });
+  }
   optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
-                   *pending.outcome, source_sums);
+                   *pending.outcome, step_details(batches));
 }
 
 void Trainer::add_memory_loads(std::span<const PackedBatch> batches) {
@@ -186,9 +200,11 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   const MemoryUse memory = device_.device->memory_use();
   record.allocated_memory_bytes = static_cast<std::int64_t>(memory.allocated_bytes);
   record.reserved_memory_bytes = static_cast<std::int64_t>(memory.reserved_bytes);
+  const std::span<const double> details = values.details;
   if (num_sources() > 1) {
-    record.loss_by_source = mean_by_source(values.details, train_store_->info().sources);
+    record.loss_by_source = mean_by_source(details, train_store_->info().sources);
   }
+  record.experts = expert_load(details.subspan(num_source_sums()), source_.decoder);
   return record;
 }
 

@@ -69,6 +69,10 @@ class Trainer {
   void compute_step(std::int64_t step, Pending& pending);
   void compute_step_kernel_by_kernel(std::int64_t step, Pending& pending);
   std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }
+  std::size_t num_source_sums() const;
+  // What is summed over the ranks with a step's loss: of sources, then of experts.
+  std::int64_t num_details() const;
+  at::Tensor step_details(std::span<const DeviceBatch> batches);
   void finish_oldest();  // reads an outcome, reports it
   void finish_all();
   StepRecord make_record(const Pending& pending, const StepOutcome::Values& values,

@@ -12,6 +12,7 @@
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/cost_measurement.h"
+#include "framework/training/expert_load.h"
 #include "framework/training/rehearsal.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/token_budget.h"
@@ -133,6 +134,14 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
       losses.truncated_examples, losses.split_examples);
 }
 
+std::size_t Trainer::num_source_sums() const {
+  return num_sources() > 1 ? 2 * static_cast<std::size_t>(num_sources()) : 0;
+}
+
+std::int64_t Trainer::num_details() const {
+  return static_cast<std::int64_t>(num_source_sums()) + num_load_numbers(source_.decoder);
+}
+
 void Trainer::make_model() {
   model_ = make_sharded_model(config_, source_.decoder, device_, world_);
   if (model_->state().master.numel() == 0) {
@@ -140,9 +149,8 @@ void Trainer::make_model() {
                 "Remove a pattern from model.frozen.");
   }
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
-  const std::int64_t num_details = num_sources() > 1 ? 2 * num_sources() : 0;
   for (auto& outcome : outcomes_) {
-    outcome = std::make_unique<StepOutcome>(*device_.device, num_details);
+    outcome = std::make_unique<StepOutcome>(*device_.device, num_details());
   }
   if (validation_store_ == nullptr) return;
   check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,

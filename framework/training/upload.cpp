@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <iterator>
 #include <span>
 
 #include "framework/device/tensor_device.h"
@@ -47,6 +48,7 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.loss_index = views.of(batch.loss_index, at::kInt);
   result.loss_labels = views.of(batch.labels, at::kInt).index_select(0, result.loss_index);
   result.loss_weight = views.of(batch.loss_weight, at::kFloat);
+  result.examples = views.of(batch.examples, at::kInt).view({2, std::ssize(batch.examples) / 2});
   if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);
   return result;
 }

@@ -274,6 +274,14 @@ TEST(Flattening, CountsTheLabelsOfEachPieceAndNamesTheirSourcesOnRequest) {
   EXPECT_EQ(values(batch.loss_source), (Ints{10, 10, 10, 10, 0, 0, 10, 20}));
 }
 
+TEST(Flattening, TellsTheRowsOfEachPiece) {
+  const MemoryStore store = store_of({3, 6, 2});
+  const MicroBatch pieces = {piece(1, 0, 4, true), piece(0, 0, 3), piece(1, 4, 2), piece(2, 0, 2)};
+  EXPECT_EQ(values(flatten(store, pieces, {}, {.row_multiple = 16}).examples),
+            (Ints{0, 4, 7, 9, 4, 7, 9, 11}));
+  EXPECT_TRUE(flatten(store, {}, {}, {.row_multiple = 16}).examples.empty());
+}
+
 TEST(Flattening, AFullyMaskedBatchHasNoSupervisedRow) {
   const MemoryStore store = store_of({4, 5}, false);
   const PackedBatch batch = flatten_exactly(store, whole(store));

@@ -27,6 +27,7 @@ TEST(Padding, PutsPadsBehindTheTokensOfEachSequence) {
   EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 4, 8, 12}));
   EXPECT_EQ(values(batch.loss_index), (Ints{0, 1, 4, 8, 9, 10}));
+  EXPECT_EQ(values(batch.examples), (Ints{0, 4, 8, 3, 6, 12}));
   EXPECT_EQ(batch.max_seqlen, 4);
   EXPECT_EQ(batch.num_real_tokens, 9);
   EXPECT_EQ(batch.pieces, whole(store));

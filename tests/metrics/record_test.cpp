@@ -236,6 +236,33 @@ TEST(MetricsRegistry, ShowsTheLatestLossOfEachSource) {
   EXPECT_TRUE(has("packtrain_validation_loss_by_source", "web", "3.5")) << page;
 }
 
+TEST(StepJsonLine, TellsOfExpertsOnlyWhereThereAreSome) {
+  StepRecord record = distinct_record();
+  record.experts = ExpertLoad{.tokens = {12, 4}, .max = 1.5, .min = 0.5, .auxiliary_loss = {}};
+  ordered_json line = ordered_json::parse(step_json_line(record));
+  EXPECT_EQ(line["expert_tokens"], (ordered_json{12, 4}));
+  EXPECT_EQ(line["expert_load_max"], 1.5);
+  EXPECT_EQ(line["expert_load_min"], 0.5);
+  EXPECT_FALSE(line.contains("auxiliary_loss"));
+  record.experts->auxiliary_loss = 2.25;
+  EXPECT_EQ(ordered_json::parse(step_json_line(record))["auxiliary_loss"], 2.25);
+}
+
+TEST(MetricsRegistry, CountsTheTokensOfEachExpert) {
+  MetricsRegistry registry = labelled_registry();
+  EXPECT_EQ(registry.page().find("expert=\""), std::string::npos);
+  StepRecord record = distinct_record();
+  record.experts = {.tokens = {12, 4}, .max = 1.5, .min = 0.5, .auxiliary_loss = 2.25};
+  registry.step(record);
+  registry.step(record);
+  const std::string page = registry.page();
+  EXPECT_NE(page.find("expert=\"0\"} 24\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("expert=\"1\"} 8\n"), std::string::npos) << page;
+  EXPECT_EQ(metric_value(page, "packtrain_expert_load_max_ratio"), 1.5);
+  EXPECT_EQ(metric_value(page, "packtrain_expert_load_min_ratio"), 0.5);
+  EXPECT_EQ(metric_value(page, "packtrain_auxiliary_loss"), 2.25);
+}
+
 TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
   MetricsRegistry registry = labelled_registry();
   registry.step(distinct_record());
