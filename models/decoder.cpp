@@ -8,7 +8,7 @@
 #include "models/decoder_layer.h"
 #include "models/embedding_block.h"
 #include "models/head_block.h"
-#include "models/ops/rotary/rotary.h"
+#include "models/ops/rotary/rotary_frequencies.h"
 #include "models/parameters.h"
 
 namespace packtrain {
@@ -87,8 +87,7 @@ std::int64_t matmul_numel(const std::vector<ParameterSpec>& parameters,
 
 std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
                                                             const RotaryConfig& rotary) {
-  return std::make_shared<const RotaryFrequencies>(
-      rotary_frequencies(rotary.base, config.turned_dim(), rotary.scaling));
+  return std::make_shared<const RotaryFrequencies>(rotary, config.turned_dim());
 }
 
 }  // namespace

@@ -46,9 +46,9 @@ Value DecoderLayer::project(OperatorTape& tape, const std::string& name, Value x
 }
 
 Value DecoderLayer::attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
-  const AttentionOptions options{layer_attention(config_, index_),
-                                 {frequencies_->on(batch.position_ids.device()),
-                                  {.num_rotated_heads = config_.num_heads + config_.num_kv_heads}}};
+  const AttentionOptions options{
+      layer_attention(config_, index_),
+      {frequencies_->of(batch), {.num_rotated_heads = config_.num_heads + config_.num_kv_heads}}};
   return self_attention(tape, "attention", project(tape, "attention.qkv", x), options, batch);
 }
 

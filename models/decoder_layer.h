@@ -12,7 +12,7 @@
 
 #include "models/decoder_config.h"
 #include "models/norm.h"
-#include "models/ops/rotary/rotary.h"
+#include "models/ops/rotary/rotary_frequencies.h"
 #include "models/recorded_block.h"
 
 namespace packtrain {

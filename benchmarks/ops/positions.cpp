@@ -1,9 +1,11 @@
 // Rotary positions, alone and with norms of queries and keys.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/rotary/rotary.h"
+#include "models/ops/rotary/rotary_frequencies.h"
 
 namespace packtrain {
 namespace {
@@ -28,8 +30,8 @@ struct Heads {
     return at::arange(tokens, at::TensorOptions(at::kInt).device(at::kCUDA, 0));
   }
   at::Tensor frequencies() const {
-    constexpr double kBase = 10000;
-    return RotaryFrequencies(rotary_frequencies(kBase, head_dim, {})).on({at::kCUDA, 0});
+    const std::vector<float> values = rotary_frequencies({}, head_dim);
+    return at::tensor(values, at::TensorOptions(at::kFloat)).to(at::Device(at::kCUDA, 0));
   }
   RotaryOptions options() const { return {.num_rotated_heads = num_rotated()}; }
 };

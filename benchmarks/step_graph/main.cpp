@@ -92,6 +92,7 @@ class CapturedStep {
  public:
   CapturedStep(const DecoderStep& decoder, DeviceBatch& batch) {
     batch.attention_layout.reset();  // the boundaries are read in the graph
+    batch.token_frequencies.clear();
     graph_.capture_begin();
     loss_ = decoder.forward_backward(batch);
     graph_.capture_end();
@@ -112,6 +113,7 @@ void measure(const std::string& shape, DecoderStep& decoder, std::int64_t vocab_
   DeviceBatch batch = pack_documents(lengths, vocab_size, 1);
   const auto run_eagerly = [&](const DeviceBatch& which) {
     which.attention_layout.reset();
+    which.token_frequencies.clear();
     return decoder.forward_backward(which);
   };
   for (int i = 0; i < kNumWarmUps; ++i) run_eagerly(batch);

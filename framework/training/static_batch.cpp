@@ -92,6 +92,7 @@ void StaticBatch::load(const PackedBatch& batch) {
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
   batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
   batch_.attention_layout.reset();
+  batch_.token_frequencies.clear();
 }
 
 }  // namespace packtrain

@@ -44,7 +44,8 @@ __device__ void write_angles(const RotaryAngles& a, std::int64_t first_row, int 
     const int pair = i - row * a.num_pairs;
     float sin;
     float cos;
-    sincosf(static_cast<float>(a.position_ids[first_row + row]) * a.frequencies[pair], &sin, &cos);
+    const float frequency = a.frequencies[(first_row + row) * a.frequency_stride + pair];
+    sincosf(static_cast<float>(a.position_ids[first_row + row]) * frequency, &sin, &cos);
     const int place = row * a.num_pairs + Angles<N>::place(pair, a.num_pairs / N);
     table[place] = cos * a.scaling;
     table[count + place] = sin * a.scaling * a.direction;

@@ -23,7 +23,8 @@ struct HeadParts {
 
 struct RotaryAngles {
   const std::int32_t* position_ids = nullptr;  // [T]
-  const float* frequencies = nullptr;          // [num_pairs]
+  const float* frequencies = nullptr;          // [num_pairs], or one such row a token
+  std::int64_t frequency_stride = 0;           // from token to token: 0 or num_pairs
   int num_pairs = 0;                           // of a head that turn, at most half of its elements
   bool interleaved = false;
   float scaling = 1;

@@ -2,39 +2,13 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sin.h>
-
-#include <cmath>
-#include <numbers>
-#include <utility>
 
 #include "models/ops/rotary/rotary_cuda.h"
 
 namespace packtrain {
 namespace {
-
-double scaled_frequency(double frequency, const RotaryScaling& scaling) {
-  if (scaling.kind == RotaryScaling::Kind::kNone) {
-    return frequency;
-  }
-  const double slowed = frequency / scaling.factor;
-  if (scaling.kind == RotaryScaling::Kind::kLinear) {
-    return slowed;
-  }
-  const double wavelength = 2.0 * std::numbers::pi / frequency;
-  const double num_waves = static_cast<double>(scaling.original_max_positions) / wavelength;
-  if (num_waves < scaling.low_frequency_factor) {
-    return slowed;
-  }
-  if (num_waves > scaling.high_frequency_factor) {
-    return frequency;
-  }
-  const double blend = (num_waves - scaling.low_frequency_factor) /
-                       (scaling.high_frequency_factor - scaling.low_frequency_factor);
-  return (1.0 - blend) * slowed + blend * frequency;
-}
 
 // Element 0 (or 1) of every pair of the heads x [T, heads, D]: a view [T, heads, P].
 at::Tensor pair_element(const at::Tensor& x, std::int64_t num_pairs, bool interleaved,
@@ -50,39 +24,14 @@ void turn_(const at::Tensor& x, const at::Tensor& position_ids, const at::Tensor
       at::mul(position_ids.to(at::kFloat).unsqueeze(1), frequencies).unsqueeze(1);
   const at::Tensor cos = at::mul(at::cos(angles), options.scaling);
   const at::Tensor sin = at::mul(at::sin(angles), direction * options.scaling);
-  const at::Tensor first = pair_element(x, frequencies.size(0), options.interleaved, 0);
-  const at::Tensor second = pair_element(x, frequencies.size(0), options.interleaved, 1);
+  const at::Tensor first = pair_element(x, frequencies.size(-1), options.interleaved, 0);
+  const at::Tensor second = pair_element(x, frequencies.size(-1), options.interleaved, 1);
   const at::Tensor turned = at::mul(first, cos).sub_(at::mul(second, sin));
   second.copy_(at::mul(second, cos).add_(at::mul(first, sin)));
   first.copy_(turned);
 }
 
 }  // namespace
-
-std::vector<float> rotary_frequencies(double base, std::int64_t head_dim,
-                                      const RotaryScaling& scaling) {
-  std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
-    frequencies.push_back(static_cast<float>(scaled_frequency(std::pow(base, exponent), scaling)));
-  }
-  return frequencies;
-}
-
-RotaryFrequencies::RotaryFrequencies(std::vector<float> frequencies)
-    : frequencies_(std::move(frequencies)) {}
-
-at::Tensor RotaryFrequencies::on(const at::Device& device) const {
-  const std::lock_guard lock(mutex_);
-  if (!cached_.defined() || cached_.device() != device) {
-    // The copy never writes through the pointer.
-    const at::Tensor host = at::from_blob(const_cast<float*>(frequencies_.data()),
-                                          {static_cast<std::int64_t>(frequencies_.size())},
-                                          at::TensorOptions(at::kFloat));
-    cached_ = host.to(device, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-  }
-  return cached_;
-}
 
 void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
                      const RotaryOptions& options) {

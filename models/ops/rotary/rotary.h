@@ -3,39 +3,16 @@
 // 2i + 1 (interleaved) turn by the angle position * frequency_i, i < P; elements from 2P on stay.
 //   y1 = x1 cos - x2 sin;  y2 = x2 cos + x1 sin;  the gradient turns back (sin -> -sin).
 // The angle is the product in float32 (as in transformers' modeling_rope_utils.py), sine and cosine
-// are made in the kernel, once for all heads of a token. float32 or bfloat16, maths in float32,
-// rounded once. Deterministic. Elements that must move: forward 2 for each of the rotated heads,
-// backward 2 for each of all heads.
+// are made in the kernel, once for all heads of a token. Frequencies: rotary_frequencies.h. float32
+// or bfloat16, maths in float32, rounded once. Deterministic. Elements that must move: forward 2
+// for each of the rotated heads, backward 2 for each of all heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <mutex>
-#include <vector>
-
-#include "models/decoder_config.h"
 
 namespace packtrain {
-
-// frequency_i = base^(-2i/D), rescaled as the config says:
-//   linear: all divided by `factor`;
-//   llama3 (transformers, modeling_rope_utils.py): long waves divided by `factor`, short ones kept,
-//   those between blended.
-std::vector<float> rotary_frequencies(double base, std::int64_t head_dim,
-                                      const RotaryScaling& scaling);
-
-// The frequencies, copied to a device once.
-class RotaryFrequencies {
- public:
-  explicit RotaryFrequencies(std::vector<float> frequencies);
-  at::Tensor on(const at::Device& device) const;  // float32 [D / 2]
-
- private:
-  std::vector<float> frequencies_;
-  mutable std::mutex mutex_;
-  mutable at::Tensor cached_;
-};
 
 struct RotaryOptions {
   std::int64_t num_rotated_heads = 0;  // the first ones: queries and keys
@@ -44,7 +21,7 @@ struct RotaryOptions {
 };
 
 // Turns the first heads of qkv [T, heads, D], contiguous, in place. position_ids int32 [T];
-// frequencies float32 [P], P <= D / 2.
+// frequencies float32 [P] for all tokens or [T, P], P <= D / 2.
 void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
                      const RotaryOptions& options);
 // d qkv [T, heads, D] from the gradients of its parts [T, part's heads, D], of any strides but 1

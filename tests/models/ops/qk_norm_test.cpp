@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "models/ops/rotary/rotary_frequencies.h"
 #include "tests/models/cases.h"
 
 namespace packtrain {
@@ -56,7 +57,7 @@ Problem problem_of(const OperatorCase& on, const Shape& shape) {
   p.qkv = random_tensor(on, dims, "qkv");
   p.grad = random_tensor(on, dims, "grad");
   p.position_ids = int_tensor(on, some_ids(shape.rows, 5000));
-  p.frequencies = at::tensor(rotary_frequencies(10000.0, 2 * shape.num_pairs, {}),
+  p.frequencies = at::tensor(rotary_frequencies({}, 2 * shape.num_pairs),
                              at::TensorOptions(at::kFloat))
                       .to(on.device);
   p.query = random_parameter(on, {shape.head_dim}, "query");

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "models/ops/rotary/rotary_frequencies.h"
 #include "tests/models/cases.h"
 
 namespace packtrain {
@@ -34,7 +35,7 @@ std::string text(const Shape& shape) {
 }
 
 at::Tensor frequencies_of(const OperatorCase& on, std::int64_t num_pairs) {
-  const auto values = rotary_frequencies(10000.0, 2 * num_pairs, {});
+  const auto values = rotary_frequencies({}, 2 * num_pairs);
   return at::tensor(values, at::TensorOptions(at::kFloat)).to(on.device);
 }
 
@@ -116,19 +117,33 @@ TEST_P(Rotary, IsAccurateAtTheEndOfALongContext) {
   expect_close(x, want, on.tolerance, "y");
 }
 
-TEST(RotaryFrequencies, FollowTheScalingOfTheConfig) {
-  const auto plain = rotary_frequencies(10000.0, 64, {});
-  RotaryScaling scaling;
-  scaling.kind = RotaryScaling::Kind::kLinear;
-  scaling.factor = 4.0;
-  const auto linear = rotary_frequencies(10000.0, 64, scaling);
-  scaling.kind = RotaryScaling::Kind::kLlama3;
-  scaling.original_max_positions = 512;
-  const auto llama3 = rotary_frequencies(10000.0, 64, scaling);
-  EXPECT_FLOAT_EQ(plain[0], 1.0F);
-  EXPECT_FLOAT_EQ(linear[3], plain[3] / 4);
-  EXPECT_FLOAT_EQ(llama3[0], plain[0]) << "short waves are kept";
-  EXPECT_FLOAT_EQ(llama3[31], plain[31] / 4) << "long waves are slowed";
+// Every token with frequencies of its own is a call a token with those.
+TEST_P(Rotary, TurnsEachTokenByItsOwnFrequencies) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t rows : {0, 1, 130}) {
+    RotaryOptions options{.num_rotated_heads = 6, .scaling = 0.75};
+    const at::Tensor qkv = random_tensor(on, {rows, 8, 80}, "qkv");
+    const at::Tensor position_ids = int_tensor(on, some_ids(rows, 5000));
+    const at::Tensor frequencies =
+        random_tensor(on, {rows, 10}, "frequencies").to(at::kFloat).contiguous();
+    at::Tensor got = qkv.clone();
+    rotary_forward_(got, position_ids, frequencies, options);
+    const at::Tensor back =
+        rotary_backward(qkv.narrow(1, 0, 4), qkv.narrow(1, 4, 2), qkv.narrow(1, 6, 2), position_ids,
+                        frequencies, options);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      at::Tensor one = qkv.narrow(0, row, 1).clone();
+      const at::Tensor place = position_ids.narrow(0, row, 1);
+      const at::Tensor own = frequencies.select(0, row);
+      rotary_forward_(one, place, own, options);
+      expect_close(got.narrow(0, row, 1), one, 0, "y");
+      const at::Tensor in = qkv.narrow(0, row, 1);
+      expect_close(back.narrow(0, row, 1),
+                   rotary_backward(in.narrow(1, 0, 4), in.narrow(1, 4, 2), in.narrow(1, 6, 2),
+                                   place, own, options),
+                   0, "d x");
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,221 @@
+#include "models/ops/attention/plain.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "models/ops/attention/heads.h"
+#include "models/ops/attention/sequences.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kScoresOnCpu = std::int64_t{1} << 21;  // of a block of rows
+constexpr std::int64_t kScoresOnGpu = std::int64_t{1} << 26;
+constexpr std::int64_t kBlocksAtOnce = 4;  // scores, their mask, weights, gradients
+
+std::int64_t rows_at_once(const AttentionShape& shape, std::int64_t length, bool on_gpu) {
+  const std::int64_t scores = on_gpu ? kScoresOnGpu : kScoresOnCpu;
+  return std::clamp<std::int64_t>(scores / (shape.num_heads * length), 1, length);
+}
+
+// Heads of a sequence, [kv heads, query heads a kv head, L, D] for queries, [kv heads, L, D] for
+// keys and values: float32, so that grouped queries need no copies of their keys.
+at::Tensor grouped(const at::Tensor& rows, const AttentionShape& shape, std::int64_t begin,
+                   std::int64_t length) {
+  return rows.narrow(0, begin, length)
+      .transpose(0, 1)
+      .reshape({shape.num_kv_heads, -1, length, shape.head_dim})
+      .to(at::kFloat);
+}
+
+// Back to rows [L, heads, D].
+at::Tensor by_row(const at::Tensor& groups) {
+  return groups.flatten(0, 1).transpose(0, 1);
+}
+
+struct SequenceHeads {
+  at::Tensor query;  // [K, G, L, D]
+  at::Tensor key;    // [K, L, D]
+  at::Tensor value;
+};
+
+// Query rows [begin, begin + count) of a sequence and the keys they see together.
+struct Block {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t first_key = 0;
+  std::int64_t num_keys = 0;
+};
+
+template <typename Body>
+void for_each_block(const AttentionShape& shape, std::int64_t length, bool on_gpu,
+                    const Body& body) {
+  const std::int64_t rows = rows_at_once(shape, length, on_gpu);
+  for (std::int64_t begin = 0; begin < length; begin += rows) {
+    Block block;
+    block.begin = begin;
+    block.count = std::min(rows, length - begin);
+    block.first_key = shape.window > 0 ? std::max<std::int64_t>(0, begin - shape.window + 1) : 0;
+    block.num_keys = begin + block.count - block.first_key;
+    body(block);
+  }
+}
+
+// The block's rows of x [K, G, L, ...], groups and rows together: [K, G count, ...].
+at::Tensor rows_of(const at::Tensor& x, const Block& block) {
+  return x.narrow(2, block.begin, block.count).flatten(1, 2);
+}
+at::Tensor keys_of(const at::Tensor& x, const Block& block) {
+  return x.narrow(1, block.first_key, block.num_keys);
+}
+
+// True [count, keys] where a query does not see a key.
+at::Tensor unseen_keys(const AttentionShape& shape, const Block& block,
+                       const at::TensorOptions& options) {
+  const at::TensorOptions ints = options.dtype(at::kLong);
+  const at::Tensor place = at::arange(block.begin, block.begin + block.count, ints).unsqueeze(1);
+  const at::Tensor key = at::arange(block.first_key, block.first_key + block.num_keys, ints);
+  const at::Tensor distance = at::sub(place, key);
+  const at::Tensor later = distance.lt(0);
+  return shape.window > 0 ? later.logical_or_(distance.ge(shape.window)) : later;
+}
+
+// Capped, before the mask: [K, G count, keys].
+at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const Block& block) {
+  const at::Tensor keys = keys_of(in.key, block).transpose(1, 2);
+  at::Tensor scores = at::bmm(rows_of(in.query, block), keys).mul_(attention_scale(shape));
+  const double cap = shape.soft_cap;
+  return cap > 0 ? scores.div_(cap).tanh_().mul_(cap) : scores;
+}
+
+// In place.
+at::Tensor masked(const at::Tensor& scores, const AttentionShape& shape, const Block& block) {
+  const at::Tensor unseen = unseen_keys(shape, block, scores.options());
+  scores.view({scores.size(0), -1, block.count, block.num_keys})
+      .masked_fill_(unseen, -std::numeric_limits<double>::infinity());
+  return scores;
+}
+
+SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, std::int64_t begin,
+                             std::int64_t length) {
+  return {grouped(heads.query, shape, begin, length),
+          grouped(heads.key, shape, begin, length).squeeze(1),
+          grouped(heads.value, shape, begin, length).squeeze(1)};
+}
+
+// Outputs [K, G, L, D] and sums [K, G, L].
+struct SequenceOutput {
+  at::Tensor y;
+  at::Tensor logsumexp;
+};
+
+void forward_block(const SequenceHeads& in, const AttentionShape& shape, const Block& block,
+                   const SequenceOutput& out) {
+  const at::Tensor scores = masked(scores_of(in, shape, block), shape, block);
+  const at::Tensor sums = at::logsumexp(scores, at::IntArrayRef{-1}, /*keepdim=*/true);
+  const at::Tensor y = at::bmm(scores.sub_(sums).exp_(), keys_of(in.value, block));
+  const auto place = [&](const at::Tensor& all) { return all.narrow(2, block.begin, block.count); };
+  place(out.y).copy_(y.view(place(out.y).sizes()));
+  place(out.logsumexp).copy_(sums.view(place(out.logsumexp).sizes()));
+}
+
+// Of one sequence, float32.
+struct SequenceGradients {
+  at::Tensor query;  // [K, G, L, D]
+  at::Tensor key;    // [K, L, D], sums
+  at::Tensor value;
+};
+
+void backward_block(const SequenceHeads& in, const SequenceOutput& out, const at::Tensor& grad_y,
+                    const AttentionShape& shape, const Block& block, SequenceGradients& grad) {
+  const at::Tensor grad_rows = rows_of(grad_y, block);
+  const at::Tensor mean = at::mul(grad_rows, rows_of(out.y, block)).sum(-1, /*keepdim=*/true);
+  const at::Tensor scores = scores_of(in, shape, block);
+  at::Tensor slope;  // of the cap
+  if (shape.soft_cap > 0) {
+    slope = at::mul(scores, 1 / shape.soft_cap).square_().neg_().add_(1);
+  }
+  const at::Tensor weights =
+      masked(scores, shape, block).sub_(rows_of(out.logsumexp, block).unsqueeze(-1)).exp_();
+  keys_of(grad.value, block).add_(at::bmm(weights.transpose(1, 2), grad_rows));
+  const at::Tensor values = keys_of(in.value, block).transpose(1, 2);
+  const at::Tensor grad_scores = at::bmm(grad_rows, values).sub_(mean).mul_(weights);
+  if (slope.defined()) grad_scores.mul_(slope);
+  grad_scores.mul_(attention_scale(shape));
+  const at::Tensor query = at::bmm(grad_scores, keys_of(in.key, block));
+  const at::Tensor place = grad.query.narrow(2, block.begin, block.count);
+  place.copy_(query.view(place.sizes()));
+  keys_of(grad.key, block).add_(at::bmm(grad_scores.transpose(1, 2), rows_of(in.query, block)));
+}
+
+}  // namespace
+
+AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape,
+                              const DeviceBatch& batch) {
+  const Heads heads = split_heads(qkv, shape);
+  const bool on_gpu = qkv.is_cuda();
+  const at::Tensor y = at::empty({qkv.size(0), shape.num_heads, shape.head_dim}, qkv.options());
+  const at::Tensor logsumexp =
+      at::empty({qkv.size(0), shape.num_heads}, qkv.options().dtype(at::kFloat));
+  for_each_sequence(batch, !on_gpu, [&](auto /*index*/, auto begin, auto length) {
+    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
+    const SequenceOutput out = {at::empty(in.query.sizes(), in.query.options()),
+                                at::empty(in.query.sizes().slice(0, 3), in.query.options())};
+    for_each_block(shape, length, on_gpu,
+                   [&](const Block& block) { forward_block(in, shape, block, out); });
+    y.narrow(0, begin, length).copy_(by_row(out.y));
+    logsumexp.narrow(0, begin, length).copy_(by_row(out.logsumexp));
+  });
+  return {y.view({qkv.size(0), shape.num_heads * shape.head_dim}), {logsumexp}};
+}
+
+HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                             const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                             const AttentionShape& shape, const DeviceBatch& batch) {
+  const Heads heads = split_heads(qkv, shape);
+  const bool on_gpu = qkv.is_cuda();
+  const HeadGradients grad = {at::empty(heads.query.sizes(), qkv.options()),
+                              at::empty(heads.key.sizes(), qkv.options()),
+                              at::empty(heads.value.sizes(), qkv.options())};
+  const at::Tensor logsumexp = saved[0].unsqueeze(2);
+  AttentionShape one = shape;  // sums lie as heads of one element
+  one.head_dim = 1;
+  for_each_sequence(batch, !on_gpu, [&](auto /*index*/, auto begin, auto length) {
+    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
+    const SequenceOutput out = {grouped(y.view_as(heads.query), shape, begin, length),
+                                grouped(logsumexp, one, begin, length).squeeze(3)};
+    const at::Tensor grad_y = grouped(grad_output.view_as(heads.query), shape, begin, length);
+    SequenceGradients sums = {at::empty(in.query.sizes(), in.query.options()),
+                              at::zeros_like(in.key), at::zeros_like(in.value)};
+    for_each_block(shape, length, on_gpu, [&](const Block& block) {
+      backward_block(in, out, grad_y, shape, block, sums);
+    });
+    grad.query.narrow(0, begin, length).copy_(by_row(sums.query));
+    grad.key.narrow(0, begin, length).copy_(sums.key.transpose(0, 1));
+    grad.value.narrow(0, begin, length).copy_(sums.value.transpose(0, 1));
+  });
+  return grad;
+}
+
+std::int64_t plain_workspace_bytes(const AttentionShape& shape, std::int64_t max_length,
+                                   bool on_gpu) {
+  if (max_length == 0) return 0;
+  constexpr std::int64_t kFloatBytes = 4;
+  // q, o and their gradients; k, v and theirs; sums.
+  const std::int64_t numbers =
+      (4 * shape.num_heads + 4 * shape.num_kv_heads) * shape.head_dim + shape.num_heads;
+  const std::int64_t scores =
+      shape.num_heads * rows_at_once(shape, max_length, on_gpu) * max_length;
+  return (max_length * numbers + kBlocksAtOnce * scores) * kFloatBytes;
+}
+
+}  // namespace packtrain
