@@ -12,7 +12,6 @@ namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn_layout.h
 struct RoutingStatistics;  // models/routing_statistics.h
-class RotaryFrequencies;   // models/ops/rotary/rotary_frequencies.h
 
 // Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
 struct DeviceBatch {
@@ -34,8 +33,9 @@ struct DeviceBatch {
   mutable std::shared_ptr<const AttentionLayout> attention_layout;
   // How its rows were spread over experts: layers with experts fill this.
   mutable std::shared_ptr<RoutingStatistics> routing;
-  // float32 [T, P], of scalings that look at each sequence's length: the first layer fills this.
-  mutable std::map<const RotaryFrequencies*, at::Tensor> token_frequencies;
+  // float32 [T, P], of rotary scalings that look at each sequence's length, by
+  // RotaryFrequencies: the first layer fills this.
+  mutable std::map<std::int64_t, at::Tensor> token_frequencies;
 
   std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
 };

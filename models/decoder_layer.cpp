@@ -46,10 +46,21 @@ Value DecoderLayer::project(OperatorTape& tape, const std::string& name, Value x
 }
 
 Value DecoderLayer::attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const {
-  const AttentionOptions options{
-      layer_attention(config_, index_),
-      {frequencies_->of(batch), {.num_rotated_heads = config_.num_heads + config_.num_kv_heads}}};
-  return self_attention(tape, "attention", project(tape, "attention.qkv", x), options, batch);
+  const RotaryConfig& rotary =
+      config_.layer(index_).local_rotary ? config_.local_rotary : config_.rotary;
+  AttentionOptions options;
+  options.shape = layer_attention(config_, index_);
+  options.rotary = {frequencies_->of(batch),
+                    {.num_rotated_heads = config_.num_heads + config_.num_kv_heads,
+                     .scaling = rotary.scaling.attention_factor}};
+  options.clip_qkv = config_.clip_qkv;
+  options.qk_norm = config_.qk_norm;
+  options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
+  const AttentionWeights weights{find(tape, "attention.query_norm.weight"),
+                                 find(tape, "attention.key_norm.weight"),
+                                 find(tape, "attention.sinks")};
+  return self_attention(tape, "attention", project(tape, "attention.qkv", x), weights, options,
+                        batch);
 }
 
 Value DecoderLayer::mlp_inner(OperatorTape& tape, const std::string& branch, Value x) const {

@@ -16,6 +16,21 @@ void add_norm(std::vector<ParameterSpec>& list, const std::string& name, std::in
   if (norm.has_bias) list.push_back({name + ".bias", {size}, {Kind::kZeros, 0.0}, false, true});
 }
 
+// Shapes: QkNormKind.
+void add_qk_norms(std::vector<ParameterSpec>& list, const std::string& prefix,
+                  const DecoderConfig& config) {
+  const Kind kind = config.norm.weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
+  const auto add = [&](const char* name, std::int64_t num_heads) {
+    std::vector<std::int64_t> shape = {config.head_dim};
+    if (config.qk_norm == QkNormKind::kFull) shape = {num_heads * config.head_dim};
+    if (config.qk_norm == QkNormKind::kHeadLayer) shape = {num_heads, config.head_dim};
+    list.push_back({prefix + name, shape, {kind, 0.0}, /*decay=*/false, true});
+  };
+  if (config.qk_norm == QkNormKind::kNone) return;
+  add("attention.query_norm.weight", config.num_heads);
+  add("attention.key_norm.weight", config.num_kv_heads);
+}
+
 void add_linear(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t rows,
                 std::int64_t columns, double standard_deviation, bool bias) {
   list.push_back(
@@ -79,6 +94,14 @@ std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::in
   std::vector<ParameterSpec> list;
   if (config.norm_before) add_norm(list, prefix + "attention_norm", hidden, config.norm);
   add_linear(list, prefix + "attention.qkv", q + 2 * kv, hidden, deviation, config.qkv_bias);
+  add_qk_norms(list, prefix, config);
+  if (config.attention_sinks) {
+    list.push_back({prefix + "attention.sinks",
+                    {config.num_heads},
+                    {Kind::kNormal, deviation},
+                    /*decay=*/false,
+                    true});
+  }
   add_linear(list, prefix + "attention.output", hidden, q, deviation, config.attention_output_bias);
   if (config.norm_after) add_norm(list, prefix + "attention_post_norm", hidden, config.norm);
   if (config.norm_before && !config.has_shared_norm()) {

@@ -61,10 +61,27 @@ class LayerValues {
 
   void add_attention() {
     const std::int64_t heads = config_.num_heads;
+    const std::int64_t num_all = heads + 2 * config_.num_kv_heads;
+    const bool is_normed = config_.qk_norm != QkNormKind::kNone;
+    if (is_normed) {
+      add(ValueKind::kProjection, "attention.qkv", all_, num_all * head_, kAttention);
+      add(ValueKind::kStatistics, "attention.norm_statistics", all_, num_qk_statistics() * kNumber,
+          kAttention);
+    } else if (config_.clip_qkv > 0) {
+      add(ValueKind::kProjection, "attention.clipped", all_, num_all * config_.head_dim,
+          kAttention);
+    }
+    add(is_normed ? ValueKind::kNormalized : ValueKind::kProjection, "attention.rotated_qkv", all_,
+        num_all * head_, kAttention);
     add(ValueKind::kAttended, "attention", all_, heads * head_, kAttention);
-    add(ValueKind::kProjection, "attention.rotated_qkv", all_,
-        (heads + 2 * config_.num_kv_heads) * head_, kAttention);
     add(ValueKind::kStatistics, "attention.statistics", all_, heads * kNumber, kAttention);
+  }
+
+  // Of a row's queries and keys.
+  std::int64_t num_qk_statistics() const {
+    const std::int64_t num_heads = config_.num_heads + config_.num_kv_heads;
+    if (config_.qk_norm == QkNormKind::kFull) return 2;
+    return config_.qk_norm == QkNormKind::kHeadLayer ? 2 * num_heads : num_heads;
   }
 
   void add_selected() {

@@ -1,8 +1,10 @@
 #include "models/step_moments.h"
 
+#include <algorithm>
 #include <set>
 
 #include "models/expert_layers.h"
+#include "models/layer_attention.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
@@ -148,10 +150,17 @@ class Moments {
   }
 
   StepMoment attention_backward(const LayerRows& rows) const {
-    const AttentionShape shape{config_.num_heads, config_.num_kv_heads, config_.head_dim};
-    const AttentionBytes attention =
-        attention_backward_bytes(shape, {rows.num_rows, size_.num_sequences, size_.max_rows},
-                                 size_.on_gpu ? at::kCUDA : at::kCPU, size_.compute);
+    AttentionBytes attention;
+    for (const AttentionShape& shape : distinct_attentions(config_)) {
+      const AttentionBytes needed =
+          attention_backward_bytes(shape, {rows.num_rows, size_.num_sequences, size_.max_rows},
+                                   size_.on_gpu ? at::kCUDA : at::kCPU, size_.compute);
+      attention.gradients = std::max(attention.gradients, needed.gradients);
+      attention.workspace = std::max(attention.workspace, needed.workspace);
+    }
+    const std::int64_t all_heads = config_.num_heads + 2 * config_.num_kv_heads;
+    const bool made_again =
+        config_.qk_norm != QkNormKind::kNone && !policy_.keeps(ValueKind::kNormalized);
     const std::int64_t stream =
         bytes(rows.num_rows + rows.num_behind_attention, config_.hidden_size);
     return {"attention backward",
@@ -160,7 +169,18 @@ class Moments {
              {"gradient of attention's output",
               bytes(rows.num_rows, config_.num_heads * config_.head_dim)},
              {"gradients of attention's heads", attention.gradients},
-             {"attention's workspace", attention.workspace}}};
+             {"normalised queries and keys again",
+              made_again ? bytes(rows.num_rows, all_heads * config_.head_dim) : 0},
+             {"attention's workspace", std::max(attention.workspace, qk_norm_workspace(rows))}}};
+  }
+
+  // Of the norms' backward, after that of attention: heads side by side, or in float32.
+  std::int64_t qk_norm_workspace(const LayerRows& rows) const {
+    const std::int64_t query = config_.num_heads * config_.head_dim;
+    if (config_.qk_norm == QkNormKind::kFull) return 3 * bytes(rows.num_rows, query);
+    constexpr std::int64_t kFloats = 6;
+    const bool wide = config_.qk_norm == QkNormKind::kHeadLayer;
+    return wide ? kFloats * rows.num_rows * query * static_cast<std::int64_t>(sizeof(float)) : 0;
   }
 
   const DecoderConfig& config_;

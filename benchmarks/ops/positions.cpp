@@ -92,7 +92,7 @@ void add_qk_norm(OpBenchmarks& benchmarks, const Heads& heads) {
   };
   benchmarks.push_back({.name = "qk_norm with rotary forward",
                         .shape = heads.text(),
-                        .bytes = heads.bytes(2 * heads.num_rotated()),
+                        .bytes = heads.bytes(2 * heads.num_all()),
                         .make = make(forward)});
   benchmarks.push_back({.name = "qk_norm with rotary backward",
                         .shape = heads.text(),

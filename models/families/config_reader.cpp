@@ -1,5 +1,6 @@
 #include "models/families/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -71,6 +72,18 @@ double ConfigReader::number(const std::string& key) {
 
 double ConfigReader::number(const std::string& key, double fallback) {
   return has(key) ? number(key) : fallback;
+}
+
+std::vector<double> ConfigReader::numbers(const std::string& key) {
+  const nlohmann::json& got = value(key);
+  const bool all_finite =
+      got.is_array() && std::ranges::all_of(got, [](const nlohmann::json& element) {
+        return element.is_number() && std::isfinite(element.get<double>());
+      });
+  if (!all_finite) {
+    fail(key, "is " + got.dump() + ", want a list of finite numbers");
+  }
+  return got.get<std::vector<double>>();
 }
 
 bool ConfigReader::boolean(const std::string& key, bool fallback) {

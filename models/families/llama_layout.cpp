@@ -87,7 +87,7 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 }  // namespace
 
-void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const RotaryDefaults& rotary) {
   config.vocab_size = reader.integer("vocab_size");
   config.hidden_size = reader.integer("hidden_size");
   config.intermediate_size = reader.integer("intermediate_size");
@@ -99,7 +99,7 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config) {
   config.norm.epsilon = reader.number("rms_norm_eps", 1e-6);
   config.tied_embeddings = reader.boolean("tie_word_embeddings", false);
   config.initializer_range = reader.number("initializer_range", 0.02);
-  read_rotary(reader, config);
+  read_rotary(reader, config, rotary);
   reader.require("hidden_act", "silu");
   check_sizes(config, reader);
   ignore_harmless(reader);
@@ -144,9 +144,7 @@ nlohmann::json write_llama_layout(const DecoderConfig& config) {
       {"eos_token_id", nullptr},
       {"rope_theta", config.rotary.base},  // for transformers before 5
       {"rope_parameters", write_rotary(config)},
-      {"rope_scaling", config.rotary.scaling.kind == RotaryScaling::Kind::kNone
-                           ? nlohmann::json(nullptr)
-                           : write_rotary(config)},
+      {"rope_scaling", write_rope_scaling(config)},
   };
 }
 

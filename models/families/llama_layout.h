@@ -8,13 +8,15 @@
 
 #include "models/families/config_reader.h"
 #include "models/families/family.h"
+#include "models/families/rotary_config.h"
 
 namespace packtrain {
 
 // Reads and checks sizes, norms, rotary positions and embeddings; requires SiLU;
 // names the keys that change nothing in training. The family's own keys, and finish(), are the
 // caller's.
-void read_llama_layout(ConfigReader& reader, DecoderConfig& config);
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config,
+                       const RotaryDefaults& rotary = {});
 
 // Biases where the config has them. `add_experts` maps what a layer with experts has in the place
 // of its MLP.

@@ -1,83 +1,129 @@
 #include "models/families/rotary_config.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "models/families/config_reader.h"
+#include "models/families/rotary_scaling.h"
 
 namespace packtrain {
 namespace {
 
-RotaryScaling read_scaling(ConfigReader& rope, const DecoderConfig& config) {
-  RotaryScaling scaling;
-  const std::string old_name = rope.text("type", "default");  // as rope_type was called once
-  const std::string type = rope.text("rope_type", old_name);
-  if (type == "default") {
-    return scaling;
+void set_turned_dim(double factor, ConfigReader& reader, DecoderConfig& config) {
+  if (factor <= 0 || factor > 1) {
+    reader.fail("partial_rotary_factor", "must be above 0 and at most 1");
   }
-  if (type != "linear" && type != "llama3") {
-    rope.fail("rope_type", "is \"" + type + "\", want default, linear or llama3");
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(config.head_dim) * factor);
+  if (dim < 2 || dim % 2 != 0) {
+    reader.fail("partial_rotary_factor",
+                "makes " + std::to_string(dim) + " of the " + std::to_string(config.head_dim) +
+                    " elements of a head turn, want an even number (they turn in pairs)");
   }
-  scaling.factor = rope.number("factor");
-  if (scaling.factor <= 0) {
-    rope.fail("factor", "must be positive");
-  }
-  if (type == "linear") {
-    scaling.kind = RotaryScaling::Kind::kLinear;
-    return scaling;
-  }
-  scaling.kind = RotaryScaling::Kind::kLlama3;
-  scaling.low_frequency_factor = rope.number("low_freq_factor");
-  scaling.high_frequency_factor = rope.number("high_freq_factor");
-  scaling.original_max_positions =
-      rope.integer("original_max_position_embeddings", config.max_positions);
-  if (scaling.low_frequency_factor <= 0 ||
-      scaling.high_frequency_factor <= scaling.low_frequency_factor) {
-    rope.fail("high_freq_factor", "must be above low_freq_factor, and both positive");
-  }
-  return scaling;
+  config.rotary_dim = dim == config.head_dim ? 0 : dim;
+}
+
+double read_base(ConfigReader& reader, const char* key, double fallback) {
+  const double base = reader.number(key, fallback);
+  if (base <= 0) reader.fail(key, "must be positive");
+  return base;
+}
+
+// One object of rotary parameters. `original` as RotaryDefaults has it.
+RotaryConfig read_object(ConfigReader& rope, const DecoderConfig& config, double base,
+                         std::int64_t original) {
+  RotaryConfig rotary;
+  rotary.base = read_base(rope, "rope_theta", base);
+  rotary.scaling = read_rotary_scaling(rope, config, rotary.base, original);
+  rope.ignore({"type", "original_max_position_embeddings"});
+  return rotary;
+}
+
+nlohmann::json write_object(const RotaryConfig& rotary, const DecoderConfig& config) {
+  nlohmann::json rope = write_rotary_scaling(rotary.scaling);
+  rope["rope_theta"] = rotary.base;
+  if (config.rotary_dim != 0) rope["partial_rotary_factor"] = partial_rotary_factor(config);
+  return rope;
 }
 
 }  // namespace
 
-void read_rotary(ConfigReader& reader, DecoderConfig& config) {
-  const double old_base = reader.number("rope_theta", 10000.0);
+void read_rotary(ConfigReader& reader, DecoderConfig& config, const RotaryDefaults& defaults) {
+  const double old_base = read_base(reader, "rope_theta", defaults.base);
+  const std::int64_t original =
+      reader.integer("original_max_position_embeddings",
+                     std::max<std::int64_t>(defaults.original_max_positions, 1));
+  const bool has_original =
+      defaults.original_max_positions > 0 || reader.has("original_max_position_embeddings");
   const bool is_new = reader.has("rope_parameters");
   const bool is_old = reader.has("rope_scaling");
   ConfigReader rope = reader.object(is_new ? "rope_parameters" : "rope_scaling");
-  config.rotary.base = rope.number("rope_theta", old_base);
-  config.rotary.scaling = read_scaling(rope, config);
-  rope.require("partial_rotary_factor", 1.0);
-  rope.ignore({"type", "original_max_position_embeddings"});
-  rope.finish();
-  if (config.rotary.base <= 0) {
-    reader.fail("rope_theta", "must be positive");
+  if (defaults.partial_factor) {
+    const double factor = reader.number("partial_rotary_factor", *defaults.partial_factor);
+    set_turned_dim(rope.number("partial_rotary_factor", factor), rope, config);
+  } else {
+    rope.require("partial_rotary_factor", 1.0);
   }
-  if (is_new && is_old) {  // we write both, for old and new readers: they must agree
-    ConfigReader other = reader.object("rope_scaling");
-    const RotaryScaling scaling = read_scaling(other, config);
-    if (scaling != config.rotary.scaling ||
-        other.number("rope_theta", config.rotary.base) != config.rotary.base) {
-      reader.fail("rope_scaling", "and rope_parameters are both set and differ");
-    }
+  config.rotary = read_object(rope, config, old_base, has_original ? original : 0);
+  rope.finish();
+  if (!is_new || !is_old) return;
+  // We write both, for old and new readers: they must agree.
+  ConfigReader other = reader.object("rope_scaling");
+  if (read_object(other, config, config.rotary.base, has_original ? original : 0) !=
+      config.rotary) {
+    reader.fail("rope_scaling", "and rope_parameters are both set and differ");
   }
 }
 
+void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double base,
+                         double local_base, const char* local_key) {
+  const double old_base = read_base(reader, "rope_theta", base);
+  const double old_local =
+      local_key != nullptr ? read_base(reader, local_key, local_base) : local_base;
+  ConfigReader rope = reader.object("rope_parameters");
+  ConfigReader full = rope.object("full_attention");
+  ConfigReader sliding = rope.object("sliding_attention");
+  const bool has_scaling = reader.has("rope_scaling");
+  for (ConfigReader* object : {&full, &sliding}) {
+    object->require("partial_rotary_factor", 1.0);
+    object->require("truncate", true);  // transformers looks for it one level up, and finds none
+  }
+  config.rotary = read_object(full, config, old_base, 0);
+  config.local_rotary = read_object(sliding, config, old_local, 0);
+  full.finish();
+  sliding.finish();
+  rope.finish();
+  if (!has_scaling) return;
+  ConfigReader old = reader.object("rope_scaling");
+  const RotaryConfig scaled = read_object(old, config, config.rotary.base, 0);
+  old.finish();
+  if (rope.has("full_attention") && scaled != config.rotary) {
+    reader.fail("rope_scaling", "and rope_parameters are both set and differ");
+  }
+  config.rotary = scaled;
+}
+
 nlohmann::json write_rotary(const DecoderConfig& config) {
-  const RotaryScaling& scaling = config.rotary.scaling;
-  nlohmann::json rope = {{"rope_type", "default"}, {"rope_theta", config.rotary.base}};
-  if (scaling.kind == RotaryScaling::Kind::kNone) {
-    return rope;
-  }
-  rope["factor"] = scaling.factor;
-  if (scaling.kind == RotaryScaling::Kind::kLinear) {
-    rope["rope_type"] = "linear";
-    return rope;
-  }
-  rope["rope_type"] = "llama3";
-  rope["low_freq_factor"] = scaling.low_frequency_factor;
-  rope["high_freq_factor"] = scaling.high_frequency_factor;
-  rope["original_max_position_embeddings"] = scaling.original_max_positions;
-  return rope;
+  return write_object(config.rotary, config);
+}
+
+nlohmann::json write_layered_rotary(const DecoderConfig& config) {
+  return {{"full_attention", write_object(config.rotary, config)},
+          {"sliding_attention", write_object(config.local_rotary, config)}};
+}
+
+nlohmann::json write_rope_scaling(const DecoderConfig& config) {
+  const bool is_scaled = config.rotary.scaling.kind != RotaryScaling::Kind::kNone;
+  return is_scaled ? write_rotary(config) : nlohmann::json(nullptr);
+}
+
+double partial_rotary_factor(const DecoderConfig& config) {
+  const auto head_dim = static_cast<double>(config.head_dim);
+  const double factor = static_cast<double>(config.turned_dim()) / head_dim;
+  const bool exact = static_cast<std::int64_t>(head_dim * factor) == config.turned_dim();
+  return exact ? factor : std::nextafter(factor, std::numeric_limits<double>::infinity());
 }
 
 }  // namespace packtrain

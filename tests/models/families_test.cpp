@@ -99,7 +99,7 @@ TEST(LlamaConfig, RefusesWhatTheDecoderDoesNotCompute) {
   expect_refused("attention_dropout", 0.1);
   expect_refused("sliding_window", 4096);
   expect_refused("quantization_config", {{"bits", 4}});
-  expect_refused("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}});
+  expect_refused("rope_scaling", {{"rope_type", "mrope"}, {"factor", 4.0}});
   expect_refused("rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}, {"mystery", 1}});
 }
 

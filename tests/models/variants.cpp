@@ -1,5 +1,7 @@
 #include "tests/models/variants.h"
 
+#include <utility>
+
 #include "tests/models/batches.h"
 
 namespace packtrain {
@@ -102,16 +104,18 @@ DecoderConfig balanced_experts() {
 }  // namespace
 
 std::vector<Variant> decoder_variants() {
-  return {{"plain", small_config()},
-          {"norms before and after", both_norms()},
-          {"norms after", norms_behind()},
-          {"multipliers", multiplied()},
-          {"parallel, one norm", parallel()},
-          {"parallel, two norms", parallel_two_norms()},
-          {"norms without weights, a window", plain_layer_norm()},
-          {"a layer of experts", some_experts()},
-          {"shared experts", shared_experts()},
-          {"experts with an auxiliary loss", balanced_experts()}};
+  std::vector<Variant> all = {{"plain", small_config()},
+                              {"norms before and after", both_norms()},
+                              {"norms after", norms_behind()},
+                              {"multipliers", multiplied()},
+                              {"parallel, one norm", parallel()},
+                              {"parallel, two norms", parallel_two_norms()},
+                              {"norms without weights, a window", plain_layer_norm()},
+                              {"a layer of experts", some_experts()},
+                              {"shared experts", shared_experts()},
+                              {"experts with an auxiliary loss", balanced_experts()}};
+  for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
+  return all;
 }
 
 }  // namespace packtrain

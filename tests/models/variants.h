@@ -15,5 +15,7 @@ struct Variant {
 
 // Each has something that the others lack.
 std::vector<Variant> decoder_variants();
+// Those of attention alone, which decoder_variants() has too.
+std::vector<Variant> attention_variants();
 
 }  // namespace packtrain

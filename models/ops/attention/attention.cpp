@@ -1,15 +1,65 @@
 #include "models/ops/attention/attention.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
 #include "models/ops/attention/backends.h"
 #include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
+#include "models/ops/attention/plain.h"
+#include "models/ops/attention/sequences.h"
+#include "models/ops/attention/sinks.h"
+#include "models/ops/gradient.h"
 
 namespace packtrain {
 namespace {
 
 AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape) {
   return choose_attention_backend(shape, qkv.device(), qkv.scalar_type());
+}
+
+AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
+                           const AttentionShape& shape, const DeviceBatch& batch) {
+  switch (backend) {
+    case AttentionBackend::kCudnn:
+      return cudnn_forward(qkv, shape, batch);
+    case AttentionBackend::kFlash:
+      return flash_forward(qkv, shape, batch);
+    case AttentionBackend::kPlain:
+      return plain_forward(qkv, shape, batch);
+    default:
+      return per_sequence_forward(qkv, shape, batch);
+  }
+}
+
+// [1, H, at least L], as libtorch's kernels for one sequence have it, to [L, H].
+at::Tensor of_sequence(const at::Tensor& logsumexp, std::int64_t length) {
+  return logsumexp.squeeze(0).narrow(1, 0, length).transpose(0, 1);
+}
+
+// float32 [T, H]; a view where the backend keeps all of them in one tensor.
+at::Tensor logsumexps_by_token(AttentionBackend backend, const std::vector<at::Tensor>& saved,
+                               const DeviceBatch& batch) {
+  if (backend == AttentionBackend::kFlash) return saved[0].transpose(0, 1);
+  if (backend != AttentionBackend::kReference) return saved[0];
+  std::vector<at::Tensor> sequences;
+  for_each_sequence(batch, /*parallel=*/false, [&](auto index, auto /*begin*/, auto length) {
+    sequences.push_back(of_sequence(saved[static_cast<std::size_t>(index)], length));
+  });
+  return sequences.empty() ? at::Tensor() : at::cat(sequences);
+}
+
+void add_sinks(AttentionBackend backend, const AttentionOutput& output, const AttentionShape& shape,
+               const DeviceBatch& batch, const at::Tensor& sinks) {
+  const at::Tensor y = output.y.view({output.y.size(0), shape.num_heads, shape.head_dim});
+  if (backend != AttentionBackend::kReference) {
+    return add_sinks_(y, logsumexps_by_token(backend, output.saved, batch), sinks);
+  }
+  for_each_sequence(batch, y.is_cpu(), [&](auto index, auto begin, auto length) {
+    const at::Tensor& sums = output.saved[static_cast<std::size_t>(index)];
+    add_sinks_(y.narrow(0, begin, length), of_sequence(sums, length), sinks);
+  });
 }
 
 }  // namespace
@@ -22,25 +72,33 @@ void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at:
 }
 
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                  const DeviceBatch& batch) {
-  switch (backend_for(qkv, shape)) {
-    case AttentionBackend::kCudnn:
-      return cudnn_forward(qkv, shape, batch);
-    case AttentionBackend::kFlash:
-      return flash_forward(qkv, shape, batch);
-    default:
-      return per_sequence_forward(qkv, shape, batch);
-  }
+                                  const DeviceBatch& batch, const Parameter* sinks) {
+  const AttentionBackend backend = backend_for(qkv, shape);
+  AttentionOutput output = forward_of(backend, qkv, shape, batch);
+  if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
+  return output;
 }
 
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                 const AttentionShape& shape, const DeviceBatch& batch) {
-  switch (backend_for(qkv, shape)) {
+                                 const AttentionShape& shape, const DeviceBatch& batch,
+                                 const Parameter* sinks) {
+  const AttentionBackend backend = backend_for(qkv, shape);
+  if (sinks != nullptr && sinks->grad.defined()) {
+    const auto by_head = [&](const at::Tensor& rows) {
+      return rows.view({rows.size(0), shape.num_heads, shape.head_dim});
+    };
+    write_gradient(*sinks,
+                   sinks_gradient(by_head(grad_output), by_head(y),
+                                  logsumexps_by_token(backend, saved, batch), sinks->value));
+  }
+  switch (backend) {
     case AttentionBackend::kCudnn:
       return cudnn_backward(grad_output, qkv, y, saved, shape, batch);
     case AttentionBackend::kFlash:
       return flash_backward(grad_output, qkv, y, saved, shape, batch);
+    case AttentionBackend::kPlain:
+      return plain_backward(grad_output, qkv, y, saved, shape, batch);
     default:
       return per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
   }

@@ -4,6 +4,7 @@
 
 #include "models/ops/attention/backends.h"
 #include "models/ops/attention/cudnn_buckets.h"
+#include "models/ops/attention/plain.h"
 
 namespace packtrain {
 namespace {
@@ -53,6 +54,8 @@ AttentionBytes attention_backward_bytes(const AttentionShape& shape, const Atten
     }
     case AttentionBackend::kFlash:
       return {gradients, flash_workspace(shape, load, element)};
+    case AttentionBackend::kPlain:
+      return {gradients, plain_workspace_bytes(shape, load.num_tokens, device != at::kCPU)};
     default:
       return {gradients, 0};
   }

@@ -12,12 +12,12 @@ namespace {
 constexpr std::int64_t kMaxHeadDim = 256;
 
 bool flash_serves(const AttentionShape& shape) {
-  return shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim;
+  return shape.soft_cap == 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim;
 }
 
 // Other multiples of 8 work, but their backward's workspace grows with sequences x length.
 bool cudnn_serves(const AttentionShape& shape) {
-  return shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
+  return shape.soft_cap == 0 && shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
 }
 
 [[noreturn]] void refuse(const AttentionShape& shape, const std::string& wanted) {
@@ -28,7 +28,12 @@ bool cudnn_serves(const AttentionShape& shape) {
               "Train in fp32, or change the model's head_dim or the attention backend.");
 }
 
+bool is_plainly_causal(const AttentionShape& shape) {
+  return shape.soft_cap == 0 && shape.window == 0;
+}
+
 AttentionBackend fastest(const AttentionShape& shape) {
+  if (shape.soft_cap != 0) return AttentionBackend::kPlain;
   if (!flash_serves(shape)) {
     refuse(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
   }
@@ -40,7 +45,7 @@ AttentionBackend fastest(const AttentionShape& shape) {
 }  // namespace
 
 const char* attention_backend_name(AttentionBackend backend) {
-  constexpr const char* kNames[] = {"auto", "cudnn", "flash", "reference"};
+  constexpr const char* kNames[] = {"auto", "cudnn", "flash", "reference", "plain"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -49,10 +54,12 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
   const bool fused = device.is_cuda() && dtype == at::kBFloat16;
   switch (shape.backend) {
     case AttentionBackend::kAuto:
-      return fused ? fastest(shape) : AttentionBackend::kReference;
+      if (fused) return fastest(shape);
+      return is_plainly_causal(shape) ? AttentionBackend::kReference : AttentionBackend::kPlain;
     case AttentionBackend::kCudnn:
       if (!fused || !cudnn_serves(shape)) {
-        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256");
+        refuse(shape,
+               "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 16 up to 256");
       }
       if (at::globalContext().deterministicAlgorithms()) {
         refuse(shape, "another backend with precision.deterministic (its backward is not)");
@@ -60,13 +67,17 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
       return AttentionBackend::kCudnn;
     case AttentionBackend::kFlash:
       if (!fused || !flash_serves(shape)) {
-        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 8 up to 256");
+        refuse(shape,
+               "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 8 up to 256");
       }
       return AttentionBackend::kFlash;
     case AttentionBackend::kReference:
+      if (!is_plainly_causal(shape)) refuse(shape, "neither window nor soft-cap");
+      return AttentionBackend::kReference;
+    case AttentionBackend::kPlain:
       break;
   }
-  return AttentionBackend::kReference;
+  return AttentionBackend::kPlain;
 }
 
 }  // namespace packtrain

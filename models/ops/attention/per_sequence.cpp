@@ -1,20 +1,17 @@
 #include "models/ops/attention/per_sequence.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 
 #include <cstdint>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <tuple>
 
 #include "models/ops/attention/heads.h"
+#include "models/ops/attention/sequences.h"
 
 namespace packtrain {
 namespace {
@@ -53,80 +50,40 @@ SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, st
           repeat_heads(sequence(heads.value, begin, length), times)};
 }
 
-// How the kernels are told which keys a query sees.
-struct Visible {
-  bool is_causal = true;
-  std::optional<at::Tensor> bias = std::nullopt;  // added to the scores, [1, num_heads, L, L]
-};
-
-Visible visible_keys(const SequenceHeads& in, const AttentionShape& shape) {
-  const std::int64_t length = in.query.size(2);
-  if (shape.window == 0 || shape.window >= length) {
-    return {};
-  }
-  constexpr std::int64_t kAlignment = 8;  // of a row of the bias, in elements
-  const std::int64_t width = (length + kAlignment - 1) / kAlignment * kAlignment;
-  const at::Tensor never =
-      at::full({length, width}, -std::numeric_limits<double>::infinity(), in.query.options());
-  const at::Tensor bias = never.triu(1).add_(never.tril(-shape.window)).narrow(1, 0, length);
-  return {false, bias.expand({1, shape.num_heads, length, length})};
-}
-
-// Calls body(index, begin, length) for each sequence that has a token: on the CPU over the cores,
-// since most sequences are too short to give all cores work.
-void for_each_sequence(const DeviceBatch& batch, bool parallel,
-                       const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body) {
-  const auto& offsets = batch.cu_seqlens_host;
-  const auto range = [&](std::int64_t first, std::int64_t last) {
-    const at::NoGradGuard no_grad;  // gradient mode is per thread
-    for (std::int64_t i = first; i < last; ++i) {
-      if (offsets[i + 1] > offsets[i]) {
-        body(i, offsets[i], offsets[i + 1] - offsets[i]);
-      }
-    }
-  };
-  const auto num_sequences = static_cast<std::int64_t>(offsets.size()) - 1;
-  if (parallel) {
-    at::parallel_for(0, num_sequences, /*grain_size=*/1, range);
-  } else {
-    range(0, num_sequences);
-  }
-}
-
 struct SequenceOutput {
   at::Tensor y;  // [1, num_heads, L, D]
   at::Tensor logsumexp;
 };
 
-SequenceOutput sequence_forward(const SequenceHeads& in, const Visible& visible, double scale) {
+SequenceOutput sequence_forward(const SequenceHeads& in, double scale) {
   SequenceOutput out;
   if (in.query.is_cpu()) {
     std::tie(out.y, out.logsumexp) = at::_scaled_dot_product_flash_attention_for_cpu(
-        in.query, in.key, in.value, /*dropout_p=*/0.0, visible.is_causal, visible.bias, scale);
+        in.query, in.key, in.value, /*dropout_p=*/0.0, /*is_causal=*/true, std::nullopt, scale);
   } else {
     std::tie(out.y, out.logsumexp, std::ignore, std::ignore) =
-        at::_scaled_dot_product_efficient_attention(in.query, in.key, in.value, visible.bias,
+        at::_scaled_dot_product_efficient_attention(in.query, in.key, in.value, std::nullopt,
                                                     /*compute_log_sumexp=*/true, /*dropout_p=*/0.0,
-                                                    visible.is_causal, scale);
+                                                    /*is_causal=*/true, scale);
   }
   return out;
 }
 
 HeadGradients sequence_backward(const at::Tensor& grad_output, const SequenceHeads& in,
-                                const SequenceOutput& out, const Visible& visible, double scale) {
+                                const SequenceOutput& out, double scale) {
   HeadGradients grad;
   if (in.query.is_cpu()) {
     std::tie(grad.query, grad.key, grad.value) =
         at::_scaled_dot_product_flash_attention_for_cpu_backward(
             grad_output, in.query, in.key, in.value, out.y, out.logsumexp, /*dropout_p=*/0.0,
-            visible.is_causal, visible.bias, scale);
+            /*is_causal=*/true, std::nullopt, scale);
   } else {
     const at::Tensor no_random_state = at::empty({}, at::TensorOptions(at::kLong));
     std::tie(grad.query, grad.key, grad.value, std::ignore) =
         at::_scaled_dot_product_efficient_attention_backward(
-            grad_output, in.query, in.key, in.value, visible.bias.value_or(at::Tensor()), out.y,
-            out.logsumexp, no_random_state, no_random_state, /*dropout_p=*/0.0,
-            {true, true, true, false}, visible.is_causal, scale);
+            grad_output, in.query, in.key, in.value, at::Tensor(), out.y, out.logsumexp,
+            no_random_state, no_random_state, /*dropout_p=*/0.0, {true, true, true, false},
+            /*is_causal=*/true, scale);
   }
   return grad;
 }
@@ -140,8 +97,7 @@ AttentionOutput per_sequence_forward(const at::Tensor& qkv, const AttentionShape
   std::vector<at::Tensor> logsumexps(batch.cu_seqlens_host.size() - 1);
   for_each_sequence(batch, qkv.is_cpu(), [&](auto index, auto begin, auto length) {
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    const SequenceOutput out =
-        sequence_forward(in, visible_keys(in, shape), attention_scale(shape));
+    const SequenceOutput out = sequence_forward(in, attention_scale(shape));
     sequence(y, begin, length).copy_(out.y);
     logsumexps[index] = out.logsumexp;
   });
@@ -162,8 +118,7 @@ HeadGradients per_sequence_backward(const at::Tensor& grad_output, const at::Ten
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
     const SequenceOutput out = {sequence(y_heads, begin, length), saved[index]};
     const HeadGradients in_grad =
-        sequence_backward(sequence(grad_heads, begin, length), in, out, visible_keys(in, shape),
-                          attention_scale(shape));
+        sequence_backward(sequence(grad_heads, begin, length), in, out, attention_scale(shape));
     sequence(grad.query, begin, length).copy_(in_grad.query);
     sequence(grad.key, begin, length).copy_(sum_heads(in_grad.key, times));
     sequence(grad.value, begin, length).copy_(sum_heads(in_grad.value, times));

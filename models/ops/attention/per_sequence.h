@@ -1,4 +1,6 @@
-// Attention one sequence after another, boundaries from the host; see attention.h.
+// Causal attention one sequence after another through libtorch's kernels, without windows and
+// caps; see attention.h. saved: {[1, num_heads, at least L] a sequence, logarithms of the softmax's
+// sums; undefined where it has no token}.
 #pragma once
 
 #include "models/ops/attention/attention.h"

@@ -49,7 +49,7 @@ struct SequenceHeads {
 };
 
 // Query rows [begin, begin + count) of a sequence and the keys they see together.
-struct Block {
+struct RowBlock {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t first_key = 0;
@@ -61,7 +61,7 @@ void for_each_block(const AttentionShape& shape, std::int64_t length, bool on_gp
                     const Body& body) {
   const std::int64_t rows = rows_at_once(shape, length, on_gpu);
   for (std::int64_t begin = 0; begin < length; begin += rows) {
-    Block block;
+    RowBlock block;
     block.begin = begin;
     block.count = std::min(rows, length - begin);
     block.first_key = shape.window > 0 ? std::max<std::int64_t>(0, begin - shape.window + 1) : 0;
@@ -71,15 +71,15 @@ void for_each_block(const AttentionShape& shape, std::int64_t length, bool on_gp
 }
 
 // The block's rows of x [K, G, L, ...], groups and rows together: [K, G count, ...].
-at::Tensor rows_of(const at::Tensor& x, const Block& block) {
+at::Tensor rows_of(const at::Tensor& x, const RowBlock& block) {
   return x.narrow(2, block.begin, block.count).flatten(1, 2);
 }
-at::Tensor keys_of(const at::Tensor& x, const Block& block) {
+at::Tensor keys_of(const at::Tensor& x, const RowBlock& block) {
   return x.narrow(1, block.first_key, block.num_keys);
 }
 
 // True [count, keys] where a query does not see a key.
-at::Tensor unseen_keys(const AttentionShape& shape, const Block& block,
+at::Tensor unseen_keys(const AttentionShape& shape, const RowBlock& block,
                        const at::TensorOptions& options) {
   const at::TensorOptions ints = options.dtype(at::kLong);
   const at::Tensor place = at::arange(block.begin, block.begin + block.count, ints).unsqueeze(1);
@@ -90,7 +90,7 @@ at::Tensor unseen_keys(const AttentionShape& shape, const Block& block,
 }
 
 // Capped, before the mask: [K, G count, keys].
-at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const Block& block) {
+at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const RowBlock& block) {
   const at::Tensor keys = keys_of(in.key, block).transpose(1, 2);
   at::Tensor scores = at::bmm(rows_of(in.query, block), keys).mul_(attention_scale(shape));
   const double cap = shape.soft_cap;
@@ -98,7 +98,7 @@ at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const
 }
 
 // In place.
-at::Tensor masked(const at::Tensor& scores, const AttentionShape& shape, const Block& block) {
+at::Tensor masked(const at::Tensor& scores, const AttentionShape& shape, const RowBlock& block) {
   const at::Tensor unseen = unseen_keys(shape, block, scores.options());
   scores.view({scores.size(0), -1, block.count, block.num_keys})
       .masked_fill_(unseen, -std::numeric_limits<double>::infinity());
@@ -118,7 +118,7 @@ struct SequenceOutput {
   at::Tensor logsumexp;
 };
 
-void forward_block(const SequenceHeads& in, const AttentionShape& shape, const Block& block,
+void forward_block(const SequenceHeads& in, const AttentionShape& shape, const RowBlock& block,
                    const SequenceOutput& out) {
   const at::Tensor scores = masked(scores_of(in, shape, block), shape, block);
   const at::Tensor sums = at::logsumexp(scores, at::IntArrayRef{-1}, /*keepdim=*/true);
@@ -136,7 +136,7 @@ struct SequenceGradients {
 };
 
 void backward_block(const SequenceHeads& in, const SequenceOutput& out, const at::Tensor& grad_y,
-                    const AttentionShape& shape, const Block& block, SequenceGradients& grad) {
+                    const AttentionShape& shape, const RowBlock& block, SequenceGradients& grad) {
   const at::Tensor grad_rows = rows_of(grad_y, block);
   const at::Tensor mean = at::mul(grad_rows, rows_of(out.y, block)).sum(-1, /*keepdim=*/true);
   const at::Tensor scores = scores_of(in, shape, block);
@@ -171,7 +171,7 @@ AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape
     const SequenceOutput out = {at::empty(in.query.sizes(), in.query.options()),
                                 at::empty(in.query.sizes().slice(0, 3), in.query.options())};
     for_each_block(shape, length, on_gpu,
-                   [&](const Block& block) { forward_block(in, shape, block, out); });
+                   [&](const RowBlock& block) { forward_block(in, shape, block, out); });
     y.narrow(0, begin, length).copy_(by_row(out.y));
     logsumexp.narrow(0, begin, length).copy_(by_row(out.logsumexp));
   });
@@ -196,7 +196,7 @@ HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qk
     const at::Tensor grad_y = grouped(grad_output.view_as(heads.query), shape, begin, length);
     SequenceGradients sums = {at::empty(in.query.sizes(), in.query.options()),
                               at::zeros_like(in.key), at::zeros_like(in.value)};
-    for_each_block(shape, length, on_gpu, [&](const Block& block) {
+    for_each_block(shape, length, on_gpu, [&](const RowBlock& block) {
       backward_block(in, out, grad_y, shape, block, sums);
     });
     grad.query.narrow(0, begin, length).copy_(by_row(sums.query));

@@ -34,7 +34,9 @@ QkNormOutput qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm,
   at::Tensor qk =
       at::mul(heads, inverse_rms.unsqueeze(2)).mul_(scale_of(norm, rotary.num_rotated_heads));
   rotary_forward_(qk, position_ids, frequencies, rotary);
-  return {qk.to(qkv.scalar_type()), inverse_rms};
+  at::Tensor output = qkv.clone();
+  output.narrow(1, 0, rotary.num_rotated_heads).copy_(qk);
+  return {output, inverse_rms};
 }
 
 at::Tensor qk_norm_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,

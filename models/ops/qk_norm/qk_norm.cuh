@@ -109,7 +109,7 @@ __device__ void forward_head(const QkNormArguments& a, const Head<T, N, M>& held
   if (threadIdx.x == 0) a.inverse_rms[index] = inverse;
   const auto* weight =
       static_cast<const T*>(item.head < a.qkv.num_query_heads ? a.query_weight : a.key_weight);
-  T* to = static_cast<T*>(a.output) + index * a.head_dim;
+  T* to = static_cast<T*>(a.output) + (item.row * a.num_output_heads + item.head) * a.head_dim;
 #pragma unroll
   for (int m = 0; m < M; ++m) {
     if (!held.holds(m)) continue;

@@ -1,9 +1,9 @@
 // Queries and keys normalised head by head and turned by their positions, in one kernel (Qwen 3,
 // Gemma 3):  y = rotary(RMSNorm(x)),  each head of D elements by itself, w_q [D] for all query
 // heads and w_k [D] for all key heads. Formulas: rms_norm.h, rotary.h. qkv [T, heads + 2 kv, D]
-// stays as it is (backward needs it, attention the values in it); float32 or bfloat16, maths in
-// float32, rounded once. Deterministic. Elements that must move: forward 2 T D (heads + kv),
-// backward 3 T D (heads + kv) + 2 T D kv.
+// stays as it is, backward needs it; float32 or bfloat16, maths in float32, rounded once.
+// Deterministic. Elements that must move: forward 2 T D (heads + 2 kv), backward
+// 3 T D (heads + kv) + 2 T D kv.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct QkNorm {
 };
 
 struct QkNormOutput {
-  at::Tensor qk;           // [T, heads + kv, D], queries first
+  at::Tensor qkv;          // [T, heads + 2 kv, D]; values as they were
   at::Tensor inverse_rms;  // float32 [T, heads + kv], for backward
 };
 

@@ -23,6 +23,7 @@ QkNormArguments arguments_of(const at::Tensor& qkv, const QkNorm& norm,
   arguments.qkv.num_key_heads = static_cast<int>(rotary.num_rotated_heads) - num_query_heads;
   arguments.query_weight = norm.query.value.const_data_ptr();
   arguments.key_weight = norm.key.value.const_data_ptr();
+  arguments.num_output_heads = qkv.size(1);
   arguments.num_rows = qkv.size(0);
   arguments.head_dim = static_cast<int>(qkv.size(2));
   arguments.epsilon = static_cast<float>(norm.options.epsilon);
@@ -59,12 +60,15 @@ QkNormOutput qk_norm_forward_cuda(const at::Tensor& qkv, const QkNorm& norm,
                                   const RotaryOptions& rotary) {
   const at::Tensor in = qkv.contiguous();
   QkNormOutput output{
-      at::empty({in.size(0), rotary.num_rotated_heads, in.size(2)}, in.options()),
+      at::empty(in.sizes(), in.options()),
       at::empty({in.size(0), rotary.num_rotated_heads}, in.options().dtype(at::kFloat))};
   QkNormArguments arguments = arguments_of(in, norm, position_ids, frequencies, rotary);
-  arguments.output = output.qk.data_ptr();
+  arguments.output = output.qkv.data_ptr();
   arguments.inverse_rms = output.inverse_rms.data_ptr<float>();
   launch_qk_norm(arguments, current_stream(in));
+  const std::int64_t num_values = in.size(1) - rotary.num_rotated_heads;
+  output.qkv.narrow(1, rotary.num_rotated_heads, num_values)
+      .copy_(in.narrow(1, rotary.num_rotated_heads, num_values));
   return output;
 }
 

@@ -11,10 +11,10 @@ struct QkNormArguments {
   HeadParts grads;  // backward; null data: forward
   const void* query_weight = nullptr;  // [head_dim]
   const void* key_weight = nullptr;    // [head_dim]
-  void* output = nullptr;              // forward [num_rows, queries and keys, head_dim],
-                                       // backward [num_rows, all heads, head_dim]
+  void* output = nullptr;              // [num_rows, all heads, head_dim]; forward leaves values
   float* inverse_rms = nullptr;  // [num_rows, queries and keys]; forward writes, backward reads
   float* partials = nullptr;     // backward: [qk_norm_backward_blocks(), 2, head_dim], or null
+  std::int64_t num_output_heads = 0;  // all
   std::int64_t num_rows = 0;
   int head_dim = 0;
   float epsilon = 0;

@@ -11,6 +11,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -98,6 +99,11 @@ bool depends_on_length(const RotaryScaling& scaling) {
   return scaling.kind == Kind::kDynamic || scaling.kind == Kind::kLongRope;
 }
 
+std::int64_t next_id() {
+  static std::atomic<std::int64_t> last = 0;
+  return ++last;
+}
+
 template <typename T>
 at::Tensor copy_to(std::vector<T>& values, at::IntArrayRef sizes, at::ScalarType type,
                    const at::Device& device) {
@@ -117,7 +123,7 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config, std::int64_t d
 }
 
 RotaryFrequencies::RotaryFrequencies(RotaryConfig config, std::int64_t dim)
-    : config_(std::move(config)), dim_(dim) {}
+    : id_(next_id()), config_(std::move(config)), dim_(dim) {}
 
 // float32 [P]; longrope: [2, P], of short and of long sequences; dynamic: float64 [2, P], unscaled
 // frequencies and the exponents of the stretch.
@@ -177,7 +183,7 @@ at::Tensor RotaryFrequencies::by_token(const DeviceBatch& batch) const {
 
 at::Tensor RotaryFrequencies::of(const DeviceBatch& batch) const {
   if (!depends_on_length(config_.scaling)) return constants(batch.position_ids.device());
-  at::Tensor& made = batch.token_frequencies[this];
+  at::Tensor& made = batch.token_frequencies[id_];
   if (!made.defined()) made = by_token(batch);
   return made;
 }

@@ -44,6 +44,7 @@ class RotaryFrequencies {
   at::Tensor by_sequence(const at::Tensor& lengths) const;
   at::Tensor by_token(const DeviceBatch& batch) const;
 
+  std::int64_t id_;  // no other's, in this process
   RotaryConfig config_;
   std::int64_t dim_;
   mutable std::mutex mutex_;

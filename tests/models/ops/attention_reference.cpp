@@ -2,10 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -43,6 +45,8 @@ struct Dense {
   at::Tensor places;     // [T]
   double scale = 0;
   std::int64_t window = 0;
+  double soft_cap = 0;
+  at::Tensor sinks;  // [heads, 1, 1], or undefined
 };
 
 // Rows [begin, begin + count) of y and d q; adds what they give d k and d v.
@@ -54,15 +58,32 @@ void attend_rows(const Dense& in, std::int64_t begin, std::int64_t count, Attent
                           .logical_or(in.sequences.narrow(0, begin, count).unsqueeze(1) !=
                                       in.sequences.unsqueeze(0));
   if (in.window > 0) unseen = unseen.logical_or(distance >= in.window);
-  const at::Tensor scores = (at::matmul(query, in.key.transpose(1, 2)) * in.scale)
-                                .masked_fill_(unseen, -std::numeric_limits<double>::infinity());
-  const at::Tensor weights = at::softmax(scores, -1);
+  at::Tensor scores = at::matmul(query, in.key.transpose(1, 2)) * in.scale;
+  at::Tensor slope;
+  if (in.soft_cap > 0) {
+    const at::Tensor shrunk = (scores / in.soft_cap).tanh();
+    scores = shrunk * in.soft_cap;
+    slope = 1 - shrunk * shrunk;
+  }
+  scores.masked_fill_(unseen, -std::numeric_limits<double>::infinity());
+  at::Tensor weights;
+  at::Tensor sink_weights;
+  if (in.sinks.defined()) {  // one more column, without a value
+    const at::Tensor sinks = in.sinks.expand({-1, count, 1});
+    const at::Tensor all = at::softmax(at::cat({scores, sinks}, 2), -1);
+    weights = all.narrow(2, 0, scores.size(2));
+    sink_weights = all.narrow(2, scores.size(2), 1);
+  } else {
+    weights = at::softmax(scores, -1);
+  }
   out.y.narrow(1, begin, count).copy_(at::matmul(weights, in.value));
   const at::Tensor grad = in.grad_output.narrow(1, begin, count);
   out.value.add_(at::matmul(weights.transpose(1, 2), grad));
   const at::Tensor grad_weights = at::matmul(grad, in.value.transpose(1, 2));
   const at::Tensor mean = (grad_weights * weights).sum(-1, /*keepdim=*/true);
-  const at::Tensor grad_scores = weights * (grad_weights - mean) * in.scale;
+  at::Tensor grad_scores = weights * (grad_weights - mean) * in.scale;
+  if (slope.defined()) grad_scores = grad_scores * slope;
+  if (sink_weights.defined()) out.sinks.sub_((sink_weights * mean).sum(at::IntArrayRef{1, 2}));
   out.query.narrow(1, begin, count).copy_(at::matmul(grad_scores, in.key));
   out.key.add_(at::matmul(grad_scores.transpose(1, 2), query));
 }
@@ -99,7 +120,8 @@ void poison_device_memory(const OperatorCase& on) {
 
 AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
                                   const AttentionShape& shape,
-                                  const std::vector<std::int32_t>& lengths) {
+                                  const std::vector<std::int32_t>& lengths,
+                                  const at::Tensor& sinks) {
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
   const at::Tensor wide = qkv.to(at::kDouble);
   Dense in;
@@ -112,8 +134,16 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
   in.places = at::arange(qkv.size(0), in.sequences.options());
   in.scale = shape.scale != 0 ? shape.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
   in.window = shape.window;
-  AttentionResult out = {at::zeros_like(in.query), at::zeros_like(in.query), at::zeros_like(in.key),
-                         at::zeros_like(in.value)};
+  in.soft_cap = shape.soft_cap;
+  AttentionResult out = {at::zeros_like(in.query),
+                         at::zeros_like(in.query),
+                         at::zeros_like(in.key),
+                         at::zeros_like(in.value),
+                         {}};
+  if (sinks.defined()) {
+    in.sinks = sinks.to(at::kDouble).view({-1, 1, 1});
+    out.sinks = at::zeros({shape.num_heads}, in.sinks.options());
+  }
   constexpr std::int64_t kScores = 1 << 25;  // at once: 256 MiB
   const std::int64_t rows = std::max<std::int64_t>(
       1, kScores / (shape.num_heads * std::max<std::int64_t>(1, qkv.size(0))));
@@ -121,17 +151,19 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
     attend_rows(in, begin, std::min(rows, qkv.size(0) - begin), out);
   }
   return {by_token(out.y, 1), by_token(out.query, 1), by_token(out.key, times),
-          by_token(out.value, times)};
+          by_token(out.value, times), out.sinks};
 }
 
 AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
                               const at::Tensor& grad_output, const AttentionShape& shape,
-                              const DeviceBatch& batch) {
+                              const DeviceBatch& batch, const Parameter* sinks) {
   poison_device_memory(on);
-  const AttentionOutput out = attention_forward(qkv, shape, batch);
+  const AttentionOutput out = attention_forward(qkv, shape, batch, sinks);
   poison_device_memory(on);
-  const HeadGradients grad = attention_backward(grad_output, qkv, out.y, out.saved, shape, batch);
-  return {out.y.view(grad.query.sizes()), grad.query, grad.key, grad.value};
+  const HeadGradients grad =
+      attention_backward(grad_output, qkv, out.y, out.saved, shape, batch, sinks);
+  return {out.y.view(grad.query.sizes()), grad.query, grad.key, grad.value,
+          sinks != nullptr ? sinks->grad : at::Tensor()};
 }
 
 void expect_close_by_rows(const AttentionResult& actual, const AttentionResult& want,
@@ -142,6 +174,7 @@ void expect_close_by_rows(const AttentionResult& actual, const AttentionResult& 
   expect_rows(actual.query, want.query, floor, tolerance, what + ", d query");
   expect_rows(actual.key, want.key, floor, tolerance, what + ", d key");
   expect_rows(actual.value, want.value, floor, tolerance, what + ", d value");
+  if (want.sinks.defined()) expect_close(actual.sinks, want.sinks, tolerance, what + ", d sinks");
 }
 
 }  // namespace packtrain

@@ -16,17 +16,19 @@ struct AttentionResult {
   at::Tensor query;  // gradients, [T, heads, D]
   at::Tensor key;
   at::Tensor value;
+  at::Tensor sinks = {};  // [heads], undefined without
 };
 
 // In float64 on the tensors' device.
 AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
                                   const AttentionShape& shape,
-                                  const std::vector<std::int32_t>& lengths);
+                                  const std::vector<std::int32_t>& lengths,
+                                  const at::Tensor& sinks = {});
 
 // Forward and backward of the backend in `shape`, in memory full of NaN.
 AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
                               const at::Tensor& grad_output, const AttentionShape& shape,
-                              const DeviceBatch& batch);
+                              const DeviceBatch& batch, const Parameter* sinks = nullptr);
 
 // Compares in groups of rows, each by its own size: rows late in a long sequence are small, and an
 // error there would be lost beside the first rows.

@@ -21,23 +21,34 @@ using Lengths = std::vector<std::int32_t>;
 
 std::vector<AttentionBackend> backends_on(const OperatorCase& on) {
   if (on.device.is_cuda() && on.dtype == at::kBFloat16) {
-    return {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference};
+    return {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference,
+            AttentionBackend::kPlain};
   }
-  return {AttentionBackend::kReference};
+  return {AttentionBackend::kReference, AttentionBackend::kPlain};
 }
 
-void expect_formula(const OperatorCase& on, const AttentionShape& shape, const Lengths& lengths) {
+// Those that serve windows.
+std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {
+  std::vector<AttentionBackend> backends = backends_on(on);
+  std::erase(backends, AttentionBackend::kReference);
+  return backends;
+}
+
+void expect_formula(const OperatorCase& on, const AttentionShape& shape, const Lengths& lengths,
+                    const Parameter* sinks = nullptr) {
   const DeviceBatch batch = random_batch(lengths, 50, on.device);
   const std::int64_t num_tokens = batch.input_ids.size(0);
   const at::Tensor qkv = random_tensor(
       on, {num_tokens, shape.num_heads + 2 * shape.num_kv_heads, shape.head_dim}, "qkv");
   const at::Tensor grad = random_tensor(on, {num_tokens, shape.num_heads * shape.head_dim}, "grad");
-  const std::string what =
-      fmt::format("{} {}/{} x {}, scale {}, window {}, {} sequences, {} tokens",
-                  attention_backend_name(shape.backend), shape.num_heads, shape.num_kv_heads,
-                  shape.head_dim, shape.scale, shape.window, lengths.size(), num_tokens);
-  expect_close_by_rows(run_attention(on, qkv, grad, shape, batch),
-                       attention_formula(qkv, grad, shape, lengths), on.tolerance, what);
+  const std::string what = fmt::format(
+      "{} {}/{} x {}, scale {}, window {}, cap {}, {} sequences, {} tokens",
+      attention_backend_name(shape.backend), shape.num_heads, shape.num_kv_heads, shape.head_dim,
+      shape.scale, shape.window, shape.soft_cap, lengths.size(), num_tokens);
+  expect_close_by_rows(
+      run_attention(on, qkv, grad, shape, batch, sinks),
+      attention_formula(qkv, grad, shape, lengths, sinks ? sinks->value : at::Tensor()),
+      on.tolerance, what);
 }
 
 const Lengths kUneven = {1, 60, 2, 77, 128, 129, 5, 180, 1, 1};
@@ -62,11 +73,66 @@ TEST_P(Attention, MatchesItsFormulaForEveryHeadSize) {
 
 TEST_P(Attention, MatchesItsFormulaWithWindowsAndScales) {
   const OperatorCase& on = GetParam();
-  for (const AttentionBackend backend : backends_on(on)) {
+  for (const AttentionBackend backend : window_backends_on(on)) {
     for (const std::int64_t window : {1, 5, 64, 150, 5000}) {
       expect_formula(on, {4, 2, 64, 0, window, backend}, kUneven);
     }
+  }
+  for (const AttentionBackend backend : backends_on(on)) {
     expect_formula(on, {4, 2, 64, 0.3, 0, backend}, kUneven);
+  }
+}
+
+TEST_P(Attention, MatchesItsFormulaWithSoftCaps) {
+  const OperatorCase& on = GetParam();
+  for (const double cap : {0.5, 20.0}) {
+    for (const std::int64_t window : {0, 5, 64}) {
+      expect_formula(on, {6, 3, 24, 0.3, window, AttentionBackend::kAuto, cap}, kUneven);
+    }
+  }
+  for (const std::int64_t head_dim : {80, 96, 256}) {
+    expect_formula(on, {4, 2, head_dim, 0, 0, AttentionBackend::kAuto, 2.0}, {130, 40, 7, 1});
+  }
+}
+
+TEST_P(Attention, MatchesItsFormulaWithSinks) {
+  const OperatorCase& on = GetParam();
+  for (const AttentionBackend backend : backends_on(on)) {
+    for (const std::int64_t head_dim : {64, 80, 96, 256}) {
+      const Parameter sinks = random_parameter(on, {6}, "sinks");
+      expect_formula(on, {6, 3, head_dim, 0, 0, backend}, kUneven, &sinks);
+    }
+  }
+  for (const AttentionBackend backend : window_backends_on(on)) {
+    const Parameter sinks = random_parameter(on, {4}, "sinks", at::kFloat);
+    expect_formula(on, {4, 1, 64, 0.3, 5, backend}, kUneven, &sinks);
+  }
+}
+
+TEST_P(Attention, WithSinksAddsToOrSkipsTheirGradient) {
+  const OperatorCase& on = GetParam();
+  const AttentionShape shape = {4, 2, 64};
+  const DeviceBatch batch = random_batch({7, 30}, 50, on.device);
+  const at::Tensor qkv = random_tensor(on, {37, 8, 64}, "qkv");
+  const at::Tensor grad = random_tensor(on, {37, 256}, "grad");
+  Parameter sinks = random_parameter(on, {4}, "sinks");
+  const AttentionResult once = run_attention(on, qkv, grad, shape, batch, &sinks);
+  const at::Tensor first = sinks.grad.clone();
+  sinks.accumulate = true;
+  run_attention(on, qkv, grad, shape, batch, &sinks);
+  expect_close(sinks.grad, first.mul(2), on.tolerance, "sum of two uses");
+  const Parameter frozen{sinks.value, {}, false};
+  expect_close(run_attention(on, qkv, grad, shape, batch, &frozen).query, once.query, 0, "d query");
+}
+
+// So long that scores are made in several blocks of rows.
+TEST_P(Attention, MatchesItsFormulaInALongSequenceAmongShortOnes) {
+  const OperatorCase& on = GetParam();
+  if (on.dtype != at::kFloat) return;
+  for (const std::int64_t window : {0, 100}) {
+    const Parameter sinks = random_parameter(on, {4}, "sinks");
+    expect_formula(on, {4, 2, 16, 0, window, AttentionBackend::kAuto, 5.0}, {3, 1500, 1, 30},
+                   &sinks);
   }
 }
 
@@ -107,12 +173,17 @@ TEST_P(Attention, ServesALongSequenceAmongShortOnes) {
 TEST_P(Attention, OfNoTokensIsEmpty) {
   const OperatorCase& on = GetParam();
   const DeviceBatch batch = random_batch({}, 50, on.device);
-  const AttentionShape shape = {4, 2, 64};
+  AttentionShape shape = {4, 2, 64};
   const at::Tensor qkv = random_tensor(on, {0, 8, 64}, "qkv");
   const at::Tensor grad = random_tensor(on, {0, 256}, "grad");
-  const AttentionResult result = run_attention(on, qkv, grad, shape, batch);
-  EXPECT_EQ(result.y.numel(), 0);
-  EXPECT_EQ(result.key.size(1), 2);
+  for (const double cap : {0.0, 1.0}) {
+    shape.soft_cap = cap;
+    const Parameter sinks = random_parameter(on, {4}, "sinks");
+    const AttentionResult result = run_attention(on, qkv, grad, shape, batch, &sinks);
+    EXPECT_EQ(result.y.numel(), 0);
+    EXPECT_EQ(result.key.size(1), 2);
+    EXPECT_EQ(result.sinks.abs().sum().item<double>(), 0);
+  }
 }
 
 TEST_P(Attention, NoSequenceSeesAnother) {
@@ -142,11 +213,30 @@ TEST_P(Attention, RefusesWhatNoKernelServes) {
     EXPECT_THROW(choose(72, AttentionBackend::kCudnn), Error);
     EXPECT_EQ(choose(72, AttentionBackend::kAuto), AttentionBackend::kFlash);
     EXPECT_EQ(choose(12, AttentionBackend::kReference), AttentionBackend::kReference);
+    EXPECT_EQ(choose(12, AttentionBackend::kPlain), AttentionBackend::kPlain);
   } else {
     EXPECT_EQ(choose(12, AttentionBackend::kAuto), AttentionBackend::kReference);
     EXPECT_THROW(choose(64, AttentionBackend::kCudnn), Error);
     EXPECT_THROW(choose(64, AttentionBackend::kFlash), Error);
   }
+}
+
+TEST_P(Attention, NamesWhatServesWindowsAndSoftCaps) {
+  const OperatorCase& on = GetParam();
+  const auto choose = [&](const AttentionShape& shape) {
+    return choose_attention_backend(shape, on.device, on.dtype);
+  };
+  const bool fused = on.device.is_cuda() && on.dtype == at::kBFloat16;
+  EXPECT_EQ(choose({2, 1, 64, 0, 8}), fused ? AttentionBackend::kCudnn : AttentionBackend::kPlain);
+  const AttentionShape capped = {2, 1, 64, 0, 0, AttentionBackend::kAuto, 50.0};
+  EXPECT_EQ(choose(capped), AttentionBackend::kPlain);
+  for (const AttentionBackend backend :
+       {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference}) {
+    AttentionShape refused = capped;
+    refused.backend = backend;
+    EXPECT_THROW(choose(refused), Error);
+  }
+  EXPECT_THROW(choose({2, 1, 64, 0, 8, AttentionBackend::kReference}), Error);
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ void expect_matches_formula(const OperatorCase& on, const Shape& shape) {
   poison_free_memory(on);
   const std::int64_t num_rotated = p.rotary.num_rotated_heads;
   const QkNormOutput got = qk_norm_forward(p.qkv, norm, p.position_ids, p.frequencies, p.rotary);
-  EXPECT_EQ(got.qk.scalar_type(), on.dtype);
-  expect_close(got.qk, want.narrow(1, 0, num_rotated), on.tolerance, "queries and keys");
+  EXPECT_EQ(got.qkv.scalar_type(), on.dtype);
+  expect_close(got.qkv, want, on.tolerance, "queries, keys and values");
   const at::Tensor dx =
       qk_norm_backward(p.grad.narrow(1, 0, shape.num_heads),
                        p.grad.narrow(1, shape.num_heads, shape.num_kv_heads).contiguous(),

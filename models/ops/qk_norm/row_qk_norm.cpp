@@ -1,0 +1,95 @@
+#include "models/ops/qk_norm/row_qk_norm.h"
+
+#include <ATen/ops/mul.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sub.h>
+
+#include <array>
+#include <utility>
+
+#include "models/ops/gradient.h"
+
+namespace packtrain {
+namespace {
+
+// The heads that one weight is for.
+struct Part {
+  const Parameter& weight;
+  std::int64_t first_head;
+  std::int64_t num_heads;
+
+  at::Tensor of(const at::Tensor& qkv) const { return qkv.narrow(1, first_head, num_heads); }
+};
+
+std::array<Part, 2> parts_of(const at::Tensor& qkv, const QkNorm& norm) {
+  const std::int64_t num_key_heads = (qkv.size(1) - norm.num_query_heads) / 2;
+  return {Part{norm.query, 0, norm.num_query_heads},
+          Part{norm.key, norm.num_query_heads, num_key_heads}};
+}
+
+// A copy with all heads of a token side by side.
+at::Tensor rows_of(const at::Tensor& heads) {
+  return heads.contiguous().view({heads.size(0), heads.size(1) * heads.size(2)});
+}
+
+at::Tensor head_mean(const at::Tensor& x) {
+  return x.mean(at::IntArrayRef{-1}, /*keepdim=*/true);
+}
+
+}  // namespace
+
+RowQkNormOutput full_qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm) {
+  RowQkNormOutput output{qkv.clone(), {}};
+  for (const Part& part : parts_of(qkv, norm)) {
+    RmsNormOutput normed = rms_norm_forward(rows_of(part.of(qkv)), part.weight, norm.options);
+    const at::Tensor place = part.of(output.qkv);
+    place.copy_(normed.y.view(place.sizes()));
+    output.statistics.push_back(std::move(normed.inverse_rms));
+  }
+  return output;
+}
+
+void full_qk_norm_backward_(const at::Tensor& grad, const at::Tensor& qkv,
+                            const std::vector<at::Tensor>& statistics, const QkNorm& norm) {
+  std::size_t index = 0;
+  for (const Part& part : parts_of(qkv, norm)) {
+    const at::Tensor place = part.of(grad);
+    const at::Tensor dx = rms_norm_backward(rows_of(place), rows_of(part.of(qkv)),
+                                            statistics.at(index++), part.weight, norm.options);
+    place.copy_(dx.view(place.sizes()));
+  }
+}
+
+RowQkNormOutput head_layer_norm_forward(const at::Tensor& qkv, const QkNorm& norm) {
+  RowQkNormOutput output{qkv.clone(), {}};
+  for (const Part& part : parts_of(qkv, norm)) {
+    const at::Tensor heads = part.of(qkv).to(at::kFloat);
+    at::Tensor mean = head_mean(heads);
+    const at::Tensor centered = at::sub(heads, mean);
+    at::Tensor inverse = head_mean(at::mul(centered, centered)).add_(norm.options.epsilon).rsqrt_();
+    part.of(output.qkv).copy_(centered.mul_(inverse).mul_(part.weight.value));
+    output.statistics.push_back(std::move(mean));
+    output.statistics.push_back(std::move(inverse));
+  }
+  return output;
+}
+
+void head_layer_norm_backward_(const at::Tensor& grad, const at::Tensor& qkv,
+                               const std::vector<at::Tensor>& statistics, const QkNorm& norm) {
+  std::size_t index = 0;
+  for (const Part& part : parts_of(qkv, norm)) {
+    const at::Tensor& mean = statistics.at(index++);
+    const at::Tensor& inverse = statistics.at(index++);
+    const at::Tensor normalized = at::sub(part.of(qkv), mean).mul_(inverse);
+    const at::Tensor dy = part.of(grad).to(at::kFloat);
+    if (part.weight.grad.defined()) {
+      write_gradient(part.weight, at::mul(dy, normalized).sum(at::IntArrayRef{0}));
+    }
+    const at::Tensor dn = at::mul(dy, part.weight.value);
+    const at::Tensor projection = head_mean(at::mul(dn, normalized));
+    part.of(grad).copy_(
+        at::sub(dn, head_mean(dn)).sub_(at::mul(normalized, projection)).mul_(inverse));
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,33 @@
+// Norms of queries and keys before they are turned, of the kinds that qk_norm.h is not made for:
+//   full         RMSNorm (rms_norm.h) over all query heads at once, and over all key heads; weights
+//                [heads D] (OLMo 2)
+//   head layer   layer norm of each head, weights [heads, D], no bias (StableLM 2):
+//                n = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon),  y = n w
+// qkv [T, heads + 2 kv, D] float32 or bfloat16, maths in float32, rounded once. Values pass
+// through.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "models/ops/qk_norm/qk_norm.h"
+
+namespace packtrain {
+
+struct RowQkNormOutput {
+  at::Tensor qkv;
+  std::vector<at::Tensor> statistics;  // float32, for backward
+};
+
+RowQkNormOutput full_qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm);
+RowQkNormOutput head_layer_norm_forward(const at::Tensor& qkv, const QkNorm& norm);
+
+// Write both weights' gradients and turn `grad` [T, heads + 2 kv, D], contiguous, of the outputs
+// into that of qkv.
+void full_qk_norm_backward_(const at::Tensor& grad, const at::Tensor& qkv,
+                            const std::vector<at::Tensor>& statistics, const QkNorm& norm);
+void head_layer_norm_backward_(const at::Tensor& grad, const at::Tensor& qkv,
+                               const std::vector<at::Tensor>& statistics, const QkNorm& norm);
+
+}  // namespace packtrain

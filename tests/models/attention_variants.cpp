@@ -1,0 +1,99 @@
+#include "tests/models/batches.h"
+#include "tests/models/variants.h"
+
+namespace packtrain {
+namespace {
+
+using Kind = RotaryScaling::Kind;
+
+DecoderConfig without_biases() {
+  DecoderConfig config = small_config();
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = false;
+  return config;
+}
+
+RotaryScaling scaled(Kind kind, double factor, std::int64_t original_max_positions,
+                     double attention_factor = 1.0) {
+  RotaryScaling scaling;
+  scaling.kind = kind;
+  scaling.factor = factor;
+  scaling.original_max_positions = original_max_positions;
+  scaling.attention_factor = attention_factor;
+  return scaling;
+}
+
+DecoderConfig capped_and_windowed() {
+  DecoderConfig config = without_biases();
+  config.attention_soft_cap = 0.7;
+  config.attention_scale = 0.5;
+  config.layers = {{.window = 3}, {}};
+  return config;
+}
+
+// Each head's norm around 1; layers that turn apart.
+DecoderConfig head_norms() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kHead;
+  config.norm.weight_offset = 1;
+  config.norm_after = true;
+  config.layers = {{.window = 6, .local_rotary = true}, {}};
+  config.local_rotary.base = 50.0;
+  config.rotary.scaling = scaled(Kind::kLinear, 4.0, 0);
+  return config;
+}
+
+DecoderConfig full_norms() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kFull;
+  config.norm_before = false;
+  config.norm_after = true;
+  config.rotary.scaling = scaled(Kind::kYarn, 4.0, 16, 1.2);
+  return config;
+}
+
+DecoderConfig head_layer_norms() {
+  DecoderConfig config = small_config();
+  config.qk_norm = QkNormKind::kHeadLayer;
+  config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_bias = true};
+  config.residual = ResidualKind::kParallel;
+  config.rotary_dim = 4;
+  return config;
+}
+
+DecoderConfig clipped() {
+  DecoderConfig config = small_config();
+  config.clip_qkv = 0.8;
+  config.rotary.scaling = scaled(Kind::kDynamic, 3.0, 8);
+  return config;
+}
+
+DecoderConfig clipped_and_normed() {
+  DecoderConfig config = small_config();
+  config.clip_qkv = 0.8;
+  config.qk_norm = QkNormKind::kHead;
+  config.rotary.scaling = scaled(Kind::kLongRope, 4.0, 8, 1.1);
+  config.rotary.scaling.short_factors = {1.0, 1.1, 1.2, 1.3};
+  config.rotary.scaling.long_factors = {1.0, 2.0, 4.0, 8.0};
+  return config;
+}
+
+DecoderConfig sinks() {
+  DecoderConfig config = small_config();
+  config.attention_sinks = true;
+  config.layers = {{.window = 4}, {}};
+  return config;
+}
+
+}  // namespace
+
+std::vector<Variant> attention_variants() {
+  return {{"soft-cap, a window", capped_and_windowed()},
+          {"head norms, two rotaries", head_norms()},
+          {"full norms, yarn", full_norms()},
+          {"head layer norms, partial rotary", head_layer_norms()},
+          {"clipped, dynamic", clipped()},
+          {"clipped head norms, longrope", clipped_and_normed()},
+          {"sinks, a window", sinks()}};
+}
+
+}  // namespace packtrain
