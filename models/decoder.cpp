@@ -127,11 +127,11 @@ std::int64_t num_parameters(const DecoderConfig& config) {
   return total;
 }
 
-double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths) {
+double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares) {
   const auto heads_width = static_cast<double>(config.num_heads * config.head_dim);
   const auto num_layers = static_cast<double>(config.num_layers);
   return 6.0 * static_cast<double>(num_matmul_parameters(config)) * num_tokens +
-         6.0 * num_layers * heads_width * sum_squared_lengths;
+         6.0 * num_layers * heads_width * attention_squares;
 }
 
 }  // namespace packtrain

@@ -29,7 +29,9 @@ std::int64_t num_matmul_parameters(const DecoderConfig& config);
 std::int64_t num_parameters(const DecoderConfig& config);
 
 // Floating-point operations of one training step (forward + backward) on examples of these lengths:
-// 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * sum(L^2), causal attention.
-double training_flops(const DecoderConfig& config, double num_tokens, double sum_squared_lengths);
+// 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, causal attention.
+// `attention_squares`: the sum over examples of L^2, of which half are the pairs of tokens that
+// attention works on; with windows what AttentionSpan::squares (samplers/options.h) makes of it.
+double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares);
 
 }  // namespace packtrain

@@ -8,16 +8,34 @@
 
 namespace packtrain {
 
-// Cost of a micro-batch on one rank: sum over examples of linear * L + quadratic * L^2, + constant.
+// How far a model's layers look back: a share of them no further than a window of tokens.
+struct AttentionSpan {
+  double windowed_share = 0.0;
+  double window = 0.0;
+
+  friend bool operator==(const AttentionSpan&, const AttentionSpan&) = default;
+  // Twice the pairs of tokens that a layer's attention works on in L tokens, the mean over layers:
+  // L^2, and in a layer of window W < L tokens, whose token at position p sees min(p + 1, W) of
+  // them, W (2 L - W).
+  double squares(double length) const {
+    const double all = length * length;
+    if (windowed_share == 0 || length <= window) return all;
+    return (1 - windowed_share) * all + windowed_share * window * (2 * length - window);
+  }
+};
+
+// Cost of a micro-batch on one rank: sum over examples of linear * L + quadratic * squares(L), +
+// constant.
 struct CostModel {
   double linear = 1.0;
   double quadratic = 0.0;
   double constant = 0.0;
+  AttentionSpan span = {};
 
   friend bool operator==(const CostModel&, const CostModel&) = default;
   double of_example(std::int32_t length) const {
     const double tokens = length;
-    return tokens * (linear + quadratic * tokens);
+    return linear * tokens + quadratic * span.squares(tokens);
   }
 };
 

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::size_t kStepsAhead = 3;
 
-double sum_squared_lengths(const StepPlan& plan) {
+double sum_of_squares(const StepPlan& plan, const AttentionSpan& span) {
   double sum = 0;
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
       for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
-        sum += static_cast<double>(num_tokens) * num_tokens;
+        sum += span.squares(num_tokens);
       });
     }
   }
@@ -87,7 +87,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
       plan_statistics(prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
                       collator_options.row_multiple,
                       planner_.options().strategy == Strategy::kPadding, options_.speeds);
-  prepared.sum_squared_lengths = sum_squared_lengths(prepared.plan);
+  prepared.attention_squares = sum_of_squares(prepared.plan, options_.cost.span);
   const LossNormalization normalization = loss_normalization(prepared.plan, options_.normalize);
   const HostAllocator allocate = [&](std::size_t size) {
     prepared.buffers.push_back(pool_.take(size));

@@ -36,7 +36,7 @@ class HostBufferPool {
 struct PreparedStep {
   StepPlan plan;
   PlanStatistics statistics;
-  double sum_squared_lengths = 0;          // over all ranks
+  double attention_squares = 0;            // AttentionSpan::squares, over all ranks
   std::vector<PackedBatch> micro_batches;  // of this rank, in host memory of the pool
   std::vector<HostBuffer> buffers;
 };

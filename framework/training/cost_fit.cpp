@@ -17,7 +17,7 @@ using Terms = std::array<double, kNumTerms>;
 constexpr double kSingular = 1e-12;  // of normal equations whose diagonal is 1
 
 Terms terms_of(const TimedWork& work) {
-  return {work.num_tokens, work.sum_squared_lengths, 1.0};
+  return {work.num_tokens, work.squares, 1.0};
 }
 
 double predicted(const Terms& coefficients, const TimedWork& work) {

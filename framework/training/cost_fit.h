@@ -11,12 +11,12 @@ namespace packtrain {
 // A micro-batch and the mean rank's time for it.
 struct TimedWork {
   double num_tokens = 0;
-  double sum_squared_lengths = 0;
+  double squares = 0;  // of its examples: AttentionSpan::squares, L^2 without windows
   double seconds = 0;  // > 0
 };
 
 // The coefficients >= 0, in seconds, that minimise the sum of squared relative errors of
-//   seconds = linear * num_tokens + quadratic * sum_squared_lengths + constant.
+//   seconds = linear * num_tokens + quadratic * squares + constant.
 // This is non-negative least squares (C. Lawson, R. Hanson, "Solving Least Squares Problems", 1974,
 // chapter 23); its solution is an ordinary one over the coefficients that are not 0, and of three
 // every such set can be tried. linear and quadratic are never both 0: work must cost something.

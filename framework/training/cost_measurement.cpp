@@ -44,18 +44,16 @@ struct Work {
   PackedBatch packed;
   DeviceBatch batch;
   double num_rows = 0;  // rows are what is computed; pads of the row multiple among them
-  double sum_squared_lengths = 0;
+  double squares = 0;   // AttentionSpan's
 };
 
 Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& model,
-               const Device& device) {
+               const Device& device, const AttentionSpan& span) {
   Work work;
   work.packed = flatten(store, pieces, LossNormalization{});
   model.compute().run([&](StreamHandle) { work.batch = upload(work.packed, device); });
   work.num_rows = static_cast<double>(work.packed.input_ids.size());
-  for (const Piece& piece : pieces) {
-    work.sum_squared_lengths += static_cast<double>(piece.length) * piece.length;
-  }
+  for (const Piece& piece : pieces) work.squares += span.squares(piece.length);
   return work;
 }
 
@@ -133,9 +131,10 @@ std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t f
 MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int64_t first_step,
                           ShardedModel& model, const Device& device, World& world) {
   const auto begin = Clock::now();
+  const AttentionSpan span = plan.layout().cost.span;
   std::vector<Work> works;
   for (const MicroBatch& pieces : sample_micro_batches(plan, first_step)) {
-    works.push_back(make_work(pieces, store, model, device));
+    works.push_back(make_work(pieces, store, model, device, span));
   }
   const auto warm_up = Clock::now();
   time_all(works, model);
@@ -152,9 +151,10 @@ MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int
   const std::vector<double> mean_seconds = timings.mean_seconds();
   std::vector<TimedWork> timed;
   for (std::size_t w = 0; w < works.size(); ++w) {
-    timed.push_back({works[w].num_rows, works[w].sum_squared_lengths, mean_seconds[w]});
+    timed.push_back({works[w].num_rows, works[w].squares, mean_seconds[w]});
   }
   MeasuredCost measured{fit_cost(timed), timings.speeds()};
+  measured.cost.span = span;
   log_cost(measured, timed, timings.noise(), num_repeats, seconds_since(begin));
   return measured;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -19,14 +20,23 @@
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
 #include "models/initialize.h"
+#include "models/layer_attention.h"
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 
 namespace packtrain {
 namespace {
 
-AttentionShape attention_shape(const DecoderConfig& decoder) {
-  return {decoder.num_heads, decoder.num_kv_heads, decoder.head_dim};
+// What computes attention, kind of layer by kind of layer.
+void log_attention(const DecoderConfig& decoder, Precision compute, const Device& device) {
+  for (const AttentionShape& shape : distinct_attentions(decoder)) {
+    const AttentionBackend backend =
+        choose_attention_backend(shape, tensor_device(device), scalar_type(compute));
+    const bool is_slow = backend == AttentionBackend::kPlain && device.kind() == DeviceKind::kCuda;
+    spdlog::info(
+        "attention{}: {}{}", shape.window > 0 ? fmt::format(" within {} tokens", shape.window) : "",
+        attention_backend_name(backend), is_slow ? ", some rows of scores at a time: slow" : "");
+  }
 }
 
 // Other streams read next what this one has written.
@@ -166,14 +176,16 @@ RecomputePolicy recompute_policy(Recompute recompute) {
 
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device) {
-  prepare_attention(attention_shape(decoder), max_tokens, tensor_device(device),
-                    scalar_type(compute));
+  for (const AttentionShape& shape : distinct_attentions(decoder)) {
+    prepare_attention(shape, max_tokens, tensor_device(device), scalar_type(compute));
+  }
 }
 
-AttentionBackend attention_backend_of(const DecoderConfig& decoder, Precision compute,
-                                      const Device& device) {
-  return choose_attention_backend(attention_shape(decoder), tensor_device(device),
-                                  scalar_type(compute));
+bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
+                      const Device& device) {
+  return std::ranges::all_of(distinct_attentions(decoder), [&](const AttentionShape& shape) {
+    return choose_attention_backend(shape, tensor_device(device), scalar_type(compute)) == backend;
+  });
 }
 
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
@@ -186,6 +198,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   prepare_attention_of(decoder, config.precision.compute,
                        config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
                        *run_device.device);
+  log_attention(decoder, config.precision.compute, *run_device.device);
   auto blocks = make_decoder(decoder, options);
   const int shard_size = choose_shard_size(config.parallel.shard_size, world);
   ShardingCommunicators communicators = connect_shard_groups(

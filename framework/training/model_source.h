@@ -35,12 +35,13 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
 
 RecomputePolicy recompute_policy(Recompute recompute);
 
-// prepare_attention() for this model: ops/attention/attention.h.
+// prepare_attention() for all layers of this model: ops/attention/attention.h.
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device);
 
-AttentionBackend attention_backend_of(const DecoderConfig& decoder, Precision compute,
-                                      const Device& device);
+// Whether this backend computes the attention of all layers.
+bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
+                      const Device& device);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,

@@ -24,7 +24,11 @@ Json to_json(const PlanEntry& entry) {
           {"max_tokens_per_micro_batch", entry.layout.max_tokens_per_micro_batch},
           {"cost_source", entry.cost_source == CostSource::kMeasured ? kMeasured : kFlops},
           {"cost",
-           {{"linear", cost.linear}, {"quadratic", cost.quadratic}, {"constant", cost.constant}}},
+           {{"linear", cost.linear},
+            {"quadratic", cost.quadratic},
+            {"constant", cost.constant},
+            {"windowed_share", cost.span.windowed_share},
+            {"window", cost.span.window}}},
           {"speeds", entry.layout.speeds}};
 }
 
@@ -44,6 +48,9 @@ PlanEntry entry_from(const Json& json) {
   json.at("cost").at("linear").get_to(layout.cost.linear);
   json.at("cost").at("quadratic").get_to(layout.cost.quadratic);
   json.at("cost").at("constant").get_to(layout.cost.constant);
+  // Files of before there were windows have neither.
+  layout.cost.span.windowed_share = json.at("cost").value("windowed_share", 0.0);
+  layout.cost.span.window = json.at("cost").value("window", 0.0);
   json.at("speeds").get_to(layout.speeds);
   require(layout.from_step >= 0 && entry.num_ranks >= 1 && layout.max_tokens_per_micro_batch >= 1,
           "a count is out of range");

@@ -26,12 +26,29 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.num_ranks = num_ranks;
   options.cost.linear = training_flops(decoder, 1.0, 0.0);
   options.cost.quadratic = training_flops(decoder, 0.0, 1.0);
+  options.cost.span = attention_span(decoder);
   return options;
+}
+
+AttentionSpan attention_span(const DecoderConfig& decoder) {
+  AttentionSpan span;
+  double num_windowed = 0;
+  for (std::int64_t layer = 0; layer < decoder.num_layers; ++layer) {
+    const std::int64_t window = decoder.layer(layer).window;
+    if (window == 0) continue;
+    ++num_windowed;
+    span.window += static_cast<double>(window);
+  }
+  if (num_windowed == 0) return span;
+  span.windowed_share = num_windowed / static_cast<double>(decoder.num_layers);
+  span.window /= num_windowed;
+  return span;
 }
 
 SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder) {
   SurveyOptions options;
   options.cost = utilization_cost(decoder.hidden_size);
+  options.cost.span = plan.cost.span;
   options.flops = plan.cost;
   options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
   options.row_multiple = CollatorOptions{}.row_multiple;

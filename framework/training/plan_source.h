@@ -17,6 +17,9 @@ namespace packtrain {
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
                          std::int64_t max_tokens_per_micro_batch);
 
+// Of layers with several windows the mean one.
+AttentionSpan attention_span(const DecoderConfig& decoder);
+
 // How a survey of such plans counts: rows as the strategy's collator makes them.
 SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder);
 

@@ -181,7 +181,7 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
   record.tokens_per_second = static_cast<double>(plan.num_tokens) / step_time_s;
   record.tokens_per_second_per_device = record.tokens_per_second / world_.size();
   const double flops = training_flops(source_.decoder, static_cast<double>(plan.num_tokens),
-                                      pending.prepared.sum_squared_lengths);
+                                      pending.prepared.attention_squares);
   record.model_tflops_per_device = flops / step_time_s / world_.size() / 1e12;
   const double peak = device_.device->peak_tflops();
   record.mfu = peak > 0 ? record.model_tflops_per_device / peak : 0;

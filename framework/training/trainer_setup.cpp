@@ -209,8 +209,8 @@ void Trainer::make_graphs() {
                                    plan_->layout().max_tokens_per_micro_batch);
   if (!wanted) return;
   const bool possible = device_.device->kind() == DeviceKind::kCuda && world_.size() == 1 &&
-                        attention_backend_of(source_.decoder, config_.precision.compute,
-                                             *device_.device) == AttentionBackend::kCudnn &&
+                        all_attention_is(AttentionBackend::kCudnn, source_.decoder,
+                                         config_.precision.compute, *device_.device) &&
                         !config_.metrics.example_losses && num_sources() <= 1 &&
                         config_.run.trace_steps == 0;
   if (possible) {

@@ -14,6 +14,7 @@
 #include "framework/training/run_device.h"
 #include "framework/training/upload.h"
 #include "framework/verification/checks.h"
+#include "models/layer_attention.h"
 #include "models/ops/attention/attention.h"
 
 namespace packtrain {
@@ -92,11 +93,12 @@ at::Tensor attention_weights(const DeviceBatch& batch, const AttentionShape& sha
 class WeightsCheck {
  public:
   WeightsCheck(const Subject& subject, const MicroBatch& pieces, const at::Tensor& weights,
-               CheckResult& result)
+               std::int64_t window, CheckResult& result)
       : subject_(subject),
         pieces_(pieces),
         planned_(planned_rows(pieces, subject.config.batch)),
         weights_(weights),
+        window_(window),
         result_(result) {}
 
   void run() {
@@ -117,15 +119,16 @@ class WeightsCheck {
     for (std::int64_t other = 0; other < num_rows; ++other) {
       ++result_.num_cases;
       sum += weights[other];
-      const bool visible = other >= planned_.first_row[p] && other <= row;
+      const bool visible =
+          other >= planned_.first_row[p] && other <= row && (window_ == 0 || row - other < window_);
       if (!visible) result_.note_error("hidden weight", std::abs(weights[other]), "");
       if (visible ? weights[other] > 0 : weights[other] == 0) continue;
       report(p, token, head, other, weights[other]);
     }
-    result_.note_error("sum", std::abs(sum - 1), fmt::format("head {}", head));
+    result_.note_error("sum", std::abs(sum - 1), fmt::format("{}head {}", layers(), head));
     if (std::abs(sum - 1) <= tolerances_of(subject_.config.precision).attention_sum) return;
-    result_.fail(fmt::format("head {}: the attention weights of token {} of {} sum to {:.6g}", head,
-                             token, describe(pieces_[p], subject_.store), sum));
+    result_.fail(fmt::format("{}head {}: the attention weights of token {} of {} sum to {:.6g}",
+                             layers(), head, token, describe(pieces_[p], subject_.store), sum));
   }
 
   // One failure for each pair of examples is enough to find it.
@@ -138,14 +141,20 @@ class WeightsCheck {
                   : fmt::format("token {} of {}",
                                 other - planned_.first_row[static_cast<std::size_t>(owner)],
                                 describe(pieces_[static_cast<std::size_t>(owner)], subject_.store));
-    result_.fail(fmt::format("head {}: token {} of {} gives {} the attention weight {:.3g}", head,
-                             token, describe(pieces_[p], subject_.store), target, weight));
+    result_.fail(fmt::format("{}head {}: token {} of {} gives {} the attention weight {:.3g}",
+                             layers(), head, token, describe(pieces_[p], subject_.store), target,
+                             weight));
+  }
+
+  std::string layers() const {
+    return window_ > 0 ? fmt::format("layers with a window of {}, ", window_) : "";
   }
 
   const Subject& subject_;
   const MicroBatch& pieces_;
   PlannedRows planned_;
   at::Tensor weights_;
+  std::int64_t window_;  // of the layers looked at; 0: none
   CheckResult& result_;
   std::set<std::pair<std::size_t, std::int64_t>> reported_;
 };
@@ -160,15 +169,15 @@ CheckResult check_attention(const Subject& subject, const VerifiedStep& step, De
                      .errors = {{"hidden weight"}, {"sum"}}};
   const MicroBatch pieces = probe_pieces(step);
   const PackedBatch packed = subject.collate(subject.store, pieces, step.normalization);
-  const AttentionShape shape{subject.decoder.num_heads, subject.decoder.num_kv_heads,
-                             subject.decoder.head_dim};
-  at::Tensor weights;
   const auto stream = device.make_stream(StreamKind::kCompute);
-  stream->run([&](StreamHandle) {
-    const DeviceBatch batch = upload(packed, device);
-    weights = attention_weights(batch, shape, scalar_type(subject.config.precision.compute));
-  });
-  WeightsCheck(subject, pieces, weights, result).run();
+  for (const AttentionShape& shape : distinct_attentions(subject.decoder)) {
+    at::Tensor weights;
+    stream->run([&](StreamHandle) {
+      const DeviceBatch batch = upload(packed, device);
+      weights = attention_weights(batch, shape, scalar_type(subject.config.precision.compute));
+    });
+    WeightsCheck(subject, pieces, weights, shape.window, result).run();
+  }
   return result;
 }
 
