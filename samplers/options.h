@@ -14,9 +14,9 @@ struct AttentionSpan {
   double window = 0.0;
 
   friend bool operator==(const AttentionSpan&, const AttentionSpan&) = default;
-  // Twice the pairs of tokens that a layer's attention works on in L tokens, the mean over layers:
-  // L^2, and in a layer of window W < L tokens, whose token at position p sees min(p + 1, W) of
-  // them, W (2 L - W).
+  // Twice the pairs of tokens that a layer's attention works on in L tokens, the mean over layers
+  // (a token is half a pair with itself): L^2, and in a layer of window W < L tokens, whose token
+  // at position p sees min(p + 1, W) of them, W (2 L - W).
   double squares(double length) const {
     const double all = length * length;
     if (windowed_share == 0 || length <= window) return all;

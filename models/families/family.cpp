@@ -5,11 +5,17 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "models/families/gemma.h"
+#include "models/families/gemma2.h"
+#include "models/families/gemma3_text.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
 #include "models/families/llama.h"
 #include "models/families/mistral.h"
 #include "models/families/mixtral.h"
+#include "models/families/olmo.h"
+#include "models/families/olmo2.h"
+#include "models/families/olmo3.h"
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
 
@@ -54,8 +60,9 @@ void check_num_parameters(const DecoderConfig& config) {
 
 std::span<const Family> families() {
   static const std::array table = {
-      granite_family(), granitemoe_family(), llama_family(),     mistral_family(),
-      mixtral_family(), qwen2_family(),      qwen2_moe_family(),
+      gemma_family(), gemma2_family(),  gemma3_text_family(), granite_family(), granitemoe_family(),
+      llama_family(), mistral_family(), mixtral_family(),     olmo_family(),    olmo2_family(),
+      olmo3_family(), qwen2_family(),   qwen2_moe_family(),
   };
   return table;
 }

@@ -41,6 +41,10 @@ void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t 
   });
 }
 
+void turn_windows_apart(DecoderConfig& config) {
+  for (LayerPattern& layer : config.layers) layer.local_rotary = layer.window > 0;
+}
+
 std::vector<std::string> write_layer_types(const DecoderConfig& config) {
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {

@@ -22,6 +22,9 @@ void set_windows(DecoderConfig& config, std::int64_t window,
 void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t window,
                       const std::function<bool(std::int64_t layer)>& slides);
 
+// The layers with a window have rotary positions of their own (DecoderConfig::local_rotary).
+void turn_windows_apart(DecoderConfig& config);
+
 // What read_layer_types reads.
 std::vector<std::string> write_layer_types(const DecoderConfig& config);
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/families/activation_config.h"
 #include "models/families/rotary_config.h"
 
 namespace packtrain {
@@ -51,9 +52,10 @@ void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
   }
 }
 
-std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config) {
-  if (reader.has("head_dim")) {
-    return reader.integer("head_dim");
+std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config,
+                           std::int64_t fallback) {
+  if (reader.has("head_dim") || fallback > 0) {
+    return reader.integer("head_dim", fallback);
   }
   if (config.hidden_size % config.num_heads != 0) {
     reader.fail("hidden_size", "is " + std::to_string(config.hidden_size) +
@@ -61,6 +63,13 @@ std::int64_t read_head_dim(ConfigReader& reader, const DecoderConfig& config) {
                                    " attention heads, or head_dim set");
   }
   return config.hidden_size / config.num_heads;
+}
+
+void add_norm(WeightMap& list, bool wanted, const DecoderConfig& config, const std::string& ours,
+              const std::string& hf) {
+  if (wanted && config.norm.has_weight) {
+    list.norm(ours, hf, config.hidden_size, config.norm.has_bias);
+  }
 }
 
 void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
@@ -72,13 +81,23 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
   const std::int64_t kv = config.num_kv_heads * config.head_dim;
   const std::int64_t inner = config.intermediate_size;
   const std::string attention = ours + "attention.";
-  list.norm(ours + "attention_norm", hf + "input_layernorm", hidden);
+  add_norm(list, config.norm_before, config, ours + "attention_norm", hf + "input_layernorm");
   list.linear(attention + "qkv", hf + "self_attn.q_proj", q, hidden, config.qkv_bias);
   list.linear(attention + "qkv", hf + "self_attn.k_proj", kv, hidden, config.qkv_bias);
   list.linear(attention + "qkv", hf + "self_attn.v_proj", kv, hidden, config.qkv_bias);
+  if (config.qk_norm != QkNormKind::kNone) {
+    const bool full = config.qk_norm == QkNormKind::kFull;
+    list.norm(attention + "query_norm", hf + "self_attn.q_norm", full ? q : config.head_dim);
+    list.norm(attention + "key_norm", hf + "self_attn.k_norm", full ? kv : config.head_dim);
+  }
   list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
               config.attention_output_bias);
-  list.norm(ours + "mlp_norm", hf + "post_attention_layernorm", hidden);
+  add_norm(list, config.norm_after, config, ours + "attention_post_norm",
+           hf + "post_attention_layernorm");
+  add_norm(list, config.norm_before, config, ours + "mlp_norm",
+           hf + (config.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
+  add_norm(list, config.norm_after, config, ours + "mlp_post_norm",
+           hf + "post_feedforward_layernorm");
   if (config.layer(layer).experts) return add_experts(list, layer);
   list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
   list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, hidden, config.mlp_bias);
@@ -87,20 +106,22 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 }  // namespace
 
-void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const RotaryDefaults& rotary) {
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
   config.vocab_size = reader.integer("vocab_size");
   config.hidden_size = reader.integer("hidden_size");
   config.intermediate_size = reader.integer("intermediate_size");
   config.num_layers = reader.integer("num_hidden_layers");
   config.num_heads = reader.integer("num_attention_heads");
   config.num_kv_heads = reader.integer("num_key_value_heads", config.num_heads);
-  config.head_dim = read_head_dim(reader, config);
-  config.max_positions = reader.integer("max_position_embeddings", 2048);
-  config.norm.epsilon = reader.number("rms_norm_eps", 1e-6);
-  config.tied_embeddings = reader.boolean("tie_word_embeddings", false);
+  config.head_dim = read_head_dim(reader, config, layout.head_dim);
+  config.max_positions = reader.integer("max_position_embeddings", layout.max_positions);
+  config.norm.epsilon =
+      layout.has_epsilon ? reader.number("rms_norm_eps", layout.epsilon) : layout.epsilon;
+  config.tied_embeddings = reader.boolean("tie_word_embeddings", layout.tied);
   config.initializer_range = reader.number("initializer_range", 0.02);
-  read_rotary(reader, config, rotary);
-  reader.require("hidden_act", "silu");
+  if (!layout.layered_rotary) read_rotary(reader, config, layout.rotary);
+  config.activation = {read_activation(reader, layout.activation_key, layout.activation),
+                       /*gated=*/true};
   check_sizes(config, reader);
   ignore_harmless(reader);
 }
@@ -116,7 +137,7 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     add_layer(list, config, layer, add_experts);
   }
-  list.norm("final_norm", "model.norm", config.hidden_size);
+  add_norm(list, true, config, "final_norm", "model.norm");
   if (!config.tied_embeddings) {
     list.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
   }
@@ -136,7 +157,7 @@ nlohmann::json write_llama_layout(const DecoderConfig& config) {
       {"rms_norm_eps", config.norm.epsilon},
       {"tie_word_embeddings", config.tied_embeddings},
       {"initializer_range", config.initializer_range},
-      {"hidden_act", "silu"},
+      {"hidden_act", activation_name(config.activation.kind)},
       {"attention_dropout", 0.0},
       {"use_cache", true},
       // The family's defaults (1 and 2) would be wrong for most tokenizers.

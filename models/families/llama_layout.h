@@ -12,14 +12,27 @@
 
 namespace packtrain {
 
-// Reads and checks sizes, norms, rotary positions and embeddings; requires SiLU;
-// names the keys that change nothing in training. The family's own keys, and finish(), are the
-// caller's.
-void read_llama_layout(ConfigReader& reader, DecoderConfig& config,
-                       const RotaryDefaults& rotary = {});
+// What a relative has where its config says nothing, and under which keys.
+struct LlamaLayout {
+  std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  std::int64_t max_positions = 2048;
+  double epsilon = 1e-6;
+  bool has_epsilon = true;  // rms_norm_eps; else `epsilon` always
+  bool tied = false;
+  const char* activation_key = "hidden_act";
+  const char* activation = "silu";
+  RotaryDefaults rotary = {};
+  bool layered_rotary = false;  // the caller reads it: read_layered_rotary
+};
 
-// Biases where the config has them. `add_experts` maps what a layer with experts has in the place
-// of its MLP.
+// Reads and checks sizes, norms, rotary positions, the activation and embeddings; names the keys
+// that change nothing in training. The family's own keys, and finish(), are the caller's.
+void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout = {});
+
+// Biases and norms where the config has them: with norm_after those behind a branch are
+// post_attention_layernorm and post_feedforward_layernorm, and that before the MLP
+// pre_feedforward_layernorm. `add_experts` maps what a layer with experts has in the place of its
+// MLP.
 using AddExperts = std::function<void(WeightMap& map, std::int64_t layer)>;
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
                                               const AddExperts& add_experts);

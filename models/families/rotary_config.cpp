@@ -97,6 +97,7 @@ void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double bas
   rope.finish();
   if (!has_scaling) return;
   ConfigReader old = reader.object("rope_scaling");
+  old.require("truncate", true);
   const RotaryConfig scaled = read_object(old, config, config.rotary.base, 0);
   old.finish();
   if (rope.has("full_attention") && scaled != config.rotary) {

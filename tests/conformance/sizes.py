@@ -11,8 +11,16 @@ SMALL = dict(
     max_position_embeddings=512,
 )
 WIDE_HEADS = dict(hidden_size=240, num_attention_heads=3, num_key_value_heads=1)  # head_dim 80
+# Of families with a pad token by default: transformers gives its embedding no gradient, and ours are
+# not told of pads, which no example has.
+NO_PAD = dict(pad_token_id=None)
 
 # rope_parameters, by kind.
 LINEAR = dict(rope_type="linear", rope_theta=500000.0, factor=4.0)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=32)
+DYNAMIC = dict(rope_type="dynamic", rope_theta=10000.0, factor=3.0)  # beyond max_position_embeddings
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+# For the 4 pairs of SMALL's heads: examples of up to 10 tokens are short.
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7],
+                long_factor=[1.0, 2.0, 5.0, 16.0], original_max_position_embeddings=10)

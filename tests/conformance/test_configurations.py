@@ -13,11 +13,18 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "configs" / "families"
 FILES = sorted(FOLDER.glob("*.yaml"))
 PUBLISHED = {  # parameters, as the models' pages say
+    "gemma-3-1b": 999_885_952,
+    "gemma-7b": 8_537_680_896,
     "granite-8b-code": 8_054_910_976,
     "llama-2-7b": 6_738_415_616,
     "llama-3-8b": 8_030_261_248,
     "llama-3.2-1b": 1_235_814_400,
     "mistral-7b": 7_241_732_096,
+    "olmo-1b": 1_176_764_416,
+    "olmo-2-1b": 1_484_916_736,
+    "olmo-2-7b": 7_298_617_344,
+    "olmo-3-7b": 7_298_011_136,
+    "olmo-7b": 6_888_095_744,
     "qwen1.5-moe-a2.7b": 14_315_784_192,
     "qwen2.5-1.5b": 1_543_714_304,
 }

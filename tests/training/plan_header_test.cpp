@@ -11,7 +11,13 @@ namespace {
 
 PlanEntry entry_from(std::int64_t step, int num_ranks, const std::vector<double>& speeds = {}) {
   PlanEntry entry;
-  entry.layout = {step, 1024, {.linear = 0.1, .quadratic = 1e-9 / 3, .constant = 2e-300}, speeds};
+  entry.layout = {step,
+                  1024,
+                  {.linear = 0.1,
+                   .quadratic = 1e-9 / 3,
+                   .constant = 2e-300,
+                   .span = {.windowed_share = 5.0 / 6, .window = 4096}},
+                  speeds};
   entry.num_ranks = num_ranks;
   entry.cost_source = speeds.empty() ? CostSource::kFlops : CostSource::kMeasured;
   return entry;
@@ -29,6 +35,30 @@ std::string refusal(const PlanSettings& saved, const PlanSettings& present) {
 
 PlanSettings settings_of(const Config& config) {
   return plan_settings(config, plan_options(config, DecoderConfig{}, 2, 1024), "f00d");
+}
+
+TEST(PlanOptions, SayHowFarTheModelsLayersLookBack) {
+  DecoderConfig decoder;
+  decoder.num_layers = 4;
+  EXPECT_EQ(attention_span(decoder), AttentionSpan{});
+  decoder.layers = {{.window = 100}, {}, {.window = 300}, {.window = 200}};
+  EXPECT_EQ(attention_span(decoder), (AttentionSpan{.windowed_share = 0.75, .window = 200}));
+  EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span, attention_span(decoder));
+}
+
+TEST(PlanHeader, OfARunFromBeforeThereWereWindowsHasNone) {
+  PlanHeader header;
+  header.settings = {{"run.seed", "1"}};
+  PlanEntry entry = entry_from(0, 2);
+  entry.layout.cost.span = {};
+  header.begin(entry);
+  std::string text = plan_header_text(header);
+  for (const std::string key : {"\"windowed_share\"", "\"window\""}) {
+    const auto at = text.find(key);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, key.size(), "\"unknown\"");
+  }
+  EXPECT_EQ(parse_plan_header(text, "here"), header);
 }
 
 TEST(PlanHeader, IsReadBackToTheLastBit) {

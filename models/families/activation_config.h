@@ -1,0 +1,19 @@
+// Activations by their names in config.json.
+#pragma once
+
+#include <string>
+
+#include "models/ops/activation/activation_kind.h"
+
+namespace packtrain {
+
+class ConfigReader;
+
+// silu (swish), gelu, gelu_pytorch_tanh (gelu_new and gelu_fast are the same formula). Refuses all
+// others by name.
+ActivationKind read_activation(ConfigReader& reader, const std::string& key,
+                               const std::string& fallback);
+// transformers' name. Not of kClampedSwish, which has none.
+std::string activation_name(ActivationKind kind);
+
+}  // namespace packtrain

@@ -1,0 +1,47 @@
+#include "models/families/gemma2.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/gemma.h"
+#include "models/families/layer_windows.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWindow = 4096;  // where a config names none
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "gemma2";
+  read_gemma_layout(reader, config,
+                    {.head_dim = 256,
+                     .max_positions = 8192,
+                     .tied = true,
+                     .activation_key = "hidden_activation",
+                     .activation = "gelu_pytorch_tanh"});
+  read_gemma2_options(json, reader, config, {.attention = 50.0, .logits = 30.0});
+  read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
+                   [](std::int64_t layer) { return layer % 2 == 0; });
+  reader.finish();
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_gemma_layout(config);
+  json["architectures"] = {"Gemma2ForCausalLM"};
+  json["model_type"] = "gemma2";
+  write_gemma2_options(config, json);
+  json["layer_types"] = write_layer_types(config);
+  // transformers wants one even where no layer slides.
+  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  return json;
+}
+
+}  // namespace
+
+Family gemma2_family() {
+  return {"gemma2", parse, llama_layout_weights, write};
+}
+
+}  // namespace packtrain

@@ -1,0 +1,61 @@
+#include "models/families/gemma3_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/gemma.h"
+#include "models/families/layer_windows.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWindow = 4096;  // where a config names none
+
+constexpr double kGlobalBase = 1e6;
+constexpr double kLocalBase = 1e4;
+constexpr const char* kLocalKey = "rope_local_base_freq";
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "gemma3_text";
+  read_gemma_layout(reader, config,
+                    {.head_dim = 256,
+                     .max_positions = 131072,
+                     .tied = true,
+                     .activation_key = "hidden_activation",
+                     .activation = "gelu_pytorch_tanh",
+                     .layered_rotary = true});
+  // transformers 5 has a soft-cap of attention among the keys, but does not compute it.
+  reader.require("attn_logit_softcapping", nullptr);
+  read_gemma2_options(json, reader, config, {});
+  config.qk_norm = QkNormKind::kHead;
+  read_layered_rotary(reader, config, kGlobalBase, kLocalBase, kLocalKey);
+  // Of configs from before there was layer_types.
+  const std::int64_t pattern = reader.integer("sliding_window_pattern", 6);
+  read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
+                   [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });
+  turn_windows_apart(config);
+  reader.finish();
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_gemma_layout(config);
+  json["architectures"] = {"Gemma3ForCausalLM"};
+  json["model_type"] = "gemma3_text";
+  write_gemma2_options(config, json);
+  json["rope_parameters"] = write_layered_rotary(config);
+  json[kLocalKey] = config.local_rotary.base;
+  json["layer_types"] = write_layer_types(config);
+  // transformers wants one even where no layer slides.
+  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  return json;
+}
+
+}  // namespace
+
+Family gemma3_text_family() {
+  return {"gemma3_text", parse, llama_layout_weights, write};
+}
+
+}  // namespace packtrain

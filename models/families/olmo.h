@@ -1,0 +1,11 @@
+// OLMo (model_type "olmo"; Groeneveld et al., arXiv 2402.00838): Llama's layout with layer norms
+// that have no weights, and, where clip_qkv is set, clipped queries, keys and values.
+#pragma once
+
+#include "models/families/family.h"
+
+namespace packtrain {
+
+Family olmo_family();
+
+}  // namespace packtrain

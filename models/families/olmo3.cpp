@@ -1,0 +1,46 @@
+#include "models/families/olmo3.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/layer_windows.h"
+#include "models/families/olmo2.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWindow = 4096;  // where a config names none
+
+constexpr double kBase = 500000.0;
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "olmo3";
+  read_olmo2_layout(reader, config, {.layered_rotary = true});
+  read_layered_rotary(reader, config, kBase, kBase);
+  read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
+                   [](std::int64_t layer) { return (layer + 1) % 4 != 0; });
+  turn_windows_apart(config);
+  reader.finish();
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["architectures"] = {"Olmo3ForCausalLM"};
+  json["model_type"] = "olmo3";
+  json["attention_bias"] = config.qkv_bias;
+  json["rope_parameters"] = write_layered_rotary(config);
+  json["layer_types"] = write_layer_types(config);
+  // transformers wants one even where no layer slides.
+  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  return json;
+}
+
+}  // namespace
+
+Family olmo3_family() {
+  return {"olmo3", parse, llama_layout_weights, write};
+}
+
+}  // namespace packtrain
