@@ -21,8 +21,7 @@ std::vector<TimedWork> works_of(const CostModel& cost, double noise, std::uint64
                                   {12288, 12288.0 * 1500, 0}};
   for (std::size_t w = 0; w < works.size(); ++w) {
     TimedWork& work = works[w];
-    work.seconds =
-        cost.linear * work.num_tokens + cost.quadratic * work.squares + cost.constant;
+    work.seconds = cost.linear * work.num_tokens + cost.quadratic * work.squares + cost.constant;
     work.seconds *= 1 + noise * (2 * random.uniform(w) - 1);
   }
   return works;

@@ -57,9 +57,9 @@ Problem problem_of(const OperatorCase& on, const Shape& shape) {
   p.qkv = random_tensor(on, dims, "qkv");
   p.grad = random_tensor(on, dims, "grad");
   p.position_ids = int_tensor(on, some_ids(shape.rows, 5000));
-  p.frequencies = at::tensor(rotary_frequencies({}, 2 * shape.num_pairs),
-                             at::TensorOptions(at::kFloat))
-                      .to(on.device);
+  p.frequencies =
+      at::tensor(rotary_frequencies({}, 2 * shape.num_pairs), at::TensorOptions(at::kFloat))
+          .to(on.device);
   p.query = random_parameter(on, {shape.head_dim}, "query");
   p.key = random_parameter(on, {shape.head_dim}, "key", at::kFloat);
   p.rotary.num_rotated_heads = num_rotated;
