@@ -18,6 +18,7 @@
 #include "models/families/olmo3.h"
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
+#include "models/families/qwen3.h"
 
 namespace packtrain {
 
@@ -62,7 +63,7 @@ std::span<const Family> families() {
   static const std::array table = {
       gemma_family(), gemma2_family(),  gemma3_text_family(), granite_family(), granitemoe_family(),
       llama_family(), mistral_family(), mixtral_family(),     olmo_family(),    olmo2_family(),
-      olmo3_family(), qwen2_family(),   qwen2_moe_family(),
+      olmo3_family(), qwen2_family(),   qwen2_moe_family(),   qwen3_family(),
   };
   return table;
 }

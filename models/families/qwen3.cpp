@@ -1,0 +1,41 @@
+#include "models/families/qwen3.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/llama_layout.h"
+#include "models/families/qwen2.h"
+
+namespace packtrain {
+namespace {
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "qwen3";
+  reader.integer("num_key_value_heads");
+  reader.integer("head_dim");
+  read_llama_layout(reader, config);
+  config.qk_norm = QkNormKind::kHead;
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  read_qwen_windows(reader, config);
+  reader.finish();
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["architectures"] = {"Qwen3ForCausalLM"};
+  json["model_type"] = "qwen3";
+  json["attention_bias"] = config.qkv_bias;
+  write_qwen_windows(config, json);
+  return json;
+}
+
+}  // namespace
+
+Family qwen3_family() {
+  return {"qwen3", parse, llama_layout_weights, write};
+}
+
+}  // namespace packtrain
