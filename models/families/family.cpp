@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "models/families/falcon.h"
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
@@ -16,9 +17,13 @@
 #include "models/families/olmo.h"
 #include "models/families/olmo2.h"
 #include "models/families/olmo3.h"
+#include "models/families/phi.h"
+#include "models/families/phi3.h"
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
 #include "models/families/qwen3.h"
+#include "models/families/stablelm.h"
+#include "models/families/starcoder2.h"
 
 namespace packtrain {
 
@@ -61,9 +66,11 @@ void check_num_parameters(const DecoderConfig& config) {
 
 std::span<const Family> families() {
   static const std::array table = {
-      gemma_family(), gemma2_family(),  gemma3_text_family(), granite_family(), granitemoe_family(),
-      llama_family(), mistral_family(), mixtral_family(),     olmo_family(),    olmo2_family(),
-      olmo3_family(), qwen2_family(),   qwen2_moe_family(),   qwen3_family(),
+      falcon_family(),  gemma_family(),      gemma2_family(),     gemma3_text_family(),
+      granite_family(), granitemoe_family(), llama_family(),      mistral_family(),
+      mixtral_family(), olmo_family(),       olmo2_family(),      olmo3_family(),
+      phi_family(),     phi3_family(),       qwen2_family(),      qwen2_moe_family(),
+      qwen3_family(),   stablelm_family(),   starcoder2_family(),
   };
   return table;
 }

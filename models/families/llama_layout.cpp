@@ -45,7 +45,7 @@ void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
                                 ", want an even number (rotary positions turn pairs)");
   }
   if (config.norm.epsilon <= 0) {
-    reader.fail("rms_norm_eps", "must be positive");
+    reader.fail("rms_norm_eps", "(or the family's own name of it) must be positive");
   }
   if (config.initializer_range < 0) {
     reader.fail("initializer_range", "must not be negative");
@@ -72,6 +72,18 @@ void add_norm(WeightMap& list, bool wanted, const DecoderConfig& config, const s
   }
 }
 
+void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string& ours,
+                 const std::string& hf, std::int64_t heads) {
+  if (config.qk_norm == QkNormKind::kHeadLayer) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      list.norm(ours, hf + "layernorm.norms." + std::to_string(head), config.head_dim);
+    }
+  } else if (config.qk_norm != QkNormKind::kNone) {
+    const bool full = config.qk_norm == QkNormKind::kFull;
+    list.norm(ours, hf + "norm", full ? heads * config.head_dim : config.head_dim);
+  }
+}
+
 void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
                const AddExperts& add_experts) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
@@ -85,16 +97,13 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
   list.linear(attention + "qkv", hf + "self_attn.q_proj", q, hidden, config.qkv_bias);
   list.linear(attention + "qkv", hf + "self_attn.k_proj", kv, hidden, config.qkv_bias);
   list.linear(attention + "qkv", hf + "self_attn.v_proj", kv, hidden, config.qkv_bias);
-  if (config.qk_norm != QkNormKind::kNone) {
-    const bool full = config.qk_norm == QkNormKind::kFull;
-    list.norm(attention + "query_norm", hf + "self_attn.q_norm", full ? q : config.head_dim);
-    list.norm(attention + "key_norm", hf + "self_attn.k_norm", full ? kv : config.head_dim);
-  }
+  add_qk_norm(list, config, attention + "query_norm", hf + "self_attn.q_", config.num_heads);
+  add_qk_norm(list, config, attention + "key_norm", hf + "self_attn.k_", config.num_kv_heads);
   list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
               config.attention_output_bias);
   add_norm(list, config.norm_after, config, ours + "attention_post_norm",
            hf + "post_attention_layernorm");
-  add_norm(list, config.norm_before, config, ours + "mlp_norm",
+  add_norm(list, config.norm_before && !config.has_shared_norm(), config, ours + "mlp_norm",
            hf + (config.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
   add_norm(list, config.norm_after, config, ours + "mlp_post_norm",
            hf + "post_feedforward_layernorm");
@@ -106,6 +115,11 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 }  // namespace
 
+void check_layout(ConfigReader& reader, const DecoderConfig& config) {
+  check_sizes(config, reader);
+  ignore_harmless(reader);
+}
+
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
   config.vocab_size = reader.integer("vocab_size");
   config.hidden_size = reader.integer("hidden_size");
@@ -116,14 +130,13 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaL
   config.head_dim = read_head_dim(reader, config, layout.head_dim);
   config.max_positions = reader.integer("max_position_embeddings", layout.max_positions);
   config.norm.epsilon =
-      layout.has_epsilon ? reader.number("rms_norm_eps", layout.epsilon) : layout.epsilon;
+      layout.has_epsilon ? reader.number(layout.epsilon_key, layout.epsilon) : layout.epsilon;
   config.tied_embeddings = reader.boolean("tie_word_embeddings", layout.tied);
   config.initializer_range = reader.number("initializer_range", 0.02);
   if (!layout.layered_rotary) read_rotary(reader, config, layout.rotary);
   config.activation = {read_activation(reader, layout.activation_key, layout.activation),
-                       /*gated=*/true};
-  check_sizes(config, reader);
-  ignore_harmless(reader);
+                       layout.gated};
+  check_layout(reader, config);
 }
 
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config) {

@@ -17,10 +17,12 @@ struct LlamaLayout {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   std::int64_t max_positions = 2048;
   double epsilon = 1e-6;
-  bool has_epsilon = true;  // rms_norm_eps; else `epsilon` always
+  bool has_epsilon = true;  // under this key; else `epsilon` always
+  const char* epsilon_key = "rms_norm_eps";
   bool tied = false;
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
+  bool gated = true;
   RotaryDefaults rotary = {};
   bool layered_rotary = false;  // the caller reads it: read_layered_rotary
 };
@@ -28,6 +30,10 @@ struct LlamaLayout {
 // Reads and checks sizes, norms, rotary positions, the activation and embeddings; names the keys
 // that change nothing in training. The family's own keys, and finish(), are the caller's.
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout = {});
+
+// The end of it, for families that read the sizes under other keys: checks that sizes fit each
+// other, and names the keys that change nothing in training.
+void check_layout(ConfigReader& reader, const DecoderConfig& config);
 
 // Biases and norms where the config has them: with norm_after those behind a branch are
 // post_attention_layernorm and post_feedforward_layernorm, and that before the MLP

@@ -6,22 +6,26 @@ import subprocess
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig
 
 ROUNDTRIP = os.environ["PACKTRAIN_HF_ROUNDTRIP"]
 
 
-def save_llama(folder, dtype=torch.bfloat16, max_shard_size="5GB", **changes):
+def save_model(folder, config, dtype=torch.bfloat16, max_shard_size="5GB"):
     torch.manual_seed(0)
-    config = LlamaConfig(**{
-        "vocab_size": 96, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
-        "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 128,
-        "rms_norm_eps": 1e-5, "tie_word_embeddings": False, **changes})
-    model = LlamaForCausalLM(config)
+    model = AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():  # norms and biases too
         parameter.data.normal_(std=0.3)
     model.to(dtype).save_pretrained(folder, max_shard_size=max_shard_size)
     return folder
+
+
+def save_llama(folder, dtype=torch.bfloat16, max_shard_size="5GB", **changes):
+    config = LlamaConfig(**{
+        "vocab_size": 96, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 128,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": False, **changes})
+    return save_model(folder, config, dtype, max_shard_size)
 
 
 def roundtrip(source, target, ranks=3, master="float32", export="bfloat16", max_shard_bytes=10**9,

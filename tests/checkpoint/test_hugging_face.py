@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from hf_folders import change_weights, roundtrip, save_llama, tensors_of
+from hf_folders import change_weights, roundtrip, save_llama, save_model, tensors_of
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, FalconConfig, MixtralConfig, Phi3Config, StableLmConfig
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 50000.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
@@ -88,6 +88,57 @@ def test_a_folder_without_weights_is_a_configuration_error(tmp_path):
     source = save_llama(tmp_path / "in")
     (source / "model.safetensors").unlink()
     assert "has neither model.safetensors nor" in roundtrip(source, tmp_path / "out", exit_code=64)
+
+
+SIZES = {"vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 6}
+KEY_HEADS = {"num_key_value_heads": 2, "intermediate_size": 40}
+LAYOUTS = {
+    "fused": Phi3Config(**SIZES, **KEY_HEADS, pad_token_id=None),
+    "interleaved": FalconConfig(**SIZES, new_decoder_architecture=True, num_kv_heads=2, bias=True),
+    "experts": MixtralConfig(**SIZES, **KEY_HEADS, num_local_experts=3),
+    "norms_of_heads": StableLmConfig(**SIZES, **KEY_HEADS, qk_layernorm=True),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_layouts_come_back_in_several_files(tmp_path, layout):
+    source = save_model(tmp_path / "in", LAYOUTS[layout], max_shard_size="20KB")
+    roundtrip(source, tmp_path / "out", max_shard_bytes=20_000)
+    assert len(list((tmp_path / "out").glob("model-*-of-*.safetensors"))) > 2
+    assert_same_bytes(source, tmp_path / "out")
+    assert torch.equal(logits_of(tmp_path / "out"), logits_of(source))
+
+
+@pytest.mark.parametrize("layout", ["fused", "interleaved"])
+def test_names_without_the_models_prefix_are_read(tmp_path, layout):
+    source = save_model(tmp_path / "in", LAYOUTS[layout])
+    roundtrip(source, tmp_path / "out")
+    prefixes = ("model.", "transformer.")
+    change_weights(source, lambda tensors: [
+        tensors.update({name.split(".", 1)[1]: tensors.pop(name)})
+        for name in list(tensors) if name.startswith(prefixes)])
+    assert not any(name.startswith(prefixes) for name in tensors_of(source))
+    roundtrip(source, tmp_path / "again")
+    assert_same_bytes(tmp_path / "out", tmp_path / "again")
+
+
+def test_experts_stacked_in_one_tensor_are_read(tmp_path):
+    source = save_model(tmp_path / "in", LAYOUTS["experts"])
+    roundtrip(source, tmp_path / "out")
+
+    def stack(tensors):
+        for layer in range(2):
+            old, new = (f"model.layers.{layer}.{name}" for name in ("block_sparse_moe.", "mlp."))
+            w1, w2, w3 = ([tensors.pop(f"{old}experts.{e}.w{i}.weight") for e in range(3)]
+                          for i in (1, 2, 3))
+            tensors[new + "gate.weight"] = tensors.pop(old + "gate.weight")
+            tensors[new + "experts.down_proj"] = torch.stack(w2)
+            tensors[new + "experts.gate_up_proj"] = torch.stack(
+                [torch.cat(pair) for pair in zip(w1, w3)])
+
+    change_weights(source, stack)
+    roundtrip(source, tmp_path / "again")
+    assert_same_bytes(tmp_path / "out", tmp_path / "again")
 
 
 def test_tokenizer_files_are_copied_and_model_files_are_not(tmp_path):
