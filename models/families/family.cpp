@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "models/families/dbrx.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
+#include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
 #include "models/families/llama.h"
@@ -22,6 +24,7 @@
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
 #include "models/families/qwen3.h"
+#include "models/families/qwen3_moe.h"
 #include "models/families/stablelm.h"
 #include "models/families/starcoder2.h"
 
@@ -66,11 +69,12 @@ void check_num_parameters(const DecoderConfig& config) {
 
 std::span<const Family> families() {
   static const std::array table = {
-      falcon_family(),  gemma_family(),      gemma2_family(),     gemma3_text_family(),
-      granite_family(), granitemoe_family(), llama_family(),      mistral_family(),
-      mixtral_family(), olmo_family(),       olmo2_family(),      olmo3_family(),
-      phi_family(),     phi3_family(),       qwen2_family(),      qwen2_moe_family(),
-      qwen3_family(),   stablelm_family(),   starcoder2_family(),
+      dbrx_family(),        falcon_family(),     gemma_family(),   gemma2_family(),
+      gemma3_text_family(), gpt_oss_family(),    granite_family(), granitemoe_family(),
+      llama_family(),       mistral_family(),    mixtral_family(), olmo_family(),
+      olmo2_family(),       olmo3_family(),      phi_family(),     phi3_family(),
+      qwen2_family(),       qwen2_moe_family(),  qwen3_family(),   qwen3_moe_family(),
+      stablelm_family(),    starcoder2_family(),
   };
   return table;
 }

@@ -99,6 +99,9 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
   list.linear(attention + "qkv", hf + "self_attn.v_proj", kv, hidden, config.qkv_bias);
   add_qk_norm(list, config, attention + "query_norm", hf + "self_attn.q_", config.num_heads);
   add_qk_norm(list, config, attention + "key_norm", hf + "self_attn.k_", config.num_kv_heads);
+  if (config.attention_sinks) {
+    list.whole(attention + "sinks", hf + "self_attn.sinks", {config.num_heads});
+  }
   list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
               config.attention_output_bias);
   add_norm(list, config.norm_after, config, ours + "attention_post_norm",

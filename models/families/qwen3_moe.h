@@ -1,0 +1,10 @@
+// Qwen3-MoE: Qwen3 (norms of queries and keys) with experts, which need not be in every layer.
+#pragma once
+
+#include "models/families/family.h"
+
+namespace packtrain {
+
+Family qwen3_moe_family();
+
+}  // namespace packtrain

@@ -1,0 +1,43 @@
+from transformers import DbrxConfig
+
+
+def Config(**options):  # noqa: N802
+    """Sub-configs are made anew: transformers' own changes them."""
+    changed = dict(options)
+    for name in ("attn_config", "ffn_config"):
+        changed[name] = dict(changed[name])
+    return DbrxConfig(**changed)
+
+
+def attention(**options):
+    return dict(dict(kv_n_heads=2, clip_qkv=1.5, rope_theta=10000.0), **options)
+
+
+def experts(**options):
+    return dict(dict(ffn_hidden_size=20, moe_num_experts=5, moe_top_k=2), **options)
+
+
+ROTARY = dict(rope_type="default", rope_theta=500000.0)
+
+BASE = dict(vocab_size=101, d_model=48, n_heads=6, n_layers=3, max_seq_len=512,
+            attn_config=attention(), ffn_config=experts())
+CASES = {
+    "all_experts": dict(ffn_config=experts(moe_top_k=5)),
+    "not_normalized": dict(ffn_config=experts(moe_normalize_expert_weights=None)),
+    "clipped_nowhere": dict(attn_config=attention(clip_qkv=1000)),
+    "gelu": dict(ffn_config=experts(ffn_act_fn=dict(name="gelu"))),
+    "rotary_base": dict(attn_config=attention(rope_theta=500000.0), rope_parameters=ROTARY),
+    "wide_heads": dict(d_model=240, n_heads=3, attn_config=attention(kv_n_heads=1)),
+}
+TIED = False
+# Not output_router_logits: transformers 5.17 fails with it.
+PRIVATE = dict(d_model=36, n_heads=3, attn_config=attention(kv_n_heads=3, clip_qkv=0.5),
+               ffn_config=experts(moe_num_experts=4, moe_top_k=3))
+REFUSED = {name: dict(dict(attn_config=attention(), ffn_config=experts()), **changes)
+           for name, changes in {
+    "attn_config.rope_theta": dict(attn_config=attention(rope_theta=500000.0)),
+    "ffn_config.moe_normalize_expert_weights": dict(
+        ffn_config=experts(moe_normalize_expert_weights=2.0)),
+    "ffn_config.moe_jitter_eps": dict(ffn_config=experts(moe_jitter_eps=0.1)),
+    "attn_config.clip_qkv": dict(attn_config=attention(clip_qkv=-1.0)),
+}.items()}
