@@ -16,7 +16,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.integer("num_key_value_heads");
   reader.integer("max_position_embeddings");
   reader.number("rms_norm_eps");
-  read_llama_layout(reader, config);
+  read_llama_layout(reader, config, {.rotary = {.base = 1e6}});
   config.experts.num_experts = reader.integer("num_local_experts", 8);
   config.experts.intermediate_size = config.intermediate_size;
   config.experts.normalize_weights = true;

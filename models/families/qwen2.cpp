@@ -13,7 +13,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   DecoderConfig config;
   config.family = "qwen2";
   reader.integer("num_key_value_heads");
-  read_llama_layout(reader, config);
+  read_llama_layout(reader, config, {.max_positions = 32768});
   config.qkv_bias = true;
   read_qwen_windows(reader, config);
   reader.require("use_mrope", false);

@@ -13,8 +13,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   DecoderConfig config;
   config.family = "qwen3";
   reader.integer("num_key_value_heads");
-  reader.integer("head_dim");
-  read_llama_layout(reader, config);
+  read_llama_layout(reader, config, {.head_dim = 128, .max_positions = 32768});
   config.qk_norm = QkNormKind::kHead;
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;

@@ -24,6 +24,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.norm.has_bias = true;
   reader.integer("num_key_value_heads");  // transformers' fallback is 2, whatever the heads
   read_llama_layout(reader, config, kLayout);
+  config.initializer_range = reader.number("initializer_range", 0.018042);
   const bool bias = reader.boolean("use_bias", true);
   config.qkv_bias = bias;
   config.attention_output_bias = bias;

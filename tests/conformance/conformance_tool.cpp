@@ -5,7 +5,8 @@
 //                       batch, and summed over its sequences run one by one
 //   packed.safetensors, alone.safetensors   logits [T, V] and loss []
 //   written/            what was imported, exported again
-// and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU.
+// and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU. For a line
+// `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -15,7 +16,9 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/checkpoint/hugging_face.h"
@@ -139,6 +142,11 @@ void run(const std::string& folder) {
   export_tensors(folder + "/written", config, parameters);
 }
 
+std::string rewritten(const std::string& path) {
+  const DecoderConfig config = parse_decoder_config(read_text(path, ErrorCategory::kConfig));
+  return find_family(config.family).write(config).dump();
+}
+
 // Errors of libtorch have several lines.
 std::string one_line(std::string text) {
   for (char& letter : text) {
@@ -147,9 +155,11 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string answer(const std::string& folder) {
+std::string answer(const std::string& line) {
+  constexpr std::string_view kConfig = "config ";
   try {
-    run(folder);
+    if (line.starts_with(kConfig)) return "ok " + rewritten(line.substr(kConfig.size()));
+    run(line);
     return "ok";
   } catch (const Error& error) {
     return fmt::format("error {} {}", error.exit_code(), one_line(error.what()));

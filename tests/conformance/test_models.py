@@ -5,6 +5,7 @@ transformers (eager attention) runs one example at a time, ours packs examples o
 lengths. Of one family: pytest -k mistral
 """
 
+import json
 import shutil
 
 import family
@@ -86,6 +87,31 @@ def test_what_is_not_computed_is_refused_by_name(case, tool, tmp_path):
     answer = tool.ask(tmp_path)
     assert answer.code == 64, answer.message
     assert f"{case.name}'" in answer.message
+
+
+def rewritten(tool, path, document):
+    """The config.json that we write of this one; or the error."""
+    path.write_text(json.dumps(document))
+    answer = tool.ask(f"config {path}")
+    assert answer.code in (0, 64), answer.message
+    return json.loads(answer.message) if answer.code == 0 else answer.message
+
+
+@pytest.mark.parametrize("case", ALL_CASES[::2], ids=str)
+def test_a_key_that_is_not_set_means_what_it_means_to_transformers(case, tool, tmp_path):
+    kind = family.load(case.family).Config
+    document = json.loads(case.config().to_json_string(use_diff=False))
+    wrong = []
+    for key in document.keys() - {"model_type"}:
+        short = {name: value for name, value in document.items() if name != key}
+        ours = rewritten(tool, tmp_path / "short.json", short)
+        if isinstance(ours, str):
+            assert "model config: key '" in ours  # it must be set
+            continue
+        full = json.loads(kind.from_dict(dict(short)).to_json_string(use_diff=False))
+        if ours != rewritten(tool, tmp_path / "full.json", full):
+            wrong.append(key)
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", family.names())

@@ -21,14 +21,15 @@ class Tool:
         self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
 
-    def ask(self, folder):
+    def ask(self, question):
+        """A folder, or `config FILE`."""
         if self.process is None or self.process.poll() is not None:
             self.start()
-        self.process.stdin.write(f"{folder}\n")
+        self.process.stdin.write(f"{question}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline().strip()
-        if line == "ok":
-            return Answer(0)
+        if line == "ok" or line.startswith("ok "):
+            return Answer(0, line[3:])
         if not line:
             return Answer(self.process.wait(), "the program died")
         _, code, message = line.split(" ", 2)
