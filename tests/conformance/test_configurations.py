@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 
+import family
 import program
 import pytest
 import torch
@@ -47,6 +48,11 @@ def store(tmp_path_factory):
 
 def test_the_published_models_are_all_there():
     assert set(PUBLISHED) <= {file.stem for file in FILES}
+
+
+def test_every_family_has_one():
+    types = {yaml.safe_load(file.read_text())["model"]["config"]["model_type"] for file in FILES}
+    assert types == set(family.names())
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
