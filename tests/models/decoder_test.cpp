@@ -2,7 +2,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -89,56 +88,6 @@ double trained_loss(TestModel& model, const ExpertsConfig& experts, const Device
   const double loss = model.evaluate(batch).item<double>();
   if (experts.auxiliary_loss == 0) return loss;
   return loss + experts.auxiliary_loss * batch.routing->loss.item<double>();
-}
-
-DecoderConfig variant(const std::string& name) {
-  for (const Variant& one : decoder_variants()) {
-    if (one.name == name) return one.config;
-  }
-  ADD_FAILURE() << name;
-  return {};
-}
-
-// Rows behind an example that belong to it for attention, but not to what is balanced.
-TEST_P(Decoder, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
-  const OperatorCase& on = GetParam();
-  TestModel model(variant("experts with an auxiliary loss"), {}, on.options());
-  Sequences sequences = random_sequences(kLengths, 61);
-  const DeviceBatch plain = make_batch(sequences, on.device);
-  const TestModel::Result want = model.train(plain);
-  for (auto& ids : sequences.ids) ids.resize(40);  // pads are token 0
-  DeviceBatch padded = make_batch(sequences, on.device);
-  std::vector<std::int32_t> begins;
-  std::vector<std::int32_t> ends;
-  std::vector<std::int32_t> index;
-  for (std::size_t s = 0; s < kLengths.size(); ++s) {
-    begins.push_back(static_cast<std::int32_t>(40 * s));
-    ends.push_back(begins.back() + kLengths[s]);
-    for (std::int32_t i = 0; i + 1 < kLengths[s]; ++i) index.push_back(begins.back() + i);
-  }
-  padded.examples = at::stack({int_tensor(on, begins), int_tensor(on, ends)});
-  padded.loss_index = int_tensor(on, index);
-  padded.loss_labels = plain.loss_labels;
-  padded.loss_weight = plain.loss_weight;
-  const TestModel::Result got = model.train(padded);
-  const double tolerance = on.dtype == at::kFloat ? 5e-6 : 4e-2;
-  expect_close(padded.routing->loss, plain.routing->loss, tolerance, "auxiliary loss");
-  expect_close(padded.routing->counts, plain.routing->counts, 0, "choices");
-  expect_same_grads(got, want, tolerance);
-}
-
-// Two equal experts in two layers, of which each token goes to both: f = 1, P = 1 / 2 for both.
-TEST_P(Decoder, TheAuxiliaryLossOfEvenExpertsIsOneForEachExpertChosen) {
-  const OperatorCase& on = GetParam();
-  DecoderConfig config = variant("experts with an auxiliary loss");
-  config.experts.num_experts = config.experts.experts_per_token = 2;
-  TestModel model(config, {}, on.options());
-  model.value("layers.0.mlp.router.weight").zero_();
-  model.value("layers.1.mlp.router.weight").zero_();
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  model.train(batch);
-  expect_close(batch.routing->loss, batch.loss_weight.sum() * 2, 1e-6, "auxiliary loss");
-  EXPECT_EQ(batch.routing->counts.sum().item<double>(), 2 * 2 * batch.num_rows());
 }
 
 void expect_slopes(TestModel& model, const ExpertsConfig& experts, const DeviceBatch& batch) {
