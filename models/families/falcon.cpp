@@ -68,7 +68,7 @@ DecoderConfig parse(const nlohmann::json& json) {
 
 // One tensor with, for each key head, the rows of its query heads, its own and its value head's.
 void add_qkv(WeightMap& map, const DecoderConfig& config, const std::string& ours,
-             const std::string& hf, std::vector<std::int64_t> shape, std::int64_t row_size) {
+             const std::string& hf, const std::vector<std::int64_t>& shape, std::int64_t row_size) {
   const std::int64_t groups = config.num_kv_heads;
   const std::int64_t queries = config.num_heads / groups;
   const std::int64_t head = config.head_dim * row_size;
