@@ -26,7 +26,8 @@ CheckResult check_packed(const Subject& subject, const VerifiedStep& step, const
 
 // The contamination detector: in this rank's micro-batches each example's tokens are replaced in
 // turn, before collation; the losses of all other examples must stay bit-equal. That holds for
-// models in which rows meet nowhere but in attention.
+// models in which rows meet nowhere but in attention; where they also meet in experts' matrix
+// products, losses may move by rounding, Tolerances::token_loss at most.
 CheckResult check_isolation(const Subject& subject, const VerifiedStep& step, ShardedModel& lone,
                             const Device& device);
 
