@@ -1,5 +1,6 @@
-// Of every family in the table: its weights' map is complete, and its config is written as it is
-// read. Small configs, one for each kind of map that the family has, lie in families/<type>.json.
+// Of every family in the table: its weights' map is complete, its config is written as it is read,
+// and takes the changes that a user may ask for. Small configs, one for each kind of map that the
+// family has, lie in families/<type>.json.
 #include "models/families/weight_map.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "models/families/config_changes.h"
 #include "models/families/family.h"
 
 namespace packtrain {
@@ -59,6 +61,38 @@ TEST_P(EveryFamily, WritesTheConfigThatItReads) {
     const nlohmann::json written = GetParam()->write(config);
     EXPECT_EQ(parse_decoder_config(written.dump()), config) << written;
   }
+}
+
+TEST_P(EveryFamily, RefusesDropoutsByNameUntilTheyAreLeftOut) {
+  for (nlohmann::json sample : samples()) {
+    const DecoderConfig config = parse_decoder_config(sample.dump());
+    sample["attention_dropout"] = 0.25;
+    try {
+      parse_decoder_config(sample.dump());
+      ADD_FAILURE() << "not refused: " << sample;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("'attention_dropout' is 0.25"), std::string::npos);
+      EXPECT_NE(error.advice().find("model.dropout: 0"), std::string::npos);
+    }
+    EXPECT_EQ(parse_decoder_config(without_dropouts(sample.dump())), config);
+  }
+}
+
+TEST_P(EveryFamily, HasAsManyTokensAsAreAskedFor) {
+  for (const nlohmann::json& sample : samples()) {
+    DecoderConfig config = parse_decoder_config(sample.dump());
+    config.vocab_size += 7;
+    EXPECT_EQ(parse_decoder_config(with_vocabulary(sample.dump(), config.vocab_size)), config);
+  }
+}
+
+TEST(ConfigChanges, DropoutsInsideOfObjectsAreLeftOutToo) {
+  const std::string changed =
+      without_dropouts(R"({"resid_pdrop": 0.1, "attn_config": {"attn_pdrop": 0.2, "clip": 8}})");
+  EXPECT_EQ(
+      nlohmann::json::parse(changed),
+      (nlohmann::json{{"resid_pdrop", 0.0}, {"attn_config", {{"attn_pdrop", 0.0}, {"clip", 8}}}}));
+  EXPECT_EQ(without_dropouts("{no json"), "{no json");  // for its parser to say
 }
 
 std::vector<const Family*> all_families() {
