@@ -200,8 +200,13 @@ std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig&
 
 std::vector<SavedValue> layer_saved_values(const DecoderConfig& config, RecomputePolicy policy,
                                            std::int64_t num_rows, std::int64_t element_bytes) {
-  return layer_values_at(LayerMoment::kBetween, config, policy, {num_rows, num_rows},
-                         element_bytes);
+  std::vector<SavedValue> most;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    std::vector<SavedValue> values = layer_values_at(LayerMoment::kBetween, config, policy,
+                                                     {num_rows, num_rows, layer}, element_bytes);
+    if (most.empty() || total_bytes(values) > total_bytes(most)) most = std::move(values);
+  }
+  return most;
 }
 
 std::int64_t total_bytes(const std::vector<SavedValue>& values) {

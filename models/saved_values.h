@@ -30,7 +30,7 @@ std::vector<SavedValue> layer_values_at(LayerMoment moment, const DecoderConfig&
                                         RecomputePolicy policy, const LayerRows& rows,
                                         std::int64_t element_bytes);
 
-// From forward to backward, all rows supervised, in the first layer.
+// From forward to backward, all rows supervised, of the layer that keeps most.
 std::vector<SavedValue> layer_saved_values(const DecoderConfig& config, RecomputePolicy policy,
                                            std::int64_t num_rows, std::int64_t element_bytes);
 

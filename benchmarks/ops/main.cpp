@@ -26,6 +26,7 @@ OpBenchmarks all_benchmarks() {
   OpBenchmarks benchmarks;
   add_norms(benchmarks);
   add_activations(benchmarks);
+  add_experts(benchmarks);
   add_positions(benchmarks);
   add_embeddings(benchmarks);
   add_optimizers(benchmarks);
