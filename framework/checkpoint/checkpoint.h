@@ -27,6 +27,7 @@ struct TrainingState {
   std::string config_yaml;       // resolved configuration
   std::string model_config;      // config.json text of the model (Hugging Face keys)
   std::string plan_header;       // JSON object of training/plan_header; empty in older checkpoints
+  std::string guard;             // JSON object of training/step_guard; the same
 };
 
 // Collective over `control`. Writes this rank's shards to `root/step-N.tmp`, agrees that all ranks

@@ -69,6 +69,7 @@ json state_json(const TrainingState& state) {
                  {"config_yaml", state.config_yaml},
                  {"model_config", state.model_config}};
   if (!state.plan_header.empty()) object["plan"] = json::parse(state.plan_header);
+  if (!state.guard.empty()) object["guard"] = json::parse(state.guard);
   return object;
 }
 
@@ -84,6 +85,7 @@ TrainingState parse_state(const json& object) {
   state.config_yaml = text_member(object, "config_yaml");
   state.model_config = text_member(object, "model_config");
   if (object.contains("plan")) state.plan_header = object["plan"].dump();
+  if (object.contains("guard")) state.guard = object["guard"].dump();
   return state;
 }
 

@@ -22,6 +22,11 @@ enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
 enum class GatherPath { kAuto, kCopyEngine, kSymmetric, kRing };
 // Forward and backward of a rank alone as CUDA graphs.
 enum class CudaGraphs { kAuto, kOn, kOff };
+// What a step leads to whose loss or gradient norm is not finite (its update is never applied), or
+// far above those before it.
+enum class NonFinite { kStop, kSkip, kRewind };
+enum class Spikes { kIgnore, kWarn, kSkip };
+enum class FaultKind { kNone, kAbort, kHang, kSlow, kNanGradient };
 enum class ReducePath { kAuto, kSymmetric, kRing };
 
 struct ModelSection {
@@ -108,6 +113,29 @@ struct CheckpointSection {
   bool save_final = true;         // false: a run that ends (not: is stopped) leaves no checkpoint
   int keep = 3;                   // newest checkpoints kept, at least 2
   std::string resume = "auto";    // auto | never | a checkpoint folder
+  bool asynchronous = true;       // written while training goes on, from a copy in host memory
+  std::int64_t max_failed_saves = 3;  // in a row, that training survives
+};
+
+// What watches over a run.
+struct GuardSection {
+  NonFinite non_finite = NonFinite::kStop;
+  Spikes spikes = Spikes::kIgnore;
+  double spike_threshold = 6.0;         // deviations above the median of the window
+  std::int64_t spike_window = 128;      // steps
+  std::int64_t max_skipped_steps = 10;  // in a row; one more stops the run
+  std::int64_t check_replicas_steps =
+      0;                               // 0: never; every so many steps ranks compare what is equal
+  double start_timeout_s = 1800;       // until the first step is done; this and below: 0: none
+  double step_timeout_s = 600;         // of a step
+  double checkpoint_timeout_s = 1800;  // of a save or an evaluation
+};
+
+// A fault to be injected, once: for tests and for trying out what a cluster does about it.
+struct FaultSection {
+  FaultKind kind = FaultKind::kNone;
+  std::int64_t rank = 0;
+  std::int64_t step = 1;  // counted from 1, as in the metrics
 };
 
 struct MetricsSection {
@@ -150,10 +178,12 @@ struct Config {
   ParallelSection parallel;
   PrecisionSection precision;
   CheckpointSection checkpoint;
+  GuardSection guard;
   MetricsSection metrics;
   MemorySection memory;
   RunSection run;
   DebugSection debug;
+  FaultSection fault;
 };
 
 }  // namespace packtrain

@@ -122,6 +122,24 @@ std::vector<Field> fields_of(CheckpointSection& s) {
       flag("checkpoint.save_final", s.save_final),
       integer("checkpoint.keep", s.keep, 2, 1'000'000),
       needed_text("checkpoint.resume", s.resume),
+      flag("checkpoint.asynchronous", s.asynchronous),
+      integer("checkpoint.max_failed_saves", s.max_failed_saves, 0),
+  };
+}
+
+std::vector<Field> fields_of(GuardSection& s) {
+  return {
+      choice(
+          "guard.non_finite", s.non_finite,
+          {{"stop", NonFinite::kStop}, {"skip", NonFinite::kSkip}, {"rewind", NonFinite::kRewind}}),
+      choice("guard.spikes", s.spikes,
+             {{"ignore", Spikes::kIgnore}, {"warn", Spikes::kWarn}, {"skip", Spikes::kSkip}}),
+      real("guard.spike_threshold", s.spike_threshold, {.low = 0, .above = true}),
+      integer("guard.spike_window", s.spike_window, 8, 100'000),
+      integer("guard.max_skipped_steps", s.max_skipped_steps, 0),
+      real("guard.start_timeout_s", s.start_timeout_s, {.low = 0}),
+      real("guard.step_timeout_s", s.step_timeout_s, {.low = 0}),
+      real("guard.checkpoint_timeout_s", s.checkpoint_timeout_s, {.low = 0}),
   };
 }
 
@@ -166,6 +184,19 @@ std::vector<Field> fields_of(DebugSection& s) {
   };
 }
 
+std::vector<Field> fields_of(FaultSection& s) {
+  return {
+      choice("fault.kind", s.kind,
+             {{"none", FaultKind::kNone},
+              {"abort", FaultKind::kAbort},
+              {"hang", FaultKind::kHang},
+              {"slow", FaultKind::kSlow},
+              {"nan_gradient", FaultKind::kNanGradient}}),
+      integer("fault.rank", s.rank, 0),
+      integer("fault.step", s.step, 1),
+  };
+}
+
 }  // namespace
 
 std::vector<Field> fields_of(Config& config) {
@@ -182,10 +213,12 @@ std::vector<Field> fields_of(Config& config) {
   add(fields_of(config.parallel));
   add(fields_of(config.precision));
   add(fields_of(config.checkpoint));
+  add(fields_of(config.guard));
   add(fields_of(config.metrics));
   add(fields_of(config.memory));
   add(fields_of(config.run));
   add(fields_of(config.debug));
+  add(fields_of(config.fault));
   return fields;
 }
 

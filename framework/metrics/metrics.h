@@ -36,6 +36,7 @@ struct StepRecord {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;  // real tokens, never pads
   std::int64_t num_loss_tokens = 0;
+  std::int64_t num_skipped_steps = 0;  // 1 where the update was refused
   double step_time_s = 0;
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
@@ -46,9 +47,12 @@ struct StepRecord {
   double token_imbalance = 1;  // slowest rank over mean, tokens
   double cost_imbalance = 1;   // the same, planned cost
   double data_wait_s = 0;
-  double gather_wait_s = 0;  // compute stood still for weights
-  double reduce_wait_s = 0;  // for gradients, until the last is summed
-  double comm_wait_s = 0;    // for either
+  double gather_wait_s = 0;      // compute stood still for weights
+  double reduce_wait_s = 0;      // for gradients, until the last is summed
+  double comm_wait_s = 0;        // for either
+  double checkpoint_wait_s = 0;  // the steps stood still for saving
+  std::int64_t num_failed_saves = 0;
+  std::int64_t checkpoint_step = 0;  // of the newest checkpoint
   std::int64_t peak_memory_bytes = 0;
   // Between steps: of tensors that stay, and of the allocator with what it keeps for the next step.
   std::int64_t allocated_memory_bytes = 0;

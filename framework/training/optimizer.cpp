@@ -3,12 +3,17 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include <cmath>
+
 #include "framework/device/trace_range.h"
 
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, stop requested; then details
+constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, requests; then details
+
+// Requests are one number: how many ranks want to stop, and this much more to save.
+constexpr double kSaveShare = 1.0 / 1024;
 
 }  // namespace
 
@@ -20,7 +25,10 @@ StepOutcome::StepOutcome(Device& device, std::int64_t num_details)
 StepOutcome::Values StepOutcome::read() {
   arrived_->synchronize();
   const float* values = host_.const_data_ptr<float>();
-  return {values[0], values[1], values[2] == 0.0F, values[3] != 0.0F,
+  return {values[0],
+          values[1],
+          values[2] == 0.0F,
+          {.stop = values[3] >= 1.0F, .save = values[3] != std::floor(values[3])},
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
@@ -41,15 +49,17 @@ Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::
 }
 
 void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t number,
-                     bool stop_requested, StepOutcome& outcome, const at::Tensor& details) {
+                     const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details,
+                     const RefusalBounds& bounds) {
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
     at::Tensor partials = squared_norm_partials(model_.gradient());
     if (model_.num_replicas() > 1) partials.div_(model_.num_replicas());  // each has the whole norm
-    const at::Tensor sums = step_sums(partials, loss, stop_requested, details);
+    const double request = (requests.stop ? 1.0 : 0.0) + (requests.save ? kSaveShare : 0.0);
+    const at::Tensor sums = step_sums(partials, loss, request, details);
     model_.sum_over_ranks(sums);
-    const StepScalars scalars = step_scalars(sums, options_.max_grad_norm);
+    const StepScalars scalars = step_scalars(sums, options_.max_grad_norm, bounds);
     update(learning_rate, number, scalars);
     outcome.host_.copy_(scalars.outcome, /*non_blocking=*/true);
   });

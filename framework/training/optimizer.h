@@ -16,6 +16,12 @@
 
 namespace packtrain {
 
+// What ranks ask of each other, at the end of a step.
+struct StepRequests {
+  bool stop = false;
+  bool save = false;  // one rank only
+};
+
 // What the device says of a step, over all ranks. read() waits for it.
 class StepOutcome {
  public:
@@ -24,9 +30,9 @@ class StepOutcome {
 
   struct Values {
     double loss = 0;
-    double grad_norm = 0;         // before clipping
-    bool applied = true;          // false: loss or norm was not finite, nothing was written
-    bool stop_requested = false;  // by any rank
+    double grad_norm = 0;   // before clipping
+    bool applied = true;    // false: loss or norm was refused, nothing was written
+    StepRequests requests;  // of any rank
     std::vector<double> details;
   };
   Values read();
@@ -45,10 +51,11 @@ class Optimizer {
 
   // One update from the gradients that ShardedModel::train left. `loss`: this rank's; `number`:
   // optimizer steps taken with this one, from 1. Collective. A step whose loss or norm is not
-  // finite writes nothing, on any rank. `details`: float32 [n] to be summed over the ranks with the
-  // loss, or undefined for none.
-  void step(const at::Tensor& loss, double learning_rate, std::int64_t number, bool stop_requested,
-            StepOutcome& outcome, const at::Tensor& details = {});
+  // finite, or above its bound, writes nothing, on any rank. `details`: float32 [n] to be summed
+  // over the ranks with the loss, or undefined for none.
+  void step(const at::Tensor& loss, double learning_rate, std::int64_t number,
+            const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {},
+            const RefusalBounds& bounds = {});
 
  private:
   // A part of the flat state that one launch updates; ranges count from its begin.

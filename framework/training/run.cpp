@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <optional>
+#include <set>
+
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/data/token_store.h"
 #include "framework/training/evaluator.h"
@@ -37,9 +40,20 @@ const char* describe(ModelSource::Kind kind) {
 
 }  // namespace
 
+// A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
-  Trainer trainer(config, world);
-  trainer.run();
+  Config current = config;
+  std::set<std::int64_t> left_out;
+  for (;;) {
+    const std::optional<std::int64_t> rewound = Trainer(current, world, left_out).run();
+    if (!rewound) return;
+    left_out.insert(*rewound);
+    const bool has_own = find_latest_checkpoint(checkpoints_folder(config)).has_value();
+    if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
+    world.control().barrier();  // nobody saves before all have looked
+    spdlog::warn("step {} was refused: going back to {}, and on without its update", *rewound,
+                 has_own ? "the newest checkpoint" : "the start");
+  }
 }
 
 EvaluationRecord run_evaluation(const Config& config, World& world) {

@@ -21,6 +21,7 @@ struct ResumePoint {
   std::int64_t step = 0;  // optimizer steps done
   PlanHeader header;      // no entries: the checkpoint has none
   std::string folder;     // of the checkpoint, for messages
+  std::string guard;      // StepGuard::state(), or empty
 };
 
 class RunPlan {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "framework/checkpoint/checkpoint.h"
@@ -24,6 +26,8 @@
 namespace packtrain {
 namespace {
 
+constexpr const char* kSaveRequestName = "checkpoint-now";  // in the run folder
+
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -37,15 +41,18 @@ StepOutcome::Values read_outcome(StepOutcome& outcome) {
 
 Trainer::~Trainer() = default;
 
-void Trainer::run() {
+std::optional<std::int64_t> Trainer::run() {
   last_finish_s_ = now_s();
   for (std::int64_t step = first_step_; step < total_steps_; ++step) {
     trace_before(step - first_step_ + 1);
     train_step(step);
     trace_after(step - first_step_ + 1);
+    if (rewound_) finish_all();
+    if (rewound_) return rewound_;
     const std::int64_t done = step + 1;
     const std::int64_t save_steps = config_.checkpoint.save_steps;
     const bool save_due = (save_steps > 0 && done % save_steps == 0) ||
+                          std::exchange(save_agreed_, false) ||
                           (done == total_steps_ && config_.checkpoint.save_final);
     const bool evaluate_due =
         config_.run.evaluate_steps > 0 && done % config_.run.evaluate_steps == 0;
@@ -54,6 +61,8 @@ void Trainer::run() {
     if (evaluate_due || done == total_steps_) evaluate(done);
     if (save_due) save(done);
   }
+  saver_->finish();
+  return std::nullopt;
 }
 
 void Trainer::trace_before(std::int64_t number) {
@@ -73,6 +82,7 @@ void Trainer::trace_after(std::int64_t number) {
 void Trainer::train_step(std::int64_t step) {
   set_log_position(step, "train");
   const TraceRange range(fmt::format("step {}", step + 1));
+  faults_.before_step(step + 1);
   Pending pending;
   pending.prepared = batches_->next();
   if (!memory_->is_done()) add_memory_loads(pending.prepared.micro_batches);
@@ -94,8 +104,7 @@ void Trainer::compute_step(std::int64_t step, Pending& pending) {
     return;
   }
   const StepGraphs::Trained trained = graphs_->train(micro_batches.front());
-  optimizer_->step(trained.loss, pending.learning_rate, step + 1, stop_signal_.requested(),
-                   *pending.outcome, step_details({&trained.batch, 1}));
+  update(step, trained.loss, pending, step_details({&trained.batch, 1}));
 }
 
 at::Tensor Trainer::step_details(std::span<const DeviceBatch> batches) {
@@ -112,6 +121,21 @@ at::Tensor Trainer::step_details(std::span<const DeviceBatch> batches) {
   return details;
 }
 
+StepRequests Trainer::requests() const {
+  std::error_code ignored;
+  const bool save = world_.rank() == 0 &&
+                    std::filesystem::remove(config_.run.output + "/" + kSaveRequestName, ignored);
+  return {.stop = stop_signal_.requested(), .save = save};
+}
+
+void Trainer::update(std::int64_t step, const at::Tensor& loss, Pending& pending,
+                     const at::Tensor& details) {
+  faults_.before_update(step + 1, *model_);
+  saver_->before_update();
+  optimizer_->step(loss, pending.learning_rate, step + 1, requests(), *pending.outcome, details,
+                   guard_->bounds(step + 1));
+}
+
 void Trainer::compute_step_kernel_by_kernel(std::int64_t step, Pending& pending) {
   std::vector<DeviceBatch> batches;
   at::Tensor row_losses;
@@ -125,8 +149,7 @@ void Trainer::compute_step_kernel_by_kernel(std::int64_t step, Pending& pending)
   if (ledger_ != nullptr) {
     model_->compute().run([&](StreamHandle) { pending.row_losses = ledger_->fetch(row_losses); });
   }
-  optimizer_->step(loss, pending.learning_rate, step + 1, stop_signal_.requested(),
-                   *pending.outcome, step_details(batches));
+  update(step, loss, pending, step_details(batches));
 }
 
 void Trainer::add_memory_loads(std::span<const PackedBatch> batches) {
@@ -148,28 +171,29 @@ void Trainer::finish_oldest() {
   const StepOutcome::Values values = read_outcome(*pending.outcome);
   const double finish_s = now_s();
   const std::int64_t step = pending.prepared.plan.step;
-  if (!values.applied) {
-    throw Error(ErrorCategory::kNonFinite,
-                fmt::format("step {}: loss {} and gradient norm {}: the update was not applied",
-                            step + 1, values.loss, values.grad_norm),
-                "Lower optimizer.learning_rate or lengthen the warm-up; the newest checkpoint is "
-                "from before this step.");
-  }
+  const StepGuard::Verdict verdict = guard_->judge(step + 1, values);
+  if (verdict == StepGuard::Verdict::kRewind && !rewound_) rewound_ = step + 1;
   if (ledger_ != nullptr) {
     ledger_->write(std::move(pending.row_losses), step + 1, pending.prepared.micro_batches);
   }
   metrics_->step(make_record(pending, values, finish_s - last_finish_s_));
   last_finish_s_ = finish_s;
   if (++num_finished_ == 2) memory_->compare(model_->communication_bytes());
-  stop_agreed_ = stop_agreed_ || values.stop_requested;
+  stop_agreed_ = stop_agreed_ || values.requests.stop;
+  save_agreed_ = save_agreed_ || values.requests.save;
   batches_->recycle(std::move(pending.prepared));
+  watchdog_->enter(RunPhase::kStep, step + 2);
 }
 
 StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Values& values,
-                                double step_time_s) const {
+                                double step_time_s) {
   const StepPlan& plan = pending.prepared.plan;
   StepRecord record;
   record.step = plan.step + 1;
+  record.num_skipped_steps = values.applied ? 0 : 1;
+  record.num_failed_saves = saver_->take_num_failed();
+  record.checkpoint_wait_s = saver_->take_wait_s();
+  record.checkpoint_step = std::max<std::int64_t>(saver_->newest(), 0);
   record.epoch = plan.epoch;
   record.loss = values.loss;
   record.grad_norm = values.grad_norm;
@@ -211,14 +235,13 @@ StepRecord Trainer::make_record(const Pending& pending, const StepOutcome::Value
 void Trainer::evaluate(std::int64_t step) {
   if (evaluator_ == nullptr) return;
   set_log_position(step, "evaluate");
+  watchdog_->enter(RunPhase::kCheckpoint, step);
   metrics_->evaluation(evaluator_->evaluate(*model_, step));
+  watchdog_->enter(RunPhase::kStep, step + 1);
   last_finish_s_ = now_s();
 }
 
-void Trainer::save(std::int64_t steps_done) {
-  if (last_saved_ == steps_done) return;
-  set_log_position(steps_done, "checkpoint");
-  model_->compute().synchronize();
+TrainingState Trainer::state(std::int64_t steps_done) const {
   TrainingState state;
   state.step = steps_done;
   state.epoch = plan_->planner().position(steps_done - 1).epoch;
@@ -230,19 +253,27 @@ void Trainer::save(std::int64_t steps_done) {
   state.config_yaml = dump_config(config_);
   state.model_config = source_.config_json;
   state.plan_header = plan_header_text(plan_->header());
-  const std::vector<ShardView> saved =
-      model_->saves_shards() ? model_->shards() : std::vector<ShardView>();
-  const std::string folder = save_checkpoint(checkpoints_folder(config_), state, saved,
-                                             config_.checkpoint.keep, world_.control());
-  last_saved_ = steps_done;
-  spdlog::info("saved {}", folder);
-  last_finish_s_ = now_s();
+  state.guard = guard_->state();
+  return state;
+}
+
+void Trainer::save(std::int64_t steps_done) {
+  set_log_position(steps_done, "checkpoint");
+  watchdog_->enter(RunPhase::kCheckpoint, steps_done);
+  if (steps_done == total_steps_) {
+    saver_->save_now(state(steps_done));
+  } else {
+    saver_->save(state(steps_done));
+  }
+  watchdog_->enter(RunPhase::kStep, steps_done + 1);
 }
 
 void Trainer::stop(std::int64_t steps_done) {
   finish_all();
   trace_->end();
-  save(steps_done);
+  set_log_position(steps_done, "checkpoint");
+  watchdog_->enter(RunPhase::kCheckpoint, steps_done);
+  saver_->save_now(state(steps_done));
   throw Error(ErrorCategory::kStopped,
               fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
                           total_steps_, checkpoints_folder(config_)),

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -15,28 +16,34 @@
 #include "framework/training/batch_source.h"
 #include "framework/training/evaluator.h"
 #include "framework/training/example_ledger.h"
+#include "framework/training/fault_injector.h"
 #include "framework/training/learning_rate.h"
 #include "framework/training/memory_report.h"
 #include "framework/training/model_source.h"
 #include "framework/training/optimizer.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_plan.h"
+#include "framework/training/run_saver.h"
 #include "framework/training/step_graphs.h"
+#include "framework/training/step_guard.h"
 #include "framework/training/step_trace.h"
 #include "framework/training/stop_signal.h"
+#include "framework/training/watchdog.h"
 #include "parallel/world.h"
 
 namespace packtrain {
 
 class Trainer {
  public:
-  // Opens data, plans, builds the model, loads or resumes weights. Collective.
-  Trainer(const Config& config, World& world);
+  // Opens data, plans, builds the model, loads or resumes weights. Collective. `left_out`: steps
+  // (numbers from 1) whose update is not applied.
+  Trainer(const Config& config, World& world, std::set<std::int64_t> left_out);
   ~Trainer();
 
   // Trains to the end. Throws Error(kStopped) when asked to stop (after saving), Error(kNonFinite)
-  // when a step was refused.
-  void run();
+  // when a step was refused and that ends the run. Returns the number of a step that was refused
+  // and that the run is to go on without, from its newest checkpoint.
+  std::optional<std::int64_t> run();
 
  private:
   // A step given to the device whose outcome has not been read yet.
@@ -75,15 +82,21 @@ class Trainer {
   at::Tensor step_details(std::span<const DeviceBatch> batches);
   void finish_oldest();  // reads an outcome, reports it
   void finish_all();
+  // What this rank asks of all; takes up the request to save that somebody left in the run folder.
+  StepRequests requests() const;
+  void update(std::int64_t step, const at::Tensor& loss, Pending& pending,
+              const at::Tensor& details);
   StepRecord make_record(const Pending& pending, const StepOutcome::Values& values,
-                         double step_time_s) const;
+                         double step_time_s);
   void evaluate(std::int64_t step);
+  TrainingState state(std::int64_t steps_done) const;
   void save(std::int64_t steps_done);
   void stop(std::int64_t steps_done);
 
   Config config_;
   World& world_;
   RunDevice device_;
+  std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<TokenStore> train_store_;
   std::unique_ptr<TokenStore> validation_store_;
   ModelSource source_;
@@ -94,16 +107,20 @@ class Trainer {
   std::unique_ptr<StepGraphs> graphs_;  // or none
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<LearningRate> learning_rate_;
+  std::unique_ptr<StepGuard> guard_;
+  FaultInjector faults_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ExampleLedger> ledger_;  // or none
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<StepTrace> trace_;
+  std::unique_ptr<RunSaver> saver_;
   StopSignal stop_signal_;
   std::int64_t first_step_ = 0;
   std::int64_t num_finished_ = 0;  // steps of this process
   std::int64_t total_steps_ = 0;
-  std::int64_t last_saved_ = -1;
   bool stop_agreed_ = false;
+  bool save_agreed_ = false;
+  std::optional<std::int64_t> rewound_;                   // because of this step
   std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
   std::deque<Pending> pending_;
   double last_finish_s_ = 0;

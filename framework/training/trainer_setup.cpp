@@ -43,7 +43,7 @@ std::int64_t agreed(World& world, std::int64_t value) {
 
 // Checkpoints without a plan header say at least which data and seed they belong to.
 ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
-  ResumePoint point{state.step, {}, folder};
+  ResumePoint point{state.step, {}, folder, state.guard};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
@@ -55,7 +55,8 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, World& world) : config_(config), world_(world) {
+Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left_out)
+    : config_(config), world_(world), faults_(config.fault, world.rank()) {
   set_log_position(0, "start");
   open_data();
   source_ = find_model(config_.model);
@@ -63,9 +64,15 @@ Trainer::Trainer(const Config& config, World& world) : config_(config), world_(w
   device_ = choose_device(config_, world_);
   memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
   const std::optional<ResumePoint> resumed = find_resume_point();
+  watchdog_ =
+      std::make_unique<Watchdog>(config_.guard, config_.run.output, world_.rank(), world_.size());
   make_plan(resumed);
   make_model();
   load(resumed);
+  saver_ = std::make_unique<RunSaver>(config_, world_, *device_.device, *model_,
+                                      resumed ? resumed->step : -1);
+  guard_ = std::make_unique<StepGuard>(config_.guard, std::move(left_out),
+                                       resumed ? resumed->guard : "");
   if (plan_->wants_measured_cost()) {
     MeasuredCost measured =
         measure_cost(*plan_, *train_store_, first_step_, *model_, *device_.device, world_);
@@ -177,7 +184,6 @@ void Trainer::load(const std::optional<ResumePoint>& resumed) {
   load_checkpoint(resumed->folder, model_->shards(), true);
   model_->weights_changed();
   first_step_ = resumed->step;
-  last_saved_ = resumed->step;
   spdlog::info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 

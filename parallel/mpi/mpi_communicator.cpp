@@ -6,6 +6,7 @@
 #include <exception>
 #include <vector>
 
+#include "parallel/collective_log.h"
 #include "parallel/local/host_memory.h"
 #include "parallel/mpi/check.h"
 #include "parallel/mpi/reduction.h"
@@ -70,6 +71,7 @@ class MpiCommunicator final : public Communicator {
 
 void MpiCommunicator::all_gather(const void* send, void* receive, std::size_t count, DataType type,
                                  void* /*stream*/) {
+  const CollectiveScope scope("all_gather", count, type);
   const std::size_t bytes = count * size_of(type);
   auto* all = static_cast<std::byte*>(receive);
   RequestSet requests(comm_, aborted_);
@@ -87,6 +89,7 @@ void MpiCommunicator::all_gather(const void* send, void* receive, std::size_t co
 
 void MpiCommunicator::reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                                      void* /*stream*/) {
+  const CollectiveScope scope("reduce_scatter", count, type);
   std::vector<Range> ranges(static_cast<std::size_t>(size_));
   for (std::size_t r = 0; r < ranges.size(); ++r) ranges[r] = {r * count, (r + 1) * count};
   reduce_ranges(static_cast<const std::byte*>(send), ranges, static_cast<std::byte*>(receive), type,
@@ -95,6 +98,7 @@ void MpiCommunicator::reduce_scatter(void* send, void* receive, std::size_t coun
 
 void MpiCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                                  void* /*stream*/) {
+  const CollectiveScope scope("all_reduce", count, type);
   // One rank reduces each element and tells the others, so all hold the same bits.
   const auto num_ranks = static_cast<std::size_t>(size_);
   const std::size_t share = (count + num_ranks - 1) / num_ranks;
@@ -160,6 +164,7 @@ void MpiCommunicator::exchange_part(const std::byte* data, const std::vector<Ran
 }
 
 void MpiCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void* /*stream*/) {
+  const CollectiveScope scope("broadcast", bytes, DataType::kUInt8);
   RequestSet requests(comm_, aborted_);
   if (rank_ == root) {
     for (int distance = 1; distance < size_; ++distance) {
@@ -172,6 +177,7 @@ void MpiCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void*
 }
 
 void MpiCommunicator::barrier() {
+  const CollectiveScope scope("barrier", 0, DataType::kUInt8);
   MPI_Request request = MPI_REQUEST_NULL;
   PACKTRAIN_MPI_CHECK(MPI_Ibarrier(comm_, &request));
   RequestSet requests(comm_, aborted_);

@@ -9,6 +9,7 @@
 
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
+#include "parallel/collective_log.h"
 #include "parallel/nccl/check.h"
 #include "parallel/nccl/nccl_handle.h"
 #include "parallel/nccl/path_agreement.h"
@@ -140,6 +141,7 @@ void NcclCommunicator::check_part(const void* whole, std::size_t bytes) const {
 
 void NcclCommunicator::all_gather(const void* send, void* receive, std::size_t count, DataType type,
                                   void* stream) {
+  const CollectiveScope scope("all_gather", count, type);
   const ncclComm_t comm = handle_->get();
   check_part(receive, count * size_of(type));
   PACKTRAIN_NCCL_CHECK(
@@ -148,6 +150,7 @@ void NcclCommunicator::all_gather(const void* send, void* receive, std::size_t c
 
 void NcclCommunicator::reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                                       void* stream) {
+  const CollectiveScope scope("reduce_scatter", count, type);
   const ncclComm_t comm = handle_->get();
   check_part(send, count * size_of(type));
   PACKTRAIN_NCCL_CHECK(comm, ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm,
@@ -156,12 +159,14 @@ void NcclCommunicator::reduce_scatter(void* send, void* receive, std::size_t cou
 
 void NcclCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                                   void* stream) {
+  const CollectiveScope scope("all_reduce", count, type);
   const ncclComm_t comm = handle_->get();
   PACKTRAIN_NCCL_CHECK(comm, ncclAllReduce(buffer, buffer, count, nccl_type(type), nccl_op(op),
                                            comm, cuda_stream(stream)));
 }
 
 void NcclCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void* stream) {
+  const CollectiveScope scope("broadcast", bytes, DataType::kUInt8);
   const ncclComm_t comm = handle_->get();
   PACKTRAIN_NCCL_CHECK(
       comm, ncclBroadcast(buffer, buffer, bytes, ncclUint8, root, comm, cuda_stream(stream)));

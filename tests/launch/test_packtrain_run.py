@@ -72,6 +72,42 @@ def test_a_killed_rank_is_named_by_its_signal():
     assert "SIGKILL" in errors
 
 
+def test_a_job_that_dies_is_started_again_as_long_as_it_saves():
+    code, output, errors = run("-n", "2", "--restarts", "9", "--program", FAKE, "train", "save-and-die-until=4")
+    assert code == 0, errors
+    assert errors.count("restart ") == 4 and "restart 4 of at most 9 (saved step 4)" in errors
+    assert output.count("rank 1 ") >= 1
+
+
+def test_restarts_are_counted():
+    code, _, errors = run("-n", "1", "--restarts", "2", "--program", FAKE, "train", "save-and-die-until=4")
+    assert code == 137
+    assert errors.count("restart ") == 2
+
+
+@pytest.mark.parametrize("code", [69, 72, 73])
+def test_a_job_that_saves_nothing_is_given_up(code):
+    status, _, errors = run("-n", "1", "--restarts", "9", "--program", FAKE, "train", f"exit={code}")
+    assert status == 93
+    assert "three restarts in a row saved nothing" in errors and f"exit code {code}" in errors
+
+
+@pytest.mark.parametrize("code", [64, 65, 66, 70, 71, 74, 75])
+def test_what_would_only_fail_again_is_not_started_again(code):
+    status, _, errors = run("-n", "1", "--restarts", "9", "--program", FAKE, "train", f"exit={code}")
+    assert status == code
+    assert "restart " not in errors
+
+
+def test_a_stop_between_restarts_ends_the_job():
+    process = start("-n", "1", "--restarts", "9", "--program", FAKE, "train", "exit=69")
+    while "restart 2" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode in (75, 69)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_lets_the_ranks_save(number):
     process = start("-n", "2", "--program", FAKE, "train", "save")
@@ -111,7 +147,7 @@ def test_sigquit_ends_training_at_once():
 
 
 @pytest.mark.parametrize("arguments", [[], ["-n", "2"], ["-n", "0", "a.yaml"], ["-n", "x", "a.yaml"],
-                                       ["--bogus", "-n", "1", "a.yaml"], ["a.yaml"]])
+                                       ["--bogus", "-n", "1", "a.yaml"], ["-n", "1", "--restarts", "x", "a.yaml"], ["a.yaml"]])
 def test_wrong_usage_is_a_configuration_error(arguments):
     code, _, errors = run(*arguments)
     assert code == 64

@@ -31,7 +31,7 @@ class OptimizerTest : public ::testing::Test {
 
   StepOutcome::Values step(double loss) {
     Optimizer optimizer(model_, options_, /*seed=*/0);
-    optimizer.step(at::full({}, loss, at::kFloat), 0.1, 1, false, outcome_);
+    optimizer.step(at::full({}, loss, at::kFloat), 0.1, 1, {}, outcome_);
     return outcome_.read();
   }
 
@@ -59,11 +59,13 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
 TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
   StepOutcome outcome(*device_, 3);
   Optimizer(model_, options_, /*seed=*/0)
-      .step(at::full({}, 2.5, at::kFloat), 0.1, 1, true, outcome, at::full({3}, 7.5, at::kFloat));
+      .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
+            at::full({3}, 7.5, at::kFloat));
   const StepOutcome::Values values = outcome.read();
   EXPECT_EQ(values.details, std::vector<double>(3, 7.5));
   EXPECT_DOUBLE_EQ(values.loss, 2.5);
-  EXPECT_TRUE(values.stop_requested);
+  EXPECT_TRUE(values.requests.stop);
+  EXPECT_FALSE(values.requests.save);
   EXPECT_TRUE(step(2.5).details.empty());
 }
 

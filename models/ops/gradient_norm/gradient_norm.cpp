@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumSums = 3;  // loss, squared norm, stop; then details
+constexpr std::int64_t kNumSums = 3;  // loss, squared norm, requests; then details
 
 at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
   return details.defined() ? at::cat({values, details}) : values;
@@ -29,18 +29,21 @@ at::Tensor squared_norm_partials(const at::Tensor& values) {
   return norm.mul(norm).view({1}).to(at::kFloat);
 }
 
-at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, double request,
                      const at::Tensor& details) {
-  if (partials.is_cuda()) return step_sums_cuda(partials, loss, stop_requested, details);
-  const at::Tensor stop = at::full({}, stop_requested ? 1.0 : 0.0, partials.options());
-  return with_details(at::stack({loss.to(at::kFloat), partials.sum(), stop}), details);
+  if (partials.is_cuda()) return step_sums_cuda(partials, loss, request, details);
+  const at::Tensor requests = at::full({}, request, partials.options());
+  return with_details(at::stack({loss.to(at::kFloat), partials.sum(), requests}), details);
 }
 
-StepScalars step_scalars(const at::Tensor& sums, double max_norm) {
-  if (sums.is_cuda()) return step_scalars_cuda(sums, max_norm);
+StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalBounds& bounds) {
+  if (sums.is_cuda()) return step_scalars_cuda(sums, max_norm, bounds);
   const at::Tensor loss = sums.select(0, 0);
   const at::Tensor norm = sums.select(0, 1).sqrt();
-  const at::Tensor skip = at::isfinite(norm.add(loss)).logical_not();
+  const at::Tensor skip = at::isfinite(norm.add(loss))
+                              .logical_not_()
+                              .logical_or_(loss.gt(bounds.loss))
+                              .logical_or_(norm.gt(bounds.norm));
   at::Tensor clip_factor = at::ones({}, norm.options());
   if (max_norm > 0) {
     clip_factor = at::reciprocal(norm.add(1e-6)).mul(max_norm).clamp_max(1.0);

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) step_sums_kernel(const StepSumsArgum
   if (threadIdx.x != 0) return;
   a.sums[0] = *a.loss;
   a.sums[1] = static_cast<float>(scratch[0]);
-  a.sums[2] = a.stop;
+  a.sums[2] = a.request;
 }
 
 __global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalarsArguments a) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalar
   if (threadIdx.x != 0) return;
   const float loss = a.sums[0];
   const float norm = sqrtf(a.sums[1]);
-  const bool skip = !isfinite(norm + loss);
+  const bool skip = !isfinite(norm + loss) || loss > a.loss_bound || norm > a.norm_bound;
   a.outcome[0] = loss;
   a.outcome[1] = norm;
   a.outcome[2] = skip ? 1.0F : 0.0F;

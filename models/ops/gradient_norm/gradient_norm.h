@@ -8,25 +8,35 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <limits>
+
 namespace packtrain {
 
 // `values`: 1-D [n], contiguous, float32 or bfloat16. Returns float32 [parts], on a GPU 1056
 // of them. Squares and their sums are float32, on the CPU float64. Bytes: 4 or 2 read an element.
 at::Tensor squared_norm_partials(const at::Tensor& values);
 
-// Returns float32 [3 + details]: loss, sum of `partials` (in float64 on a GPU), 1 or 0 for
-// `stop_requested`, `details`. `loss`: float32 []; `details`: float32 [k] or undefined.
-at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+// Returns float32 [3 + details]: loss, sum of `partials` (in float64 on a GPU), `request` (whatever
+// it is that ranks ask of each other), `details`. `loss`: float32 []; `details`: float32 [k] or
+// undefined.
+at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, double request,
                      const at::Tensor& details);
 
+// A step whose loss or norm is above these is skipped. Made for numbers that are far too large: NaN
+// is always skipped.
+struct RefusalBounds {
+  double loss = std::numeric_limits<double>::infinity();
+  double norm = std::numeric_limits<double>::infinity();
+};
+
 struct StepScalars {
-  at::Tensor outcome;      // float32 [4 + details]: loss, norm, skip, stop, details
+  at::Tensor outcome;      // float32 [4 + details]: loss, norm, skip, request, details
   at::Tensor clip_factor;  // float32 []: min(1, max_norm / (norm + 1e-6)); 1 where max_norm is 0
-  at::Tensor skip;         // uint8 []: 1 where loss or norm is not finite
+  at::Tensor skip;         // uint8 []: 1 where loss or norm is not finite, or above its bound
 };
 
 // `sums`: of step_sums, added up over ranks. The small term in the clip factor is that of PyTorch's
 // clip_grad_norm_: a zero norm must not divide by zero.
-StepScalars step_scalars(const at::Tensor& sums, double max_norm);
+StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalBounds& bounds = {});
 
 }  // namespace packtrain

@@ -30,7 +30,7 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& values) {
   return partials;
 }
 
-at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, bool stop_requested,
+at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, double request,
                           const at::Tensor& details) {
   const c10::cuda::CUDAGuard guard(partials.device());
   const std::int64_t num_details = details.defined() ? details.numel() : 0;
@@ -39,7 +39,7 @@ at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, bo
   arguments.partials = partials.const_data_ptr<float>();
   arguments.num_partials = static_cast<int>(partials.numel());
   arguments.loss = loss.const_data_ptr<float>();
-  arguments.stop = stop_requested ? 1.0F : 0.0F;
+  arguments.request = static_cast<float>(request);
   arguments.details = details.defined() ? details.const_data_ptr<float>() : nullptr;
   arguments.num_details = static_cast<int>(num_details);
   arguments.sums = sums.data_ptr<float>();
@@ -47,7 +47,8 @@ at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, bo
   return sums;
 }
 
-StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm) {
+StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm,
+                              const RefusalBounds& bounds) {
   const c10::cuda::CUDAGuard guard(sums.device());
   const std::int64_t num_details = sums.numel() - kNumSums;
   StepScalars scalars{at::empty({kNumOutcomes + num_details}, sums.options()),
@@ -57,6 +58,8 @@ StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm) {
   arguments.sums = sums.const_data_ptr<float>();
   arguments.num_details = static_cast<int>(num_details);
   arguments.max_norm = static_cast<float>(max_norm);
+  arguments.loss_bound = static_cast<float>(bounds.loss);
+  arguments.norm_bound = static_cast<float>(bounds.norm);
   arguments.outcome = scalars.outcome.data_ptr<float>();
   arguments.clip_factor = scalars.clip_factor.data_ptr<float>();
   arguments.skip = scalars.skip.data_ptr<std::uint8_t>();

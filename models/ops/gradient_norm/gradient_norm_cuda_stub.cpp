@@ -9,11 +9,12 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& /*values*/) {
 }
 
 at::Tensor step_sums_cuda(const at::Tensor& /*partials*/, const at::Tensor& /*loss*/,
-                          bool /*stop_requested*/, const at::Tensor& /*details*/) {
+                          double /*request*/, const at::Tensor& /*details*/) {
   throw_cuda_not_built("step_sums");
 }
 
-StepScalars step_scalars_cuda(const at::Tensor& /*sums*/, double /*max_norm*/) {
+StepScalars step_scalars_cuda(const at::Tensor& /*sums*/, double /*max_norm*/,
+                              const RefusalBounds& /*bounds*/) {
   throw_cuda_not_built("step_scalars");
 }
 

@@ -17,7 +17,7 @@ struct StepSumsArguments {
   const float* partials = nullptr;
   int num_partials = 0;
   const float* loss = nullptr;
-  float stop = 0;
+  float request = 0;
   const float* details = nullptr;
   int num_details = 0;
   float* sums = nullptr;
@@ -27,6 +27,8 @@ struct StepScalarsArguments {
   const float* sums = nullptr;
   int num_details = 0;
   float max_norm = 0;
+  float loss_bound = 0;
+  float norm_bound = 0;
   float* outcome = nullptr;
   float* clip_factor = nullptr;
   std::uint8_t* skip = nullptr;

@@ -1,0 +1,173 @@
+#include "framework/training/watchdog.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "parallel/collective_log.h"
+
+namespace packtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::chrono::seconds kSignEvery{1};
+constexpr std::size_t kSignBytes = 128;
+constexpr double kSilentAfterS = 4;                      // a rank that does not run
+constexpr std::chrono::milliseconds kOthersReport{700};  // before mpirun ends all ranks
+
+const char* phase_name(RunPhase phase) {
+  constexpr std::array kNames = {"start", "step", "checkpoint or evaluation"};
+  return kNames.at(static_cast<std::size_t>(phase));
+}
+
+const char* limit_key(RunPhase phase) {
+  constexpr std::array kKeys = {"guard.start_timeout_s", "guard.step_timeout_s",
+                                "guard.checkpoint_timeout_s"};
+  return kKeys.at(static_cast<std::size_t>(phase));
+}
+
+std::string sign_path(const std::string& folder, int rank) {
+  return fmt::format("{}/rank-{}.json", folder, rank);
+}
+
+struct Sign {
+  int rank = 0;
+  std::int64_t step = 0;
+  std::uint64_t num_collectives = 0;
+  double age_s = 0;  // by the clock of the file system, which all signs share
+};
+
+std::optional<Sign> read_sign(const std::string& folder, int rank, fs::file_time_type now) {
+  try {
+    const std::string path = sign_path(folder, rank);
+    const json sign = json::parse(read_text(path, ErrorCategory::kInternal));
+    const std::chrono::duration<double> age = now - fs::last_write_time(path);
+    return Sign{rank, sign.at("step"), sign.at("num_collectives"), age.count()};
+  } catch (const std::exception&) {  // none yet, or half written
+    return std::nullopt;
+  }
+}
+
+// By write(2): stdio's locks may be held by what hangs.
+void print(const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) return;
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, int rank,
+                   int num_ranks)
+    : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
+      folder_(run_folder + "/progress"),
+      rank_(rank),
+      num_ranks_(num_ranks) {
+  make_folders(folder_, ErrorCategory::kInternal);
+  std::error_code ignored;
+  fs::remove(sign_path(folder_, rank_), ignored);  // of a process that was killed
+  sign_ = std::make_unique<OutputFile>(sign_path(folder_, rank_), OutputFile::Mode::kCreate,
+                                       ErrorCategory::kInternal);
+  leave_sign(position_);
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  std::error_code ignored;
+  fs::remove(sign_path(folder_, rank_), ignored);
+}
+
+void Watchdog::enter(RunPhase phase, std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  position_ = {phase, step, Clock::now()};
+}
+
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kSignEvery, [this] { return over_; })) {
+    const Position at = position_;
+    lock.unlock();
+    leave_sign(at);
+    const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
+    const std::chrono::duration<double> age = Clock::now() - at.begin;
+    if (limit_s > 0 && age.count() > limit_s) end(at);
+    lock.lock();
+  }
+}
+
+// Not synced, and a failure is no reason to end a run: without signs only names are missing.
+void Watchdog::leave_sign(const Position& at) const {
+  const json sign = {{"step", at.step},
+                     {"phase", phase_name(at.phase)},
+                     {"num_collectives", num_collectives_begun()}};
+  std::string text = sign.dump();
+  text.resize(kSignBytes - 1, ' ');  // over the whole of the last one
+  text += '\n';
+  try {
+    sign_->write_at(0, std::as_bytes(std::span(text)));
+  } catch (const Error&) {
+  }
+}
+
+std::string Watchdog::missing_ranks() const {
+  std::error_code error;
+  const fs::file_time_type now = fs::last_write_time(sign_path(folder_, rank_), error);
+  std::vector<Sign> signs;
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (const auto sign = read_sign(folder_, rank, now)) {
+      signs.push_back(*sign);
+    } else {
+      missing.push_back(fmt::format("rank {} has left no sign of life", rank));
+    }
+  }
+  const auto most = std::ranges::max_element(signs, {}, &Sign::num_collectives);
+  for (const Sign& sign : signs) {
+    if (sign.age_s > kSilentAfterS) {
+      missing.push_back(fmt::format("rank {} has not run for {:.0f} s (step {})", sign.rank,
+                                    sign.age_s, sign.step));
+    } else if (sign.num_collectives < most->num_collectives) {
+      missing.push_back(
+          fmt::format("rank {} runs, but has begun {} collectives where others have "
+                      "begun {} (step {})",
+                      sign.rank, sign.num_collectives, most->num_collectives, sign.step));
+    }
+  }
+  if (missing.empty()) return "no rank is behind the others";
+  return fmt::format("missing: {}", fmt::join(missing, "; "));
+}
+
+void Watchdog::end(const Position& at) const {
+  const std::chrono::duration<double> age = Clock::now() - at.begin;
+  print(
+      fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
+                  "  {}\n  latest collectives: {}\n",
+                  rank_, age.count(), at.step, phase_name(at.phase), limit_key(at.phase),
+                  limits_s_.at(static_cast<std::size_t>(at.phase)), missing_ranks(),
+                  fmt::join(latest_collectives(), "; ")));
+  std::this_thread::sleep_for(kOthersReport);
+  ::_exit(static_cast<int>(ErrorCategory::kHang));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,61 @@
+// Ends a process whose run stands still. A thread of its own, which calls neither the device nor a
+// communicator, so that nothing that hangs can hold it up.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "framework/config/config.h"
+#include "framework/support/file.h"
+
+namespace packtrain {
+
+enum class RunPhase { kStart, kStep, kCheckpoint };  // the last: a save or an evaluation
+
+class Watchdog {
+ public:
+  // In `run_folder`/progress each rank leaves a sign of life every second, from which the others
+  // can tell which one is missing. Throws Error(kInternal) where that cannot be written.
+  Watchdog(const GuardSection& limits, const std::string& run_folder, int rank, int num_ranks);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // The phase begins now: its limit counts from here. `step`: from 1. When it is over and enter()
+  // was not called again, the process prints where it stands, its latest collectives and which
+  // ranks are behind, and ends with exit code 72.
+  void enter(RunPhase phase, std::int64_t step);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Position {
+    RunPhase phase = RunPhase::kStart;
+    std::int64_t step = 0;
+    Clock::time_point begin = Clock::now();
+  };
+
+  void watch();
+  void leave_sign(const Position& at) const;
+  [[noreturn]] void end(const Position& at) const;
+  std::string missing_ranks() const;
+
+  std::array<double, 3> limits_s_;  // by phase; 0: none
+  std::string folder_;
+  int rank_;
+  int num_ranks_;
+  std::unique_ptr<OutputFile> sign_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Position position_;
+  bool over_ = false;
+  std::thread thread_;  // last: uses all of the above
+};
+
+}  // namespace packtrain

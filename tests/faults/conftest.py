@@ -1,0 +1,13 @@
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
+
+from runs import Lab  # noqa: E402  # the path is set above
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"))

@@ -1,0 +1,78 @@
+"""Runs that stand still end by themselves and say which rank is missing."""
+
+import os
+import signal
+import time
+
+import pytest
+from runs import assert_bit_equal, steps
+
+LIMITS = ["guard.step_timeout_s=6", "guard.start_timeout_s=60"]
+
+
+def ended(lab, process, timeout=60):
+    begin = time.monotonic()
+    code, _, err = lab.finish(process, timeout=timeout)
+    return code, err, time.monotonic() - begin
+
+
+def wait_for_step(run, step):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (run / "metrics.jsonl").exists() and len(steps(run)) >= step:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no step {step} in {run}")
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_that_stops_making_progress_is_named(lab, rank):
+    process = lab.start(f"hang-{rank}", *LIMITS, "fault.kind=hang", "fault.step=4", f"fault.rank={rank}", ranks=3)
+    code, err, _ = ended(lab, process)
+    assert code == 72, err
+    assert f"rank {rank} runs, but has begun" in err
+    assert "latest collectives" in err and "under way" in err and "step 4" in err
+
+
+def ranks_of(run_name):
+    """Process ids of the run's ranks, by rank."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                environment = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
+        except OSError:
+            continue
+        if words[0].endswith(b"packtrain") and any(run_name.encode() in word for word in words):
+            found[int(environment.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
+    return found
+
+
+def test_a_stopped_process_is_missed_within_the_limit(lab):
+    process = lab.start("frozen", *LIMITS, "run.max_steps=2000", "run.num_epochs=500", ranks=2)
+    wait_for_step(lab.folder / "runs" / "frozen", 3)
+    os.kill(ranks_of("frozen.yaml")[1], signal.SIGSTOP)
+    code, err, seconds = ended(lab, process)
+    assert code == 72, err
+    assert "rank 1 has not run for" in err
+    assert seconds < 6 + 2 + 3  # the limit, the sign of life, mpirun's own end
+
+
+def test_a_slow_rank_is_left_alone(lab):
+    settings = ["run.max_steps=8", "checkpoint.save_steps=4"]
+    slow = lab.run("slow", *settings, *LIMITS, "fault.kind=slow", "fault.step=4", "fault.rank=1", ranks=2)
+    assert_bit_equal(slow, lab.run("quick", *settings, ranks=2))
+    assert not list((slow / "progress").iterdir())
+
+
+def test_a_rank_that_dies_ends_the_run_at_once(lab):
+    process = lab.start("dead", "fault.kind=abort", "fault.step=5", "fault.rank=1", "checkpoint.save_steps=2", ranks=3)
+    code, err, seconds = ended(lab, process)
+    assert code not in (0, 75) and seconds < 30
+    assert "injected on rank 1 at step 5" in err
+    resumed = lab.run("dead", "checkpoint.save_steps=2", ranks=3)
+    assert_bit_equal(resumed, lab.run("alive", "checkpoint.save_steps=2", ranks=3))

@@ -1,0 +1,74 @@
+"""Checkpoints written beside the training, on request, and where they cannot be written."""
+
+import json
+import shutil
+
+import pytest
+from runs import assert_bit_equal, steps, weights
+
+SAVES = ["checkpoint.save_steps=3", "checkpoint.keep=10", "run.max_steps=10"]
+
+
+def checkpoints(run):
+    return sorted(int(path.name.split("-")[1]) for path in (run / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("delay", [[], ["debug.stream_delay_us=3000"]], ids=["", "slow copies"])
+def test_saved_beside_the_training_is_what_was_there_at_the_step(lab, ranks, delay):
+    name = f"{ranks}-{len(delay)}"
+    at_once = lab.run(f"at-once-{name}", *SAVES, "checkpoint.asynchronous=false", ranks=ranks)
+    beside = lab.run(f"beside-{name}", *SAVES, *delay, "checkpoint.asynchronous=true", ranks=ranks)
+    assert_bit_equal(beside, at_once)
+    assert checkpoints(beside) == checkpoints(at_once) == [3, 6, 9, 10]
+    for step in (9, 6, 3):  # the newest goes first: weights() reads the newest
+        for run in (at_once, beside):
+            shutil.rmtree(run / "checkpoints" / f"step-{max(checkpoints(run))}")
+        for kind in ("weight", "exp_avg", "exp_avg_sq"):
+            wanted = weights(at_once, kind)
+            found = weights(beside, kind)
+            assert all((found[name] == wanted[name]).all() for name in wanted), (step, kind)
+
+
+def test_a_request_in_the_run_folder_saves_after_the_step(lab):
+    run = lab.folder / "runs" / "requested"
+    run.mkdir(parents=True)
+    (run / "checkpoint-now").touch()
+    lab.run("requested", "run.max_steps=5", ranks=2)
+    assert checkpoints(run) == [1, 5]
+    assert not (run / "checkpoint-now").exists()
+
+
+def in_the_way(lab, name):
+    """A run whose checkpoints cannot be written: their folder is a file."""
+    run = lab.folder / "runs" / name
+    run.mkdir(parents=True)
+    (run / "checkpoints").write_text("not a folder")
+    return run
+
+
+@pytest.mark.parametrize("beside", ["true", "false"])
+def test_a_failed_save_is_survived_as_often_as_configured(lab, beside):
+    run = in_the_way(lab, f"failing-{beside}")
+    code, _, err = lab.finish(lab.start(f"failing-{beside}", "checkpoint.save_steps=2", "checkpoint.max_failed_saves=3",
+                                        f"checkpoint.asynchronous={beside}", ranks=2))
+    assert code == 66
+    assert err.count("training goes on") == 3 and "checkpoints" in err
+    last = max(steps(run))
+    assert last == (10 if beside == "true" else 8)  # the fourth failure is seen when the next is due
+    assert sum(line["num_failed_saves"] for line in steps(run).values()) == 3
+
+
+def test_work_that_cannot_be_saved_at_the_end_is_an_error(lab):
+    in_the_way(lab, "failing-end")
+    code, _, err = lab.finish(lab.start("failing-end", "run.max_steps=3", ranks=2))
+    assert code == 66
+    assert "checkpoints" in err
+
+
+def test_the_metrics_tell_of_saves(lab):
+    run = lab.run("told", *SAVES)
+    lines = steps(run)
+    assert lines[3]["checkpoint_step"] == 0 and lines[8]["checkpoint_step"] in (3, 6)
+    assert all(line["checkpoint_wait_s"] >= 0 for line in lines.values())
+    assert json.loads((run / "checkpoints" / "step-9" / "manifest.json").read_text())["state"]["guard"]["losses"]
