@@ -25,9 +25,9 @@ struct HfTensor {
 };
 
 // Maps model.safetensors or, where that is not there, the files its index names (which may be
-// symbolic links to anywhere, as in a cache of downloads). Throws Error(kConfig) when the folder has
-// neither, Error(kCheckpoint) when a named file is missing, an index or file is damaged, the index
-// points out of the folder or a tensor lies in two files.
+// symbolic links to anywhere, as in a cache of downloads). Throws Error(kConfig) when the folder
+// has neither, Error(kCheckpoint) when a named file is missing, an index or file is damaged, the
+// index points out of the folder or a tensor lies in two files.
 std::map<std::string, HfTensor> open_hf_tensors(const std::string& folder);
 
 // New files, synced. Throw Error(kCheckpoint).

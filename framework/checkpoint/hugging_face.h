@@ -14,11 +14,11 @@
 namespace packtrain {
 
 // Fills `shards[i].weight` from the folder's safetensors, memory-mapped: only the ranges owned are
-// read, whatever their dtype (float32, float16, bfloat16). `config` is that of the folder; a shard's
-// parameter may have more rows (embedding and head, whose vocabulary is resized): they are the mean
-// of all stored rows, the same on every rank. Throws Error(kConfig) when the folder
-// has no weights, Error(kCheckpoint) naming the tensor when one is missing, has
-// another shape, or the file has tensors no parameter uses.
+// read, whatever their dtype (float32, float16, bfloat16). `config` is that of the folder; a
+// shard's parameter may have more rows (embedding and head, whose vocabulary is resized): they are
+// the mean of all stored rows, the same on every rank. Throws Error(kConfig) when the folder has no
+// weights, Error(kCheckpoint) naming the tensor when one is missing, has another shape, or the file
+// has tensors no parameter uses.
 void import_weights(const std::string& folder, const DecoderConfig& config,
                     std::span<const ShardView> shards);
 

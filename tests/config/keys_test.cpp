@@ -28,7 +28,8 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
             "config.yaml:1:1: unknown section 'optimiser'\n  Did you mean optimizer?");
   EXPECT_EQ(load_error("\n\nentirely: {different: 1}"),
             "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, data, batch, "
-            "optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, debug, fault.");
+            "optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
+            "debug, fault.");
 }
 
 TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
