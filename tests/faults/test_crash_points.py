@@ -49,8 +49,8 @@ def assert_goes_on(lab, name, ranks, whole, where):
     assert all((found[key] == wanted[key]).all() for key in wanted), where
     for number, line in steps(run).items():
         assert line["loss"] == steps(whole)[number]["loss"], where
-    left = sorted(path.name for path in (run / "checkpoints").iterdir())
-    assert left == ["step-2", "step-4"], where
+    left = {path.name for path in (run / "checkpoints").iterdir()}
+    assert "step-4" in left and left <= {"step-2", "step-4"}, where  # a refused save may be survived
 
 
 def strike_everywhere(lab, unbroken, call, effect, ranks=1, traced=0, stride=1):
