@@ -40,6 +40,7 @@ StepRecord distinct_record() {
   r.num_examples = 64;
   r.num_tokens = 12'000;
   r.num_loss_tokens = 9'000;
+  r.num_skipped_steps = 1;
   r.step_time_s = 0.5;
   r.tokens_per_second = 24'000;
   r.tokens_per_second_per_device = 6'000;
@@ -53,6 +54,9 @@ StepRecord distinct_record() {
   r.gather_wait_s = 0.0125;
   r.reduce_wait_s = 0.0075;
   r.comm_wait_s = 0.02;
+  r.checkpoint_wait_s = 0.75;
+  r.num_failed_saves = 2;
+  r.checkpoint_step = 8;
   r.peak_memory_bytes = 70'000'000'000;
   r.allocated_memory_bytes = 30'000'000'000;
   r.reserved_memory_bytes = 72'000'000'000;
@@ -68,6 +72,7 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "num_examples",
                                          "num_tokens",
                                          "num_loss_tokens",
+                                         "num_skipped_steps",
                                          "step_time_s",
                                          "tokens_per_second",
                                          "tokens_per_second_per_device",
@@ -81,6 +86,9 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "gather_wait_s",
                                          "reduce_wait_s",
                                          "comm_wait_s",
+                                         "checkpoint_wait_s",
+                                         "num_failed_saves",
+                                         "checkpoint_step",
                                          "peak_memory_bytes",
                                          "allocated_memory_bytes",
                                          "reserved_memory_bytes"};
@@ -97,6 +105,7 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"num_examples", r.num_examples},
                                  {"num_tokens", r.num_tokens},
                                  {"num_loss_tokens", r.num_loss_tokens},
+                                 {"num_skipped_steps", r.num_skipped_steps},
                                  {"step_time_s", r.step_time_s},
                                  {"tokens_per_second", r.tokens_per_second},
                                  {"tokens_per_second_per_device", r.tokens_per_second_per_device},
@@ -110,6 +119,9 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"gather_wait_s", r.gather_wait_s},
                                  {"reduce_wait_s", r.reduce_wait_s},
                                  {"comm_wait_s", r.comm_wait_s},
+                                 {"checkpoint_wait_s", r.checkpoint_wait_s},
+                                 {"num_failed_saves", r.num_failed_saves},
+                                 {"checkpoint_step", r.checkpoint_step},
                                  {"peak_memory_bytes", r.peak_memory_bytes},
                                  {"allocated_memory_bytes", r.allocated_memory_bytes},
                                  {"reserved_memory_bytes", r.reserved_memory_bytes}};
@@ -279,7 +291,7 @@ TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
       EXPECT_NE(line.find(label), std::string::npos) << line;
     }
   }
-  EXPECT_EQ(num_samples, 29);  // 24 fields, steps, timestamp, 2 of the evaluation, build
+  EXPECT_EQ(num_samples, 33);  // 28 fields, steps, timestamp, 2 of the evaluation, build
   EXPECT_EQ(metric_value(page, "packtrain_build_info"), 1);
   EXPECT_NE(page.find(",version=\""), std::string::npos);
 }
