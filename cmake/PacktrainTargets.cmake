@@ -84,7 +84,9 @@ function(packtrain_test name)
   if(NOT arg_RANKS)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    # CTest runs several at a time: threads of OpenMP that wait for a core cost more than they bring.
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
+                         ENVIRONMENT "OMP_NUM_THREADS=1")
   else()  # brings its own main, which joins the world
     foreach(ranks ${arg_RANKS})
       add_test(NAME ${name}_${ranks}_ranks COMMAND ${PACKTRAIN_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
