@@ -1,8 +1,9 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
-# packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH])
+# packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
+# THREADS: what the thread sanitizer is for; label `threads`.
 
 function(packtrain_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -11,7 +12,8 @@ function(packtrain_compile_options target)
   if(PACKTRAIN_SANITIZE)
     target_compile_options(${target} PRIVATE
       # Sanitizers' own code looks uninitialized to gcc (its manual says so of these warnings).
-      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PACKTRAIN_SANITIZE} -fno-omit-frame-pointer -Wno-maybe-uninitialized>)
+      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PACKTRAIN_SANITIZE} -fno-omit-frame-pointer>
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PUBLIC -fsanitize=${PACKTRAIN_SANITIZE})
   endif()
 endfunction()
@@ -33,6 +35,14 @@ function(packtrain_use_torch target)
   if(PACKTRAIN_PRECOMPILED_HEADER)
     target_precompile_headers(${target} REUSE_FROM packtrain_torch_pch)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+# JSON alone, for a library most of whose files write or read it.
+function(packtrain_precompile_json target)
+  if(PACKTRAIN_PRECOMPILED_HEADER)
+    target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
   endif()
 endfunction()
 
@@ -71,13 +81,22 @@ if(PACKTRAIN_SANITIZE MATCHES address)
   set(PACKTRAIN_MPI_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
+# What tests/sanitizer builds: less than all by a third.
+add_custom_target(sanitized_tests)
+
 function(packtrain_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;THREADS" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+  if(arg_THREADS)
+    list(APPEND arg_LABELS threads)
+  endif()
   set(torch "")
   if(arg_TORCH)
     set(torch TORCH)
   endif()
   packtrain_test_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest ${torch})
+  if(arg_THREADS OR NOT PACKTRAIN_SANITIZE STREQUAL "thread")
+    add_dependencies(sanitized_tests ${name})
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()

@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 #include <memory>

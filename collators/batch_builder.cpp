@@ -25,6 +25,17 @@ struct Shape {
   std::int64_t num_real_tokens = 0;
 };
 
+// What was planned from is in memory, tokens and masks are in files: somebody may have written to
+// them meanwhile.
+[[noreturn]] void fail_changed(const TokenStore& store, const Piece& piece,
+                               const std::string& fault) {
+  const ExampleOrigin origin = store.origin(piece.example);
+  throw Error(ErrorCategory::kData,
+              fmt::format("{}: example {} was changed after the store was opened: {}", origin.store,
+                          origin.example, fault),
+              "Leave files alone that a run uses; put new ones in place by renaming.");
+}
+
 // A piece's tokens and labels, checked against its example.
 class PieceView {
  public:
@@ -43,6 +54,11 @@ class PieceView {
     mask_ = store.loss_mask(piece.example).subspan(begin, count);
     num_labels_ = mask_.size() - 1 -
                   static_cast<std::size_t>(std::ranges::count(mask_.subspan(1), std::uint8_t{0}));
+    const auto planned = store.num_loss_tokens()[static_cast<std::size_t>(piece.example)];
+    if (count == ids.size() && num_labels_ != static_cast<std::size_t>(planned)) {
+      fail_changed(store, piece,
+                   fmt::format("its mask has {} labels, wanted {}", num_labels_, planned));
+    }
   }
 
   std::size_t length() const { return length_; }
@@ -165,8 +181,10 @@ class Writer {
     sequence_end_ = row_ + length;
   }
 
-  // `source`: written where the batch has room for sources.
-  void append(const PieceView& view, float weight, std::int16_t source) {
+  // `source`: written where the batch has room for sources. False where the piece has other labels
+  // now than when it was counted.
+  [[nodiscard]] bool append(const PieceView& view, float weight, std::int16_t source) {
+    const std::size_t loss_end = loss_token_ + view.num_labels();
     const std::size_t piece = batch_.num_piece_labels.size();
     batch_.examples[piece] = static_cast<std::int32_t>(row_);
     batch_.examples[batch_.examples.size() / 2 + piece] =
@@ -181,10 +199,12 @@ class Writer {
       const std::int32_t label = view.label(t);
       batch_.labels[row_] = label;
       if (label == kNoLabel) continue;
+      if (loss_token_ == loss_end) return false;
       batch_.loss_index[loss_token_] = static_cast<std::int32_t>(row_);
       batch_.loss_weight[loss_token_] = weight;
       ++loss_token_;
     }
+    return loss_token_ == loss_end;
   }
 
   void pad_sequence() {
@@ -204,6 +224,35 @@ class Writer {
   std::size_t loss_token_ = 0;
 };
 
+bool all_below(std::span<const std::int32_t> ids, std::uint32_t bound) {
+  std::uint32_t largest = 0;  // a plain loop, which compilers vectorise; negative ids are large
+  for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));
+  return largest < bound;
+}
+
+// An id outside the vocabulary would be a wrong address on the device. Every label is the id of
+// another row or of a token behind a piece.
+void check_ids(const TokenStore& store, const MicroBatch& pieces, const PackedBatch& batch) {
+  const auto bound = static_cast<std::uint32_t>(store.info().vocab_size);
+  const auto is_wrong = [bound](std::int32_t id) {
+    return id != kNoLabel && static_cast<std::uint32_t>(id) >= bound;
+  };
+  if (all_below(batch.input_ids, bound) && std::ranges::none_of(batch.labels, is_wrong)) return;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(batch.examples[i]);
+    const auto end = static_cast<std::size_t>(batch.examples[pieces.size() + i]);
+    for (std::size_t row = begin; row < end; ++row) {
+      const bool is_id = static_cast<std::uint32_t>(batch.input_ids[row]) >= bound;
+      if (!is_id && !is_wrong(batch.labels[row])) continue;
+      const std::size_t token = static_cast<std::size_t>(pieces[i].begin) + row - begin;
+      fail_changed(store, pieces[i],
+                   fmt::format("token {} has id {}, wanted 0..{}", token + (is_id ? 0 : 1),
+                               is_id ? batch.input_ids[row] : batch.labels[row],
+                               store.info().vocab_size - 1));
+    }
+  }
+}
+
 }  // namespace
 
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
@@ -216,7 +265,10 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
                         const HostAllocator& allocate) {
   std::vector<PieceView> views;
   views.reserve(pieces.size());
-  for (const Piece& piece : pieces) views.emplace_back(store, piece);
+  for (const Piece& piece : pieces) {
+    store.check_unchanged(piece.example);
+    views.emplace_back(store, piece);
+  }
 
   PackedBatch batch = allocate_batch(shape_of(views, sequences, options), allocate);
   Writer writer(batch);
@@ -225,8 +277,10 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     writer.begin_sequence(sequence.num_rows);
     for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
-      writer.append(views[next], weight_of(store, piece, views[next], normalization),
-                    store.source(piece.example));
+      const float weight = weight_of(store, piece, views[next], normalization);
+      if (!writer.append(views[next], weight, store.source(piece.example))) {
+        fail_changed(store, piece, "its mask has other labels");
+      }
     }
     writer.pad_sequence();
   }
@@ -235,6 +289,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     writer.pad_sequence();
   }
   writer.finish();
+  check_ids(store, pieces, batch);
   batch.pieces = pieces;
   return batch;
 }

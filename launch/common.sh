@@ -32,6 +32,12 @@ cudnn_frontend_folder() {
   printf '%s/cudnn-frontend-%s\n' "$(packtrain_cache)" "$cudnn_frontend_version"
 }
 
+# clang-tidy from PyPI: three times as fast as Debian's 19, which also matches system headers.
+clang_tidy_version=23.1.4
+clang_tidy_folder() {
+  printf '%s/clang-tidy-%s\n' "$(packtrain_cache)" "$clang_tidy_version"
+}
+
 # version_at_least HAVE WANT
 version_at_least() {
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$2" ]

@@ -1,5 +1,7 @@
 #include "models/operator_tape.h"
 
+#include <ATen/ops/add.h>
+
 #include <utility>
 
 #include "framework/device/trace_range.h"
@@ -66,6 +68,11 @@ at::Tensor OperatorTape::backward(Value output, const at::Tensor& grad) {
   return std::exchange(entry(input_).gradient, at::Tensor());
 }
 
+void OperatorTape::add_gradient(Value v, const at::Tensor& grad) {
+  at::Tensor& sum = entry(v).gradient;
+  sum = sum.defined() ? at::add(sum, grad) : grad;
+}
+
 std::vector<at::Tensor> OperatorTape::get_all(Value v) {
   if (!entry(v).made) operators_.at(static_cast<std::size_t>(entry(v).maker)).forward();
   return entry(v).tensors;
@@ -98,6 +105,18 @@ void OperatorTape::run_waiting(Value v) {
 
 void OperatorTape::done_reading(Value v) {
   if (--entry(v).num_readers == 0 && entry(v).kind != ValueKind::kInput) release(v);
+}
+
+void OperatorTape::product_of_gradient(std::function<void()> product) {
+  if (!puts_off_) return product();
+  put_off_.push_back(std::move(product));
+}
+
+// Each lets go of what it holds as soon as it has run.
+void OperatorTape::run_put_off() {
+  const TraceRange range("gradients put off");
+  for (auto& product : put_off_) std::exchange(product, nullptr)();
+  put_off_.clear();
 }
 
 std::vector<SavedValue> OperatorTape::saved() const {

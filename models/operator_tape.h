@@ -94,9 +94,17 @@ class OperatorTape final : public Tape {
   // and sets the sum.
   at::Tensor gradient(Value v) const { return entry(v).gradient; }
   void set_gradient(Value v, at::Tensor grad) { entry(v).gradient = std::move(grad); }
+  // For operators without a kernel that could add on the way.
+  void add_gradient(Value v, const at::Tensor& grad);
   // Runs `use` when `v` is there: now, or after the backward that makes it again.
   void when_made(Value v, std::function<void(const at::Tensor&)> use);
   bool is_awaited(Value v) const { return !entry(v).waiting.empty(); }
+
+  // A product that only a parameter's gradient waits for: runs it, or leaves it for run_put_off()
+  // where put_off_products() was called before backward. It must read no weight.
+  void product_of_gradient(std::function<void()> product);
+  void put_off_products() { puts_off_ = true; }
+  void run_put_off();
 
   // What is kept now, by value.
   std::vector<SavedValue> saved() const;
@@ -122,6 +130,8 @@ class OperatorTape final : public Tape {
   std::vector<Entry> entries_;
   std::vector<Operator> operators_;
   Value input_;
+  bool puts_off_ = false;
+  std::vector<std::function<void()>> put_off_;
 };
 
 }  // namespace packtrain

@@ -16,6 +16,15 @@ struct BlockTape : Tape {
   Value output;
 };
 
+at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
+                        const at::Tensor& grad_output) {
+  const at::NoGradGuard no_grad;
+  auto& kept = static_cast<BlockTape&>(tape);
+  // In place: operators refer to these; the gradients lie elsewhere than in forward.
+  std::ranges::copy(parameters, kept.operators.parameters().begin());
+  return kept.operators.backward(kept.output, grad_output);
+}
+
 }  // namespace
 
 RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parameters,
@@ -36,11 +45,18 @@ BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters, const 
 at::Tensor RecordedBlock::backward(std::span<const Parameter> parameters,
                                    const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
                                    const at::Tensor& grad_output) const {
+  return run_backward(parameters, *tape, grad_output);
+}
+
+at::Tensor RecordedBlock::backward_input(std::span<const Parameter> parameters, Tape& tape,
+                                         const at::Tensor& grad_output) const {
+  static_cast<BlockTape&>(tape).operators.put_off_products();
+  return run_backward(parameters, tape, grad_output);
+}
+
+void RecordedBlock::backward_parameters(Tape& tape) const {
   const at::NoGradGuard no_grad;
-  auto& kept = static_cast<BlockTape&>(*tape);
-  // In place: operators refer to these; the gradients lie elsewhere than in forward.
-  std::ranges::copy(parameters, kept.operators.parameters().begin());
-  return kept.operators.backward(kept.output, grad_output);
+  static_cast<BlockTape&>(tape).operators.run_put_off();
 }
 
 std::vector<SavedValue> saved_values(const Tape& tape) {

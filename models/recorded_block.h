@@ -6,10 +6,11 @@
 
 #include "models/block.h"
 #include "models/operator_tape.h"
+#include "models/two_part_backward.h"
 
 namespace packtrain {
 
-class RecordedBlock : public Block {
+class RecordedBlock : public Block, public TwoPartBackward {
  public:
   RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputePolicy policy);
 
@@ -20,6 +21,9 @@ class RecordedBlock : public Block {
                       const at::Tensor& x, bool training) const final;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
+  at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
+                            const at::Tensor& grad_output) const final;
+  void backward_parameters(Tape& tape) const final;
 
  protected:
   // Records the block's operators on x; returns its output. They refer to tape.parameters().

@@ -1,7 +1,5 @@
 #include "models/recorded_experts.h"
 
-#include <ATen/ops/add.h>
-
 #include <utility>
 #include <vector>
 
@@ -13,10 +11,6 @@
 
 namespace packtrain {
 namespace {
-
-at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() ? at::add(a, b) : b;
-}
 
 // What is recorded of a routing.
 struct RoutedValues {
@@ -111,7 +105,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, Value h,
   };
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(y);
-    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    if (residual) tape.add_gradient(*residual, grad);
     const ExpertOrder order = routed.sorted(tape);
     const at::Tensor weights = tape.get(routed.weights);
     CombineGradients gradients = combine_backward_input(grad, weights, order, projection);
@@ -157,7 +151,7 @@ Value row_gate(OperatorTape& tape, std::string_view name, Value x, Value y, cons
   step.backward = [=, &tape, &weight] {
     const at::Tensor grad = tape.gradient(out);
     const at::Tensor s = tape.get(gate);
-    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    if (residual) tape.add_gradient(*residual, grad);
     const at::Tensor grad_logit = row_gate_backward_logit(grad, s, tape.get(y));
     tape.set_gradient(y, row_gate_backward(grad, s));
     tape.set_gradient(x, row_gate_backward_input(grad_logit, weight, tape.gradient(x)));

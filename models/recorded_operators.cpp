@@ -13,10 +13,6 @@
 namespace packtrain {
 namespace {
 
-at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() ? at::add(a, b) : b;
-}
-
 // Where a backward that makes its operator's output again is to write it; undefined when nobody
 // waits for it.
 at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& like) {
@@ -61,10 +57,11 @@ Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter
   };
   step.backward = [=, &tape, &weight] {
     const at::Tensor grad = tape.gradient(y);
-    if (residual) tape.set_gradient(*residual, sum_of(tape.gradient(*residual), grad));
+    if (residual) tape.add_gradient(*residual, grad);
     tape.set_gradient(x, linear_backward_input(grad, weight, tape.gradient(x)));
-    tape.when_made(
-        x, [=, &weight](const at::Tensor& in) { linear_backward_weight(grad, in, weight, bias); });
+    tape.when_made(x, [=, &tape, &weight](const at::Tensor& in) {
+      tape.product_of_gradient([=, &weight] { linear_backward_weight(grad, in, weight, bias); });
+    });
   };
   tape.record(std::move(step));
   return y;
@@ -94,8 +91,8 @@ Value add(OperatorTape& tape, std::string_view name, Value x, Value y, double sc
   step.forward = [=, &tape] { tape.set(sum, at::add(tape.get(x), tape.get(y), scale)); };
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(sum);
-    tape.set_gradient(x, sum_of(tape.gradient(x), grad));
-    tape.set_gradient(y, sum_of(tape.gradient(y), scale == 1.0 ? grad : at::mul(grad, scale)));
+    tape.add_gradient(x, grad);
+    tape.add_gradient(y, scale == 1.0 ? grad : at::mul(grad, scale));
   };
   tape.record(std::move(step));
   return sum;
@@ -111,7 +108,7 @@ Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::
     const at::Tensor grad = tape.gradient(y);
     at::Tensor whole = at::zeros({num_rows, grad.size(1)}, grad.options());
     whole.index_copy_(0, rows.to(at::kLong), grad);  // rows are distinct: one writer each
-    tape.set_gradient(x, sum_of(tape.gradient(x), whole));
+    tape.add_gradient(x, whole);
   };
   tape.record(std::move(step));
   return y;

@@ -48,34 +48,73 @@ at::Tensor sum_by_example(const at::Tensor& values, const Bounds& bounds) {
       .to(at::kFloat);
 }
 
-void make_room(RoutingStatistics& statistics, at::IntArrayRef shape, bool with_probabilities,
-               const at::TensorOptions& options) {
-  if (!statistics.counts.defined() || statistics.counts.sizes() != shape) {
-    statistics.counts = at::zeros(shape, options);
+// Which example a row belongs to, int32 [T], and whether it does: a pad lies behind the end of the
+// last that begins before it. There is at least one.
+struct RowExamples {
+  at::Tensor example;
+  at::Tensor is_real;
+};
+
+RowExamples row_examples(const DeviceBatch& batch, const Bounds& bounds) {
+  const at::Tensor row = at::arange(batch.num_rows(), batch.cu_seqlens.options());
+  const at::Tensor example = at::searchsorted(bounds.begin.contiguous(), row, /*out_int32=*/true,
+                                              /*right=*/true)
+                                 .sub_(1);
+  return {example, at::lt(row, bounds.end.index_select(0, example))};
+}
+
+void make_room(at::Tensor& sums, at::IntArrayRef shape, const at::TensorOptions& options) {
+  if (!sums.defined() || sums.sizes() != shape) sums = at::zeros(shape, options);
+}
+
+// [rows, E]: `what` (a number, or one a row) at each expert that a row chose, else 0.
+template <typename What>
+at::Tensor at_chosen(const Routing& routing, std::int64_t num_experts, const What& what) {
+  at::Tensor chosen = at::zeros({routing.experts.size(0), num_experts}, routing.weights.options());
+  return chosen.scatter_(1, routing.experts.to(at::kLong), what);
+}
+
+// RoutingStatistics::real_rows
+at::Tensor real_rows(const DeviceBatch& batch) {
+  if (!batch.examples.defined()) return {};
+  const Bounds bounds = example_bounds(batch);
+  const at::TensorOptions options = batch.loss_weight.options();
+  if (bounds.begin.size(0) == 0) return at::zeros({batch.num_rows(), 1}, options);
+  return row_examples(batch, bounds).is_real.to(at::kFloat).unsqueeze(1);
+}
+
+// Choices by all rows but pads, [1, E]. Sums of ones: exact in any order.
+at::Tensor count_choices(const DeviceBatch& batch, const Routing& routing, std::int64_t num_experts,
+                         bool all_rows) {
+  RoutingStatistics& statistics = *batch.routing;
+  if (!all_rows || !batch.examples.defined()) {
+    return at_chosen(routing, num_experts, 1.0).sum(at::IntArrayRef{0}, /*keepdim=*/true);
   }
-  if (with_probabilities &&
-      (!statistics.probabilities.defined() || statistics.probabilities.sizes() != shape)) {
-    statistics.probabilities = at::zeros(shape, options);
-  }
+  if (!statistics.real_rows.defined()) statistics.real_rows = real_rows(batch);
+  return at_chosen(routing, num_experts, statistics.real_rows.expand_as(routing.experts))
+      .sum(at::IntArrayRef{0}, /*keepdim=*/true);
 }
 
 }  // namespace
 
 void write_routing(const DeviceBatch& batch, const Routing& routing, const ExpertsConfig& config,
                    std::int64_t layer, std::int64_t num_layers, bool all_rows) {
-  const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);
   if (batch.routing == nullptr) batch.routing = std::make_shared<RoutingStatistics>();
-  const bool with_probabilities = config.auxiliary_loss != 0;
-  make_room(*batch.routing, {num_layers, bounds.begin.size(0), config.num_experts},
-            with_probabilities, routing.weights.options());
-  at::Tensor chosen =
-      at::zeros({routing.experts.size(0), config.num_experts}, routing.weights.options());
-  chosen.scatter_(1, routing.experts.to(at::kLong), 1.0);
-  batch.routing->counts.select(0, layer).copy_(sum_by_example(chosen, bounds));
-  if (with_probabilities) {
-    batch.routing->probabilities.select(0, layer).copy_(
-        sum_by_example(routing.probabilities, bounds));
+  RoutingStatistics& statistics = *batch.routing;
+  const at::TensorOptions options = routing.weights.options();
+  if (config.auxiliary_loss == 0) {
+    make_room(statistics.counts, {num_layers, 1, config.num_experts}, options);
+    statistics.counts.select(0, layer).copy_(
+        count_choices(batch, routing, config.num_experts, all_rows));
+    return;
   }
+  const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);
+  const std::int64_t num_examples = bounds.begin.size(0);
+  make_room(statistics.counts, {num_layers, num_examples, config.num_experts}, options);
+  make_room(statistics.probabilities, {num_layers, num_examples, config.num_experts}, options);
+  statistics.counts.select(0, layer).copy_(
+      sum_by_example(at_chosen(routing, config.num_experts, 1.0), bounds));
+  statistics.probabilities.select(0, layer).copy_(sum_by_example(routing.probabilities, bounds));
 }
 
 void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config) {
@@ -99,13 +138,8 @@ at::Tensor auxiliary_gradient(const DeviceBatch& batch) {
   if (batch.routing == nullptr || !batch.routing->slopes.defined()) return {};
   const Bounds bounds = example_bounds(batch);
   if (bounds.begin.size(0) == 0) return {};  // pads alone
-  const at::Tensor row = at::arange(batch.num_rows(), batch.cu_seqlens.options());
-  // The last example that does not begin behind the row; a pad lies behind its end.
-  const at::Tensor example = at::searchsorted(bounds.begin.contiguous(), row, /*out_int32=*/true,
-                                              /*right=*/true)
-                                 .sub_(1);
-  const at::Tensor is_real = at::lt(row, bounds.end.index_select(0, example));
-  return batch.routing->slopes.index_select(0, example).mul_(is_real.unsqueeze(1));
+  const RowExamples rows = row_examples(batch, bounds);
+  return batch.routing->slopes.index_select(0, rows.example).mul_(rows.is_real.unsqueeze(1));
 }
 
 }  // namespace packtrain

@@ -16,7 +16,10 @@ struct Entry {
   std::size_t count = 0;
   DataType type = DataType::kUInt8;
   bool returned = false;
+  std::string label = {};
 };
+
+thread_local std::string label_of_thread;
 
 struct Log {
   std::mutex mutex;
@@ -37,7 +40,7 @@ CollectiveScope::CollectiveScope(const char* operation, std::size_t count, DataT
   Log& log = the_log();
   const std::lock_guard lock(log.mutex);
   number_ = ++log.num_begun;
-  log.entry(number_) = {number_, operation, count, type, false};
+  log.entry(number_) = {number_, operation, count, type, false, label_of_thread};
 }
 
 CollectiveScope::~CollectiveScope() {
@@ -45,6 +48,18 @@ CollectiveScope::~CollectiveScope() {
   const std::lock_guard lock(log.mutex);
   Entry& entry = log.entry(number_);
   if (entry.number == number_) entry.returned = true;
+}
+
+CollectiveLabel::CollectiveLabel(const std::string& name) {
+  label_of_thread = " for " + name;
+}
+
+CollectiveLabel::~CollectiveLabel() {
+  label_of_thread.clear();
+}
+
+const std::string& collective_label() {
+  return label_of_thread;
 }
 
 std::uint64_t num_collectives_begun() {
@@ -61,8 +76,8 @@ std::vector<std::string> latest_collectives() {
     if (log.num_begun + i < kNumKept) continue;
     const Entry& entry = log.entry(log.num_begun + i + 1 - kNumKept);
     if (entry.number == 0) continue;
-    lines.push_back(fmt::format("{}: {} of {} x {} bytes{}", entry.number, entry.operation,
-                                entry.count, size_of(entry.type),
+    lines.push_back(fmt::format("{}: {} of {} x {} bytes{}{}", entry.number, entry.operation,
+                                entry.count, size_of(entry.type), entry.label,
                                 entry.returned ? "" : ", under way"));
   }
   return lines;

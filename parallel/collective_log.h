@@ -25,8 +25,19 @@ class CollectiveScope {
   std::uint64_t number_;
 };
 
+// Says what the collectives that this thread calls are for, until it goes: " for NAME".
+class CollectiveLabel {
+ public:
+  explicit CollectiveLabel(const std::string& name);
+  ~CollectiveLabel();
+  CollectiveLabel(const CollectiveLabel&) = delete;
+  CollectiveLabel& operator=(const CollectiveLabel&) = delete;
+};
+const std::string& collective_label();  // empty without one
+
 std::uint64_t num_collectives_begun();
-// Of at most the 8 latest, the newest last: "412: all_gather of 4096 x 2 bytes, under way".
+// Of at most the 8 latest, the newest last: "412: all_gather of 4096 x 2 bytes for
+// layers.3, under way".
 std::vector<std::string> latest_collectives();
 
 }  // namespace packtrain

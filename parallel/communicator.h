@@ -13,8 +13,9 @@ namespace packtrain {
 enum class ReduceOp { kSum, kMin, kMax };
 
 // How NCCL moves what lies in memory of allocate(); the other backends have one way. kSymmetric:
-// kernels that read and write the peers' memory. kCopyEngine: all-gathers take no SM at all, the
-// rest as kSymmetric. Both need every rank on one host.
+// kernels that read and write the peers' memory. kCopyEngine: all-gathers take no SM at all;
+// reduce-scatters are copied by the same engines into scratch memory and added up there, rounded
+// once, in the order of the ranks. Both need every rank on one host.
 enum class CollectivePath { kRing, kSymmetric, kCopyEngine };
 
 struct CommunicatorOptions {
@@ -60,6 +61,9 @@ class Communicator {
   // Error(kDevice) where a required one cannot be had), each registers the memory for it. Gathers
   // and scatters in it take parts of a multiple of 16 bytes, else throw Error(kInternal).
   virtual CommunicatorMemory allocate(std::size_t bytes) = 0;
+  // Collective, likewise: scratch memory for reduce-scatters whose `send` has up to so many bytes,
+  // where the path needs any. Returns how many it took.
+  virtual std::size_t allocate_scratch(std::size_t /*bytes*/) { return 0; }
   // The path settled on, and why it is not the one asked for: for people to read.
   virtual std::string path() const = 0;
   virtual void poll_error() = 0;  // throws when the library has seen an asynchronous fault

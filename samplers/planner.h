@@ -30,8 +30,9 @@ class Planner {
   ~Planner();
 
   // Lays steps over ranks by these instead of the options' own budget, cost and speeds: each from
-  // its step on, the first one also before. Ascending; the last one's budget is the options', for
-  // which the constructor's checks were made. Not while other threads plan.
+  // its step on, the first one also before. Ascending. A budget may be below the options', for
+  // which the constructor's checks were made: packs and chunks above it come apart, and a sequence
+  // above it has a micro-batch of its own. Not while other threads plan.
   void set_layouts(std::span<const PlanLayout> layouts);
 
   // Steps of the first `num_epochs` epochs, or `at_most` where these are more. Epochs may differ

@@ -1,4 +1,6 @@
 // All-gathers and reduce-scatters by path and size: alone, and beside matrix products.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "framework/device/device.h"
 #include "framework/support/error.h"
 #include "parallel/collective_path.h"
+#include "parallel/nccl/rank_sum.h"
 
 namespace packtrain {
 namespace {
@@ -33,6 +36,7 @@ std::vector<Case> all_cases() {
     cases.push_back({"all-gather", true, DataType::kBFloat16, {path, true, 0}});
   }
   for (const auto type : {DataType::kBFloat16, DataType::kFloat32}) {
+    cases.push_back({"reduce-scatter", false, type, {CollectivePath::kCopyEngine, true, 0}});
     for (const auto path : {CollectivePath::kRing, CollectivePath::kSymmetric}) {
       for (const int max_ctas : {0, 16, 8}) {
         cases.push_back({"reduce-scatter", false, type, {path, true, max_ctas}});
@@ -48,6 +52,11 @@ void print(const World& world, const std::string& line) {
   std::fflush(stdout);
 }
 
+std::string beside(const ContestResult& result) {
+  return fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.beside_ms, result.slow_down,
+                     result.lost_ms());
+}
+
 std::string row(const Case& c, std::size_t bytes, int num_ranks, const ContestResult& result) {
   const double share = static_cast<double>(num_ranks - 1) / num_ranks;
   const std::string ctas =
@@ -57,14 +66,14 @@ std::string row(const Case& c, std::size_t bytes, int num_ranks, const ContestRe
                   ctas, c.type == DataType::kFloat32 ? "fp32" : "bf16", bytes / kMiB,
                   result.alone_ms, share * static_cast<double>(bytes) / result.alone_ms / 1e6);
   if (bytes < kContest) return text + " | | |";
-  return text + fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.beside_ms, result.slow_down,
-                            result.lost_ms());
+  return text + beside(result);
 }
 
 void measure(const Case& c, World& world, Contest& contest) {
   const auto communicator = world.connect(Backend::kNccl, c.options);
   const auto num_ranks = static_cast<std::size_t>(world.size());
   const CommunicatorMemory whole = communicator->allocate(kNumBuffers * kLargest);
+  if (!c.gathers) communicator->allocate_scratch(kLargest);
   const CommunicatorMemory part = communicator->allocate(kLargest / num_ranks);
   std::size_t turn = 0;
   for (const std::size_t mib : {1, 4, 16, 64, 128, 256, 512}) {
@@ -89,7 +98,32 @@ void measure(const Case& c, World& world, Contest& contest) {
   }
 }
 
-// `chosen`: the collective to measure, or empty for both.
+// What follows the copies of a reduce-scatter by copy engines among so many ranks, on one GPU.
+void measure_sum(int num_ranks, const World& world, Contest& contest) {
+  const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  constexpr std::int64_t kNumel = kLargest / 2;
+  const at::Tensor parts = at::randn({2 * kNumel}, options);
+  const at::Tensor sum = at::empty({kNumel / num_ranks}, options);
+  std::int64_t turn = 0;
+  for (const std::size_t mib : {64, 256, 512}) {
+    const auto bytes = static_cast<std::int64_t>(mib * kMiB);
+    const ContestResult result = contest.run([&](void* stream) {
+      const std::int64_t begin = turn++ * bytes % (2 * static_cast<std::int64_t>(kLargest));
+      launch_rank_sum({.parts = static_cast<std::byte*>(parts.data_ptr()) + begin,
+                       .sum = sum.data_ptr(),
+                       .bfloat16 = true,
+                       .num_ranks = num_ranks,
+                       .num_bytes = bytes / num_ranks},
+                      stream);
+    });
+    const double moved = static_cast<double>(bytes) * (1 + 1.0 / num_ranks);  // in this memory
+    print(world, fmt::format("| sum | of {} ranks | - | bf16 | {} | {:.3f} | {:.0f} |", num_ranks,
+                             mib, result.alone_ms, moved / result.alone_ms / 1e6) +
+                     beside(result));
+  }
+}
+
+// `chosen`: the collective to measure, or empty for all.
 int run(const std::string& chosen) {
   const auto world = join_world();
   try {
@@ -104,7 +138,11 @@ int run(const std::string& chosen) {
           "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms beside products | "
           "products slower by | ms lost |\n|---|---|---|---|---|---|---|---|---|---|");
     for (const Case& c : all_cases()) {
-      if (chosen.empty() || chosen == c.name) measure(c, *world, contest);
+      const bool wanted = chosen.empty() ? world->size() > 1 : chosen == c.name;
+      if (wanted) measure(c, *world, contest);
+    }
+    for (const int num_ranks : {2, 4, 8}) {
+      if (chosen.empty() || chosen == "rank-sum") measure_sum(num_ranks, *world, contest);
     }
   } catch (const Error& error) {
     world->fail(error.what(), error.exit_code());

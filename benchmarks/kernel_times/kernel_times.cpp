@@ -95,7 +95,7 @@ void keep_last(std::vector<Activity>& activities) {
   const char* seconds = std::getenv("KERNEL_TIMES_LAST_S");
   if (seconds == nullptr || activities.empty()) return;
   const std::uint64_t end = std::ranges::max(activities, {}, &Activity::end_ns).end_ns;
-  const auto window = static_cast<std::uint64_t>(std::atof(seconds) * 1e9);
+  const auto window = static_cast<std::uint64_t>(std::strtod(seconds, nullptr) * 1e9);
   std::erase_if(activities, [&](const Activity& a) { return a.begin_ns + window < end; });
 }
 

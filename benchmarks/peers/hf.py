@@ -4,6 +4,7 @@
     hf.py --shape llama-3.2-1b --tokens 16384 [--compile MODE] [--liger PARTS]
     hf.py --shape mistral-7b --plan PLAN.json,...    the micro-batches that packtrain planned
     hf.py --config configs/families/NAME.yaml ...    any model family
+    hf.py --jobs JOBS.json ...                       several, each with plans of its own
     torchrun --nproc-per-node N hf.py ...            several GPUs: FSDP2
 
 bf16 weights and gradients, float32 reduction, master weights and moments, fused AdamW, clipping at 1.0,
@@ -13,6 +14,7 @@ for each number of tokens or plan. --liger needs the package liger-kernel.
 
 import argparse
 import functools
+import gc
 import json
 import os
 import random
@@ -35,6 +37,9 @@ def parse_arguments():
     add_document_argument(parser)
     parser.add_argument("--config", metavar="FILE",
                         help="of packtrain, whose model.config is the model, instead of --shape")
+    parser.add_argument("--jobs", metavar="FILE",
+                        help="[[CONFIG, [PLAN, ...]], ...]: one model after the other, instead of "
+                        "--config and --plan; on one GPU a model that fails is a row that says why")
     parser.add_argument("--plan", type=lambda text: text.split(","), default=[], metavar="FILE,...",
                         help="of `packtrain plan --json --steps K`, instead of --tokens; those of "
                         "the strategy padding are padded")
@@ -131,7 +136,6 @@ def train(step, batches, num_warm_up):
 
 def measure(step, shape, batches, work, num_warm_up):
     """`work`: of each step the tokens and the sum of squared lengths, those of a rank on average."""
-    torch._dynamo.reset()  # each number of tokens is compiled for itself
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
     peak_gib()
@@ -147,6 +151,7 @@ def count_work(lengths):
 
 
 def measure_tokens(model, optimizer, shape, tokens, arguments):
+    torch._dynamo.reset()  # each number of tokens is compiled for itself
     batches, lengths = drawn_batches(shape, tokens, arguments)
     step = functools.partial(train_step, model, optimizer)
     if arguments.graph:
@@ -174,37 +179,63 @@ def measure_plan(model, optimizer, shape, path, arguments):
             step, shape, batches, work, arguments.warm_up)
 
 
-def measure_all(model, optimizer, shape, arguments):
-    for path in arguments.plan:
-        yield from measure_plan(model, optimizer, shape, path, arguments)
-    for tokens in [] if arguments.plan else arguments.tokens:
-        yield measure_tokens(model, optimizer, shape, tokens, arguments)
+def measure_job(shape, plans, arguments):
+    """Rows of one model."""
+    sharded = dist.is_initialized()
+    model = make_model(shape, DEVICE, torch.float32 if sharded else torch.bfloat16, arguments)
+    # The micro-batches of a plan are all of different lengths.
+    compile_model(model, arguments.compile, dynamic=True if plans else None)
+    if sharded:
+        shard(model, arguments.reshard)
+    optimizer = ShardedAdamW(model) if sharded else MasterAdamW(model)
+    about = dict(experts=model.get_experts_implementation()[""])
+    for path in plans:
+        for row in measure_plan(model, optimizer, shape, path, arguments):
+            yield about | row
+    for tokens in [] if plans else arguments.tokens:
+        yield about | measure_tokens(model, optimizer, shape, tokens, arguments)
+
+
+def read_jobs(arguments):
+    """(configuration or nothing, shape, plans) of each model."""
+    if not arguments.jobs:
+        shape = configured_shape(arguments.config) if arguments.config else chosen_shape(arguments)
+        return [(arguments.config, shape, arguments.plan)]
+    with open(arguments.jobs, encoding="utf-8") as file:
+        return [(config, configured_shape(config), plans) for config, plans in json.load(file)]
+
+
+def measure_jobs(arguments):
+    for config, shape, plans in read_jobs(arguments):
+        about = dict(config=config)
+        try:
+            for row in measure_job(shape, plans, arguments):
+                yield about | row
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            if not arguments.jobs or dist.is_initialized():  # other ranks would wait for this one
+                raise
+            yield about | dict(error=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        torch._dynamo.reset()
+        gc.collect()
 
 
 def main():
     arguments = parse_arguments()
     num_ranks = int(os.environ.get("WORLD_SIZE", 1))
-    sharded = num_ranks > 1 or arguments.fsdp
     if DEVICE == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-    if sharded:
+    if num_ranks > 1 or arguments.fsdp:
         os.environ.setdefault("MASTER_ADDR", "localhost")
         os.environ.setdefault("MASTER_PORT", "29555")
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo",
                                 rank=int(os.environ.get("RANK", 0)), world_size=num_ranks)
     torch.manual_seed(0)
-    shape = configured_shape(arguments.config) if arguments.config else chosen_shape(arguments)
-    dtype = torch.float32 if sharded else torch.bfloat16
-    model = make_model(shape, DEVICE, dtype, arguments)
-    compile_model(model, arguments.compile)
-    if sharded:
-        shard(model, arguments.reshard)
-    optimizer = ShardedAdamW(model) if sharded else MasterAdamW(model)
-    options = {name: value for name, value in vars(arguments).items() if name != "plan"}
-    for row in measure_all(model, optimizer, shape, arguments):
-        if int(os.environ.get("RANK", 0)) == 0:
+    options = {name: value for name, value in vars(arguments).items()
+               if name not in ("plan", "jobs")}
+    for row in measure_jobs(arguments):
+        if rank_and_world()[0] == 0:
             print(json.dumps(dict(peer="hf") | options | row), flush=True)
-    if sharded:
+    if dist.is_initialized():
         dist.destroy_process_group()
 
 

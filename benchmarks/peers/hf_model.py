@@ -107,6 +107,12 @@ def attention_kinds(config):
     return {"packed": "packed" if takes_ours else "sdpa", "padded": "sdpa"}
 
 
+def has_grouped_experts(config):
+    """Experts whose products can be grouped; asked for by name, so that they are never a loop."""
+    return (hasattr(config, "num_local_experts") or hasattr(config, "num_experts")
+            ) and MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._can_set_experts_implementation()
+
+
 def make_model(shape, device, dtype, options):
     """Random weights on `device`. `options`: hf.py's."""
     config = make_config(shape)
@@ -117,8 +123,10 @@ def make_model(shape, device, dtype, options):
         use_cudnn_alone()
     cudnn = options.attention == "cudnn"
     kind = "full_rows" if cudnn else attention_kinds(config)["packed"]
+    experts = {"experts_implementation": "grouped_mm"} if has_grouped_experts(config) else {}
     with torch.device(device):
-        return AutoModelForCausalLM.from_config(config, attn_implementation=kind, dtype=dtype)
+        return AutoModelForCausalLM.from_config(config, attn_implementation=kind, dtype=dtype,
+                                                **experts)
 
 
 def attend_to(model, batches):
@@ -131,11 +139,11 @@ def decoder_layers(model):
                 and len(module) == model.config.num_hidden_layers)
 
 
-def compile_model(model, compile_mode):
-    """Before shard(), whose hooks stay outside of what is compiled."""
+def compile_model(model, compile_mode, dynamic=None):
+    """Before shard(), whose hooks stay outside of what is compiled. `dynamic`: torch.compile's."""
     if compile_mode == "layers":
         for layer in decoder_layers(model):
-            layer.compile()
-        model.loss_function = torch.compile(model.loss_function)
+            layer.compile(dynamic=dynamic)
+        model.loss_function = torch.compile(model.loss_function, dynamic=dynamic)
     elif compile_mode == "model":
-        model.compile()
+        model.compile(dynamic=dynamic)

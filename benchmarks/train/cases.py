@@ -24,15 +24,21 @@ LENGTHS = {  # of documents, as `packtrain prepare --synthetic` takes them; how 
 # Settings of packtrain. On one GPU there is one; on several a case's first is measured before its
 # others. Without a path in its name a variant takes the paths that packtrain chooses.
 ZERO3 = ("parallel.zero_stage=3", "precision.reduce=bf16")
+ZERO2 = ("parallel.zero_stage=2", "precision.reduce=bf16")
 VARIANTS = {
     "default": (),
     "zero3": ZERO3,
-    "zero2": ("parallel.zero_stage=2", "precision.reduce=bf16"),
+    "zero2": ZERO2,
     "zero3-fp32": ("parallel.zero_stage=3", "precision.reduce=fp32"),
     "zero3-ring": (*ZERO3, "parallel.gather_path=ring", "parallel.reduce_path=ring"),
     "zero3-copy-engine": (*ZERO3, "parallel.gather_path=copy_engine", "parallel.reduce_path=ring"),
     "zero3-symmetric": (*ZERO3, "parallel.gather_path=copy_engine",
                         "parallel.reduce_path=symmetric"),
+    "zero3-copied-sums": (*ZERO3, "parallel.gather_path=copy_engine",
+                          "parallel.reduce_path=copy_engine"),
+    "zero2-copy-engine": (*ZERO2, "parallel.gather_path=copy_engine", "parallel.reduce_path=ring"),
+    "zero2-copied-sums": (*ZERO2, "parallel.gather_path=copy_engine",
+                          "parallel.reduce_path=copy_engine"),
     "zero3-pairs": (*ZERO3, "parallel.shard_size=2"),
 }
 CHAIN_REFERENCE = 16384  # tokens of the GEMM chain that every row is compared with

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 
 import programs
 from paper_cases import LENGTHS, LONGEST, SAME_BATCHES
@@ -18,15 +19,23 @@ STRATEGIES = SAME_BATCHES
 class FamilySetting:
     model: str  # a file's name
     num_gpus: int
+    layers: int | None = None  # instead of the file's
+    folder: str = ""  # of the file with so many layers
     lengths: str = "flan"
 
     @property
+    def label(self):
+        return f"{self.model}, {self.layers} layers" if self.layers else self.model
+
+    @property
     def name(self):
-        return f"{self.model}-x{self.num_gpus}"
+        layers = f"-{self.layers}-layers" if self.layers else ""
+        return f"{self.model}{layers}-x{self.num_gpus}"
 
     @property
     def config(self):
-        return os.path.join(FOLDER, f"{self.model}.yaml")
+        path = os.path.join(FOLDER, f"{self.model}.yaml")
+        return with_layers(path, self.layers, self.folder) if self.layers else path
 
     @property
     def peer_options(self):
@@ -43,9 +52,29 @@ class FamilySetting:
         return []  # the files have all that the setting is
 
 
+def with_layers(path, layers, folder):
+    """Path of a copy in `folder` with so many layers."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"num_hidden_layers: \d+", f"num_hidden_layers: {layers}", file.read())
+    copy = os.path.join(folder, f"{layers}-layers-{os.path.basename(path)}")
+    with open(copy, "w", encoding="utf-8") as file:
+        file.write(text)
+    return copy
+
+
 def all_models():
     return sorted(name.removesuffix(".yaml") for name in os.listdir(FOLDER)
                   if name.endswith(".yaml"))
+
+
+def measured_settings(out, folder):
+    """Of the files of figures in `out`; by model, fewer GPUs first."""
+    pattern = re.compile(r"(.+?)(?:-(\d+)-layers)?-x(\d+)\.json")
+    found = [pattern.fullmatch(name) for name in sorted(os.listdir(out))]
+    settings = [FamilySetting(model, int(gpus), int(layers) if layers else None, folder)
+                for model, layers, gpus in (match.groups() for match in found if match)
+                if model in all_models()]
+    return sorted(settings, key=lambda one: (one.num_gpus, one.layers or 0, one.model))
 
 
 def num_parameters(model, logs):

@@ -1,7 +1,10 @@
-"""The table of benchmarks/train/families: a row a model."""
+"""The table of benchmarks/train/families: a row a model. Speeds are those of the median step: with few steps
+the first use of a size, which times its products, would be much of a mean."""
 
 from family_cases import STRATEGIES
-from paper_report import RATE, cell, ratio
+from paper_report import cell, ratio
+
+RATE = "tok_s"
 
 COLUMNS = ("model", "GPUs", *(f"{name} tok/s/GPU" for name in STRATEGIES),
            "padding_free / padding", "balanced / padding", "TFLOP/s", "MFU", "GiB",
@@ -14,11 +17,12 @@ def table_row(setting, results):
                    for side in ("ours", "peer"))
     padding, padding_free, balanced = ours
     best = max(peers, key=lambda row: row.get(RATE, 0))
-    return (setting.model, str(setting.num_gpus), *(cell(row, RATE) for row in ours),
-            ratio(padding_free, padding), ratio(balanced, padding), cell(balanced, "tflops"),
-            cell(balanced, "mfu", "{:.1f} %", 100), cell(balanced, "peak_gib", "{:.1f}"),
+    return (setting.label, str(setting.num_gpus), *(cell(row, RATE) for row in ours),
+            ratio(padding_free, padding, RATE), ratio(balanced, padding, RATE),
+            cell(balanced, "tflops"), cell(balanced, "mfu", "{:.1f} %", 100),
+            cell(balanced, "peak_gib", "{:.1f}"),
             *(cell(row, RATE) for row in peers), cell(best, "peak_gib", "{:.1f}"),
-            ratio(padding_free, peers[1]), ratio(balanced, best))
+            ratio(padding_free, peers[1], RATE), ratio(balanced, best, RATE))
 
 
 def markdown(all_results):

@@ -12,8 +12,8 @@ def cell(row, key, form="{:,.0f}", scale=1.0):
     return form.format(row[key] * scale) if row.get(key) is not None else ""
 
 
-def ratio(above, below):
-    return f"{above[RATE] / below[RATE]:.2f}" if RATE in above and RATE in below else ""
+def ratio(above, below, rate=RATE):
+    return f"{above[rate] / below[rate]:.2f}" if rate in above and rate in below else ""
 
 
 def table_row(strategy, results):

@@ -10,7 +10,7 @@ import time
 import programs
 from gpu_monitor import GpuMonitor
 from paper_cases import PACKS, SAME_BATCHES, STRATEGIES
-from programs import (NUM_WARM_UPS, Failure, call, plan, prepare_store, read_steps, start_peer,
+from programs import (Failure, call, plan, prepare_store, read_steps, start_peer,
                       summarize_steps)
 
 SIDES = ("ours", "peer")
@@ -19,7 +19,7 @@ SHORTEST_RUN_S = 20
 
 class Bench:
     """Measures one setting; `results` by side, then by strategy. `arguments`: out, strategies, steps,
-    timeout, settings."""
+    warm_up, timeout, settings."""
 
     def __init__(self, setting, arguments, deadline):
         self.setting, self.arguments, self.deadline = setting, arguments, deadline
@@ -73,7 +73,8 @@ class Bench:
         self.save(side, strategies, found, error)
 
     def measure_ours(self, missing, strategies, timeout):
-        """Runs all that are missing in one job; what was finished before it failed is kept."""
+        """Runs all that are missing in one job; what was finished before it failed is kept. The
+        densest first: what its products are timed for serves the smaller ones of the others."""
         num_gpus = self.setting.num_gpus
         log = self.log(f"ours-{strategies[0]}")
         folder = log.removesuffix(".log")
@@ -81,7 +82,7 @@ class Bench:
         command = [programs.LAUNCHER, "-n", str(num_gpus), "compare", self.setting.config,
                    *self.settings(strategies), f"run.max_steps={self.arguments.steps + 1}",
                    "run.num_epochs=1000", "checkpoint.save_final=false", "metrics.serve=false",
-                   "--strategies", ",".join(missing), "--out", folder]
+                   "--strategies", ",".join(reversed(missing)), "--out", folder]
         failure = None
         with GpuMonitor(num_gpus) as monitor:
             try:
@@ -100,7 +101,7 @@ class Bench:
         steps = read_steps(os.path.join(folder, "metrics.jsonl"))
         if len(steps) < self.arguments.steps:
             return None
-        steps = steps[NUM_WARM_UPS:self.arguments.steps]
+        steps = steps[self.arguments.warm_up:self.arguments.steps]
         figures = summarize_steps(steps, self.setting.num_gpus)
         for key in ("padding_fraction", "cost_imbalance", "mfu"):
             known = [step[key] for step in steps if step.get(key) is not None]
@@ -116,13 +117,19 @@ class Bench:
         plan(self.setting.config, settings, self.setting.num_gpus, path, self.arguments.steps)
         return path
 
+    def write_plans(self, strategies):
+        """Padding, which takes most memory, at the end."""
+        return [self.write_plan(name)
+                for name in sorted(strategies, key=lambda name: name == "padding")]
+
+    def peer_steps(self):
+        return ["--warm-up", str(self.arguments.warm_up),
+                "--steps", str(self.arguments.steps - self.arguments.warm_up)]
+
     def measure_peer(self, missing, _, timeout):
-        """One process for all that are missing; padding, which takes most memory, at the end."""
-        plans = [self.write_plan(name)
-                 for name in sorted(missing, key=lambda name: name == "padding")]
-        options = [*self.setting.peer_options, "--plan", ",".join(plans),
-                   "--warm-up", str(NUM_WARM_UPS),
-                   "--steps", str(self.arguments.steps - NUM_WARM_UPS)]
+        """One process for all that are missing."""
+        options = [*self.setting.peer_options, "--plan", ",".join(self.write_plans(missing)),
+                   *self.peer_steps()]
         log = self.log("peer")
         with GpuMonitor(self.setting.num_gpus) as monitor:
             try:

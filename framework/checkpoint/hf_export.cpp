@@ -12,6 +12,7 @@
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/mapped_file.h"
 
 namespace packtrain {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {
@@ -35,7 +36,12 @@ std::shared_ptr<const SafetensorsFile> open_file(const std::string& path) {
 
 // Tensor name -> file name, checked to stay inside the folder.
 std::map<std::string, std::string> read_index(const std::string& path) {
-  const json index = json::parse(read_text(path, ErrorCategory::kCheckpoint), nullptr, false);
+  json index;
+  try {
+    index = parse_json(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes));
+  } catch (const JsonFault& fault) {
+    fail_index(path, fault.what());
+  }
   const auto found = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || found == index.end() || !found->is_object()) {
     fail_index(path, "has no object 'weight_map'");
@@ -44,7 +50,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   for (const auto& [tensor, file] : found->items()) {
     if (!file.is_string()) fail_index(path, fmt::format("the file of '{}' is no name", tensor));
     const auto name = file.get<std::string>();
-    if (name.find('/') != std::string::npos || !name.ends_with(".safetensors")) {
+    const bool leaves = name.find('/') != std::string::npos || name.find('\0') != std::string::npos;
+    if (leaves || !name.ends_with(".safetensors")) {
       fail_index(path, fmt::format("'{}' lies in '{}', want a .safetensors file of the folder",
                                    tensor, name));
     }

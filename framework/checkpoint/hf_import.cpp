@@ -92,6 +92,9 @@ void import_weights(const std::string& folder, const DecoderConfig& config,
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   check_tensors(folder, tensors, pieces, config);
   read_hf_weights(tensors, pieces, shards);
+  std::set<const SafetensorsFile*> files;
+  for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());
+  for (const SafetensorsFile* file : files) file->check_unchanged();
 }
 
 }  // namespace packtrain

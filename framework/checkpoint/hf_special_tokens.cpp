@@ -7,6 +7,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {
@@ -17,26 +18,39 @@ using nlohmann::json;
 json read_object(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return json::object();
-  json document = json::parse(read_text(path, ErrorCategory::kCheckpoint), nullptr, false);
-  if (!document.is_object()) {
-    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: wanted a JSON object", path),
+  const auto fail = [&](const std::string& fault) {
+    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault),
                 "The tokenizer's folder is damaged: copy it again.");
+  };
+  json document;
+  try {
+    document = parse_json(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes));
+  } catch (const JsonFault& fault) {
+    fail(fault.what());
   }
+  if (!document.is_object()) fail("wanted a JSON object");
   return document;
+}
+
+// The string at `key`, or "": whatever else is there names no token.
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
 }
 
 // The text of a token, which tokenizer_config.json writes plainly or as {"content": text}.
 std::string token_text(const json& tokenizer_config, const char* key) {
   const json token = tokenizer_config.value(key, json());
   if (token.is_string()) return token.get<std::string>();
-  if (token.is_object()) return token.value("content", "");
-  return "";
+  return text_of(token, "content");
 }
 
 json token_id(const json& tokenizer, const std::string& text) {
   if (text.empty()) return {};
   for (const json& added : tokenizer.value("added_tokens", json::array())) {
-    if (added.value("content", "") == text) return added.value("id", json());
+    if (text_of(added, "content") == text) return added.value("id", json());
   }
   return {};
 }

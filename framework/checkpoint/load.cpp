@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +12,7 @@
 #include "framework/checkpoint/tensor_bytes.h"
 #include "framework/support/error.h"
 #include "framework/support/hash.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -159,8 +159,8 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
   const DataType saved = reader.dtype("exp_avg", shard.parameter);
   const DataType wanted = data_type_of(shard.exp_avg);
   if (saved == wanted) return;
-  spdlog::info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
-               name_of_moments(saved), name_of_moments(wanted));
+  log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
+           name_of_moments(saved), name_of_moments(wanted));
 }
 
 }  // namespace

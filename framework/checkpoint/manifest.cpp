@@ -12,6 +12,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {
@@ -20,7 +21,6 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::uintmax_t kMaxManifestBytes = 100'000'000;
 
 class Fault : public std::runtime_error {
  public:
@@ -58,6 +58,11 @@ std::int64_t count_member(const json& object, const char* key) {
   return count_from(member(object, key), key);
 }
 
+double number_from(const json& value, const char* key) {
+  if (!value.is_number()) throw Fault(fmt::format("'{}' is not a number", key));
+  return value.get<double>();
+}
+
 json state_json(const TrainingState& state) {
   json object = {{"step", state.step},
                  {"epoch", state.epoch},
@@ -70,6 +75,12 @@ json state_json(const TrainingState& state) {
                  {"model_config", state.model_config}};
   if (!state.plan_header.empty()) object["plan"] = json::parse(state.plan_header);
   if (!state.guard.empty()) object["guard"] = json::parse(state.guard);
+  if (state.validation_loss) object["validation_loss"] = *state.validation_loss;
+  if (!state.best_losses.empty()) object["best_losses"] = state.best_losses;
+  if (!state.validation_set.empty()) object["validation_set"] = state.validation_set;
+  if (!state.early_stopping.empty()) {
+    object["early_stopping"] = json::parse(state.early_stopping);
+  }
   return object;
 }
 
@@ -86,6 +97,18 @@ TrainingState parse_state(const json& object) {
   state.model_config = text_member(object, "model_config");
   if (object.contains("plan")) state.plan_header = object["plan"].dump();
   if (object.contains("guard")) state.guard = object["guard"].dump();
+  if (object.contains("validation_loss")) {
+    state.validation_loss = number_from(object["validation_loss"], "validation_loss");
+  }
+  if (object.contains("best_losses")) {
+    for (const json& loss : object["best_losses"]) {
+      state.best_losses.push_back(number_from(loss, "best_losses"));
+    }
+  }
+  if (object.contains("validation_set")) {
+    state.validation_set = text_member(object, "validation_set");
+  }
+  if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
   return state;
 }
 
@@ -112,10 +135,11 @@ std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& ob
   std::map<std::string, std::vector<std::int64_t>> parameters;
   for (const auto& [name, shape] : object.items()) {
     if (!shape.is_array()) throw Fault(fmt::format("the shape of '{}' is not a list", name));
+    std::vector<std::int64_t>& sizes = parameters[name];
     std::int64_t numel = 1;
     for (const json& size : shape) {
-      parameters[name].push_back(count_from(size, name));
-      if (__builtin_mul_overflow(numel, parameters[name].back(), &numel)) {
+      sizes.push_back(count_from(size, name));
+      if (__builtin_mul_overflow(numel, sizes.back(), &numel)) {
         throw Fault(fmt::format("the shape of '{}' overflows", name));
       }
     }
@@ -160,11 +184,9 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   std::string fault;
   try {
-    return parse(json::parse(text));
-  } catch (const Fault& error) {
+    return parse(parse_json(text));
+  } catch (const std::runtime_error& error) {  // Fault, JsonFault
     fault = error.what();
-  } catch (const json::exception& error) {
-    fault = fmt::format("is not JSON: {}", error.what());
   }
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault),
               "The checkpoint is damaged or from another version; use an older one.");
@@ -173,16 +195,12 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
 Manifest read_checkpoint_manifest(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kManifestName);
   std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) {
-    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, error.message()),
+  if (!std::filesystem::exists(path, error)) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: {}", path, error ? error.message() : "No such file or directory"),
                 "Give a folder named step-N that a training run saved.");
   }
-  if (size > kMaxManifestBytes) {
-    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: has {} bytes, at most {} are read",
-                                                        path, size, kMaxManifestBytes));
-  }
-  return parse_manifest(read_text(path, ErrorCategory::kCheckpoint), path);
+  return parse_manifest(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes), path);
 }
 
 TrainingState read_checkpoint_state(const std::string& folder) {

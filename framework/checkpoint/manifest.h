@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/folder_names.h"
+#include "framework/checkpoint/training_state.h"
 
 namespace packtrain {
 

@@ -1,15 +1,18 @@
 #include "framework/checkpoint/retention.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <set>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "framework/checkpoint/manifest.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -37,7 +40,7 @@ void rename_folder(const std::string& from, const std::string& to) {
 void clean_up(const std::string& root, const StoredFolder& folder) {
   const std::int64_t step = folder.name.step;
   if (folder.name.kind == FolderKind::kTemporary) {
-    spdlog::info("removing {}, left by a save that did not end", folder.path);
+    log_info("removing {}, left by a save that did not end", folder.path);
     remove_folder(folder.path);
   } else if (folder.name.kind == FolderKind::kReplaced) {
     const StoredFolder final{{step, FolderKind::kFinal}, folder_path(root, step)};
@@ -48,6 +51,21 @@ void clean_up(const std::string& root, const StoredFolder& folder) {
       remove_folder(folder.path);
     }
   }
+}
+
+// Of the lowest validation losses; of equal ones the newest.
+std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
+  std::vector<std::pair<double, std::int64_t>> losses;
+  for (const StoredFolder& folder : usable) {
+    const auto loss = read_checkpoint_manifest(folder.path).state.validation_loss;
+    if (loss) losses.emplace_back(*loss, -folder.name.step);
+  }
+  std::ranges::sort(losses);
+  std::set<std::int64_t> steps;
+  for (const auto& [loss, negative_step] : losses) {
+    if (std::ssize(steps) < count) steps.insert(-negative_step);
+  }
+  return steps;
 }
 
 }  // namespace
@@ -112,27 +130,31 @@ void clean_up_leftovers(const std::string& root) {
     try {
       clean_up(root, folder);
     } catch (const Error& error) {
-      spdlog::warn("{}", error.message());
+      log_warning("{}", error.message());
     }
   }
 }
 
-void remove_old_checkpoints(const std::string& root, int keep, std::int64_t saved_step) {
-  int num_usable = 0;
+void remove_old_checkpoints(const std::string& root, const Retention& keep,
+                            std::int64_t saved_step) {
+  std::vector<StoredFolder> usable;
   for (const StoredFolder& folder : list_folders(root)) {
     if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
-    if (find_fault(folder)) continue;
-    ++num_usable;
-    if (num_usable <= std::max(keep, kFewestCheckpoints) || folder.name.step == saved_step) {
-      continue;
-    }
+    if (!find_fault(folder)) usable.push_back(folder);
+  }
+  std::set<std::int64_t> kept = best_steps(usable, keep.num_best);
+  kept.insert(saved_step);
+  const auto num_newest = static_cast<std::size_t>(std::max(keep.num_newest, kFewestCheckpoints));
+  for (std::size_t i = num_newest; i < usable.size(); ++i) {
+    const std::int64_t step = usable[i].name.step;
+    if (kept.contains(step)) continue;
     try {
       // Renamed first: a removal cut short is then finished by the next save.
-      const std::string doomed = folder_path(root, folder.name.step, FolderKind::kTemporary);
-      rename_folder(folder.path, doomed);
+      const std::string doomed = folder_path(root, step, FolderKind::kTemporary);
+      rename_folder(usable[i].path, doomed);
       remove_folder(doomed);
     } catch (const Error& error) {
-      spdlog::warn("{}", error.message());
+      log_warning("{}", error.message());
     }
   }
 }
@@ -142,7 +164,7 @@ std::optional<std::string> find_latest_checkpoint(const std::string& root) {
     if (folder.name.kind == FolderKind::kTemporary) continue;
     const auto fault = find_fault(folder);
     if (!fault) return folder.path;
-    spdlog::warn("checkpoint passed over: {}", *fault);
+    log_warning("checkpoint passed over: {}", *fault);
   }
   return std::nullopt;
 }

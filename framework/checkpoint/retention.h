@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/checkpoint/folder_names.h"
+#include "framework/checkpoint/training_state.h"
 
 namespace packtrain {
 
@@ -32,8 +33,9 @@ void remove_folder(const std::string& path);
 // step-N.old back where step-N is gone.
 void clean_up_leftovers(const std::string& root);
 
-// Removes usable checkpoints but the newest `keep` (at least two) and `saved_step`. What cannot be
-// used is neither counted nor touched.
-void remove_old_checkpoints(const std::string& root, int keep, std::int64_t saved_step);
+// Removes usable checkpoints but those that `keep` names and `saved_step`. What cannot be used is
+// neither counted nor touched.
+void remove_old_checkpoints(const std::string& root, const Retention& keep,
+                            std::int64_t saved_step);
 
 }  // namespace packtrain

@@ -206,7 +206,8 @@ void write_and_commit(const SavePaths& paths, const TrainingState& state,
 }  // namespace
 
 std::string save_checkpoint(const std::string& root, const TrainingState& state,
-                            std::span<const ShardView> shards, int keep, Communicator& control) {
+                            std::span<const ShardView> shards, const Retention& keep,
+                            Communicator& control) {
   const SavePaths paths(root, state.step);
   write_and_commit(paths, state, shards, control);
   if (control.rank() == 0) {

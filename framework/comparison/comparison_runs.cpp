@@ -1,7 +1,6 @@
 #include "framework/comparison/comparison_runs.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -174,8 +173,8 @@ std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
     const bool finished = is_finished(run, world);
     start_logging(world.rank(), world.size(),
                   fmt::format("{}/log/rank-{}.log", folder, world.rank()));
-    spdlog::info("run {} of {}: strategy {}, seed {}, {} steps{}", r + 1, runs.size(), run.strategy,
-                 run.seed, run.num_steps, finished ? ": finished before" : "");
+    log_info("run {} of {}: strategy {}, seed {}, {} steps{}", r + 1, runs.size(), run.strategy,
+             run.seed, run.num_steps, finished ? ": finished before" : "");
     if (!finished) run_training(run.config, world);
   }
   if (world.rank() != 0) return std::nullopt;

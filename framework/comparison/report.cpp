@@ -112,7 +112,7 @@ std::string comparison_to_text(const Comparison& comparison) {
       const std::string fill(widths[c] - width(row[c]), ' ');
       text += c == 0 ? row[c] + fill : "  " + fill + row[c];  // names to the left, figures right
     }
-    text += "\n";
+    text += '\n';
   }
   return text + "\n" + notes(comparison) + "\n";
 }
@@ -133,14 +133,14 @@ std::string comparison_to_markdown(const Comparison& comparison) {
 std::string comparison_to_csv(const Comparison& comparison) {
   std::string text = "strategy,num_seeds";
   for (const Column& column : kColumns) text += fmt::format(",{0},{0}_spread", column.key);
-  text += "\n";
+  text += '\n';
   for (const StrategyFigures& figures : comparison.strategies) {
     text += fmt::format("{},{}", figures.strategy, comparison.seeds.size());
     for (const Column& column : kColumns) {
       const auto& figure = figures.*column.member;
       text += figure ? fmt::format(",{},{}", figure->mean, figure->spread) : ",,";
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -1,6 +1,11 @@
 #include "framework/config/checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "framework/config/load.h"
 #include "framework/support/error.h"
@@ -143,6 +148,46 @@ void check_evaluation(const Config& config, const SettingPlaces& places) {
        "Set data.validation, or run.evaluate_steps: 0.");
 }
 
+void check_early_stopping(const Config& config, const SettingPlaces& places) {
+  const RunSection& run = config.run;
+  if (run.early_stopping_patience > 0 && run.evaluate_steps == 0) {
+    fail(fmt::format("{}, but run.evaluate_steps is 0: there is one evaluation, at the end",
+                     stated("run.early_stopping_patience", run.early_stopping_patience, places)),
+         "Set run.evaluate_steps and data.validation, or run.early_stopping_patience: 0.");
+  }
+}
+
+// The set whose loss decides is one of those that there are.
+void check_best_by(const Config& config, const SettingPlaces& places) {
+  const std::string& best_by = config.checkpoint.best_by;
+  if (best_by.empty()) return;
+  std::vector<std::string> names;
+  for (const ValidationStore& store : config.data.validation) names.push_back(store.name);
+  if (std::ranges::find(names, best_by) != names.end()) return;
+  fail(fmt::format("{}, which is no name in data.validation ({})",
+                   stated("checkpoint.best_by", best_by, places),
+                   names.empty() || names.front().empty()
+                       ? "it has none"
+                       : fmt::format("{}", fmt::join(names, ", "))),
+       "Give data.validation as a map of names to stores, and name one of them.");
+}
+
+void check_checkpoint(const Config& config, const SettingPlaces& places) {
+  const CheckpointSection& checkpoint = config.checkpoint;
+  if (checkpoint.keep_best > 0 && config.data.validation.empty()) {
+    fail(fmt::format("{}, but data.validation names no token store to tell the best by",
+                     stated("checkpoint.keep_best", checkpoint.keep_best, places)),
+         "Set data.validation, or checkpoint.keep_best: 0.");
+  }
+  const std::vector<std::string> known = config_keys();
+  for (const std::string& key : checkpoint.allow_changed) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    fail(fmt::format("checkpoint.allow_changed ({}) names {}, which is no key",
+                     place_of("checkpoint.allow_changed", places), key),
+         "Name keys as an error names them: section.key.");
+  }
+}
+
 }  // namespace
 
 void check_settings_agree(const Config& config, const SettingPlaces& places) {
@@ -155,6 +200,9 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_deterministic(config, places);
   check_resident_embeddings(config.parallel, places);
   check_evaluation(config, places);
+  check_early_stopping(config, places);
+  check_best_by(config, places);
+  check_checkpoint(config, places);
 }
 
 void check_for_training(const Config& config) {

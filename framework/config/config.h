@@ -26,8 +26,22 @@ enum class CudaGraphs { kAuto, kOn, kOff };
 // far above those before it.
 enum class NonFinite { kStop, kSkip, kRewind };
 enum class Spikes { kIgnore, kWarn, kSkip };
-enum class FaultKind { kNone, kAbort, kHang, kSlow, kNanGradient };
-enum class ReducePath { kAuto, kSymmetric, kRing };
+enum class FaultKind {
+  kNone,
+  kAbort,
+  kHang,
+  kSlow,
+  kStop,
+  kNanGradient,
+  kOutOfMemory,
+  kFlipBit,
+  kSpin,
+  kSkipCollective,
+  kOtherCollective,
+  kFailedCollective,
+};
+enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
+enum class ReducePath { kAuto, kCopyEngine, kSymmetric, kRing };
 
 struct ModelSection {
   std::string path;    // a Hugging Face folder with weights; or
@@ -49,10 +63,18 @@ struct TrainStore {
   friend bool operator==(const TrainStore&, const TrainStore&) = default;
 };
 
+// A store to evaluate on: one without a name, or several that each have one.
+struct ValidationStore {
+  std::string name;
+  std::string path;
+
+  friend bool operator==(const ValidationStore&, const ValidationStore&) = default;
+};
+
 struct DataSection {
-  std::vector<TrainStore> train;   // token stores; needed by `train`
-  std::string validation;          // token store; optional
-  std::int64_t max_length = 4096;  // tokens an example may have
+  std::vector<TrainStore> train;            // token stores; needed by `train`
+  std::vector<ValidationStore> validation;  // token stores; optional
+  std::int64_t max_length = 4096;           // tokens an example may have
   TooLong too_long = TooLong::kError;
 };
 
@@ -112,30 +134,44 @@ struct CheckpointSection {
   std::int64_t save_steps = 500;  // 0: only at the end
   bool save_final = true;         // false: a run that ends (not: is stopped) leaves no checkpoint
   int keep = 3;                   // newest checkpoints kept, at least 2
-  std::string resume = "auto";    // auto | never | a checkpoint folder
-  bool asynchronous = true;       // written while training goes on, from a copy in host memory
+  int keep_best = 0;              // besides these, as many of the lowest validation loss
+  // Of several stores in data.validation the one whose loss tells the best (and when
+  // run.early_stopping_patience ends); empty: the first.
+  std::string best_by;
+  std::string resume = "auto";        // auto | never | a checkpoint folder
+  bool asynchronous = true;           // written while training goes on, from a copy in host memory
   std::int64_t max_failed_saves = 3;  // in a row, that training survives
+  // Keys that may differ from those of the checkpoint that a run goes on from, though they decide
+  // its numbers.
+  std::vector<std::string> allow_changed;
 };
 
 // What watches over a run.
 struct GuardSection {
   NonFinite non_finite = NonFinite::kStop;
   Spikes spikes = Spikes::kIgnore;
-  double spike_threshold = 6.0;         // deviations above the median of the window
-  std::int64_t spike_window = 128;      // steps
-  std::int64_t max_skipped_steps = 10;  // in a row; one more stops the run
-  std::int64_t check_replicas_steps =
-      0;                               // 0: never; every so many steps ranks compare what is equal
-  double start_timeout_s = 1800;       // until the first step is done; this and below: 0: none
-  double step_timeout_s = 600;         // of a step
-  double checkpoint_timeout_s = 1800;  // of a save or an evaluation
+  double spike_threshold = 6.0;            // deviations above the median of the window
+  std::int64_t spike_window = 128;         // steps
+  std::int64_t max_skipped_steps = 10;     // in a row; one more stops the run
+  std::int64_t check_replicas_steps = 50;  // ranks compare what is equal; 0: never
+  double start_timeout_s = 1800;           // until the first step is done; this and below: 0: none
+  double step_timeout_s = 600;             // of a step
+  double checkpoint_timeout_s = 1800;      // of a save or an evaluation
+  double straggler_ratio = 1.3;  // of a rank's time to the median; above: a warning; 0: none
 };
 
 // A fault to be injected, once: for tests and for trying out what a cluster does about it.
 struct FaultSection {
   FaultKind kind = FaultKind::kNone;
-  std::int64_t rank = 0;
-  std::int64_t step = 1;  // counted from 1, as in the metrics
+  std::int64_t rank = 0;       // -1: every rank
+  std::int64_t step = 1;       // counted from 1, as in the metrics
+  std::int64_t num_steps = 1;  // slow: from there on
+  FaultPhase phase = FaultPhase::kStep;
+  double seconds = 3;  // slow: each time
+  // out_of_memory: where in the step; -1: the last one.
+  std::int64_t micro_batch = 0;
+  std::int64_t block = 0;
+  bool backward = false;
 };
 
 struct MetricsSection {
@@ -143,6 +179,8 @@ struct MetricsSection {
   bool example_losses = false;  // write each step's examples and their losses to the run folder
   std::string address = "127.0.0.1";
   int port = 19400;  // + rank on the node; the next free one if taken
+  // When the run ends, its endpoints stay until they were scraped once more, at most this long.
+  double last_scrape_timeout_s = 0;
 };
 
 struct MemorySection {
@@ -155,7 +193,10 @@ struct RunSection {
   std::int64_t num_epochs = 1;
   std::optional<std::int64_t> max_steps;
   std::uint64_t seed = 0;
-  std::int64_t evaluate_steps = 0;             // 0: only at the end
+  std::int64_t evaluate_steps = 0;  // 0: only at the end
+  // Evaluations in a row without an improvement, after which the run ends; 0: never.
+  std::int64_t early_stopping_patience = 0;
+  double early_stopping_min_delta = 0;         // what the loss falls by at least, to have improved
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;  // auto: where kernels are short, on one GPU
   std::int64_t trace_steps = 0;  // write a timeline of this many steps to run.output/trace
   std::int64_t trace_first = 6;  // the first of them, counted from the start of the process
@@ -165,8 +206,10 @@ struct RunSection {
 struct DebugSection {
   bool poison_slots = false;  // fill a freed gather slot with NaN
   std::int64_t stream_delay_us =
-      0;                       // CPU streams: random delay up to this before each piece of work
-  bool check_gathers = false;  // compare checksums of gathered weights across ranks
+      0;                           // CPU streams: random delay up to this before each piece of work
+  bool check_gathers = false;      // compare checksums of gathered weights across ranks
+  bool check_collectives = false;  // ranks tell each other what they call before they call it
+  std::optional<double> memory_cap_gib;  // of a rank's tensors: what is above is out of memory
 };
 
 struct Config {

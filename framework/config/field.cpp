@@ -22,13 +22,16 @@ std::optional<std::int64_t> as_int64(const Json& value) {
   return value.get<std::int64_t>();
 }
 
-std::int64_t read_integer(const Setting& setting, std::int64_t low, std::int64_t high,
-                          const char* or_what = "") {
+std::string integers(std::int64_t low, std::int64_t high, const char* or_what = "") {
+  return high == kNoLimit ? fmt::format("an integer >= {}{}", low, or_what)
+                          : fmt::format("an integer from {} to {}{}", low, high, or_what);
+}
+
+std::int64_t read_integer(const Setting& setting, const std::string& wanted, std::int64_t low,
+                          std::int64_t high) {
   const std::optional<std::int64_t> value = as_int64(setting.value);
-  if (value && *value >= low && *value <= high) return *value;
-  const std::string range =
-      high == kNoLimit ? fmt::format(">= {}", low) : fmt::format("from {} to {}", low, high);
-  reject(setting, fmt::format("an integer {}{}", range, or_what));
+  if (!value || *value < low || *value > high) reject(setting, wanted);
+  return *value;
 }
 
 bool inside(double value, const Range& range) {
@@ -69,30 +72,36 @@ std::string read_text_value(const Setting& setting) {
 }  // namespace
 
 Field text(const char* name, std::string& member) {
-  return {name, [&member](const Setting& setting) { member = read_text_value(setting); },
-          [&member] { return write_text(member); }};
+  return {.name = name,
+          .wanted = "text",
+          .read = [&member](const Setting& setting) { member = read_text_value(setting); },
+          .write = [&member] { return write_text(member); }};
 }
 
 Field needed_text(const char* name, std::string& member) {
   Field field = text(name, member);
-  field.read = [&member](const Setting& setting) {
+  field.wanted = "text that is not empty";
+  field.read = [&member, wanted = field.wanted](const Setting& setting) {
     member = read_text_value(setting);
-    if (member.empty()) reject(setting, "text that is not empty");
+    if (member.empty()) reject(setting, wanted);
   };
   return field;
 }
 
 Field text_list(const char* name, std::vector<std::string>& member) {
+  constexpr const char* kWanted = "a list of texts that are not empty, like [a, b]";
   const auto read = [&member](const Setting& setting) {
     const Json& list = setting.value;
     const bool all_text =
         list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& element) {
           return element.is_string() && !element.get<std::string>().empty();
         });
-    if (!all_text) reject(setting, "a list of texts that are not empty, like [a, b]");
+    if (!all_text) reject(setting, kWanted);
     member = list.get<std::vector<std::string>>();
   };
-  return {name, read, [&member] { return Json(member).dump(); }};
+  return {.name = name, .wanted = kWanted, .read = read, .write = [&member] {
+            return Json(member).dump();
+          }};
 }
 
 Field flag(const char* name, bool& member) {
@@ -100,100 +109,124 @@ Field flag(const char* name, bool& member) {
     if (!setting.value.is_boolean()) reject(setting, "true or false");
     member = setting.value.get<bool>();
   };
-  return {name, read, [&member] { return std::string(member ? "true" : "false"); }};
+  const auto write = [&member] { return std::string(member ? "true" : "false"); };
+  return {.name = name,
+          .wanted = "true or false",
+          .read = read,
+          .write = write,
+          .choices = {"true", "false"}};
 }
 
 Field integer(const char* name, std::int64_t& member, std::int64_t low, std::int64_t high) {
-  return {name, [=, &member](const Setting& setting) { member = read_integer(setting, low, high); },
-          [&member] { return std::to_string(member); }};
+  const std::string wanted = integers(low, high);
+  const auto read = [=, &member](const Setting& setting) {
+    member = read_integer(setting, wanted, low, high);
+  };
+  const auto write = [&member] { return std::to_string(member); };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field integer(const char* name, int& member, std::int64_t low, std::int64_t high) {
+  const std::string wanted = integers(low, high);
   const auto read = [=, &member](const Setting& setting) {
-    member = static_cast<int>(read_integer(setting, low, high));
+    member = static_cast<int>(read_integer(setting, wanted, low, high));
   };
-  return {name, read, [&member] { return std::to_string(member); }};
+  const auto write = [&member] { return std::to_string(member); };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_t low) {
+  const std::string wanted = integers(low, kNoLimit, " or null");
   const auto read = [=, &member](const Setting& setting) {
     member.reset();
-    if (!setting.value.is_null()) member = read_integer(setting, low, kNoLimit, " or null");
+    if (!setting.value.is_null()) member = read_integer(setting, wanted, low, kNoLimit);
   };
-  return {name, read, [&member] { return member ? std::to_string(*member) : "null"; }};
+  const auto write = [&member] { return member ? std::to_string(*member) : "null"; };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
                       std::int64_t high) {
+  const std::string wanted = integers(low, high, " or auto");
   const auto read = [=, &member](const Setting& setting) {
     member.reset();
-    if (setting.value != "auto") member = read_integer(setting, low, high, " or auto");
+    if (setting.value != "auto") member = read_integer(setting, wanted, low, high);
   };
-  return {name, read, [&member] { return member ? std::to_string(*member) : "auto"; }};
+  const auto write = [&member] { return member ? std::to_string(*member) : "auto"; };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field unsigned_integer(const char* name, std::uint64_t& member) {
+  constexpr const char* kWanted = "an integer from 0 to 2^64 - 1";
   const auto read = [&member](const Setting& setting) {
-    if (!setting.value.is_number_unsigned()) reject(setting, "an integer from 0 to 2^64 - 1");
+    if (!setting.value.is_number_unsigned()) reject(setting, kWanted);
     member = setting.value.get<std::uint64_t>();
   };
-  return {name, read, [&member] { return std::to_string(member); }};
+  const auto write = [&member] { return std::to_string(member); };
+  return {.name = name, .wanted = kWanted, .read = read, .write = write};
 }
 
 Field real(const char* name, double& member, Range range) {
+  const std::string wanted = "a number " + describe(range);
   const auto read = [=, &member](const Setting& setting) {
     const bool right = setting.value.is_number() && inside(setting.value.get<double>(), range);
-    if (!right) reject(setting, "a number " + describe(range));
+    if (!right) reject(setting, wanted);
     member = setting.value.get<double>();
   };
-  return {name, read, [&member] { return fmt::format("{}", member); }};
+  const auto write = [&member] { return fmt::format("{}", member); };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field real(const char* name, std::optional<double>& member, Range range) {
+  const std::string wanted = "a number " + describe(range) + " or null";
   const auto read = [=, &member](const Setting& setting) {
     member.reset();
     if (setting.value.is_null()) return;
     const bool right = setting.value.is_number() && inside(setting.value.get<double>(), range);
-    if (!right) reject(setting, "a number " + describe(range) + " or null");
+    if (!right) reject(setting, wanted);
     member = setting.value.get<double>();
   };
-  return {name, read, [&member] { return member ? fmt::format("{}", *member) : "null"; }};
+  const auto write = [&member] { return member ? fmt::format("{}", *member) : "null"; };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field real_pair(const char* name, std::array<double, 2>& member, Range range) {
+  const std::string wanted = "two numbers " + describe(range) + ", like [0.9, 0.95]";
   const auto read = [=, &member](const Setting& setting) {
     const Json& pair = setting.value;
     const bool right = pair.is_array() && pair.size() == 2 &&
                        std::all_of(pair.begin(), pair.end(), [&](const Json& element) {
                          return element.is_number() && inside(element.get<double>(), range);
                        });
-    if (!right) reject(setting, "two numbers " + describe(range) + ", like [0.9, 0.95]");
+    if (!right) reject(setting, wanted);
     member = {pair[0].get<double>(), pair[1].get<double>()};
   };
-  return {name, read, [&member] { return fmt::format("[{}, {}]", member[0], member[1]); }};
+  const auto write = [&member] { return fmt::format("[{}, {}]", member[0], member[1]); };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
 Field json_map(const char* name, std::string& member) {
+  constexpr const char* kWanted = "a map of config.json keys, like {model_type: llama, ...}";
   const auto read = [&member](const Setting& setting) {
     const bool right = setting.value.is_null() || setting.value.is_object();
-    if (!right) reject(setting, "a map of config.json keys, like {model_type: llama, ...}");
+    if (!right) reject(setting, kWanted);
     member = setting.value.is_null() ? "" : setting.value.dump();
   };
-  return {name, read, [&member] { return member.empty() ? "null" : member; }};
+  const auto write = [&member] { return member.empty() ? "null" : member; };
+  return {.name = name, .wanted = kWanted, .read = read, .write = write};
 }
 
-std::size_t read_choice(const Setting& setting, std::span<const std::string> names,
-                        std::span<const std::string> planned) {
-  const std::string wanted = fmt::format("one of {}", fmt::join(names, ", "));
-  if (!setting.value.is_string()) reject(setting, wanted);
+std::string one_of(std::span<const std::string> names) {
+  return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
+std::size_t read_choice(const Setting& setting, std::span<const std::string> names) {
+  if (!setting.value.is_string()) reject(setting, one_of(names));
   const std::string got = setting.value.get<std::string>();
   const auto found = std::find(names.begin(), names.end(), got);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  if (std::find(planned.begin(), planned.end(), got) != planned.end()) {
-    reject(setting, wanted, fmt::format("'{}' is not in this version.", got));
-  }
   const std::optional<std::string> near = nearest_name(got, names);
-  reject(setting, wanted, near ? fmt::format("Did you mean {}?", *near) : "");
+  reject(setting, one_of(names), near ? fmt::format("Did you mean {}?", *near) : "");
 }
 
 }  // namespace packtrain

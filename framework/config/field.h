@@ -19,8 +19,21 @@ namespace packtrain {
 
 struct Field {
   std::string name;                          // "section.key"
+  std::string wanted;                        // the values it takes, as errors say it
   std::function<void(const Setting&)> read;  // into the member; throws Error(kConfig)
   std::function<std::string()> write;        // the member as YAML that `read` takes back
+  std::vector<std::string> choices = {};     // values by name, where it takes nothing else
+  std::string unit = {};                     // none, or the meaning says it
+  std::string meaning = {};                  // whole sentences, for users
+
+  Field in(const char* what) && {
+    unit = what;
+    return std::move(*this);
+  }
+  Field means(const char* text) && {
+    meaning = text;
+    return std::move(*this);
+  }
 };
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -54,29 +67,32 @@ Field json_map(const char* name, std::string& member);  // a YAML map, held as J
 // A folder, or a list of folders and {path, repeats, loss_weight} maps; null is none.
 Field train_stores(const char* name, std::vector<TrainStore>& member);
 
-// Checks that the setting's value is one of `names` and returns which. `planned` are names of the
-// design that this version does not have: their error says so.
-std::size_t read_choice(const Setting& setting, std::span<const std::string> names,
-                        std::span<const std::string> planned);
+// A folder, or a map of names to folders; null is none.
+Field validation_stores(const char* name, std::vector<ValidationStore>& member);
+
+// "one of a, b, c"
+std::string one_of(std::span<const std::string> names);
+
+// Checks that the setting's value is one of `names` and returns which.
+std::size_t read_choice(const Setting& setting, std::span<const std::string> names);
 
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
 template <class Value>
-Field choice(const char* name, Value& member, const Choices<Value>& choices,
-             const std::vector<std::string>& planned = {}) {
+Field choice(const char* name, Value& member, const Choices<Value>& choices) {
   std::vector<std::string> names;
   for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
-  return {name,
-          [&member, choices, names, planned](const Setting& setting) {
-            member = choices[read_choice(setting, names, planned)].second;
-          },
-          [&member, choices] {
-            for (const auto& [choice_name, value] : choices) {
-              if (value == member) return choice_name;
-            }
-            return std::string();
-          }};
+  const auto read = [&member, choices, names](const Setting& setting) {
+    member = choices[read_choice(setting, names)].second;
+  };
+  const auto write = [&member, choices] {
+    for (const auto& [choice_name, value] : choices) {
+      if (value == member) return choice_name;
+    }
+    return std::string();
+  };
+  return {.name = name, .wanted = one_of(names), .read = read, .write = write, .choices = names};
 }
 
 }  // namespace packtrain

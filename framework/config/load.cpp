@@ -2,64 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "framework/config/checks.h"
+#include "framework/config/resolve.h"
 #include "framework/config/schema.h"
 #include "framework/config/setting.h"
-#include "framework/config/unknown_key.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/hash.h"
 
 namespace packtrain {
-namespace {
-
-std::vector<std::string> names_of(const std::vector<Field>& fields) {
-  std::vector<std::string> names;
-  for (const Field& field : fields) names.push_back(field.name);
-  return names;
-}
-
-// Reads one setting into its member, or throws.
-void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlaces& places) {
-  const std::string name = setting.name();
-  const auto field = std::find_if(fields.begin(), fields.end(),
-                                  [&name](const Field& known) { return known.name == name; });
-  if (field != fields.end()) {
-    field->read(setting);
-    places[name] = setting.where;
-    return;
-  }
-  const bool known_section = std::any_of(fields.begin(), fields.end(), [&](const Field& known) {
-    return known.name.starts_with(setting.section + ".");
-  });
-  if (!known_section || !setting.key.empty()) reject_unknown(setting, names_of(fields));
-  // A section without keys (`memory:`) says nothing; anything else in its place is a mistake.
-  if (!setting.value.empty()) reject(setting, "a map of keys");
-}
-
-// The default batch size makes way for one in tokens; one that was written down does not.
-void settle_batch_size(Config& config, const SettingPlaces& places) {
-  if (config.batch.global_batch_tokens && !places.contains("batch.global_batch_size")) {
-    config.batch.global_batch_size.reset();
-  }
-}
-
-}  // namespace
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  std::vector<Setting> settings = read_settings(read_text(path, ErrorCategory::kConfig), path);
+  std::vector<Setting> settings =
+      read_settings(read_text(path, ErrorCategory::kConfig, kMaxConfigBytes), path);
   for (const std::string& override_text : overrides) {
     settings.push_back(read_override(override_text));
   }
-  Config config;
-  const std::vector<Field> fields = fields_of(config);
-  SettingPlaces places;
-  for (const Setting& setting : settings) apply(setting, fields, places);
-  settle_batch_size(config, places);
-  check_settings_agree(config, places);
-  return config;
+  return resolve_settings(settings);
 }
 
 std::string dump_config(const Config& config) {
@@ -92,7 +50,9 @@ std::string config_value(const Config& config, const std::string& key) {
 
 std::vector<std::string> config_keys() {
   Config config;
-  return names_of(fields_of(config));
+  std::vector<std::string> names;
+  for (const Field& field : fields_of(config)) names.push_back(field.name);
+  return names;
 }
 
 }  // namespace packtrain

@@ -2,153 +2,80 @@
 
 #include <iterator>
 
+#include "framework/config/schema_sections.h"
+
 namespace packtrain {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
 
-Choices<Precision> precisions() {
-  return {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
-}
-
-std::vector<Field> fields_of(ModelSection& s) {
-  return {
-      text("model.path", s.path),
-      json_map("model.config", s.config),
-      text_list("model.frozen", s.frozen),
-      integer("model.resize_vocabulary", s.resize_vocabulary, 1),
-      real("model.dropout", s.dropout, {.low = 0}),
-  };
-}
-
 std::vector<Field> fields_of(DataSection& s) {
   return {
-      train_stores("data.train", s.train),
-      text("data.validation", s.validation),
-      integer("data.max_length", s.max_length, 1, kMaxTokens),
+      train_stores("data.train", s.train)
+          .means("What to train on: a token store, or a list of stores and of maps {path: STORE, "
+                 "repeats: times an epoch visits it, loss_weight: of its tokens}."),
+      validation_stores("data.validation", s.validation)
+          .means(
+              "The token store that is evaluated on, or several as a map of names to stores, each "
+              "with a loss of its own."),
+      integer("data.max_length", s.max_length, 1, kMaxTokens)
+          .in("tokens")
+          .means("What an example may have; with fixed_length the length of a row."),
       choice("data.too_long", s.too_long,
              {{"error", TooLong::kError},
               {"truncate", TooLong::kTruncate},
               {"split", TooLong::kSplit},
-              {"drop", TooLong::kDrop}}),
-  };
-}
-
-std::vector<Field> fields_of(BatchSection& s) {
-  return {
-      choice("batch.strategy", s.strategy,
-             {{"padding", Strategy::kPadding},
-              {"padding_free", Strategy::kPaddingFree},
-              {"fixed_length", Strategy::kFixedLength},
-              {"multipack", Strategy::kMultipack},
-              {"balanced", Strategy::kBalanced}}),
-      choice("batch.order", s.order,
-             {{"sequential", OrderKind::kSequential},
-              {"random", OrderKind::kRandom},
-              {"group_by_length", OrderKind::kGroupByLength}}),
-      integer("batch.global_batch_size", s.global_batch_size, 1),
-      integer("batch.global_batch_tokens", s.global_batch_tokens, 1),
-      integer("batch.micro_batch_size", s.micro_batch_size, 1),
-      integer_or_auto("batch.max_tokens_per_micro_batch", s.max_tokens_per_micro_batch, 1,
-                      kMaxTokens),
-      flag("batch.cross_example_attention", s.cross_example_attention),
-      integer("batch.packing_window", s.packing_window, 1),
-      choice("batch.cost", s.cost,
-             {{"flops", CostSource::kFlops}, {"measured", CostSource::kMeasured}}),
-      choice("batch.normalize", s.normalize,
-             {{"tokens", Normalize::kTokens}, {"examples", Normalize::kExamples}}),
-  };
-}
-
-std::vector<Field> fields_of(OptimizerSection& s) {
-  return {
-      choice<std::string>("optimizer.name", s.name, {{"adamw", "adamw"}}),
-      real("optimizer.learning_rate", s.learning_rate, {.low = 0}),
-      real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true}),
-      real("optimizer.epsilon", s.epsilon, {.low = 0, .above = true}),
-      real("optimizer.weight_decay", s.weight_decay, {.low = 0}),
-      flag("optimizer.decay_norms_and_biases", s.decay_norms_and_biases),
-      real("optimizer.max_grad_norm", s.max_grad_norm, {.low = 0}),
-      choice("optimizer.moments", s.moments, precisions()),
-  };
-}
-
-std::vector<Field> fields_of(ScheduleSection& s) {
-  return {
-      choice("schedule.name", s.name,
-             {{"cosine", ScheduleKind::kCosine},
-              {"linear", ScheduleKind::kLinear},
-              {"constant", ScheduleKind::kConstant}}),
-      real("schedule.warmup_ratio", s.warmup_ratio, {.low = 0, .high = 1}),
-      integer("schedule.warmup_steps", s.warmup_steps, 0),
-      real("schedule.min_ratio", s.min_ratio, {.low = 0, .high = 1}),
-  };
-}
-
-std::vector<Field> fields_of(ParallelSection& s) {
-  return {
-      choice("parallel.backend", s.backend,
-             {{"auto", BackendKind::kAuto},
-              {"local", BackendKind::kLocal},
-              {"mpi", BackendKind::kMpi},
-              {"nccl", BackendKind::kNccl}}),
-      integer("parallel.zero_stage", s.zero_stage, 2, 3),
-      integer("parallel.gather_slots", s.gather_slots, 1, 1024),
-      integer_or_auto("parallel.shard_size", s.shard_size, 1, 1'000'000),
-      flag("parallel.resident_embeddings", s.resident_embeddings),
-      choice("parallel.gather_path", s.gather_path,
-             {{"auto", GatherPath::kAuto},
-              {"copy_engine", GatherPath::kCopyEngine},
-              {"symmetric", GatherPath::kSymmetric},
-              {"ring", GatherPath::kRing}}),
-      choice("parallel.reduce_path", s.reduce_path,
-             {{"auto", ReducePath::kAuto},
-              {"symmetric", ReducePath::kSymmetric},
-              {"ring", ReducePath::kRing}}),
-  };
-}
-
-std::vector<Field> fields_of(PrecisionSection& s) {
-  return {
-      choice("precision.compute", s.compute, precisions()),
-      choice("precision.reduce", s.reduce, precisions()),
-      flag("precision.deterministic", s.deterministic),
+              {"drop", TooLong::kDrop}})
+          .means("What becomes of longer examples: the run ends, their end is left out, they are "
+                 "cut into several, or they are left out. `packtrain plan` counts them."),
   };
 }
 
 std::vector<Field> fields_of(CheckpointSection& s) {
   return {
-      integer("checkpoint.save_steps", s.save_steps, 0),
-      flag("checkpoint.save_final", s.save_final),
-      integer("checkpoint.keep", s.keep, 2, 1'000'000),
-      needed_text("checkpoint.resume", s.resume),
-      flag("checkpoint.asynchronous", s.asynchronous),
-      integer("checkpoint.max_failed_saves", s.max_failed_saves, 0),
-  };
-}
-
-std::vector<Field> fields_of(GuardSection& s) {
-  return {
-      choice(
-          "guard.non_finite", s.non_finite,
-          {{"stop", NonFinite::kStop}, {"skip", NonFinite::kSkip}, {"rewind", NonFinite::kRewind}}),
-      choice("guard.spikes", s.spikes,
-             {{"ignore", Spikes::kIgnore}, {"warn", Spikes::kWarn}, {"skip", Spikes::kSkip}}),
-      real("guard.spike_threshold", s.spike_threshold, {.low = 0, .above = true}),
-      integer("guard.spike_window", s.spike_window, 8, 100'000),
-      integer("guard.max_skipped_steps", s.max_skipped_steps, 0),
-      real("guard.start_timeout_s", s.start_timeout_s, {.low = 0}),
-      real("guard.step_timeout_s", s.step_timeout_s, {.low = 0}),
-      real("guard.checkpoint_timeout_s", s.checkpoint_timeout_s, {.low = 0}),
+      integer("checkpoint.save_steps", s.save_steps, 0)
+          .in("steps")
+          .means("How often a checkpoint is saved; 0: only at the end."),
+      flag("checkpoint.save_final", s.save_final)
+          .means("false: a run that comes to its end saves nothing, for measurements."),
+      integer("checkpoint.keep", s.keep, 2, 1'000'000)
+          .in("checkpoints")
+          .means("The newest that stay."),
+      integer("checkpoint.keep_best", s.keep_best, 0, 1'000'000)
+          .in("checkpoints")
+          .means("Besides these stay so many of the lowest validation loss."),
+      text("checkpoint.best_by", s.best_by)
+          .means(
+              "Of several stores in data.validation the name of the one whose loss decides which "
+              "checkpoints are best and when a run ends early; null: the first."),
+      needed_text("checkpoint.resume", s.resume)
+          .means("auto: go on from the newest whole checkpoint of run.output, if there is one; "
+                 "never: start anew; or the folder of a checkpoint to go on from."),
+      flag("checkpoint.asynchronous", s.asynchronous)
+          .means("Writes from a copy in host memory while training goes on."),
+      integer("checkpoint.max_failed_saves", s.max_failed_saves, 0)
+          .in("saves")
+          .means("So many may fail in a row; one more ends the run (66)."),
+      text_list("checkpoint.allow_changed", s.allow_changed)
+          .means("Keys that may differ from those of the checkpoint although they decide the run's "
+                 "numbers, by name: [optimizer.learning_rate]."),
   };
 }
 
 std::vector<Field> fields_of(MetricsSection& s) {
   return {
-      flag("metrics.serve", s.serve),
-      flag("metrics.example_losses", s.example_losses),
-      needed_text("metrics.address", s.address),
-      integer("metrics.port", s.port, 1, 65535),
+      flag("metrics.serve", s.serve).means("Every rank answers Prometheus."),
+      flag("metrics.example_losses", s.example_losses)
+          .means("Writes each step's examples and their losses to examples/ in the run folder."),
+      needed_text("metrics.address", s.address)
+          .means("The host's address that ranks answer on; 0.0.0.0: all of them."),
+      integer("metrics.port", s.port, 1, 65535)
+          .means("Of the first rank of a node, the others' follow; where it is taken, the next "
+                 "free one."),
+      real("metrics.last_scrape_timeout_s", s.last_scrape_timeout_s, {.low = 0, .high = 3600})
+          .in("seconds")
+          .means("When a run is done, each rank still answers until it was scraped once more, but "
+                 "so long at most; when it has failed, so long. 0: not at all."),
   };
 }
 
@@ -157,43 +84,44 @@ std::vector<Field> fields_of(MemorySection& s) {
       choice("memory.recompute", s.recompute,
              {{"none", Recompute::kNone},
               {"selective", Recompute::kSelective},
-              {"full", Recompute::kFull}}),
-      real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true}),
+              {"full", Recompute::kFull}})
+          .means("What is computed again in the backward to save memory: nothing, norms and "
+                 "activations (cheap), or whole layers (a third more work). Losses stay the same."),
+      real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true})
+          .in("GiB")
+          .means("What a rank may take in all, with max_tokens_per_micro_batch: auto."),
   };
 }
 
 std::vector<Field> fields_of(RunSection& s) {
   return {
-      needed_text("run.output", s.output),
-      integer("run.num_epochs", s.num_epochs, 1, 1'000'000),
-      integer("run.max_steps", s.max_steps, 1),
-      unsigned_integer("run.seed", s.seed),
-      integer("run.evaluate_steps", s.evaluate_steps, 0),
+      needed_text("run.output", s.output)
+          .means("The run's folder: configuration, log, metrics, checkpoints."),
+      integer("run.num_epochs", s.num_epochs, 1, 1'000'000)
+          .in("epochs")
+          .means("How often every example is trained."),
+      integer("run.max_steps", s.max_steps, 1)
+          .in("steps")
+          .means("Ends the run earlier, and the learning rate's schedule with it."),
+      unsigned_integer("run.seed", s.seed).means("Decides the order and random weights."),
+      integer("run.evaluate_steps", s.evaluate_steps, 0)
+          .in("steps")
+          .means("How often data.validation is evaluated; 0: only at the end."),
+      integer("run.early_stopping_patience", s.early_stopping_patience, 0)
+          .in("evaluations")
+          .means("After so many in a row without an improvement of the validation loss the run is "
+                 "saved and ends (exit code 0); 0: never."),
+      real("run.early_stopping_min_delta", s.early_stopping_min_delta, {.low = 0})
+          .means("How far below the lowest loss so far is an improvement."),
       choice("run.cuda_graphs", s.cuda_graphs,
-             {{"auto", CudaGraphs::kAuto}, {"on", CudaGraphs::kOn}, {"off", CudaGraphs::kOff}}),
-      integer("run.trace_steps", s.trace_steps, 0, 100),
-      integer("run.trace_first", s.trace_first, 1),
-  };
-}
-
-std::vector<Field> fields_of(DebugSection& s) {
-  return {
-      flag("debug.poison_slots", s.poison_slots),
-      integer("debug.stream_delay_us", s.stream_delay_us, 0, 1'000'000),
-      flag("debug.check_gathers", s.check_gathers),
-  };
-}
-
-std::vector<Field> fields_of(FaultSection& s) {
-  return {
-      choice("fault.kind", s.kind,
-             {{"none", FaultKind::kNone},
-              {"abort", FaultKind::kAbort},
-              {"hang", FaultKind::kHang},
-              {"slow", FaultKind::kSlow},
-              {"nan_gradient", FaultKind::kNanGradient}}),
-      integer("fault.rank", s.rank, 0),
-      integer("fault.step", s.step, 1),
+             {{"auto", CudaGraphs::kAuto}, {"on", CudaGraphs::kOn}, {"off", CudaGraphs::kOff}})
+          .means("Forward and backward as CUDA graphs; `auto`: on one GPU, where kernels are "
+                 "short."),
+      integer("run.trace_steps", s.trace_steps, 0, 100)
+          .in("steps")
+          .means("Writes a timeline of so many to trace/ in the run folder, for Perfetto."),
+      integer("run.trace_first", s.trace_first, 1)
+          .means("The first step of the timeline, counted from the start of the process."),
   };
 }
 

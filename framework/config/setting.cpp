@@ -12,13 +12,12 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "framework/support/utf8.h"
 
 namespace packtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kMaxBytes = 1U << 20U;  // no configuration comes near; a data file would
 
 // Where a text comes from; the command line has no lines.
 struct Source {
@@ -50,19 +49,24 @@ class PlainYamlOnly : public YAML::EventHandler {
     fail(source_.at(mark), "a YAML alias (*name); write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string&) override {
+                const std::string& value) override {
     check(mark, tag, anchor);
+    // yaml-cpp 0.7 writes the escapes \_ and \N as single bytes.
+    if (first_invalid_utf8(value)) fail(source_.at(mark), "an escape that is no UTF-8 here");
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
+    enter(mark);
+    enter(mark);
   }
-  void OnSequenceEnd() override {}
+  void OnSequenceEnd() override { --depth_; }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
+    enter(mark);
   }
-  void OnMapEnd() override {}
+  void OnMapEnd() override { --depth_; }
 
  private:
   // "?" marks an untagged plain value, "!" a quoted one.
@@ -73,14 +77,23 @@ class PlainYamlOnly : public YAML::EventHandler {
     }
   }
 
+  void enter(const YAML::Mark& mark) {
+    if (++depth_ <= kMaxConfigDepth) return;
+    fail(source_.at(mark), fmt::format("nesting deeper than {} levels", kMaxConfigDepth));
+  }
+
   const Source& source_;
   int num_documents_ = 0;
+  std::size_t depth_ = 0;
 };
 
 YAML::Node parse(const std::string& text, const Source& source) {
-  if (text.size() > kMaxBytes) {
-    fail(source.name,
-         fmt::format("got {} bytes, wanted a configuration of at most {}", text.size(), kMaxBytes));
+  if (text.size() > kMaxConfigBytes) {
+    fail(source.name, fmt::format("got {} bytes, wanted a configuration of at most {}", text.size(),
+                                  kMaxConfigBytes));
+  }
+  if (const auto byte = first_invalid_utf8(text)) {
+    fail(source.name, fmt::format("is not UTF-8 at its byte {}", *byte));
   }
   try {
     std::istringstream stream(text);

@@ -2,12 +2,17 @@
 // ours. Values are held as JSON; yaml-cpp stays inside setting.cpp.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace packtrain {
+
+// No configuration comes near these; a data file would.
+inline constexpr std::size_t kMaxConfigBytes = 1U << 20U;
+inline constexpr std::size_t kMaxConfigDepth = 32;
 
 struct Setting {
   std::string section;
@@ -25,7 +30,7 @@ struct Setting {
 // Every setting of a YAML text in its order; `file` is for messages. Plain scalars are typed as
 // YAML 1.2's core schema does (so 1e-5 is a number and `yes` a string). Throws Error(kConfig) with
 // file, line and column for bad syntax, a key given twice, anchors, aliases, tags, several
-// documents and texts over 1 MiB.
+// documents, bytes that are no UTF-8, texts over kMaxConfigBytes and nesting over kMaxConfigDepth.
 std::vector<Setting> read_settings(const std::string& text, const std::string& file);
 
 // One "section.key=value" of the command line, the value in YAML syntax. Throws Error(kConfig).

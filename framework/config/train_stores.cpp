@@ -64,7 +64,7 @@ Field train_stores(const char* name, std::vector<TrainStore>& member) {
     for (const TrainStore& store : member) list.push_back(to_json(store));
     return list.dump();
   };
-  return {name, read, write};
+  return {.name = name, .wanted = kWanted, .read = read, .write = write};
 }
 
 }  // namespace packtrain

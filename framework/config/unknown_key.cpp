@@ -78,6 +78,10 @@ const OtherName kOtherNames[] = {
     {"run.evaluate_steps",
      {"eval_steps", "eval_interval", "eval_every", "eval_freq", "evals_per_epoch",
       "val_check_interval"}},
+    {"run.early_stopping_patience", {"early_stopping", "patience", "early_stop_patience"}},
+    {"run.early_stopping_min_delta", {"early_stopping_threshold", "min_delta"}},
+    {"checkpoint.best_by", {"metric_for_best_model"}},
+    {"checkpoint.keep_best", {"load_best_model_at_end", "save_top_k"}},
 };
 
 struct PlannedKey {

@@ -43,6 +43,10 @@ class JoinedStore final : public TokenStore {
     const Part& part = part_of(example);
     return part.sources[static_cast<std::size_t>(part.given.store->source(local(part, example)))];
   }
+  void check_unchanged(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    part.given.store->check_unchanged(local(part, example));
+  }
   std::string fingerprint() const override;
   ExampleOrigin origin(std::int64_t example) const override {
     const Part& part = part_of(example);
@@ -144,6 +148,7 @@ void JoinedStore::append(StorePart given) {
   info_.num_examples += given.repeats * info.num_examples;
   info_.num_tokens += given.repeats * info.num_tokens;
   info_.num_loss_tokens += given.repeats * info.num_loss_tokens;
+  info_.num_bad_lines += info.num_bad_lines;
   folder_ += (folder_.empty() ? "" : ", ") + store.folder();
   part.given = std::move(given);
   parts_.push_back(std::move(part));

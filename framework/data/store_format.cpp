@@ -9,6 +9,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {
@@ -32,7 +33,12 @@ class ManifestReader {
   }
 
   Json parse(const std::string& text) const {
-    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    try {
+      check_json(text);
+    } catch (const JsonFault& fault) {
+      fail(fault.what());
+    }
+    Json json = Json::parse(text);
     if (!json.is_object()) fail("is not a JSON object");
     return json;
   }
@@ -92,6 +98,7 @@ StoreInfo read_info(const ManifestReader& reader, const Json& json) {
   info.num_examples = reader.count(json, "num_examples", 1);
   info.num_tokens = reader.count(json, "num_tokens", 1);
   info.num_loss_tokens = reader.count(json, "num_loss_tokens", 0);
+  if (json.contains("num_bad_lines")) info.num_bad_lines = reader.count(json, "num_bad_lines", 0);
   return info;
 }
 
@@ -117,12 +124,17 @@ std::string manifest_text(const StoreManifest& manifest) {
                       {"num_examples", manifest.shards[i].num_examples},
                       {"num_tokens", manifest.shards[i].num_tokens}});
   }
-  const Json json = {
-      {"format_version", kStoreFormatVersion},   {"tokenizer", info.tokenizer},
-      {"tokenizer_name", info.tokenizer_name},   {"tokenizer_hash", info.tokenizer_hash},
-      {"vocab_size", info.vocab_size},           {"sources", info.sources},
-      {"num_examples", info.num_examples},       {"num_tokens", info.num_tokens},
-      {"num_loss_tokens", info.num_loss_tokens}, {"shards", shards}};
+  const Json json = {{"format_version", kStoreFormatVersion},
+                     {"tokenizer", info.tokenizer},
+                     {"tokenizer_name", info.tokenizer_name},
+                     {"tokenizer_hash", info.tokenizer_hash},
+                     {"vocab_size", info.vocab_size},
+                     {"sources", info.sources},
+                     {"num_examples", info.num_examples},
+                     {"num_tokens", info.num_tokens},
+                     {"num_loss_tokens", info.num_loss_tokens},
+                     {"num_bad_lines", info.num_bad_lines},
+                     {"shards", shards}};
   // A file name may be any bytes: what is no UTF-8 is replaced, not refused.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -135,7 +147,7 @@ StoreManifest read_store_manifest(const std::string& folder) {
                 "Give a folder that `packtrain prepare` finished.");
   }
   const ManifestReader reader(path);
-  const Json json = reader.parse(read_text(path, ErrorCategory::kData));
+  const Json json = reader.parse(read_text(path, ErrorCategory::kData, kMaxJsonBytes));
   StoreManifest manifest{read_info(reader, json), {}};
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;

@@ -31,6 +31,7 @@ class MappedShard {
     return loss_mask_.subspan(offsets_[local], length(local));
   }
   std::int16_t source(std::int64_t local) const { return source_[local]; }
+  void check_unchanged() const { file_->check_unchanged(); }
 
  private:
   template <typename T>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/data/bad_lines.h"
 #include "framework/data/store_format.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 bool belongs_to_store(const std::string& name) {
   return name == kStoreManifestName || name == kStoreTokenizerFolder || is_shard_name(name) ||
-         name == std::string(kStoreManifestName) + ".tmp";
+         name == kBadLinesName || name == std::string(kStoreManifestName) + ".tmp";
 }
 
 // Leaves `folder` existing and empty. Removes what a store consists of and nothing else, the
@@ -59,7 +60,7 @@ class ShardedStoreWriter final : public StoreWriter {
 
   void add(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
            std::int16_t source) override;
-  StoreInfo finish() override;
+  StoreInfo finish(std::int64_t num_bad_lines) override;
 
  private:
   void check(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
@@ -141,11 +142,12 @@ void ShardedStoreWriter::write_shard() {
   source_.clear();
 }
 
-StoreInfo ShardedStoreWriter::finish() {
+StoreInfo ShardedStoreWriter::finish(std::int64_t num_bad_lines) {
   if (!source_.empty()) write_shard();
   if (manifest_.shards.empty()) {
     throw Error(ErrorCategory::kData, fmt::format("{}: the sources hold no example", folder_));
   }
+  manifest_.info.num_bad_lines = num_bad_lines;
   write_text_atomically(folder_ + "/" + kStoreManifestName, manifest_text(manifest_),
                         ErrorCategory::kData);
   return manifest_.info;

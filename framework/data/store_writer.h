@@ -28,7 +28,8 @@ class StoreWriter {
   virtual void add(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
                    std::int16_t source) = 0;
   // Syncs everything and writes store.json last. Without it the folder is no store.
-  virtual StoreInfo finish() = 0;
+  // `num_bad_lines`: of the sources, that were left out.
+  virtual StoreInfo finish(std::int64_t num_bad_lines = 0) = 0;
 };
 
 }  // namespace packtrain

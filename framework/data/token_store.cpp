@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "framework/data/store_format.h"
@@ -34,9 +36,12 @@ class MappedStore final : public TokenStore {
     const MappedShard& shard = shard_of(example);
     return shard.source(example - shard.first_example());
   }
+  void check_unchanged(std::int64_t example) const override;
   std::string fingerprint() const override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   const MappedShard& shard_of(std::int64_t example) const;
 
   std::string folder_;
@@ -44,6 +49,8 @@ class MappedStore final : public TokenStore {
   std::vector<MappedShard> shards_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> num_loss_tokens_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Clock::time_point> checked_at_;  // by shard
 };
 
 MappedStore::MappedStore(std::string folder, const StoreManifest& manifest)
@@ -59,6 +66,7 @@ MappedStore::MappedStore(std::string folder, const StoreManifest& manifest)
       num_loss_tokens += num_loss_tokens_.back();
     }
   }
+  checked_at_.assign(shards_.size(), Clock::now() - std::chrono::hours(1));
   if (num_loss_tokens != info_.num_loss_tokens) {
     throw Error(ErrorCategory::kData,
                 fmt::format("{}/{}: 'num_loss_tokens' is {}, but the examples have {}", folder_,
@@ -76,6 +84,19 @@ const MappedShard& MappedStore::shard_of(std::int64_t example) const {
       shards_.begin(), shards_.end(), example,
       [](std::int64_t value, const MappedShard& shard) { return value < shard.first_example(); });
   return *std::prev(after);
+}
+
+void MappedStore::check_unchanged(std::int64_t example) const {
+  constexpr std::chrono::seconds kEvery{1};
+  const MappedShard& shard = shard_of(example);
+  {
+    const std::lock_guard lock(mutex_);
+    Clock::time_point& checked_at = checked_at_[static_cast<std::size_t>(&shard - shards_.data())];
+    const auto now = Clock::now();
+    if (now - checked_at < kEvery) return;
+    checked_at = now;
+  }
+  shard.check_unchanged();
 }
 
 std::string MappedStore::fingerprint() const {

@@ -6,6 +6,7 @@
 // loss_mask[t] = 1: token t is to be predicted (from the tokens before it in its example). The
 // first token of an example has no predecessor and never counts, so num_loss_tokens[e] is the
 // number of ones in loss_mask of tokens 1..L-1 of example e.
+// bad-lines.jsonl (bad_lines.h) lists what was left out of the sources, where anything was.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct StoreInfo {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
+  std::int64_t num_bad_lines = 0;  // of the sources, that were left out; bad-lines.jsonl lists them
 };
 
 // Where an example was before stores were joined.
@@ -53,6 +55,9 @@ class TokenStore {
   virtual std::span<const std::int32_t> input_ids(std::int64_t example) const = 0;
   virtual std::span<const std::uint8_t> loss_mask(std::int64_t example) const = 0;
   virtual std::int16_t source(std::int64_t example) const = 0;
+  // Throws Error(kData) when the example's file was written to since it was opened. Asks the file
+  // system at most once a second for each file.
+  virtual void check_unchanged(std::int64_t /*example*/) const {}
   // xxh3-128 (hex) over counts and lengths, whatever the shards: tells a changed data set at
   // resume.
   virtual std::string fingerprint() const = 0;

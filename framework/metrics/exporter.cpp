@@ -4,6 +4,8 @@
 #include <microhttpd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -48,7 +50,7 @@ MHD_Result send(MHD_Connection* connection, const Answer& answer) {
 }
 
 std::optional<Answer> refuse(std::string_view path, std::string_view method) {
-  if (path != "/metrics") {
+  if (path != "/metrics" && path != "/healthz") {
     return Answer{MHD_HTTP_NOT_FOUND, kPlainText, "the metrics are at /metrics\n"};
   }
   if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
@@ -57,15 +59,26 @@ std::optional<Answer> refuse(std::string_view path, std::string_view method) {
   return std::nullopt;
 }
 
+Answer answer_to(std::string_view path, std::string_view method, Exporter::Request& request) {
+  if (path == "/healthz") {
+    const std::string trouble = request.exporter->trouble();
+    if (trouble.empty()) return {MHD_HTTP_OK, kPlainText, "ok\n"};
+    return {MHD_HTTP_SERVICE_UNAVAILABLE, kPlainText, trouble + "\n"};
+  }
+  const std::string page = request.exporter->make_page(request);
+  if (method == MHD_HTTP_METHOD_HEAD) request.page = 0;  // nobody read it
+  return {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", page};
+}
+
 // libmicrohttpd calls this when the request's headers are there (*request is still null), for
 // each piece of a body, and once more at the end, which is when it may be answered. A refusal is
 // answered at once, so that its body is never read.
-MHD_Result answer_request(void* page, MHD_Connection* connection, const char* path,
+MHD_Result answer_request(void* exporter, MHD_Connection* connection, const char* path,
                           const char* method, const char* /*version*/, const char* /*body*/,
                           std::size_t* body_size, void** request) noexcept {
   try {
     if (*request == nullptr) {
-      *request = page;
+      *request = new Exporter::Request{static_cast<Exporter*>(exporter)};  // end_request() deletes
       const std::optional<Answer> refusal = refuse(path, method);
       return refusal ? send(connection, *refusal) : MHD_YES;
     }
@@ -73,28 +86,37 @@ MHD_Result answer_request(void* page, MHD_Connection* connection, const char* pa
       *body_size = 0;  // a GET's body means nothing
       return MHD_YES;
     }
-    const std::string text = (*static_cast<Exporter::Page*>(page))();
-    return send(connection, {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text});
+    return send(connection, answer_to(path, method, *static_cast<Exporter::Request*>(*request)));
   } catch (...) {
     return MHD_NO;  // out of memory: drop this connection, not the run
   }
 }
 
+void end_request(void* /*exporter*/, MHD_Connection* /*connection*/, void** request,
+                 MHD_RequestTerminationCode how) noexcept {
+  const std::unique_ptr<Exporter::Request> ended(static_cast<Exporter::Request*>(*request));
+  *request = nullptr;
+  if (ended && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) ended->exporter->sent(*ended);
+}
+
 }  // namespace
 
-std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, Page page) {
+std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, Page page,
+                                          Trouble trouble) {
   const std::optional<ListenSocket> socket = ListenSocket::open(address, port);
   if (!socket) return nullptr;
-  std::unique_ptr<Exporter> exporter(new Exporter(socket->endpoint(), std::move(page)));
+  std::unique_ptr<Exporter> exporter(
+      new Exporter(socket->endpoint(), std::move(page), std::move(trouble)));
   // The daemon closes the socket it is given, but when starting fails only sometimes: it gets a
   // duplicate, and the original decides whether the port stays open.
   const int duplicate = fcntl(socket->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) return nullptr;
   exporter->daemon_ = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &answer_request, &exporter->page_,
-      MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_CONNECTION_LIMIT, kMaxConnections,
-      MHD_OPTION_CONNECTION_TIMEOUT, kIdleTimeoutS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kConnectionMemoryBytes, MHD_OPTION_THREAD_STACK_SIZE, kThreadStackBytes, MHD_OPTION_END);
+      MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &answer_request, exporter.get(),
+      MHD_OPTION_NOTIFY_COMPLETED, &end_request, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate,
+      MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleTimeoutS,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemoryBytes, MHD_OPTION_THREAD_STACK_SIZE,
+      kThreadStackBytes, MHD_OPTION_END);
   if (exporter->daemon_ == nullptr) {
     shutdown(socket->descriptor(), SHUT_RDWR);
     return nullptr;
@@ -102,8 +124,29 @@ std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, 
   return exporter;
 }
 
-Exporter::Exporter(std::string endpoint, Page page)
-    : endpoint_(std::move(endpoint)), page_(std::move(page)) {}
+Exporter::Exporter(std::string endpoint, Page page, Trouble trouble)
+    : endpoint_(std::move(endpoint)), page_(std::move(page)), trouble_(std::move(trouble)) {}
+
+std::string Exporter::make_page(Request& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    request.page = ++num_pages_;
+  }
+  return page_();
+}
+
+void Exporter::sent(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  newest_sent_ = std::max(newest_sent_, request.page);
+  was_sent_.notify_all();
+}
+
+void Exporter::wait_for_scrape(double timeout_s) {
+  std::unique_lock lock(mutex_);
+  const std::int64_t before = num_pages_;
+  was_sent_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                     [&] { return newest_sent_ > before; });
+}
 
 Exporter::~Exporter() {
   if (daemon_ != nullptr) MHD_stop_daemon(daemon_);

@@ -20,6 +20,7 @@ struct MetricField {
   // Units and endings follow prometheus.io/docs/practices/naming.
   const char* prometheus_name;
   const char* help;
+  double scale = 1;  // Prometheus has base units: what the member is multiplied by
 };
 
 // In the order in which metrics.jsonl lists them.

@@ -27,6 +27,7 @@ std::string step_json_line(const StepRecord& record) {
   for (const MetricField& field : step_fields()) {
     std::visit([&](auto member) { line[field.key] = record.*member; }, field.member);
   }
+  if (!record.slowest_phase.empty()) line["slowest_phase"] = record.slowest_phase;
   add_sources(line, "loss_by_source", record.loss_by_source);
   if (record.experts) add_experts(line, *record.experts);
   return line.dump();
@@ -42,6 +43,16 @@ std::string evaluation_json_line(const EvaluationRecord& record) {
       {"validation_num_loss_tokens", record.num_loss_tokens},
   };
   add_sources(line, "validation_loss_by_source", record.loss_by_source);
+  if (!record.set.empty()) line["validation_set"] = record.set;
+  for (const EvaluationRecord& one : record.all_sets) {
+    nlohmann::ordered_json& set = line["validation_sets"][one.set];
+    set = {{"loss", one.loss},
+           {"perplexity", one.perplexity},
+           {"num_examples", one.num_examples},
+           {"num_tokens", one.num_tokens},
+           {"num_loss_tokens", one.num_loss_tokens}};
+    add_sources(set, "loss_by_source", one.loss_by_source);
+  }
   return line.dump();
 }
 

@@ -14,7 +14,9 @@ namespace packtrain {
 std::string step_json_line(const StepRecord& record);
 
 // Keys: `step` and `validation_*` (`validation_loss_by_source` as above), none of which a step line
-// has, so that summing a column over the file never mixes training with evaluation.
+// has, so that summing a column over the file never mixes training with evaluation. Where sets have
+// names: `validation_set`, that of the others' numbers, and `validation_sets`, an object of `loss`,
+// `perplexity`, `num_examples`, `num_tokens`, `num_loss_tokens` and `loss_by_source` by name.
 std::string evaluation_json_line(const EvaluationRecord& record);
 
 }  // namespace packtrain

@@ -1,9 +1,9 @@
 #include "framework/metrics/metrics.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 
 #include "framework/metrics/exporter.h"
 #include "framework/metrics/json_line.h"
@@ -11,6 +11,7 @@
 #include "framework/metrics/metrics_file.h"
 #include "framework/metrics/progress.h"
 #include "framework/metrics/registry.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -46,9 +47,7 @@ class RunLog {
 class RunMetrics final : public Metrics {
  public:
   explicit RunMetrics(const MetricsOptions& options)
-      : registry_({{"run", options.run_name},
-                   {"host", options.host},
-                   {"rank", std::to_string(options.rank)}}) {
+      : registry_(options), trouble_(options.trouble) {
     if (options.serve) serve(options.address, options.port);
     if (options.rank == 0) log_.emplace(options);
   }
@@ -63,6 +62,21 @@ class RunMetrics final : public Metrics {
     if (log_) log_->evaluation(record);
   }
 
+  void end(RunState state, const std::string& reason, double last_scrape_timeout_s) override {
+    registry_.set_state(state);
+    if (state == RunState::kFailed) {
+      const std::lock_guard lock(mutex_);
+      failure_ = reason;
+    }
+    log_.reset();  // what is written of the last step does not wait
+    if (!exporter_) return;
+    if (state == RunState::kFailed) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(last_scrape_timeout_s));
+    } else {
+      exporter_->wait_for_scrape(last_scrape_timeout_s);
+    }
+  }
+
   std::optional<std::string> endpoint() const override {
     if (!exporter_) return std::nullopt;
     return exporter_->endpoint();
@@ -70,17 +84,29 @@ class RunMetrics final : public Metrics {
 
  private:
   void serve(const std::string& address, int port) {
-    exporter_ = Exporter::start(address, port, [this] { return registry_.page(); });
+    exporter_ = Exporter::start(
+        address, port, [this] { return registry_.page(); }, [this] { return trouble(); });
     if (exporter_) return;
-    spdlog::warn(
+    log_warning(
         "no metrics endpoint on this rank: none of the {} ports from {} on of {} could be opened; "
         "training goes on. Give metrics.port another value to have one",
         ListenSocket::kMaxPortTries, port, address);
   }
 
+  std::string trouble() const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_.empty()) return failure_;
+    }
+    return trouble_ ? trouble_() : "";
+  }
+
   MetricsRegistry registry_;
+  std::function<std::string()> trouble_;
+  mutable std::mutex mutex_;
+  std::string failure_;
   std::optional<RunLog> log_;
-  std::unique_ptr<Exporter> exporter_;  // last: its thread reads the registry
+  std::unique_ptr<Exporter> exporter_;  // last: its thread reads the above
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "framework/metrics/metrics_file.h"
 
-#include <spdlog/spdlog.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -38,8 +38,8 @@ void cut_lines_after(const std::string& path, std::int64_t last_step) {
     begin = end;
   }
   if (num_cut == 0) return;
-  spdlog::info("{}: cut {} line(s) that an earlier process wrote after step {}", path, num_cut,
-               last_step);
+  log_info("{}: cut {} line(s) that an earlier process wrote after step {}", path, num_cut,
+           last_step);
   write_text_atomically(path, kept, ErrorCategory::kInternal);
 }
 

@@ -1,16 +1,14 @@
 #include "framework/metrics/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "framework/metrics/step_line.h"
+#include "framework/support/terminal.h"
 
 namespace packtrain {
 namespace {
@@ -19,7 +17,7 @@ constexpr double kLogIntervalS = 1.0;
 constexpr double kTerminalIntervalS = 0.1;
 constexpr double kAverageWeight = 0.1;  // of the newest step
 constexpr std::size_t kBarWidth = 20;
-constexpr std::string_view kClearLine = "\r\x1b[K";
+constexpr std::size_t kWidthForBar = 80;  // narrower terminals have better use for their columns
 
 std::string bar(std::int64_t step, std::int64_t total_steps) {
   const double fraction =
@@ -32,13 +30,8 @@ std::string bar(std::int64_t step, std::int64_t total_steps) {
 
 ProgressOutput ProgressOutput::standard_error() {
   ProgressOutput output;
-  const char* term = std::getenv("TERM");
-  output.is_terminal =
-      isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-  winsize size{};
-  if (output.is_terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    output.width = size.ws_col;
-  }
+  output.is_terminal = terminal_width() > 0;
+  output.width = terminal_width;
   // A lost progress line is no reason to stop a run.
   output.write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); };
   return output;
@@ -81,13 +74,14 @@ void Progress::step(const StepRecord& record, double now_s) {
     write_lasting(line);
     return;
   }
-  if (due) rewrite(record, line);
+  if (due) rewrite(record);
   held_back_ = std::move(line);
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
   if (held_back_) write_lasting(*held_back_);
-  write_lasting(format_evaluation_line(record));
+  if (record.all_sets.empty()) return write_lasting(format_evaluation_line(record));
+  for (const EvaluationRecord& set : record.all_sets) write_lasting(format_evaluation_line(set));
 }
 
 void Progress::write_lasting(std::string_view line) {
@@ -95,11 +89,13 @@ void Progress::write_lasting(std::string_view line) {
   held_back_.reset();
 }
 
-void Progress::rewrite(const StepRecord& record, std::string_view line) {
-  std::string text = total_steps_ > 0 ? bar(record.step, total_steps_) : "";
-  text += line;
+void Progress::rewrite(const StepRecord& record) {
   // A line that wrapped could not be rewritten.
-  text.resize(std::min(text.size(), output_.width - 1));
+  const std::size_t width = std::max<std::size_t>(output_.width(), 2) - 1;
+  std::string text =
+      total_steps_ > 0 && width >= kWidthForBar ? bar(record.step, total_steps_) : "";
+  text += format_step_line(record, total_steps_, seconds_left(record.step), width - text.size());
+  text.resize(std::min(text.size(), width));
   output_.write(fmt::format("{}{}", kClearLine, text));
 }
 

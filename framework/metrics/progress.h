@@ -15,8 +15,9 @@ namespace packtrain {
 // Where progress goes.
 struct ProgressOutput {
   bool is_terminal = false;
-  std::size_t width = 80;  // columns, of a terminal
-  std::function<void(std::string_view)> write;
+  std::function<std::size_t()> width =
+      {};  // columns, of a terminal: it may be made wider or narrower
+  std::function<void(std::string_view)> write = {};
 
   static ProgressOutput standard_error();
 };
@@ -42,7 +43,7 @@ class Progress {
   void average(double step_time_s);
   bool is_due(double now_s) const;
   void write_lasting(std::string_view line);
-  void rewrite(const StepRecord& record, std::string_view line);
+  void rewrite(const StepRecord& record);
 
   std::int64_t total_steps_;
   ProgressOutput output_;

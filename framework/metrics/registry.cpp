@@ -7,14 +7,30 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "framework/metrics/fields.h"
 
 namespace packtrain {
 namespace {
 
+// Upper bounds, seconds: two a doubling from 10 ms to 11 min.
+prometheus::Histogram::BucketBoundaries step_buckets() {
+  constexpr int kNumBuckets = 33;
+  constexpr double kShortest = 0.01;
+  prometheus::Histogram::BucketBoundaries bounds;
+  for (int b = 0; b < kNumBuckets; ++b) bounds.push_back(kShortest * std::exp2(b / 2.0));
+  return bounds;
+}
+
+constexpr std::pair<RunState, const char*> kStates[] = {{RunState::kRunning, "running"},
+                                                        {RunState::kDone, "done"},
+                                                        {RunState::kStopped, "stopped"},
+                                                        {RunState::kFailed, "failed"}};
+
 double value_of(const MetricField& field, const StepRecord& record) {
-  return std::visit([&](auto member) { return static_cast<double>(record.*member); }, field.member);
+  return field.scale *
+         std::visit([&](auto member) { return static_cast<double>(record.*member); }, field.member);
 }
 
 // A counter that met a NaN once would stay NaN.
@@ -29,9 +45,18 @@ void set_sources(prometheus::Family<prometheus::Gauge>& family,
 
 }  // namespace
 
-MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& labels)
-    : labels_(labels),
+MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
+    : labels_({{"run", options.run_name},
+               {"host", options.host},
+               {"rank", std::to_string(options.rank)}}),
       num_steps_(counter("packtrain_steps_total", "Optimizer steps of this process")),
+      step_duration_(prometheus::BuildHistogram()
+                         .Name("packtrain_step_duration_seconds")
+                         .Help("Wall time of optimizer steps")
+                         .Labels(labels_)
+                         .Register(registry_)
+                         .Add({}, step_buckets())),
+      state_(family("packtrain_run_state", "1 for the state that the run is in, else 0")),
       last_step_timestamp_(gauge("packtrain_last_step_timestamp_seconds",
                                  "Unix time of the latest step's end, or of the start")),
       validation_loss_(gauge("packtrain_validation_loss",
@@ -52,7 +77,9 @@ MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& label
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
       validation_loss_by_source_(family("packtrain_validation_loss_by_source",
-                                        "Loss of the latest evaluation, by source")) {
+                                        "Loss of the latest evaluation, by source")),
+      validation_loss_by_set_(family("packtrain_validation_loss_by_set",
+                                     "Loss of the latest evaluation, by evaluation set")) {
   for (const MetricField& field : step_fields()) {
     if (field.kind == MetricKind::kCounter) {
       step_metrics_.emplace_back(&counter(field.prometheus_name, field.help));
@@ -61,12 +88,27 @@ MetricsRegistry::MetricsRegistry(const std::map<std::string, std::string>& label
     }
   }
   last_step_timestamp_.SetToCurrentTime();
-  prometheus::BuildGauge()
-      .Name("packtrain_build_info")
-      .Help("Always 1; the build is in the labels")
-      .Labels(labels_)
-      .Register(registry_)
+  set_state(RunState::kRunning);
+  add_constants(options);
+}
+
+void MetricsRegistry::add_constants(const MetricsOptions& options) {
+  gauge("packtrain_data_bad_lines", "Lines left out when the training stores were made")
+      .Set(static_cast<double>(options.num_bad_lines));
+  gauge("packtrain_planned_steps", "Optimizer steps that the run has when it is done")
+      .Set(static_cast<double>(options.total_steps));
+  counter("packtrain_restarts_total", "Times that the launcher has started this run again")
+      .Increment(static_cast<double>(options.num_restarts));
+  auto& memory = family("packtrain_planned_memory_bytes",
+                        "Device memory that a rank was planned to need at most, by purpose");
+  for (const auto& [purpose, bytes] : options.planned_memory_bytes) {
+    memory.Add({{"purpose", purpose}}).Set(static_cast<double>(bytes));
+  }
+  family("packtrain_build_info", "Always 1; the build is in the labels")
       .Add({{"version", PACKTRAIN_VERSION}})
+      .Set(1);
+  family("packtrain_run_info", "Always 1; what the run is, is in the labels")
+      .Add(options.facts)
       .Set(1);
 }
 
@@ -109,6 +151,7 @@ void MetricsRegistry::step(const StepRecord& record) {
   set_sources(loss_by_source_, record.loss_by_source);
   if (record.experts) set_experts(*record.experts);
   num_steps_.Increment();
+  step_duration_.Observe(record.step_time_s);
   last_step_timestamp_.SetToCurrentTime();
 }
 
@@ -117,6 +160,14 @@ void MetricsRegistry::evaluation(const EvaluationRecord& record) {
   validation_loss_.Set(record.loss);
   validation_perplexity_.Set(record.perplexity);
   set_sources(validation_loss_by_source_, record.loss_by_source);
+  for (const EvaluationRecord& one : record.all_sets) {
+    validation_loss_by_set_.Add({{"set", one.set}}).Set(one.loss);
+  }
+}
+
+void MetricsRegistry::set_state(RunState state) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [each, name] : kStates) state_.Add({{"state", name}}).Set(each == state ? 1 : 0);
 }
 
 std::string MetricsRegistry::page() const {

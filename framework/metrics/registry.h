@@ -1,6 +1,7 @@
 // One rank's metrics as Prometheus reads them.
 #pragma once
 
+#include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
 #include <cstdint>
@@ -17,14 +18,16 @@ namespace packtrain {
 // Thread-safe. A page is always of one moment: never half of one step and half of the next.
 class MetricsRegistry {
  public:
-  explicit MetricsRegistry(const std::map<std::string, std::string>& labels);
+  explicit MetricsRegistry(const MetricsOptions& options);
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void set_state(RunState state);
   // Prometheus text exposition format, version 0.0.4.
   std::string page() const;
 
  private:
+  void add_constants(const MetricsOptions& options);
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
   prometheus::Counter& counter(const std::string& name, const std::string& help);
   prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help);
@@ -35,6 +38,8 @@ class MetricsRegistry {
   // In the order of step_fields().
   std::vector<std::variant<prometheus::Gauge*, prometheus::Counter*>> step_metrics_;
   prometheus::Counter& num_steps_;
+  prometheus::Histogram& step_duration_;
+  prometheus::Family<prometheus::Gauge>& state_;
   prometheus::Gauge& last_step_timestamp_;
   prometheus::Gauge& validation_loss_;
   prometheus::Gauge& validation_perplexity_;
@@ -48,6 +53,7 @@ class MetricsRegistry {
   // One gauge a source, from the first step or evaluation on that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;
+  prometheus::Family<prometheus::Gauge>& validation_loss_by_set_;
 };
 
 }  // namespace packtrain

@@ -2,21 +2,58 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <vector>
 
 namespace packtrain {
 namespace {
 
 constexpr double kLeastShown = 0.0005;  // less would be 0.0 %
 
-void append_place(std::string& line, std::int64_t step, std::int64_t total_steps) {
-  fmt::format_to(std::back_inserter(line), "step {}", step);
-  if (total_steps > 0) {
-    const double percent = 100.0 * static_cast<double>(step) / static_cast<double>(total_steps);
-    fmt::format_to(std::back_inserter(line), "/{} ({:.1f} %)", total_steps, percent);
+// A piece of the step line, and how soon it goes where there is little room: the highest first.
+struct Piece {
+  std::string text;
+  int rank = 0;
+};
+
+std::string place_of(std::int64_t step, std::int64_t total_steps) {
+  if (total_steps <= 0) return fmt::format("step {}", step);
+  const double percent = 100.0 * static_cast<double>(step) / static_cast<double>(total_steps);
+  return fmt::format("step {}/{} ({:.1f} %)", step, total_steps, percent);
+}
+
+// "  fill 97 %"; nothing for what would be 0.0 %.
+std::string percentage(const char* name, double fraction) {
+  return fraction < kLeastShown ? "" : fmt::format("  {} {:.1f} %", name, 100 * fraction);
+}
+
+std::string memory_of(const StepRecord& record) {
+  constexpr double kGibibyte = 1 << 30;
+  if (record.peak_memory_bytes <= 0) return "";
+  return fmt::format("  mem {:.1f} GiB", static_cast<double>(record.peak_memory_bytes) / kGibibyte);
+}
+
+std::vector<Piece> pieces_of(const StepRecord& record, std::int64_t total_steps,
+                             double seconds_left) {
+  std::vector<Piece> pieces = {
+      {place_of(record.step, total_steps), 0},
+      {fmt::format("  loss {:#.4g}", record.loss), 1},
+      {fmt::format("  norm {:.3g}", record.grad_norm), 7},
+      {fmt::format("  lr {:.3g}", record.learning_rate), 8},
+      {fmt::format("  {} tok/s", short_count(record.tokens_per_second)), 3},
+      {percentage("mfu", record.mfu), 5},
+      {fmt::format("  fill {:.0f} %", 100 * record.fill), 6},
+      {percentage("imbalance", record.cost_imbalance - 1), 4},
+      {percentage("comm", record.comm_wait_s / record.step_time_s), 9},
+      {memory_of(record), 10},
+  };
+  if (total_steps > 0 && std::isfinite(seconds_left) && seconds_left >= 0) {
+    pieces.push_back({fmt::format("  {} left", short_duration(seconds_left)), 2});
   }
+  return pieces;
 }
 
 }  // namespace
@@ -47,32 +84,27 @@ std::string short_duration(double seconds) {
 }
 
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
-                             double seconds_left) {
+                             double seconds_left, std::size_t width) {
+  std::vector<Piece> pieces = pieces_of(record, total_steps, seconds_left);
+  const auto length = [&pieces] {
+    std::size_t sum = 0;
+    for (const Piece& piece : pieces) sum += piece.text.size();
+    return sum;
+  };
+  while (length() > width && pieces.size() > 1) {
+    pieces.erase(std::ranges::max_element(pieces, {}, &Piece::rank));
+  }
   std::string line;
-  const auto out = std::back_inserter(line);
-  append_place(line, record.step, total_steps);
-  fmt::format_to(out, "  loss {:#.4g}  norm {:.3g}  lr {:.3g}  {} tok/s", record.loss,
-                 record.grad_norm, record.learning_rate, short_count(record.tokens_per_second));
-  if (record.mfu > 0) fmt::format_to(out, "  mfu {:.1f} %", 100 * record.mfu);
-  fmt::format_to(out, "  fill {:.0f} %", 100 * record.fill);
-  const double exposed = record.comm_wait_s / record.step_time_s;
-  if (exposed >= kLeastShown) fmt::format_to(out, "  comm {:.1f} %", 100 * exposed);
-  if (record.peak_memory_bytes > 0) {
-    constexpr double kGibibyte = 1 << 30;
-    fmt::format_to(out, "  mem {:.1f} GiB",
-                   static_cast<double>(record.peak_memory_bytes) / kGibibyte);
-  }
-  if (total_steps > 0 && std::isfinite(seconds_left) && seconds_left >= 0) {
-    fmt::format_to(out, "  {} left", short_duration(seconds_left));
-  }
+  for (const Piece& piece : pieces) line += piece.text;
   return line;
 }
 
 std::string format_evaluation_line(const EvaluationRecord& record) {
-  return fmt::format("step {}  validation loss {:#.4g}  perplexity {:#.4g}  {} examples  {} tokens",
-                     record.step, record.loss, record.perplexity,
-                     short_count(static_cast<double>(record.num_examples)),
-                     short_count(static_cast<double>(record.num_tokens)));
+  return fmt::format(
+      "step {}  validation loss {}{:#.4g}  perplexity {:#.4g}  {} examples  {} tokens", record.step,
+      record.set.empty() ? "" : record.set + " ", record.loss, record.perplexity,
+      short_count(static_cast<double>(record.num_examples)),
+      short_count(static_cast<double>(record.num_tokens)));
 }
 
 }  // namespace packtrain

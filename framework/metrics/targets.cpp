@@ -1,13 +1,19 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <system_error>
 
 #include "framework/metrics/metrics.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/hash.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -18,6 +24,28 @@ std::string reachable(const std::string& endpoint, const std::string& host) {
     if (endpoint.starts_with(wildcard)) return host + ":" + endpoint.substr(wildcard.size());
   }
   return endpoint;
+}
+
+// Where a site wants the targets of all runs, if it does.
+std::optional<std::string> shared_path(const std::string& run_folder, const std::string& run_name) {
+  const char* folder = std::getenv("PACKTRAIN_TARGETS_FOLDER");
+  if (folder == nullptr || *folder == 0) return std::nullopt;
+  // Runs of one name in two places are two.
+  const std::string place = std::filesystem::absolute(run_folder).lexically_normal().string();
+  const std::string hash = hash_bytes(std::as_bytes(std::span(place))).substr(0, 8);
+  return fmt::format("{}/{}-{}.json", folder, run_name, hash);
+}
+
+void write_shared(const std::string& path, const std::string& text) {
+  try {
+    write_text_atomically(path, text, ErrorCategory::kInternal);
+  } catch (const Error& error) {
+    log_warning("Prometheus will not find this run by PACKTRAIN_TARGETS_FOLDER: {}", error.what());
+  }
+}
+
+std::string own_path(const std::string& run_folder) {
+  return (std::filesystem::path(run_folder) / "metrics-targets.json").string();
 }
 
 }  // namespace
@@ -41,8 +69,14 @@ void write_metrics_targets(const std::string& run_folder, const std::string& run
   }
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   const std::string text = groups.dump(2, ' ', /*ensure_ascii=*/false, replace) + "\n";
-  const auto path = std::filesystem::path(run_folder) / "metrics-targets.json";
-  write_text_atomically(path.string(), text, ErrorCategory::kInternal);
+  write_text_atomically(own_path(run_folder), text, ErrorCategory::kInternal);
+  if (const auto path = shared_path(run_folder, run_name)) write_shared(*path, text);
+}
+
+void remove_metrics_targets(const std::string& run_folder, const std::string& run_name) {
+  write_text_atomically(own_path(run_folder), "[]\n", ErrorCategory::kInternal);
+  std::error_code ignored;
+  if (const auto path = shared_path(run_folder, run_name)) std::filesystem::remove(*path, ignored);
 }
 
 }  // namespace packtrain

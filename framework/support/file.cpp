@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,22 +60,6 @@ std::string parent_of(const std::string& path) {
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
-                                                   ErrorCategory category) {
-  const Descriptor file(path, O_RDONLY, category);
-  const std::size_t size = regular_file_size(file, path, category);
-  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail_on(path, "mmap", errno, category);
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile({static_cast<const std::byte*>(address), size}));
-}
-
-MappedFile::~MappedFile() {
-  // munmap takes a mutable pointer, though the pages were mapped read-only.
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
 OutputFile::OutputFile(std::string path, Mode mode, ErrorCategory category)
     : path_(std::move(path)), category_(category) {
   const int flags = mode == Mode::kCreate ? O_TRUNC : O_APPEND;
@@ -127,12 +110,20 @@ void OutputFile::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
 }
 
-std::string read_text(const std::string& path, ErrorCategory category) {
+std::string read_text(const std::string& path, ErrorCategory category, std::size_t max_bytes) {
   const Descriptor file(path, O_RDONLY, category);
-  // The size is only a first guess: files in /proc say 0.
-  std::string text(regular_file_size(file, path, category) + 1, '\0');
+  const auto check = [&](std::size_t size) {
+    if (size <= max_bytes) return;
+    throw Error(category, fmt::format("{}: has {} bytes or more, at most {} are read", path, size,
+                                      max_bytes));
+  };
+  const std::size_t size = regular_file_size(file, path, category);
+  check(size);
+  // Only a first guess: files in /proc say 0, and others may grow.
+  std::string text(size + 1, '\0');
   std::size_t length = 0;
   for (;;) {
+    check(length);
     if (length == text.size()) text.resize(2 * text.size());
     const ssize_t got = ::read(file.get(), text.data() + length, text.size() - length);
     if (got < 0 && errno == EINTR) continue;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,21 +11,6 @@
 #include "framework/support/error.h"
 
 namespace packtrain {
-
-// A read-only memory map of a whole file, unmapped with the object.
-class MappedFile {
- public:
-  static std::shared_ptr<const MappedFile> open(const std::string& path, ErrorCategory category);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  std::span<const std::byte> bytes_;
-};
 
 // A file being written. Call close() when done; the destructor closes without throwing (for
 // unwinding) and never counts as success.
@@ -50,7 +35,10 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-std::string read_text(const std::string& path, ErrorCategory category);
+// The whole of a regular file. Throws, before it takes memory for them, when it has more than
+// `max_bytes`.
+std::string read_text(const std::string& path, ErrorCategory category,
+                      std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 // Writes path.tmp, syncs, renames over `path`, syncs the folder: readers see the old or the new
 // text.
 void write_text_atomically(const std::string& path, std::string_view text, ErrorCategory category);

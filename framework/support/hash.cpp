@@ -5,7 +5,7 @@
 
 #include <new>
 
-#include "framework/support/file.h"
+#include "framework/support/mapped_file.h"
 
 namespace packtrain {
 namespace {

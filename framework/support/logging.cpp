@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "framework/support/error.h"
+#include "framework/support/terminal.h"
 
 namespace packtrain {
 namespace {
@@ -43,6 +44,24 @@ class PositionFlag : public spdlog::custom_flag_formatter {
   }
 };
 
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+  }
+  return spdlog::level::warn;
+}
+
+std::unique_ptr<spdlog::formatter> line_formatter(const std::string& pattern) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PositionFlag>('*').set_pattern(pattern);
+  return formatter;
+}
+
 std::shared_ptr<spdlog::sinks::sink> open_log_file(const std::string& log_file) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(log_file);
@@ -66,10 +85,11 @@ void start_logging(int rank, int num_ranks, const std::string& log_file) {
   auto logger = std::make_shared<spdlog::logger>("packtrain", sinks.begin(), sinks.end());
   logger->set_level(spdlog::level::debug);
   logger->flush_on(spdlog::level::info);  // a killed run keeps its last lines
-  auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<PositionFlag>('*').set_pattern(
-      fmt::format("%Y-%m-%d %H:%M:%S.%e rank {}/{} %* %^%l%$: %v", rank, num_ranks));
-  logger->set_formatter(std::move(formatter));
+  const std::string pattern =
+      fmt::format("%Y-%m-%d %H:%M:%S.%e rank {}/{} %* %^%l%$: %v", rank, num_ranks);
+  logger->set_formatter(line_formatter(pattern));
+  // A step line that is being redrawn, of this rank or another, makes room.
+  if (terminal_width() > 0) sinks.front()->set_formatter(line_formatter(kClearLine + pattern));
   spdlog::set_default_logger(std::move(logger));
 }
 
@@ -78,6 +98,14 @@ void set_log_position(std::int64_t step, std::string_view phase) {
   const std::lock_guard lock(position.mutex);
   position.step = step;
   position.phase = phase;
+}
+
+void log_text(LogLevel level, std::string_view text) {
+  spdlog::default_logger_raw()->log(spdlog_level(level), text);
+}
+
+void flush_log() {
+  spdlog::default_logger_raw()->flush();
 }
 
 }  // namespace packtrain

@@ -13,6 +13,7 @@
 #include "framework/support/data_type.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/mapped_file.h"
 
 namespace packtrain {
 
@@ -36,6 +37,7 @@ class SafetensorsFile {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
+  void check_unchanged() const;  // MappedFile
   // Throws when the tensor is missing.
   const TensorView& tensor(const std::string& name) const;
 
@@ -43,7 +45,7 @@ class SafetensorsFile {
   SafetensorsFile() = default;
   std::string path_;
   ErrorCategory category_{};
-  std::shared_ptr<const class MappedFile> file_;
+  std::shared_ptr<const MappedFile> file_;
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, std::string> metadata_;
 };

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "framework/support/file.h"
 #include "framework/support/safetensors_header.h"
 
 namespace packtrain {
@@ -55,6 +54,10 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::string& 
     fail(fault.what());
   }
   return result;
+}
+
+void SafetensorsFile::check_unchanged() const {
+  file_->check_unchanged();
 }
 
 const TensorView& SafetensorsFile::tensor(const std::string& name) const {

@@ -17,8 +17,11 @@ std::vector<const TensorToWrite*> aligned_order(std::span<const TensorToWrite> t
   std::vector<const TensorToWrite*> order;
   order.reserve(tensors.size());
   for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return size_of(a->dtype) > size_of(b->dtype);
+  // Among equals as given, which the pointers tell.
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    const std::size_t width_a = size_of(a->dtype);
+    const std::size_t width_b = size_of(b->dtype);
+    return width_a != width_b ? width_a > width_b : a < b;
   });
   return order;
 }

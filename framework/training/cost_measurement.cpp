@@ -1,7 +1,6 @@
 #include "framework/training/cost_measurement.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "collators/flattening.h"
+#include "framework/support/logging.h"
 #include "framework/training/cost_fit.h"
 #include "framework/training/upload.h"
 
@@ -88,7 +88,7 @@ void log_cost(const MeasuredCost& measured, std::span<const TimedWork> works, do
               int num_repeats, double took_s) {
   const CostModel& cost = measured.cost;
   const auto [slowest, fastest] = std::ranges::minmax_element(measured.speeds);
-  spdlog::info(
+  log_info(
       "measured cost: {:.3g} s a token + {:.3g} s a squared token + {:.3g} s a micro-batch, within "
       "{:.1f} %; speeds {:.3f} (rank {}) to {:.3f} (rank {}), noise {:.1f} %; {} micro-batches "
       "{} times in {:.2f} s",

@@ -139,6 +139,11 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
       fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
   add(entries, "reduce output", sizes_.reduce_output * bytes_of(reduce),
       fmt::format("{}, the largest unit's shard", name_of(reduce)));
+  const bool copies = ranks_.device == DeviceKind::kCuda &&
+                      reduce_options(config_).path == CollectivePath::kCopyEngine;
+  add(entries, "reduce scratch",
+      copies ? ranks_.shard_size * sizes_.reduce_output * bytes_of(reduce) : 0,
+      fmt::format("{}, the largest unit", name_of(reduce)));
 }
 
 void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {

@@ -1,7 +1,6 @@
 #include "framework/training/memory_report.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -56,8 +56,8 @@ void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size) {
   ranks_.shard_size = shard_size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
   plan_ = planner_->plan(load);
-  spdlog::info("memory of a rank, planned for micro-batches of up to {} rows, GiB\n{}",
-               load.num_rows, memory_table(plan_, device_bytes_));
+  log_info("memory of a rank, planned for micro-batches of up to {} rows, GiB\n{}", load.num_rows,
+           memory_table(plan_, device_bytes_));
   write(nullptr);
 }
 
@@ -78,8 +78,7 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
   const auto planned = static_cast<double>(plan_.total());
   const double over = static_cast<double>(measured.allocated + measured.outside) - planned;
   const bool is_off = std::abs(over) > std::max(kTolerance * planned, kTolerableBytes);
-  spdlog::log(
-      is_off ? spdlog::level::warn : spdlog::level::info,
+  log(is_off ? LogLevel::kWarning : LogLevel::kInfo,
       "memory, measured against the plan of the same micro-batches: {:+.1f} %; {:.2f} GiB "
       "allocated at most, planned {:.2f} (most in the {}); {:.2f} GiB taken beside, planned "
       "{:.2f}; freed and kept by the allocator {:.2f} GiB",

@@ -37,6 +37,7 @@ class MemoryReport {
   // A micro-batch that the device was given, until they are held against the measurement.
   void add(const MemoryLoad& load) { loads_.push_back(load); }
   bool is_done() const { return is_done_; }
+  const MemoryPlan& plan() const { return plan_; }  // empty before tell_plan()
 
   // After the second step, GPU only: holds what was measured against the plan of the micro-batches
   // added. A line in the log, a warning where they differ by more than 3 % (and 256 MiB).

@@ -5,7 +5,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +15,8 @@
 #include "framework/device/tensor_device.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
+#include "framework/support/logging.h"
 #include "models/decoder.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
@@ -33,7 +34,7 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
     const AttentionBackend backend =
         choose_attention_backend(shape, tensor_device(device), scalar_type(compute));
     const bool is_slow = backend == AttentionBackend::kPlain && device.kind() == DeviceKind::kCuda;
-    spdlog::info(
+    log_info(
         "attention{}: {}{}", shape.window > 0 ? fmt::format(" within {} tokens", shape.window) : "",
         attention_backend_name(backend), is_slow ? ", some rows of scores at a time: slow" : "");
   }
@@ -102,7 +103,7 @@ ModelSource read_source(const ModelSection& model) {
   }
   source.kind = ModelSource::Kind::kHuggingFace;
   source.folder = model.path;
-  source.config_json = read_text(file, ErrorCategory::kConfig);
+  source.config_json = read_text(file, ErrorCategory::kConfig, kMaxJsonBytes);
   return source;
 }
 
@@ -202,18 +203,18 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   auto blocks = make_decoder(decoder, options);
   const int shard_size = choose_shard_size(config.parallel.shard_size, world);
   ShardingCommunicators communicators = connect_shard_groups(
-      shard_size, world, [&] { return world.connect(run_device.backend, gather_options(config)); },
-      [&] { return world.connect(run_device.backend, reduce_options(config)); });
+      shard_size, world, [&] { return connect_gather(config, run_device, world); },
+      [&] { return connect_reduce(config, run_device, world); });
   ShardingOptions sharding = sharding_options(config);
   sharding.self_test = run_device.backend == Backend::kNccl;
   auto model = allocate_model([&] {
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);
   });
-  if (world.size() > 1) spdlog::info("{}", model->paths());
-  spdlog::info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
-               decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6,
-               decoder.num_layers, shard_size, world.size());
+  if (world.size() > 1) log_info("{}", model->paths());
+  log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
+           decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,
+           shard_size, world.size());
   return model;
 }
 

@@ -12,8 +12,15 @@ namespace {
 
 constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, requests; then details
 
-// Requests are one number: how many ranks want to stop, and this much more to save.
-constexpr double kSaveShare = 1.0 / 1024;
+// Requests are one number: how many ranks want to stop, this much more to save, and this much for
+// each rank out of memory. Exact in float32 for up to 2047 ranks.
+constexpr float kSaveShare = 0.5F;
+constexpr float kOutOfMemoryShare = 1.0F / 4096;
+
+double request_number(const StepRequests& requests) {
+  return (requests.stop ? 1.0 : 0.0) + (requests.save ? kSaveShare : 0.0) +
+         (requests.out_of_memory ? kOutOfMemoryShare : 0.0);
+}
 
 }  // namespace
 
@@ -25,10 +32,14 @@ StepOutcome::StepOutcome(Device& device, std::int64_t num_details)
 StepOutcome::Values StepOutcome::read() {
   arrived_->synchronize();
   const float* values = host_.const_data_ptr<float>();
+  const float share = values[3] - std::floor(values[3]);
+  const bool save = share >= kSaveShare;
+  const float out_of_memory = (save ? share - kSaveShare : share) / kOutOfMemoryShare;
   return {values[0],
           values[1],
           values[2] == 0.0F,
-          {.stop = values[3] >= 1.0F, .save = values[3] != std::floor(values[3])},
+          {.stop = values[3] >= 1.0F, .save = save, .out_of_memory = out_of_memory > 0},
+          std::lround(out_of_memory),
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
@@ -54,10 +65,9 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
-    at::Tensor partials = squared_norm_partials(model_.gradient());
+    at::Tensor partials = model_.squared_norm_partials();
     if (model_.num_replicas() > 1) partials.div_(model_.num_replicas());  // each has the whole norm
-    const double request = (requests.stop ? 1.0 : 0.0) + (requests.save ? kSaveShare : 0.0);
-    const at::Tensor sums = step_sums(partials, loss, request, details);
+    const at::Tensor sums = step_sums(partials, loss, request_number(requests), details);
     model_.sum_over_ranks(sums);
     const StepScalars scalars = step_scalars(sums, options_.max_grad_norm, bounds);
     update(learning_rate, number, scalars);

@@ -20,6 +20,8 @@ namespace packtrain {
 struct StepRequests {
   bool stop = false;
   bool save = false;  // one rank only
+  // This rank's memory ran out: its loss is to be NaN, so that no rank applies the update.
+  bool out_of_memory = false;
 };
 
 // What the device says of a step, over all ranks. read() waits for it.
@@ -33,6 +35,7 @@ class StepOutcome {
     double grad_norm = 0;   // before clipping
     bool applied = true;    // false: loss or norm was refused, nothing was written
     StepRequests requests;  // of any rank
+    std::int64_t num_ranks_out_of_memory = 0;
     std::vector<double> details;
   };
   Values read();

@@ -22,6 +22,7 @@ Json to_json(const PlanEntry& entry) {
   return {{"from_step", entry.layout.from_step},
           {"num_ranks", entry.num_ranks},
           {"max_tokens_per_micro_batch", entry.layout.max_tokens_per_micro_batch},
+          {"lowered_from", entry.lowered_from},
           {"cost_source", entry.cost_source == CostSource::kMeasured ? kMeasured : kFlops},
           {"cost",
            {{"linear", cost.linear},
@@ -42,6 +43,7 @@ PlanEntry entry_from(const Json& json) {
   json.at("from_step").get_to(layout.from_step);
   json.at("num_ranks").get_to(entry.num_ranks);
   json.at("max_tokens_per_micro_batch").get_to(layout.max_tokens_per_micro_batch);
+  entry.lowered_from = json.value("lowered_from", std::int64_t{0});  // older files have none
   const auto source = json.at("cost_source").get<std::string>();
   require(source == kMeasured || source == kFlops, "cost_source is neither flops nor measured");
   entry.cost_source = source == kMeasured ? CostSource::kMeasured : CostSource::kFlops;
@@ -52,7 +54,8 @@ PlanEntry entry_from(const Json& json) {
   layout.cost.span.windowed_share = json.at("cost").value("windowed_share", 0.0);
   layout.cost.span.window = json.at("cost").value("window", 0.0);
   json.at("speeds").get_to(layout.speeds);
-  require(layout.from_step >= 0 && entry.num_ranks >= 1 && layout.max_tokens_per_micro_batch >= 1,
+  require(layout.from_step >= 0 && entry.num_ranks >= 1 && layout.max_tokens_per_micro_batch >= 1 &&
+              (entry.lowered_from == 0 || entry.lowered_from > layout.max_tokens_per_micro_batch),
           "a count is out of range");
   require(layout.speeds.empty() || std::ssize(layout.speeds) == entry.num_ranks,
           "there are not as many speeds as ranks");
@@ -133,17 +136,14 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
   return settings;
 }
 
-void check_same_batches(const PlanSettings& saved, const PlanSettings& present,
-                        const std::string& folder) {
+std::vector<SettingChange> changes_of(const PlanSettings& saved, const PlanSettings& present) {
+  std::vector<SettingChange> changes;
   for (const auto& [key, value] : present) {
     const auto found = std::ranges::find(saved, key, &PlanSettings::value_type::first);
     if (found == saved.end() || found->second == value) continue;
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("{} was saved with {}: {}, this run has {}: its steps would not be "
-                            "those of the checkpoint's plan",
-                            folder, key, found->second, value),
-                "Restore the setting, or give this run its own run.output.");
+    changes.push_back({key, found->second, value});
   }
+  return changes;
 }
 
 std::string plan_header_text(const PlanHeader& header) {

@@ -17,7 +17,14 @@ struct PlanEntry {
   PlanLayout layout;
   int num_ranks = 1;  // costs and speeds hold for these alone
   CostSource cost_source = CostSource::kFlops;
+  // The budget that was configured or found, where running out of memory has lowered the layout's;
+  // else 0.
+  std::int64_t lowered_from = 0;
 
+  // What was configured or found.
+  std::int64_t first_budget() const {
+    return lowered_from > 0 ? lowered_from : layout.max_tokens_per_micro_batch;
+  }
   friend bool operator==(const PlanEntry&, const PlanEntry&) = default;
 };
 
@@ -44,10 +51,15 @@ std::string data_setting(const std::string& data_fingerprint);  // the value of 
 PlanSettings plan_settings(const Config& config, const PlanOptions& options,
                            const std::string& data_fingerprint);
 
-// Throws Error(kCheckpoint) naming the first setting that differs, when a run would not go on with
-// the optimizer batches of the checkpoint in `folder`.
-void check_same_batches(const PlanSettings& saved, const PlanSettings& present,
-                        const std::string& folder);
+struct SettingChange {
+  std::string key;
+  std::string saved;
+  std::string present;
+};
+
+// Settings that differ, where a run would not go on with the optimizer batches of the checkpoint.
+// What `saved` does not have is not compared.
+std::vector<SettingChange> changes_of(const PlanSettings& saved, const PlanSettings& present);
 
 std::string plan_header_text(const PlanHeader& header);  // a JSON object
 // Throws Error(kCheckpoint) naming `where` when it is not what plan_header_text() makes.

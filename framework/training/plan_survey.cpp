@@ -111,4 +111,8 @@ StepLoads step_loads(const StepPlan& plan, const SurveyOptions& options) {
   return loads;
 }
 
+std::int64_t rows_in(const MicroBatch& pieces, const SurveyOptions& options) {
+  return work_of(pieces, options).rows;
+}
+
 }  // namespace packtrain

@@ -80,4 +80,7 @@ struct StepLoads {
 
 StepLoads step_loads(const StepPlan& plan, const SurveyOptions& options);
 
+// Rows that a rank computes for a micro-batch, padding among them.
+std::int64_t rows_in(const MicroBatch& pieces, const SurveyOptions& options);
+
 }  // namespace packtrain

@@ -1,11 +1,10 @@
 #include "framework/training/rehearsal.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "collators/collator.h"
+#include "framework/support/logging.h"
 #include "framework/training/upload.h"
 #include "models/ops/attention/cudnn.h"
 #include "models/ops/attention/cudnn_buckets.h"
@@ -35,7 +34,8 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
   const PackedBatch packed = collate(store, rehearsal.pieces, LossNormalization{}, {}, {});
   std::vector<DeviceBatch> batches(rehearsal.accumulated ? 2 : 1);
   model.compute().run([&](StreamHandle) { std::ranges::fill(batches, upload(packed, device)); });
-  model.train(batches);
+  // Where memory does not suffice, the step itself will tell: its batch can be laid otherwise.
+  model.try_train(batches);
   model.compute().synchronize();
 }
 
@@ -107,7 +107,7 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
     run(plan.rehearsals[done++], collate, store, model, device);
   }
   model.compute().take_waited();
-  spdlog::info(
+  log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "
       "the {} micro-batches that first ask for something",
       num_timed_matmuls() - products, num_cudnn_plans() - attention_plans,

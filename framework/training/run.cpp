@@ -1,14 +1,17 @@
 #include "framework/training/run.h"
 
-#include <spdlog/spdlog.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <optional>
 #include <set>
 
 #include "framework/checkpoint/checkpoint.h"
-#include "framework/data/token_store.h"
-#include "framework/training/evaluator.h"
+#include "framework/support/logging.h"
+#include "framework/training/evaluation_sets.h"
+#include "framework/training/exit_deadline.h"
 #include "framework/training/model_source.h"
+#include "framework/training/rank_settings.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/token_budget.h"
@@ -38,35 +41,72 @@ const char* describe(ModelSource::Kind kind) {
   return "";
 }
 
+std::optional<std::int64_t> run_trainer(Trainer& trainer) {
+  try {
+    return trainer.run();
+  } catch (const c10::OutOfMemoryError& error) {
+    throw OutOfMemory("something else than a step's batches", -1, 0, error.what());
+  }
+}
+
+// Nobody is kept waiting by a rank that was lost, or that is to make room for another job.
+void tell_end(Trainer& trainer, const Error& error) {
+  if (error.category() == ErrorCategory::kStopped) {
+    trainer.end(RunState::kStopped, "", /*waits=*/false);
+  } else {
+    trainer.end(RunState::kFailed, error.what(), error.category() != ErrorCategory::kDevice);
+  }
+}
+
+// A trainer that fails gives up its communicators on its way out.
+std::optional<std::int64_t> train(const Config& config, World& world,
+                                  const std::set<std::int64_t>& left_out) {
+  ExitDeadline deadline;
+  Trainer trainer(config, world, left_out);
+  try {
+    const std::optional<std::int64_t> rewound = run_trainer(trainer);
+    if (!rewound) trainer.end(RunState::kDone, "", /*waits=*/true);
+    return rewound;
+  } catch (const Error& error) {
+    tell_end(trainer, error);
+    // Other errors are every rank's, and a save that is under way is to be ended well.
+    if (error.category() == ErrorCategory::kDevice) {
+      deadline.arm(fmt::format("rank {}: {}", world.rank(), error.what()), error.exit_code());
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 // A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
+  check_same_settings(config, world);
   Config current = config;
   std::set<std::int64_t> left_out;
   for (;;) {
-    const std::optional<std::int64_t> rewound = Trainer(current, world, left_out).run();
+    const std::optional<std::int64_t> rewound = train(current, world, left_out);
     if (!rewound) return;
     left_out.insert(*rewound);
     const bool has_own = find_latest_checkpoint(checkpoints_folder(config)).has_value();
     if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
     world.control().barrier();  // nobody saves before all have looked
-    spdlog::warn("step {} was refused: going back to {}, and on without its update", *rewound,
-                 has_own ? "the newest checkpoint" : "the start");
+    log_warning("step {} was refused: going back to {}, and on without its update", *rewound,
+                has_own ? "the newest checkpoint" : "the start");
   }
 }
 
 EvaluationRecord run_evaluation(const Config& config, World& world) {
-  const auto store = TokenStore::open(config.data.validation);
+  check_same_settings(config, world);
+  EvaluationSets sets(config.data.validation, config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config);
-  check_vocabulary(store->folder(), store->info().vocab_size, source.decoder);
   const RunDevice device = choose_device(config, world);
   const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
-  Evaluator evaluator(*store, budget.tokens, *device.device, world);
-  spdlog::info("evaluating {} {}", describe(source.kind), source.folder);
+  sets.prepare(source.decoder, budget.tokens, *device.device, world);
+  log_info("evaluating {} {}", describe(source.kind), source.folder);
   const auto model = make_sharded_model(config, source.decoder, device, world);
   load_weights(source, config.run.seed, *model);
-  return evaluator.evaluate(*model, 0);
+  return sets.evaluate(*model, 0);
 }
 
 }  // namespace packtrain

@@ -2,10 +2,15 @@
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include <utility>
+
+#include "framework/device/tensor_memory.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "models/ops/matmul/matmul.h"
+#include "parallel/checked_communicator.h"
+#include "parallel/faulty_communicator.h"
 
 namespace packtrain {
 namespace {
@@ -66,29 +71,6 @@ void use_deterministic_algorithms() {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-}  // namespace
-
-RunDevice choose_device(const Config& config, World& world) {
-  DeviceOptions options;
-  options.stream_delay_us = config.debug.stream_delay_us;
-  options.delay_seed = config.run.seed + world.rank();
-  RunDevice chosen;
-  chosen.backend = choose_backend(config, world);
-  check_paths(config.parallel, chosen.backend);
-  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
-                                                   : make_cpu_device(options);
-  if (config.precision.deterministic) use_deterministic_algorithms();
-  set_matmul_timing(!config.precision.deterministic);
-  const char* names[] = {"local", "MPI", "NCCL"};
-  spdlog::info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
-               chosen.device->name(), names[static_cast<int>(chosen.backend)]);
-  return chosen;
-}
-
-at::ScalarType scalar_type(Precision precision) {
-  return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
-}
-
 CommunicatorOptions gather_options(const Config& config) {
   switch (config.parallel.gather_path) {
     case GatherPath::kCopyEngine:
@@ -103,15 +85,77 @@ CommunicatorOptions gather_options(const Config& config) {
   return {.path = CollectivePath::kCopyEngine};
 }
 
+bool strikes_collectives(FaultKind kind) {
+  return kind == FaultKind::kSkipCollective || kind == FaultKind::kOtherCollective ||
+         kind == FaultKind::kFailedCollective;
+}
+
+std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& device, World& world,
+                                      const CommunicatorOptions& options, const char* name) {
+  std::unique_ptr<Communicator> communicator = world.connect(device.backend, options);
+  if (config.debug.check_collectives) {
+    communicator =
+        check_collectives(std::move(communicator), world.control().split(0, world.rank()), name);
+  }
+  if (strikes_collectives(config.fault.kind)) {
+    communicator = with_injected_faults(std::move(communicator));
+  }
+  return communicator;
+}
+
+}  // namespace
+
 CommunicatorOptions reduce_options(const Config& config) {
   switch (config.parallel.reduce_path) {
+    case ReducePath::kCopyEngine:
+      return {.path = CollectivePath::kCopyEngine, .required = true};
     case ReducePath::kSymmetric:
       return {.path = CollectivePath::kSymmetric, .required = true};
     case ReducePath::kRing:
+      return {.path = CollectivePath::kRing};
     case ReducePath::kAuto:
       break;
   }
+  // What a gradient costs to reduce, against what its products cost, goes by the tokens alone.
+  constexpr std::int64_t kFewTokens = 3072;
+  const auto tokens = config.batch.max_tokens_per_micro_batch;
+  if (tokens && *tokens <= kFewTokens) return {.path = CollectivePath::kCopyEngine};
   return {.path = CollectivePath::kRing};
+}
+
+RunDevice choose_device(const Config& config, World& world) {
+  DeviceOptions options;
+  options.stream_delay_us = config.debug.stream_delay_us;
+  options.delay_seed = config.run.seed + world.rank();
+  RunDevice chosen;
+  chosen.backend = choose_backend(config, world);
+  check_paths(config.parallel, chosen.backend);
+  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
+                                                   : make_cpu_device(options);
+  if (const auto cap = config.debug.memory_cap_gib) {
+    constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+    cap_tensor_memory(*chosen.device, static_cast<std::size_t>(*cap * kGibibyte));
+  }
+  if (config.precision.deterministic) use_deterministic_algorithms();
+  set_matmul_timing(!config.precision.deterministic);
+  const char* names[] = {"local", "MPI", "NCCL"};
+  log_info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
+           chosen.device->name(), names[static_cast<int>(chosen.backend)]);
+  return chosen;
+}
+
+at::ScalarType scalar_type(Precision precision) {
+  return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
+}
+
+std::unique_ptr<Communicator> connect_gather(const Config& config, const RunDevice& device,
+                                             World& world) {
+  return connect(config, device, world, gather_options(config), "weights");
+}
+
+std::unique_ptr<Communicator> connect_reduce(const Config& config, const RunDevice& device,
+                                             World& world) {
+  return connect(config, device, world, reduce_options(config), "gradients");
 }
 
 ShardingOptions sharding_options(const Config& config) {

@@ -22,9 +22,14 @@ RunDevice choose_device(const Config& config, World& world);
 
 at::ScalarType scalar_type(Precision precision);
 ShardingOptions sharding_options(const Config& config);
-// The paths of parallel.gather_path and parallel.reduce_path; `auto` takes the fastest measured
-// (docs/performance.md) and, where that cannot be had, what can.
-CommunicatorOptions gather_options(const Config& config);
+// The path that gradients take, where it can be had.
 CommunicatorOptions reduce_options(const Config& config);
+// Communicators over all ranks for weights and for gradients, by the paths of parallel.gather_path
+// and parallel.reduce_path; `auto` takes the fastest measured (docs/performance.md) and, where that
+// cannot be had, what can. With the checks and faults that the configuration asks for. Collective.
+std::unique_ptr<Communicator> connect_gather(const Config& config, const RunDevice& device,
+                                             World& world);
+std::unique_ptr<Communicator> connect_reduce(const Config& config, const RunDevice& device,
+                                             World& world);
 
 }  // namespace packtrain

@@ -1,11 +1,13 @@
 #include "framework/training/run_plan.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "collators/collator.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "framework/training/plan_source.h"
 #include "framework/training/token_budget.h"
 
@@ -20,17 +22,38 @@ std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
                        World& world) {
   const bool is_auto = !config.batch.max_tokens_per_micro_batch.has_value();
   if (is_auto && resumed && !resumed->header.entries.empty()) {
-    const std::int64_t tokens = resumed->header.entries.back().layout.max_tokens_per_micro_batch;
+    const PlanEntry& newest = resumed->header.entries.back();
+    const std::int64_t tokens = newest.layout.max_tokens_per_micro_batch;
     check_kept_budget(config, decoder, tokens, resumed->folder, device, world);
-    spdlog::info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
-    return tokens;
+    log_info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
+    return newest.first_budget();
   }
   const TokenBudget budget = token_budget(config, decoder, device, world);
   if (budget.limit) {
-    spdlog::info("{} tokens a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
-                 static_cast<double>(budget.limit->bytes) / kGibibyte, budget.limit->basis);
+    log_info("{} tokens a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
+             static_cast<double>(budget.limit->bytes) / kGibibyte, budget.limit->basis);
   }
   return budget.tokens;
+}
+
+// The most rows of a micro-batch of more than one sequence: what another layout can make smaller.
+std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
+  std::int64_t largest = 0;
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& pieces : micro_batches) {
+      std::int64_t num_sequences = 0;
+      std::int64_t num_tokens = 0;
+      std::int64_t longest = 0;
+      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+        ++num_sequences;
+        num_tokens += length;
+        longest = std::max<std::int64_t>(longest, length);
+      });
+      if (num_sequences < 2) continue;
+      largest = std::max(largest, pad_to_longest ? num_sequences * longest : num_tokens);
+    }
+  }
+  return largest;
 }
 
 }  // namespace
@@ -41,10 +64,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   const PlanOptions options = plan_options(config, decoder, world.size(),
                                            budget_of(config, decoder, resumed, device, world));
   const PlanSettings settings = plan_settings(config, options, store.fingerprint());
-  if (resumed) {
-    check_same_batches(resumed->header.settings, settings, resumed->folder);
-    header_.entries = resumed->header.entries;
-  }
+  if (resumed) header_.entries = resumed->header.entries;
   header_.settings = settings;
   loss_counter_ = std::make_unique<StoreLossCounter>(store);
   planner_ =
@@ -63,7 +83,33 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
       entry.cost_source = CostSource::kMeasured;
     }
   }
+  keep_lowered_budget(entry);
   begin(std::move(entry));
+}
+
+// A budget that is configured anew counts from its step on; the same one is lowered still.
+void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
+  if (header_.entries.empty()) return;
+  const PlanEntry& newest = header_.entries.back();
+  if (newest.lowered_from != entry.layout.max_tokens_per_micro_batch) return;
+  entry.lowered_from = newest.lowered_from;
+  entry.layout.max_tokens_per_micro_batch = newest.layout.max_tokens_per_micro_batch;
+  log_info("{} tokens a micro-batch instead of {}: memory ran out before",
+           newest.layout.max_tokens_per_micro_batch, newest.lowered_from);
+}
+
+std::int64_t RunPlan::lower_budget(std::int64_t step) {
+  PlanEntry entry = header_.entries.back();
+  std::int64_t& budget = entry.layout.max_tokens_per_micro_batch;
+  entry.lowered_from = entry.first_budget();
+  const bool pads = planner_->options().strategy == Strategy::kPadding;
+  const std::int64_t largest = std::min(budget, largest_divisible(planner_->plan(step), pads));
+  const std::int64_t multiple = CollatorOptions{}.row_multiple;
+  budget = std::max<std::int64_t>(1, largest - (largest + 3) / 4);
+  if (budget > multiple) budget -= budget % multiple;
+  entry.layout.from_step = step;
+  begin(std::move(entry));
+  return layout().max_tokens_per_micro_batch;
 }
 
 void RunPlan::begin(PlanEntry entry) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -22,6 +23,13 @@ struct ResumePoint {
   PlanHeader header;      // no entries: the checkpoint has none
   std::string folder;     // of the checkpoint, for messages
   std::string guard;      // StepGuard::state(), or empty
+  // Of the run that saved it, as in TrainingState.
+  std::string config_yaml;
+  std::string model_config;
+  std::int64_t total_steps = 0;
+  std::vector<double> best_losses;
+  std::string validation_set;
+  std::string early_stopping;
 };
 
 class RunPlan {
@@ -29,14 +37,20 @@ class RunPlan {
   // Finds the token budget: the configured one, else that of the checkpoint, else what memory
   // allows. Costs are the model's FLOPs, unless the checkpoint holds costs that were measured on
   // as many ranks and these are asked for. Collective. `store` must outlive it.
-  // Throws Error(kCheckpoint) when the run would not go on with the checkpoint's batches.
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
           const std::optional<ResumePoint>& resumed, const Device& device, World& world);
 
   const Planner& planner() const { return *planner_; }
   const PlanHeader& header() const { return header_; }
+  // What was configured or found: that of evaluations, which take less memory than steps.
+  std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
   std::int64_t total_steps() const { return total_steps_; }
+
+  // Steps from `step` on are laid over more micro-batches, because this layout of it took too much
+  // memory: at most three quarters of the tokens of its largest micro-batch that can be divided,
+  // the same on every rank. Returns the new budget. Not while other threads plan.
+  std::int64_t lower_budget(std::int64_t step);
 
   // batch.cost is measured, and no measured costs of these ranks are known.
   bool wants_measured_cost() const;
@@ -45,6 +59,7 @@ class RunPlan {
 
  private:
   void begin(PlanEntry entry);
+  void keep_lowered_budget(PlanEntry& entry) const;
 
   Config config_;
   std::int64_t first_step_ = 0;

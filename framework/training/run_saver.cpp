@@ -1,7 +1,5 @@
 #include "framework/training/run_saver.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -11,6 +9,7 @@
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/logging.h"
 #include "framework/training/run_folder.h"
 
 namespace packtrain {
@@ -31,6 +30,11 @@ class WaitTimer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+double unix_time_s() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
 // launch/packtrain-run restarts a run only as long as it saves something.
 void tell_launcher(std::int64_t step) {
   const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
@@ -48,10 +52,21 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
       model_(model),
       device_(device),
       control_(world.control().split(0, world.rank())),
-      newest_(resumed_step) {}
+      newest_(resumed_step),
+      newest_unix_time_s_(unix_time_s()) {}
 
 RunSaver::~RunSaver() {
   if (under_way_.valid()) under_way_.wait();
+}
+
+void RunSaver::prepare() {
+  const CheckpointSection& options = config_.checkpoint;
+  if (options.asynchronous && options.save_steps > 0 && model_.saves_shards()) snapshot();
+}
+
+StateSnapshot& RunSaver::snapshot() {
+  if (snapshot_ == nullptr) snapshot_ = std::make_unique<StateSnapshot>(model_.shards(), device_);
+  return *snapshot_;
 }
 
 std::vector<ShardView> RunSaver::own_shards() {
@@ -59,26 +74,33 @@ std::vector<ShardView> RunSaver::own_shards() {
   return model_.saves_shards() ? model_.shards() : std::vector<ShardView>();
 }
 
-std::string RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {
+void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {
   const TraceRange range("checkpoint of step " + std::to_string(state.step));
-  std::string folder = save_checkpoint(checkpoints_folder(config_), state, shards,
-                                       config_.checkpoint.keep, *control_);
+  double duration_s = 0;
+  std::string folder;
+  {
+    const WaitTimer timer(duration_s);
+    folder = save_checkpoint(checkpoints_folder(config_), state, shards,
+                             {config_.checkpoint.keep, config_.checkpoint.keep_best}, *control_);
+  }
   if (control_->rank() == 0) tell_launcher(state.step);
-  return folder;
+  log_info("saved {}", folder);
+  newest_ = state.step;
+  newest_duration_s_ = duration_s;
+  newest_unix_time_s_ = unix_time_s();
 }
 
 void RunSaver::save(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);
   const bool beside = config_.checkpoint.asynchronous;
-  if (beside && model_.saves_shards()) {
-    if (snapshot_ == nullptr) snapshot_ = std::make_unique<StateSnapshot>(model_.shards(), device_);
-    snapshot_->take(model_.compute());
-  }
-  under_way_step_ = state.step;
+  if (beside && model_.saves_shards()) snapshot().take(model_.compute());
   under_way_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
-    if (!beside) return write(state, own_shards());
-    return write(state, snapshot_ ? snapshot_->shards() : std::span<const ShardView>());
+    if (!beside) {
+      write(state, own_shards());
+      return;
+    }
+    write(state, snapshot_ ? snapshot_->shards() : std::span<const ShardView>());
   });
   if (!beside) settle(/*throws=*/false);
 }
@@ -87,8 +109,7 @@ void RunSaver::save_now(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);
   if (newest_ == state.step) return;
-  spdlog::info("saved {}", write(state, own_shards()));
-  newest_ = state.step;
+  write(state, own_shards());
 }
 
 void RunSaver::finish() {
@@ -99,18 +120,16 @@ void RunSaver::finish() {
 void RunSaver::settle(bool throws) {
   if (!under_way_.valid()) return;
   try {
-    const std::string folder = under_way_.get();
-    spdlog::info("saved {}", folder);
-    newest_ = under_way_step_;
+    under_way_.get();
     num_failed_in_a_row_ = 0;
   } catch (const Error& error) {
     ++num_failed_;
     ++num_failed_in_a_row_;
     if (throws || num_failed_in_a_row_ > config_.checkpoint.max_failed_saves) throw;
     // All ranks know of it: one says so.
-    spdlog::log(control_->rank() == 0 ? spdlog::level::warn : spdlog::level::debug,
-                "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
-                error.what(), num_failed_in_a_row_, config_.checkpoint.max_failed_saves);
+    log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
+        "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
+        error.what(), num_failed_in_a_row_, config_.checkpoint.max_failed_saves);
   }
 }
 

@@ -2,6 +2,7 @@
 // costs the steps no more than a copy to host memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -29,6 +30,10 @@ class RunSaver {
   RunSaver(const RunSaver&) = delete;
   RunSaver& operator=(const RunSaver&) = delete;
 
+  // Before the first step: takes the host memory of saves that go on beside the training, where
+  // some are due. Pinning it takes a GPU's host seconds (3.7 for 14 GiB, measured).
+  void prepare();
+
   // All are collective and called by every rank after the same steps.
   // Waits for the save before this one, if any is under way. A save that fails is logged and
   // counted; after checkpoint.max_failed_saves failures in a row the next throws
@@ -48,10 +53,15 @@ class RunSaver {
   // Failed saves and seconds that the steps stood still for saving, since the last call.
   std::int64_t take_num_failed() { return std::exchange(num_failed_, 0); }
   double take_wait_s() { return std::exchange(wait_s_, 0.0); }
+  // Unix time at which the newest checkpoint was complete, of the process's start before its first;
+  // and how long it took to write.
+  double newest_unix_time_s() const { return newest_unix_time_s_; }
+  double newest_duration_s() const { return newest_duration_s_; }
 
  private:
+  StateSnapshot& snapshot();  // made when first asked for
   std::vector<ShardView> own_shards();
-  std::string write(const TrainingState& state, std::span<const ShardView> shards);
+  void write(const TrainingState& state, std::span<const ShardView> shards);
   void settle(bool throws);  // the save under way, if any: waits for it and judges it
 
   const Config& config_;
@@ -59,9 +69,10 @@ class RunSaver {
   Device& device_;
   std::unique_ptr<Communicator> control_;  // of the thread that saves
   std::unique_ptr<StateSnapshot> snapshot_;
-  std::future<std::string> under_way_;
-  std::int64_t under_way_step_ = -1;
-  std::int64_t newest_;
+  std::future<void> under_way_;
+  std::atomic<std::int64_t> newest_;  // this and below: set where it is written
+  std::atomic<double> newest_unix_time_s_;
+  std::atomic<double> newest_duration_s_ = 0;
   std::int64_t num_failed_ = 0;
   std::int64_t num_failed_in_a_row_ = 0;
   double wait_s_ = 0;

@@ -1,10 +1,9 @@
 #include "framework/training/step_graphs.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <utility>
 
+#include "framework/support/logging.h"
 #include "models/decoder.h"
 
 namespace packtrain {
@@ -36,9 +35,14 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
       graph.work != nullptr && graph.gradient != model_.gradient().const_data_ptr();
   const bool wanted =
       is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMostGraphs && has_room());
-  if (wanted) capture_train(graph);
   const DeviceBatch& on_device = graph.batch->batch();
-  if (graph.work == nullptr) return {model_.train({&on_device, 1}), on_device};
+  if (wanted) {
+    if (auto out_of_memory = capture_train(graph)) return {{}, on_device, out_of_memory};
+  }
+  if (graph.work == nullptr) {
+    auto [loss, out_of_memory] = model_.try_train({&on_device, 1});
+    return {std::move(loss), on_device, std::move(out_of_memory)};
+  }
   model_.compute().run([&](StreamHandle) { graph.work->replay(); });
   return {graph.loss, on_device};
 }
@@ -49,18 +53,30 @@ bool StepGraphs::has_room() const {
   return device_.available_memory_bytes() >= 2 * of_a_step;
 }
 
-void StepGraphs::capture_train(Graph& graph) {
+std::optional<OutOfMemory> StepGraphs::capture_train(Graph& graph) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_new = graph.work == nullptr;
   graph = {std::move(graph.batch), nullptr, {}, nullptr};
+  ShardedModel::Trained trained;
   graph.work =
-      capture(model_.compute(), [&] { graph.loss = model_.train({&graph.batch->batch(), 1}); });
-  if (graph.work == nullptr) return;  // the CPU has none
+      capture(model_.compute(), [&] { trained = model_.try_train({&graph.batch->batch(), 1}); });
+  if (graph.work == nullptr) return {};  // the CPU has none
+  if (trained.out_of_memory) {
+    graph.work = nullptr;  // of a part of the step
+    return trained.out_of_memory;
+  }
+  graph.loss = std::move(trained.loss);
   if (is_new) ++num_graphs_;
   graph.gradient = model_.gradient().const_data_ptr();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  spdlog::debug("CUDA graph {} made in {:.0f} ms, of a batch of {} rows", num_graphs_, took.count(),
-                graph.batch->batch().num_rows());
+  log_debug("CUDA graph {} made in {:.0f} ms, of a batch of {} rows", num_graphs_, took.count(),
+            graph.batch->batch().num_rows());
+  return {};
+}
+
+void StepGraphs::release() {
+  graphs_.clear();
+  num_graphs_ = 0;
 }
 
 }  // namespace packtrain

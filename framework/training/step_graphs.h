@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "collators/packed_batch.h"
@@ -37,11 +38,16 @@ class StepGraphs {
   // runs kernel by kernel, which times products and builds plans; the second is captured. The first
   // 16 sizes that come twice have graphs, as long as memory holds two steps. The loss, and what
   // lies with the batch, is overwritten by the next batch of the size.
+  // Where memory runs out there is no loss, and no step more until release().
   struct Trained {
     at::Tensor loss;
     const DeviceBatch& batch;
+    std::optional<OutOfMemory> out_of_memory = {};
   };
   Trained train(const PackedBatch& batch);
+
+  // Forgets all graphs, whose memory is free then. Nothing of them may be under way.
+  void release();
 
   std::int64_t num_graphs() const { return num_graphs_; }
 
@@ -54,7 +60,7 @@ class StepGraphs {
   };
 
   bool has_room() const;
-  void capture_train(Graph& graph);
+  std::optional<OutOfMemory> capture_train(Graph& graph);
 
   ShardedModel& model_;
   const Device& device_;

@@ -1,7 +1,6 @@
 #include "framework/training/step_guard.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -88,7 +88,7 @@ StepGuard::Verdict StepGuard::judge(std::int64_t number, const StepOutcome::Valu
   num_skipped_in_a_row_ = 0;
   if (options_.spikes == Spikes::kWarn &&
       (values.loss > losses_.bound(number - 1) || values.grad_norm > norms_.bound(number - 1))) {
-    spdlog::warn(
+    log_warning(
         "step {}: a spike: loss {:.4g} (usual up to {:.4g}), gradient norm {:.4g} (usual up to "
         "{:.4g})",
         number, values.loss, losses_.bound(number - 1), values.grad_norm, norms_.bound(number - 1));
@@ -109,7 +109,7 @@ StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Val
   const std::string what =
       fmt::format("loss {} and gradient norm {}", values.loss, values.grad_norm);
   if (left_out_.contains(number)) {
-    spdlog::warn("step {}: left out, as the run was rewound because of it ({})", number, what);
+    log_warning("step {}: left out, as the run was rewound because of it ({})", number, what);
     return Verdict::kSkipped;
   }
   const bool finite = std::isfinite(values.loss) && std::isfinite(values.grad_norm);
@@ -125,7 +125,7 @@ StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Val
     }
     return Verdict::kRewind;
   }
-  spdlog::warn("step {}: {}: skipped ({} in a row)", number, what, num_skipped_in_a_row_);
+  log_warning("step {}: {}: skipped ({} in a row)", number, what, num_skipped_in_a_row_);
   return Verdict::kSkipped;
 }
 

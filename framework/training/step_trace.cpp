@@ -1,7 +1,6 @@
 #include "framework/training/step_trace.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include "framework/device/chrome_trace.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -32,7 +32,7 @@ std::unique_ptr<ActivityRecorder> record_device(Device& device) {
   try {
     return device.record_activities();
   } catch (const Error& error) {
-    spdlog::warn("run.trace_steps: the trace will show the host alone: {}", error.what());
+    log_warning("run.trace_steps: the trace will show the host alone: {}", error.what());
     return nullptr;
   }
 }
@@ -47,8 +47,8 @@ StepTrace::StepTrace(const RunSection& run, std::int64_t num_steps, Device& devi
       device_(device),
       world_(world) {
   if (run.trace_steps == 0 || is_on_) return;
-  spdlog::warn("run.trace_first is {}, but only {} steps are to be made: none will be traced",
-               run.trace_first, num_steps);
+  log_warning("run.trace_first is {}, but only {} steps are to be made: none will be traced",
+              run.trace_first, num_steps);
 }
 
 void StepTrace::begin() {
@@ -63,7 +63,7 @@ void StepTrace::end() {
   try {
     write(*recording_);
   } catch (const Error& error) {
-    spdlog::warn("run.trace_steps: no trace: {}", error.what());
+    log_warning("run.trace_steps: no trace: {}", error.what());
   }
   recording_.reset();
 }
@@ -76,7 +76,7 @@ void StepTrace::write(TimelineRecording& recording) const {
   make_folders(folder_, ErrorCategory::kInternal);
   write_text_atomically(path, chrome_trace(spans, {world_.rank(), name, origin_ns_}),
                         ErrorCategory::kInternal);
-  spdlog::info("steps {} to {} traced in {}", first_, last_, folder_);
+  log_info("steps {} to {} traced in {}", first_, last_, folder_);
 }
 
 }  // namespace packtrain

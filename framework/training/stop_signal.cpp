@@ -16,8 +16,10 @@ constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
 volatile std::sig_atomic_t stop_requested = 0;
 std::array<struct sigaction, kSignals.size()> previous_actions{};
 
+// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one: only
+// the others mean it when they come again.
 void on_signal(int signal) {
-  if (stop_requested != 0) {
+  if (stop_requested != 0 && signal != SIGUSR1) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }

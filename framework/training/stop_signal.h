@@ -3,8 +3,8 @@
 
 namespace packtrain {
 
-// While it lives the three signals only raise a flag; a second one ends the process at once, as
-// it would have without us. At most one exists.
+// While it lives the three signals only raise a flag. A SIGTERM or SIGINT after any of them ends
+// the process at once, as it would have without us; SIGUSR1 may be repeated. At most one exists.
 class StopSignal {
  public:
   StopSignal();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,20 +15,25 @@
 #include "framework/data/token_store.h"
 #include "framework/metrics/metrics.h"
 #include "framework/training/batch_source.h"
-#include "framework/training/evaluator.h"
+#include "framework/training/best_losses.h"
+#include "framework/training/early_stopping.h"
+#include "framework/training/evaluation_sets.h"
 #include "framework/training/example_ledger.h"
 #include "framework/training/fault_injector.h"
 #include "framework/training/learning_rate.h"
 #include "framework/training/memory_report.h"
 #include "framework/training/model_source.h"
 #include "framework/training/optimizer.h"
+#include "framework/training/replica_check.h"
 #include "framework/training/run_device.h"
 #include "framework/training/run_plan.h"
 #include "framework/training/run_saver.h"
+#include "framework/training/step_clock.h"
 #include "framework/training/step_graphs.h"
 #include "framework/training/step_guard.h"
 #include "framework/training/step_trace.h"
 #include "framework/training/stop_signal.h"
+#include "framework/training/straggler_watch.h"
 #include "framework/training/watchdog.h"
 #include "parallel/world.h"
 
@@ -45,12 +51,17 @@ class Trainer {
   // and that the run is to go on without, from its newest checkpoint.
   std::optional<std::int64_t> run();
 
+  // Tells watchers how the run ended, and why if it failed; with `waits`, until they have seen it.
+  void end(RunState state, const std::string& reason, bool waits);
+
  private:
   // A step given to the device whose outcome has not been read yet.
   struct Pending {
     PreparedStep prepared;
     StepOutcome* outcome = nullptr;
     HostBuffer row_losses;  // for the ledger
+    at::Tensor loss;        // of this rank
+    at::Tensor details;
     double learning_rate = 0;
     double data_wait_s = 0;
     WaitedTime waited;  // for communication
@@ -61,6 +72,7 @@ class Trainer {
   void make_plan(const std::optional<ResumePoint>& resumed);
   void make_model();
   void load(const std::optional<ResumePoint>& resumed);
+  void follow_validation(const std::optional<ResumePoint>& resumed);
   // What libraries choose and build by size: now instead of in the steps.
   void prepare_sizes();
   void make_graphs();
@@ -70,11 +82,14 @@ class Trainer {
   // Begins or ends the trace where it is due; `number`: steps of this process.
   void trace_before(std::int64_t number);
   void trace_after(std::int64_t number);
+  bool is_save_due(std::int64_t done) const;
+  bool is_evaluation_due(std::int64_t done) const;
   void train_step(std::int64_t step);
   void add_memory_loads(std::span<const PackedBatch> batches);
   // Runs forward and backward and gives the optimizer what they leave.
   void compute_step(std::int64_t step, Pending& pending);
-  void compute_step_kernel_by_kernel(std::int64_t step, Pending& pending);
+  void compute_kernel_by_kernel(Pending& pending);
+  void compute_by_graph(Pending& pending);
   std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }
   std::size_t num_source_sums() const;
   // What is summed over the ranks with a step's loss: of sources, then of experts.
@@ -83,14 +98,29 @@ class Trainer {
   void finish_oldest();  // reads an outcome, reports it
   void finish_all();
   // What this rank asks of all; takes up the request to save that somebody left in the run folder.
-  StepRequests requests() const;
-  void update(std::int64_t step, const at::Tensor& loss, Pending& pending,
-              const at::Tensor& details);
-  StepRecord make_record(const Pending& pending, const StepOutcome::Values& values,
-                         double step_time_s);
-  void evaluate(std::int64_t step);
+  StepRequests requests();
+  void update(std::int64_t step, Pending& pending);
+
+  // Memory that runs out in a step (trainer_memory.cpp). Runs `work`; false where memory ran out.
+  bool fits(const char* phase, const Pending& pending, const std::function<void()>& work);
+  // From here on this rank only joins the others' steps, until recover(). Throws `error` where no
+  // other layout of the step would help.
+  void give_up(const Pending& pending, const OutOfMemory& error);
+  void refuse(Pending& pending);
+  // Once all know that a step was dropped: lays it, and those after it, over more micro-batches.
+  // Returns the step to go on with.
+  std::int64_t recover();
+  void make_batches(std::int64_t first_step);
+  // trainer_metrics.cpp
+  StepRecord make_record(const Pending& pending, const StepOutcome::Values& values);
+  void add_plan(const PreparedStep& prepared, StepRecord& record) const;
+  void add_times(const Pending& pending, StepRecord& record);
+  void add_checkpoints(StepRecord& record);
+  void add_memory(StepRecord& record);
+  MetricsOptions metrics_options() const;
+  bool evaluate(std::int64_t step);  // whether it is among the best
   TrainingState state(std::int64_t steps_done) const;
-  void save(std::int64_t steps_done);
+  void save(std::int64_t steps_done, bool is_last);
   void stop(std::int64_t steps_done);
 
   Config config_;
@@ -98,16 +128,19 @@ class Trainer {
   RunDevice device_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<TokenStore> train_store_;
-  std::unique_ptr<TokenStore> validation_store_;
+  std::unique_ptr<EvaluationSets> evaluations_;
   ModelSource source_;
   std::unique_ptr<MemoryReport> memory_;
   std::unique_ptr<RunPlan> plan_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepGraphs> graphs_;  // or none
-  std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<LearningRate> learning_rate_;
   std::unique_ptr<StepGuard> guard_;
+  std::unique_ptr<BestLosses> best_;
+  std::unique_ptr<EarlyStopping> early_stopping_;
+  std::unique_ptr<StragglerWatch> stragglers_;
+  std::unique_ptr<ReplicaCheck> replicas_;
   FaultInjector faults_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ExampleLedger> ledger_;  // or none
@@ -120,10 +153,17 @@ class Trainer {
   std::int64_t total_steps_ = 0;
   bool stop_agreed_ = false;
   bool save_agreed_ = false;
-  std::optional<std::int64_t> rewound_;                   // because of this step
+  double last_look_s_ = 0;                    // for a request to save
+  std::optional<std::int64_t> rewound_;       // because of this step
+  std::optional<OutOfMemory> out_of_memory_;  // of this rank
+  std::optional<std::int64_t> dropped_;       // the first step not applied because of it
+  std::int64_t num_ranks_out_of_memory_ = 0;
+  std::int64_t num_out_of_memory_ = 0;                    // since the last record
+  std::int64_t num_allocation_retries_ = 0;               // at the last record
+  std::int64_t num_started_ = 0;                          // steps of this process, dropped ones too
   std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
   std::deque<Pending> pending_;
-  double last_finish_s_ = 0;
+  std::unique_ptr<StepClock> clock_;
 };
 
 }  // namespace packtrain

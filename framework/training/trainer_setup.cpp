@@ -1,11 +1,7 @@
 // How a Trainer comes to be: data, plan, model, weights, metrics, in this order.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <filesystem>
 #include <span>
 
 #include "framework/checkpoint/checkpoint.h"
@@ -14,6 +10,7 @@
 #include "framework/training/cost_measurement.h"
 #include "framework/training/expert_load.h"
 #include "framework/training/rehearsal.h"
+#include "framework/training/resumed_settings.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/token_budget.h"
 #include "framework/training/trainer.h"
@@ -22,28 +19,18 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kEndpointBytes = 128;
-
-// Every rank's text (at most kEndpointBytes - 1 characters), on every rank.
-std::vector<std::string> all_texts(World& world, const std::string& text) {
-  std::array<char, kEndpointBytes> mine{};
-  std::memcpy(mine.data(), text.data(), std::min(text.size(), kEndpointBytes - 1));
-  std::vector<char> all(kEndpointBytes * world.size());
-  world.control().all_gather(mine.data(), all.data(), kEndpointBytes, DataType::kUInt8, nullptr);
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < world.size(); ++rank) texts.emplace_back(&all[rank * kEndpointBytes]);
-  return texts;
-}
-
-// The step of rank 0's answer, so that no rank sees a checkpoint that another does not.
-std::int64_t agreed(World& world, std::int64_t value) {
-  world.control().broadcast(&value, sizeof(value), 0, nullptr);
-  return value;
-}
-
 // Checkpoints without a plan header say at least which data and seed they belong to.
 ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
-  ResumePoint point{state.step, {}, folder, state.guard};
+  ResumePoint point{state.step,
+                    {},
+                    folder,
+                    state.guard,
+                    state.config_yaml,
+                    state.model_config,
+                    state.total_steps,
+                    state.best_losses,
+                    state.validation_set,
+                    state.early_stopping};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
@@ -64,13 +51,18 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   device_ = choose_device(config_, world_);
   memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
   const std::optional<ResumePoint> resumed = find_resume_point();
-  watchdog_ =
-      std::make_unique<Watchdog>(config_.guard, config_.run.output, world_.rank(), world_.size());
+  watchdog_ = std::make_unique<Watchdog>(config_.guard, config_.run.output, world_);
   make_plan(resumed);
   make_model();
   load(resumed);
+  faults_.strike(FaultPhase::kLoad);
   saver_ = std::make_unique<RunSaver>(config_, world_, *device_.device, *model_,
                                       resumed ? resumed->step : -1);
+  follow_validation(resumed);
+  stragglers_ = std::make_unique<StragglerWatch>(config_.guard.straggler_ratio, world_.control());
+  if (total_steps_ - first_step_ > config_.checkpoint.save_steps) saver_->prepare();
+  replicas_ = std::make_unique<ReplicaCheck>(*model_, *device_.device, world_,
+                                             config_.guard.check_replicas_steps, config_.run.seed);
   guard_ = std::make_unique<StepGuard>(config_.guard, std::move(left_out),
                                        resumed ? resumed->guard : "");
   if (plan_->wants_measured_cost()) {
@@ -80,44 +72,64 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   }
   prepare_sizes();
   make_graphs();
-  start_metrics();
   tell_memory_plan();
-  const BatchSourceOptions options{
-      world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
-      plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
-  batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
-                                           options, first_step_, total_steps_);
+  start_metrics();
+  make_batches(first_step_);
+  // A graph is captured from the very calls that would be timed.
+  if (graphs_ == nullptr) {
+    model_->before_turns([this](ActionKind kind) {
+      clock_->enter(kind == ActionKind::kForward ? StepPhase::kForward : StepPhase::kBackward);
+    });
+  }
   trace_ =
       std::make_unique<StepTrace>(config_.run, total_steps_ - first_step_, *device_.device, world_);
 }
 
+void Trainer::make_batches(std::int64_t first_step) {
+  const BatchSourceOptions options{
+      world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
+      plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
+  batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
+                                           options, first_step, total_steps_);
+}
+
 void Trainer::open_data() {
   train_store_ = open_training_store(config_.data);
-  if (!config_.data.validation.empty())
-    validation_store_ = TokenStore::open(config_.data.validation);
+  evaluations_ =
+      std::make_unique<EvaluationSets>(config_.data.validation, config_.checkpoint.best_by);
+}
+
+// Losses of another set say nothing about this one's.
+void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
+  const bool goes_on = resumed && resumed->validation_set == evaluations_->deciding();
+  if (resumed && !goes_on) {
+    log_warning(
+        "checkpoint.keep_best and run.early_stopping_patience begin anew: {} went by "
+        "evaluation set '{}', this run goes by '{}'",
+        resumed->folder, resumed->validation_set, evaluations_->deciding());
+  }
+  best_ = std::make_unique<BestLosses>(config_.checkpoint.keep_best,
+                                       goes_on ? resumed->best_losses : std::vector<double>());
+  early_stopping_ = std::make_unique<EarlyStopping>(config_.run.early_stopping_patience,
+                                                    config_.run.early_stopping_min_delta,
+                                                    goes_on ? resumed->early_stopping : "");
 }
 
 std::optional<ResumePoint> Trainer::find_resume_point() {
   const std::string root = checkpoints_folder(config_);
-  const bool named = config_.checkpoint.resume != "auto" && config_.checkpoint.resume != "never";
-  const std::string folder =
-      named ? config_.checkpoint.resume : find_latest_checkpoint(root).value_or("");
-  if (config_.checkpoint.resume == "never" && !folder.empty()) {
+  if (config_.checkpoint.resume == "never") {
+    if (!find_latest_checkpoint(root)) return std::nullopt;
     throw Error(ErrorCategory::kConfig,
                 fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
                 "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");
   }
-  TrainingState state;
-  state.step = -1;  // there is none
-  if (!folder.empty()) state = read_checkpoint_state(folder);
-  if (agreed(world_, state.step) != state.step) {
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("rank {} finds {}, rank 0 another checkpoint or none", world_.rank(),
-                            folder.empty() ? "no checkpoint" : folder),
-                "All ranks must see the same run.output: use a shared file system.");
+  if (config_.checkpoint.resume == "auto") {
+    const std::optional<std::string> folder = find_intact_checkpoint(root, world_.control());
+    if (!folder) return std::nullopt;
+    return resume_point(read_checkpoint_state(*folder), *folder);
   }
-  if (folder.empty()) return std::nullopt;
-  return resume_point(state, folder);
+  const std::string& folder = config_.checkpoint.resume;
+  return resume_point(read_checkpoint_state(folder), folder);
 }
 
 void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
@@ -130,15 +142,25 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
                             resumed->folder, resumed->step, total_steps_),
                 "Raise run.num_epochs or run.max_steps, or give this run its own run.output.");
   }
+  if (resumed) {
+    const PresentSettings present{config_, plan_->header().settings, source_.config_json,
+                                  total_steps_};
+    check_changes(changed_settings(*resumed, present), config_.checkpoint.allow_changed,
+                  resumed->folder);
+  }
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_);
   const PlanLosses& losses = plan_->planner().losses();
-  spdlog::info(
+  log_info(
       "{} examples, {} steps in {} epochs at most; left out: {} empty, {} without "
       "supervised tokens, {} too long; {} truncated, {} split",
       train_store_->info().num_examples, total_steps_, config_.run.num_epochs,
       losses.empty_examples, losses.masked_examples, losses.dropped_examples,
       losses.truncated_examples, losses.split_examples);
+  if (const auto num_bad = train_store_->info().num_bad_lines; num_bad > 0) {
+    log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
+             num_bad);
+  }
 }
 
 std::size_t Trainer::num_source_sums() const {
@@ -156,14 +178,11 @@ void Trainer::make_model() {
                 "Remove a pattern from model.frozen.");
   }
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
+  clock_ = std::make_unique<StepClock>(*device_.device, model_->compute());
   for (auto& outcome : outcomes_) {
     outcome = std::make_unique<StepOutcome>(*device_.device, num_details());
   }
-  if (validation_store_ == nullptr) return;
-  check_vocabulary(validation_store_->folder(), validation_store_->info().vocab_size,
-                   source_.decoder);
-  evaluator_ = std::make_unique<Evaluator>(
-      *validation_store_, plan_->layout().max_tokens_per_micro_batch, *device_.device, world_);
+  evaluations_->prepare(source_.decoder, plan_->first_budget(), *device_.device, world_);
 }
 
 void Trainer::tell_memory_plan() {
@@ -184,7 +203,7 @@ void Trainer::load(const std::optional<ResumePoint>& resumed) {
   load_checkpoint(resumed->folder, model_->shards(), true);
   model_->weights_changed();
   first_step_ = resumed->step;
-  spdlog::info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
+  log_info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 
 // On the CPU nothing depends on sizes, and deterministic runs take what heuristics name.
@@ -227,35 +246,6 @@ void Trainer::make_graphs() {
                 "(bf16, not deterministic), one source of data, without metrics.example_losses and "
                 "run.trace_steps",
                 "Set run.cuda_graphs to auto, or change what is in the way.");
-  }
-}
-
-void Trainer::start_metrics() {
-  const bool keeps_ledger = config_.metrics.example_losses;
-  if (world_.rank() == 0) {
-    write_run_files(config_, *plan_);
-    prepare_example_ledgers(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
-  }
-  world_.control().barrier();  // the folder is there
-  if (keeps_ledger) {
-    ledger_ = std::make_unique<ExampleLedger>(config_.run.output, world_.rank(), first_step_,
-                                              *train_store_, *device_.device);
-  }
-  MetricsOptions options;
-  options.serve = config_.metrics.serve;
-  options.address = config_.metrics.address;
-  options.port = config_.metrics.port + world_.local_rank();
-  options.run_folder = config_.run.output;
-  options.run_name = run_name(config_);
-  options.host = world_.host();
-  options.rank = world_.rank();
-  options.total_steps = total_steps_;
-  options.first_step = first_step_;
-  metrics_ = Metrics::start(options);
-  const auto endpoints = all_texts(world_, metrics_->endpoint().value_or(""));
-  const auto hosts = all_texts(world_, world_.host());
-  if (world_.rank() == 0) {
-    write_metrics_targets(config_.run.output, options.run_name, endpoints, hosts);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -23,7 +24,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::chrono::seconds kSignEvery{1};
-constexpr std::size_t kSignBytes = 128;
+constexpr std::size_t kSignBytes = 256;
+constexpr std::size_t kLongestHost = 64;
+constexpr double kOverdueShare = 0.5;                    // of a limit
 constexpr double kSilentAfterS = 4;                      // a rank that does not run
 constexpr std::chrono::milliseconds kOthersReport{700};  // before mpirun ends all ranks
 
@@ -44,6 +47,7 @@ std::string sign_path(const std::string& folder, int rank) {
 
 struct Sign {
   int rank = 0;
+  std::string host;
   std::int64_t step = 0;
   std::uint64_t num_collectives = 0;
   double age_s = 0;  // by the clock of the file system, which all signs share
@@ -54,10 +58,22 @@ std::optional<Sign> read_sign(const std::string& folder, int rank, fs::file_time
     const std::string path = sign_path(folder, rank);
     const json sign = json::parse(read_text(path, ErrorCategory::kInternal));
     const std::chrono::duration<double> age = now - fs::last_write_time(path);
-    return Sign{rank, sign.at("step"), sign.at("num_collectives"), age.count()};
+    return Sign{rank, sign.at("host"), sign.at("step"), sign.at("num_collectives"), age.count()};
   } catch (const std::exception&) {  // none yet, or half written
     return std::nullopt;
   }
+}
+
+// Where every rank waits for every other, what lies between them is suspect.
+std::string hosts_of(const std::vector<Sign>& signs) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (const Sign& sign : signs) ranks[sign.host].push_back(sign.rank);
+  if (ranks.size() < 2) return "";
+  std::string text = ": is the network between their hosts cut?";
+  for (const auto& [host, own] : ranks) {
+    text += fmt::format(" ({}: rank {})", host, fmt::join(own, ", "));
+  }
+  return text;
 }
 
 // By write(2): stdio's locks may be held by what hangs.
@@ -72,12 +88,12 @@ void print(const std::string& text) {
 
 }  // namespace
 
-Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, int rank,
-                   int num_ranks)
+Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
     : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
       folder_(run_folder + "/progress"),
-      rank_(rank),
-      num_ranks_(num_ranks) {
+      host_(world.host().substr(0, kLongestHost)),
+      rank_(world.rank()),
+      num_ranks_(world.size()) {
   make_folders(folder_, ErrorCategory::kInternal);
   std::error_code ignored;
   fs::remove(sign_path(folder_, rank_), ignored);  // of a process that was killed
@@ -103,6 +119,19 @@ void Watchdog::enter(RunPhase phase, std::int64_t step) {
   position_ = {phase, step, Clock::now()};
 }
 
+std::string Watchdog::overdue() const {
+  Position at;
+  {
+    const std::lock_guard lock(mutex_);
+    at = position_;
+  }
+  const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
+  const std::chrono::duration<double> age = Clock::now() - at.begin;
+  if (limit_s <= 0 || age.count() < kOverdueShare * limit_s) return "";
+  return fmt::format("rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})", rank_,
+                     age.count(), at.step, phase_name(at.phase), limit_key(at.phase), limit_s);
+}
+
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kSignEvery, [this] { return over_; })) {
@@ -118,7 +147,8 @@ void Watchdog::watch() {
 
 // Not synced, and a failure is no reason to end a run: without signs only names are missing.
 void Watchdog::leave_sign(const Position& at) const {
-  const json sign = {{"step", at.step},
+  const json sign = {{"host", host_},
+                     {"step", at.step},
                      {"phase", phase_name(at.phase)},
                      {"num_collectives", num_collectives_begun()}};
   std::string text = sign.dump();
@@ -154,7 +184,7 @@ std::string Watchdog::missing_ranks() const {
                       sign.rank, sign.num_collectives, most->num_collectives, sign.step));
     }
   }
-  if (missing.empty()) return "no rank is behind the others";
+  if (missing.empty()) return "no rank is behind the others" + hosts_of(signs);
   return fmt::format("missing: {}", fmt::join(missing, "; "));
 }
 

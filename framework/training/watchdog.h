@@ -13,6 +13,7 @@
 
 #include "framework/config/config.h"
 #include "framework/support/file.h"
+#include "parallel/world.h"
 
 namespace packtrain {
 
@@ -22,7 +23,7 @@ class Watchdog {
  public:
   // In `run_folder`/progress each rank leaves a sign of life every second, from which the others
   // can tell which one is missing. Throws Error(kInternal) where that cannot be written.
-  Watchdog(const GuardSection& limits, const std::string& run_folder, int rank, int num_ranks);
+  Watchdog(const GuardSection& limits, const std::string& run_folder, World& world);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -31,6 +32,10 @@ class Watchdog {
   // was not called again, the process prints where it stands, its latest collectives and which
   // ranks are behind, and ends with exit code 72.
   void enter(RunPhase phase, std::int64_t step);
+
+  // From half of the phase's limit on, what is overdue, so that others may look before the process
+  // ends; "" before that. From any thread.
+  std::string overdue() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -48,10 +53,11 @@ class Watchdog {
 
   std::array<double, 3> limits_s_;  // by phase; 0: none
   std::string folder_;
+  std::string host_;
   int rank_;
   int num_ranks_;
   std::unique_ptr<OutputFile> sign_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   Position position_;
   bool over_ = false;

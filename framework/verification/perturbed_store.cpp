@@ -8,7 +8,8 @@ namespace packtrain {
 
 PerturbedStore::PerturbedStore(const TokenStore& store, std::int64_t example,
                                std::int64_t vocab_size)
-    : store_(store), example_(example) {
+    : store_(store), info_(store.info()), example_(example) {
+  info_.vocab_size = vocab_size;
   const auto real = store.input_ids(example);
   const CounterRandom random(0, "verification.perturbed", static_cast<std::uint64_t>(example));
   const auto num_others = static_cast<std::uint64_t>(std::max<std::int64_t>(vocab_size - 1, 1));

@@ -17,7 +17,7 @@ class PerturbedStore final : public TokenStore {
   // there is nothing to change.
   PerturbedStore(const TokenStore& store, std::int64_t example, std::int64_t vocab_size);
 
-  const StoreInfo& info() const override { return store_.info(); }
+  const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return store_.folder(); }
   std::span<const std::int32_t> lengths() const override { return store_.lengths(); }
   std::span<const std::int32_t> num_loss_tokens() const override {
@@ -36,6 +36,7 @@ class PerturbedStore final : public TokenStore {
 
  private:
   const TokenStore& store_;
+  StoreInfo info_;  // with the vocabulary that the changed ids are of
   std::int64_t example_;
   std::vector<std::int32_t> ids_;
 };

@@ -1,7 +1,6 @@
 #include "framework/verification/verification.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "collators/collator.h"
 #include "framework/config/load.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "framework/training/memory_plan.h"
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
@@ -101,7 +101,7 @@ class Verification {
 
   VerificationReport run() {
     const std::vector<Measured> lone = check_alone();
-    if (world_.size() > 1) spdlog::info("the same step on {} ranks", world_.size());
+    if (world_.size() > 1) log_info("the same step on {} ranks", world_.size());
     check_together(lone);
     return merged_report();
   }
@@ -128,7 +128,7 @@ class Verification {
 
   // All that one rank can check by itself; returns the packed steps as the lone model sees them.
   std::vector<Measured> check_alone() {
-    spdlog::info("examples one by one, then packed, on each rank alone");
+    log_info("examples one by one, then packed, on each rank alone");
     LoneModel lone(config_, source_, device_);
     const Device& device = *device_.device;
     std::vector<Measured> all_packed;

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "framework/support/error.h"
+#include "launch/cli/help.h"
 #include "launch/cli/output.h"
 
 namespace packtrain {
 
 bool parse_arguments(CLI::App& app, int argc, char** argv) {
+  app.formatter(std::make_shared<HelpFormatter>());
   try {
     app.parse(argc, argv);
     return true;
@@ -17,9 +20,13 @@ bool parse_arguments(CLI::App& app, int argc, char** argv) {
     print_result(app.help());
     return false;
   } catch (const CLI::ParseError& failure) {
-    throw Error(ErrorCategory::kConfig, fmt::format("{}: {}", app.get_name(), failure.what()),
-                fmt::format("`{} --help` shows what it takes.", app.get_name()));
+    reject_usage(app, failure.what());
   }
+}
+
+void reject_usage(const CLI::App& app, std::string_view what) {
+  throw Error(ErrorCategory::kConfig, fmt::format("{}: {}", app.get_name(), what),
+              fmt::format("`{} --help` shows what it takes.", app.get_name()));
 }
 
 bool has_option(int argc, char** argv, std::string_view name) {
@@ -31,7 +38,8 @@ bool has_option(int argc, char** argv, std::string_view name) {
 
 void ConfigArguments::add_to(CLI::App& app) {
   app.add_option("CONFIG", path, "configuration file (YAML)")->required();
-  app.add_option("OVERRIDES", overrides, "section.key=value, over the file, in order");
+  app.add_option("OVERRIDES", overrides,
+                 "section.key=value, over the file, in order (docs/configuration.md)");
 }
 
 }  // namespace packtrain

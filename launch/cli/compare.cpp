@@ -2,7 +2,6 @@
 // a rank, or alone.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <filesystem>
 
@@ -31,10 +30,12 @@ struct CompareArguments {
 
   void add_to(CLI::App& app) {
     config.add_to(app);
-    app.add_option("--strategies", strategies, "which, with commas (default: all)");
+    app.add_option("--strategies", strategies, "which, with commas (default: all)")
+        ->type_name("NAME,...");
     app.add_option("--seeds", options.num_seeds, "runs a strategy: run.seed, run.seed + 1, ...")
         ->check(CLI::Range(1, 1000));
-    app.add_option("--out", options.output, "folder of runs and results (default run.output)");
+    app.add_option("--out", options.output, "folder of runs and results (default run.output)")
+        ->type_name("DIR");
     app.add_flag("--equal-tokens", options.equal_tokens,
                  "steps of fixed_length and multipack are as many rows of data.max_length as hold "
                  "the tokens of the others' steps, not batch.global_batch_size rows");
@@ -42,7 +43,10 @@ struct CompareArguments {
                    "seconds of training steps to compare at (default: the least of any run)")
         ->check(CLI::PositiveNumber);
     app.add_flag("--json", as_json, "print one JSON object");
-    app.footer("packtrain compare --plot DIR draws DIR/compare.svg again.");
+    app.footer(
+        "Examples:\n"
+        "  launch/packtrain-run -n 2 compare my.yaml --strategies padding,balanced --seeds 3\n"
+        "  packtrain compare --plot DIR     draws DIR/compare.svg again");
   }
 
   void finish() {
@@ -69,14 +73,14 @@ void write_results(const Comparison& comparison, const std::string& folder) {
 void draw(const std::string& folder) {
   const std::string failure = call_tool(kPlotTool, {folder});
   if (failure.empty()) return;
-  spdlog::warn(
+  log_warning(
       "{}/compare.svg was not drawn: {}. `packtrain compare --plot {}` draws it where there is a "
       "Python (PACKTRAIN_PYTHON)",
       folder, failure, folder);
 }
 
 int run_plot(int argc, char** argv) {
-  CLI::App app("Draws DIR/compare.svg from DIR/compare.json.", "packtrain compare --plot");
+  CLI::App app("Draws DIR/compare.svg from DIR/compare.json.", "packtrain compare");
   std::string folder;
   app.add_option("--plot", folder, "folder of a comparison")->required();
   if (!parse_arguments(app, argc, argv)) return 0;

@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-std::string to_json(const EvaluationRecord& record) {
+nlohmann::ordered_json to_json(const EvaluationRecord& record) {
   nlohmann::ordered_json json = {{"loss", record.loss},
                                  {"perplexity", record.perplexity},
                                  {"num_examples", record.num_examples},
@@ -23,16 +23,26 @@ std::string to_json(const EvaluationRecord& record) {
   for (const SourceLoss& loss : record.loss_by_source) {
     json["loss_by_source"][loss.source] = loss.loss;
   }
-  return json.dump() + "\n";
+  if (!record.set.empty()) json["set"] = record.set;
+  for (const EvaluationRecord& one : record.all_sets) json["sets"][one.set] = to_json(one);
+  return json;
 }
 
 std::string to_text(const EvaluationRecord& record) {
-  std::string text = fmt::format(
-      "loss {:.6f}  perplexity {:.4f}  {} examples, {} tokens, {} loss tokens\n", record.loss,
-      record.perplexity, record.num_examples, record.num_tokens, record.num_loss_tokens);
+  std::string text = record.set.empty() ? "" : record.set + "  ";
+  text += fmt::format("loss {:.6f}  perplexity {:.4f}  {} examples, {} tokens, {} loss tokens\n",
+                      record.loss, record.perplexity, record.num_examples, record.num_tokens,
+                      record.num_loss_tokens);
   for (const SourceLoss& loss : record.loss_by_source) {
     text += fmt::format("  loss {:.6f}  {}\n", loss.loss, loss.source);
   }
+  return text;
+}
+
+std::string to_texts(const EvaluationRecord& record) {
+  if (record.all_sets.empty()) return to_text(record);
+  std::string text;
+  for (const EvaluationRecord& one : record.all_sets) text += to_text(one);
   return text;
 }
 
@@ -47,12 +57,16 @@ int run_evaluate(int argc, char** argv) {
     bool as_json = false;
     arguments.add_to(app);
     app.add_flag("--json", as_json, "print one JSON object");
+    app.footer(
+        "Examples:\n"
+        "  packtrain evaluate my.yaml                           the run's newest checkpoint\n"
+        "  packtrain evaluate my.yaml run.output=runs/none      model.path as it came");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
     const EvaluationRecord record = run_evaluation(config, world);
-    if (world.rank() == 0) print_result(as_json ? to_json(record) : to_text(record));
+    if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
   });
 }
 

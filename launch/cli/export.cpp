@@ -32,13 +32,19 @@ int run_export(int argc, char** argv) {
   std::string dtype = "bfloat16";
   ExportOptions options;
   app.add_option("SOURCE", source, "checkpoint folder, or run folder: its newest")->required();
-  app.add_option("--out", out, "folder to make")->required();
+  app.add_option("--out", out, "folder to make")->required()->type_name("DIR");
   app.add_option("--dtype", dtype, "of the weights written (default bfloat16)")
       ->check(CLI::IsMember({"bfloat16", "float32"}));
-  app.add_option("--tokenizer", options.tokenizer_folder, "folder whose tokenizer files to copy");
-  app.add_option("--max-shard-size", options.max_shard_bytes, "like 5GB, 500MB (default 5GB)")
+  app.add_option("--tokenizer", options.tokenizer_folder, "folder whose tokenizer files to copy")
+      ->type_name("DIR");
+  app.add_option("--max-shard-size", options.max_shard_bytes,
+                 "of a file: like 5GB, 500MB (default 5GB)")
+      ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
+  app.footer(
+      "Example:\n"
+      "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
   if (!parse_arguments(app, argc, argv)) return 0;
   options.bfloat16 = dtype == "bfloat16";
 

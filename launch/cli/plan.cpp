@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstdio>
 
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
@@ -12,6 +13,7 @@
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/plan_report.h"
+#include "launch/cli/plan_warnings.h"
 #include "launch/cli/program.h"
 #include "models/decoder.h"
 #include "samplers/planner.h"
@@ -25,6 +27,7 @@ struct PlanArguments {
   ConfigArguments config;
   int num_ranks = 1;
   std::optional<std::int64_t> steps;
+  std::int64_t first_step = 0;
   std::optional<double> tflops;
   std::optional<double> gpu_gib;
   bool memory_only = false;
@@ -53,16 +56,16 @@ std::vector<LengthBin> length_bins(std::span<const std::int32_t> lengths) {
   return bins;
 }
 
-// Plans the first epoch, and further steps where more are asked for.
-void plan_steps(const Planner& planner, std::int64_t num_first, const SurveyOptions& survey,
-                PlanReport& report) {
-  const std::int64_t num_steps = std::max(planner.num_steps(1), num_first);
+// Plans the first epoch, and further steps where more are asked for: steps begin..end-1 are shown.
+void plan_steps(const Planner& planner, std::int64_t begin, std::int64_t end,
+                const SurveyOptions& survey, PlanReport& report) {
+  const std::int64_t num_steps = std::max(planner.num_steps(1), end);
   for (std::int64_t step = 0; step < num_steps; ++step) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto started = std::chrono::steady_clock::now();
     StepPlan plan = planner.plan(step);
-    report.planning_time_s += seconds_since(begin);
+    report.planning_time_s += seconds_since(started);
     if (plan.epoch == 0) report.survey.add(plan);
-    if (step >= num_first) continue;
+    if (step < begin || step >= end) continue;
     report.loads.push_back(step_loads(plan, survey));
     report.steps.push_back(std::move(plan));
   }
@@ -105,8 +108,9 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
   report.losses = planner.losses();
-  const std::int64_t num_first = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
-  plan_steps(planner, std::min(report.num_steps, num_first), survey, report);
+  const std::int64_t num_shown = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
+  const std::int64_t first = std::min(report.num_steps, arguments.first_step);
+  plan_steps(planner, first, std::min(report.num_steps, first + num_shown), survey, report);
   report.memory = outlook(
       config, decoder, device, budget,
       {.num_rows = report.survey.max_rows_in_micro_batch(),
@@ -114,8 +118,9 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
-  if (arguments.as_json) return report;
   report.lengths = length_bins(store->lengths());
+  report.warnings = plan_warnings(config, decoder, *store, report);
+  if (arguments.as_json) return report;
   if (report.survey.cost_utilization() < kTargetUtilization) {
     report.advice = advise(store->lengths(), options, survey, kTargetUtilization);
   }
@@ -138,6 +143,8 @@ int run_plan(int argc, char** argv) {
   app.add_option("--steps", arguments.steps,
                  "first steps to show: their assignment (--json) or rank loads (default 3)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--first-step", arguments.first_step, "the first of them (default 0)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--tflops", arguments.tflops,
                  "TFLOP/s a device sustains, measured: predicts the time of a step")
       ->check(CLI::PositiveNumber);
@@ -146,6 +153,10 @@ int run_plan(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_flag("--memory", arguments.memory_only,
                "only the memory of micro-batches of the token budget; reads no data");
+  app.footer(
+      "Examples:\n"
+      "  packtrain plan my.yaml --ranks 8\n"
+      "  packtrain plan my.yaml --memory --ranks 8 --gpu-gib 79.1    will it fit, without data?");
   if (!parse_arguments(app, argc, argv)) return 0;
   const Config config = load_config(arguments.config.path, arguments.config.overrides);
   if (arguments.memory_only) {
@@ -157,6 +168,7 @@ int run_plan(int argc, char** argv) {
   const PlanReport report = make_report(arguments, config);
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())
                                  : plan_to_text(report));
+  if (!arguments.as_json) std::fputs(warnings_to_text(report.warnings).c_str(), stderr);
   return 0;
 }
 

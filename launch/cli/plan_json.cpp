@@ -7,20 +7,43 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json assignment(const StepPlan& plan) {
+Json assignment(const StepPlan& plan, const SurveyOptions& counting) {
   Json ranks = Json::array();
+  Json rows = Json::array();
   for (const std::vector<MicroBatch>& micro_batches : plan.ranks) {
     Json rank = Json::array();
+    Json rows_of_rank = Json::array();
     for (const MicroBatch& pieces : micro_batches) {
       Json micro_batch = Json::array();
       for (const Piece& piece : pieces) {
         micro_batch.push_back(Json::array({piece.example, piece.begin, piece.length}));
       }
       rank.push_back(std::move(micro_batch));
+      rows_of_rank.push_back(rows_in(pieces, counting));
     }
     ranks.push_back(std::move(rank));
+    rows.push_back(std::move(rows_of_rank));
   }
-  return {{"step", plan.step}, {"ranks", std::move(ranks)}};
+  return {{"step", plan.step}, {"ranks", std::move(ranks)}, {"rows", std::move(rows)}};
+}
+
+Json lengths_to_json(const std::vector<LengthBin>& bins) {
+  Json json = Json::array();
+  for (const LengthBin& bin : bins) {
+    json.push_back({{"min_tokens", bin.min_tokens},
+                    {"max_tokens", bin.max_tokens},
+                    {"num_examples", bin.num_examples},
+                    {"num_tokens", bin.num_tokens}});
+  }
+  return json;
+}
+
+Json warnings_to_json(const std::vector<PlanWarning>& warnings) {
+  Json json = Json::array();
+  for (const PlanWarning& warning : warnings) {
+    json.push_back({{"name", warning.name}, {"what", warning.what}, {"advice", warning.advice}});
+  }
+  return json;
 }
 
 Json bytes_by_purpose(const MemoryPlan& plan) {
@@ -79,11 +102,14 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
       {"planning_time_s", report.planning_time_s},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
+      {"lengths", lengths_to_json(report.lengths)},
+      {"warnings", warnings_to_json(report.warnings)},
   };
   json.update(memory_keys(report.memory));
   if (with_steps) {
     json["steps"] = Json::array();
-    for (const StepPlan& plan : report.steps) json["steps"].push_back(assignment(plan));
+    for (const StepPlan& plan : report.steps)
+      json["steps"].push_back(assignment(plan, report.counting));
   }
   return json.dump() + "\n";
 }

@@ -25,6 +25,12 @@ struct LengthBin {
   std::int64_t num_tokens = 0;
 };
 
+struct PlanWarning {
+  std::string name;  // for machines: "few_steps"
+  std::string what;
+  std::string advice;
+};
+
 // The model and a rank's memory.
 struct MemoryOutlook {
   std::int64_t num_parameters = 0;  // of the whole model
@@ -35,8 +41,9 @@ struct MemoryOutlook {
 };
 
 struct PlanReport {
-  explicit PlanReport(const SurveyOptions& options) : survey(options) {}
+  explicit PlanReport(const SurveyOptions& options) : counting(options), survey(options) {}
 
+  SurveyOptions counting;  // how rows and costs are counted
   std::string strategy;
   std::string batch_size_key;         // what an optimizer step is counted in
   std::int64_t num_steps = 0;         // of the whole run
@@ -45,9 +52,10 @@ struct PlanReport {
   MemoryOutlook memory;               // of the epoch's largest micro-batch
   std::optional<double> step_time_s;  // mean; nothing without a FLOP rate
   double planning_time_s = 0;         // of the first epoch, without measuring it
-  std::vector<StepPlan> steps;        // the first ones
-  // For people only.
+  std::vector<StepPlan> steps;        // those shown
   std::vector<LengthBin> lengths;
+  std::vector<PlanWarning> warnings;
+  // For people only.
   std::vector<StepLoads> loads;  // of `steps`
   PlanAdvice advice;
 };
@@ -58,7 +66,8 @@ inline std::int64_t left_out(const PlanLosses& losses) {
 }
 
 // One object, one line. `with_steps`: with the assignment of `steps`, as
-// [rank][micro-batch][piece]{example, begin, length}.
+// [rank][micro-batch][piece]{example, begin, length}, and the rows computed for each
+// [rank][micro-batch].
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
 // Of the memory alone; its keys are among those of the whole.

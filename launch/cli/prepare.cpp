@@ -32,7 +32,7 @@ struct StoreArguments {
     app.add_option("--vocab-size", vocab_size, "ids are 0..N-1")
         ->required()
         ->check(CLI::PositiveNumber);
-    app.add_option("--out", out, "folder of the store to make")->required();
+    app.add_option("--out", out, "folder of the store to make")->required()->type_name("STORE");
     app.add_flag("--overwrite", overwrite, "replace a store that is there");
   }
 };
@@ -40,29 +40,41 @@ struct StoreArguments {
 void print_store(const std::string& folder, const StoreInfo& info) {
   print_result(fmt::format("{}: {} examples, {} tokens, {} loss tokens\n", folder,
                            info.num_examples, info.num_tokens, info.num_loss_tokens));
+  if (info.num_bad_lines == 0) return;
+  print_result(
+      fmt::format("skipped {} bad lines: see {}/{}\n", info.num_bad_lines, folder, kBadLinesName));
 }
 
 int run_pretokenized(int argc, char** argv) {
   CLI::App app("Makes a token store from JSONL lines with input_ids and, optionally, labels.",
-               "packtrain prepare --pretokenized");
+               "packtrain prepare");
   std::vector<std::string> files;
   StoreArguments store;
-  app.add_option("--pretokenized", files, "JSONL files")->required();
+  BadLinePolicy policy;
+  app.add_option("--pretokenized", files, "JSONL files")->required()->type_name("FILE...");
   store.add_to(app);
+  app.add_flag("--skip-bad-lines", policy.skip,
+               "list lines that cannot be used in OUT/bad-lines.jsonl, instead of stopping at the "
+               "first");
+  app.add_option("--max-bad-fraction", policy.max_fraction,
+                 "of all lines, that may be skipped (default 0.001)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs("--skip-bad-lines");
   if (!parse_arguments(app, argc, argv)) return 0;
-  print_store(store.out, prepare_pretokenized(files, store.vocab_size, store.out, store.overwrite));
+  print_store(store.out,
+              prepare_pretokenized(files, store.vocab_size, store.out, store.overwrite, policy));
   return 0;
 }
 
 int run_synthetic(int argc, char** argv) {
-  CLI::App app("Makes a token store of random ids, for benchmarks.",
-               "packtrain prepare --synthetic");
+  CLI::App app("Makes a token store of random ids, for benchmarks.", "packtrain prepare");
   std::string lengths;
   SyntheticOptions options;
   StoreArguments store;
   app.add_option("--synthetic", lengths,
                  "lognormal:MU,SIGMA[,MIN,MAX] or constant:LENGTH, in tokens")
-      ->required();
+      ->required()
+      ->type_name("LENGTHS");
   app.add_option("--examples", options.num_examples, "how many")
       ->required()
       ->check(CLI::PositiveNumber);

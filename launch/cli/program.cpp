@@ -19,14 +19,35 @@ namespace {
 const Subcommand kSubcommands[] = {
     {"prepare", "make a token store from text, JSONL, token ids or random lengths", run_prepare},
     {"plan", "steps, balance, memory and losses of a run, without a device", run_plan},
+    {"inspect", "show examples with their loss mask, and the pack they land in", run_inspect},
     {"verify", "prove packed = one by one and N ranks = 1 before training", run_verify},
     {"train", "train a model as a configuration says", run_train},
     {"compare", "train every strategy on the same data: speed, memory, losses side by side",
      run_compare},
+    {"sweep", "train many configurations: a queue, one table of results, the best one", run_sweep},
+    {"report", "one HTML file about runs: curves, packing, where the time goes", run_report},
+    {"follow", "hand a run's metrics to TensorBoard or Weights & Biases", run_follow},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},
+    {"doctor", "look at the machines of a job: OK, SLOW or BROKEN, and what to do", run_doctor},
+    {"config", "what a configuration resolves to, and what its keys mean", run_config},
     {"version", "print the version", run_version},
 };
+
+constexpr const char* kAfterSubcommands = R"(
+`packtrain SUBCOMMAND --help` shows what a subcommand takes. A first run:
+  packtrain prepare data.jsonl --tokenizer models/Llama-3.2-1B --out stores/data
+  packtrain plan my.yaml --ranks 2
+  launch/packtrain-run -n 2 my.yaml
+
+train, verify, compare, evaluate and doctor are started on several ranks: by `launch/packtrain-run
+-n N`, or by mpirun. Results are on standard output, all else on standard error.
+
+Exit codes: 0 done; 64 configuration or command line; 65 data; 66 checkpoint; 69 a device or peer
+is lost or missing; 70 internal; 71 loss not finite; 72 hang; 73 replicas differ; 74 verify failed;
+75 stopped and saved, start it again; 76 doctor found something slow; 93 do not restart.
+docs/operations.md says more of each, docs/troubleshooting.md what to do.
+)";
 
 std::string program_help() {
   std::string text =
@@ -35,7 +56,7 @@ std::string program_help() {
   for (const Subcommand& subcommand : kSubcommands) {
     text += fmt::format("  {:<10} {}\n", subcommand.name, subcommand.summary);
   }
-  return text + "\n`packtrain SUBCOMMAND --help` shows what a subcommand takes.\n";
+  return text + kAfterSubcommands;
 }
 
 [[noreturn]] void reject_subcommand(const std::string& typed) {

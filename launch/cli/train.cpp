@@ -12,9 +12,18 @@ namespace packtrain {
 
 int run_train(int argc, char** argv) {
   return in_world([argc, argv](World& world) {
-    CLI::App app("Trains as CONFIG says; under mpirun on all ranks.", "packtrain train");
+    CLI::App app(
+        "Trains as CONFIG says, under mpirun on all ranks, and writes everything to run.output. "
+        "Started again, it goes on from the newest checkpoint there.",
+        "packtrain train");
     ConfigArguments arguments;
     arguments.add_to(app);
+    app.footer(
+        "Examples:\n"
+        "  launch/packtrain-run -n 2 configs/quickstart.yaml run.max_steps=20   two ranks here\n"
+        "  packtrain train my.yaml run.output=runs/second                       one rank\n"
+        "SIGTERM or Ctrl-C: finishes the step, saves, and ends with 75.\n"
+        "`packtrain plan` and `packtrain verify` take the same arguments and train nothing.");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_training(config);

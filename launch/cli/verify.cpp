@@ -98,6 +98,9 @@ int run_verify(int argc, char** argv) {
         ->check(CLI::PositiveNumber);
     app.add_option("--steps", options.num_steps, "first steps to verify (default 1)")
         ->check(CLI::PositiveNumber);
+    app.footer(
+        "Example:\n"
+        "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_training(config);

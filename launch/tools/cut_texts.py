@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from packtrain_tools.errors import Parser, run_main
-from packtrain_tools.sources import decode, list_files, read_records
+from packtrain_tools.formats import read_texts
+from packtrain_tools.sources import list_files
 
 PROGRAM = "cut_texts"
 
@@ -45,7 +46,7 @@ def main():
     num_pieces = num_left_out = 0
     files, _ = list_files(arguments.sources)
     with open(arguments.out, "w", encoding="utf-8") as stream:
-        for text in (decode(record) for file in files for record in read_records(file, None)):
+        for text in read_texts(files, None):
             if text.prompt is None:
                 records = [{"text": piece} for piece in pieces(text.text, arguments.max_bytes)]
             elif len(text.prompt.encode()) + len(text.text.encode()) <= arguments.max_bytes:

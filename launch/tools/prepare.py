@@ -5,120 +5,114 @@ import json
 import os
 import sys
 
-from packtrain_tools.encoding import Encoder, Example, encode_all
-from packtrain_tools.errors import Parser, run_main
-from packtrain_tools.progress import Progress
-from packtrain_tools.sources import SourceFile, list_files, read_records
-from packtrain_tools.store import StoreWriter
+from packtrain_tools.chat_mask import ChatMask
+from packtrain_tools.chat_template import load_chat_template
+from packtrain_tools.encoding import Encoder
+from packtrain_tools.errors import CONFIG, ToolError, run_main
+from packtrain_tools.formats import FileFormat, find_format
+from packtrain_tools.preparation import Preparation
+from packtrain_tools.prepare_arguments import parse_arguments
+from packtrain_tools.showing import has_color, legend, load_decoder, show_tokens
+from packtrain_tools.sources import SourceFile, list_files
+from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain prepare"
+BAR_WIDTH = 50
+SAMPLE_CHARS = 600  # of what is learned or not learned in one piece
 
 
-def parse_arguments():
-    parser = Parser(prog=PROGRAM, description="Tokenise text and JSONL into a token store.")
-    parser.add_argument("sources", nargs="+", metavar="SOURCE",
-                        help="a text file, a .jsonl file (lines with 'text', or with 'prompt' and "
-                             "'completion', of which only the completion is learned), or a folder "
-                             "of such files")
-    parser.add_argument("--tokenizer", required=True, metavar="PATH",
-                        help="a Hugging Face folder with tokenizer.json")
-    parser.add_argument("--out", required=True, metavar="STORE", help="the folder to write")
-    parser.add_argument("--separator", metavar="LINE",
-                        help="text files hold several documents, divided by lines of only this, "
-                             "such as '%%' in files of fortunes (default: one document a file)")
-    parser.add_argument("--max-examples", type=int, metavar="N", help="stop after N examples")
-    parser.add_argument("--validation-fraction", type=float, metavar="F",
-                        help="put about this share of the examples, drawn at random, into "
-                             "--validation-out instead")
-    parser.add_argument("--validation-out", metavar="STORE")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
-                        help="processes (default: one a core); the stores do not depend on it")
-    parser.add_argument("--overwrite", action="store_true", help="replace stores that exist")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    arguments = parser.parse_args()
-    if arguments.workers < 1:
-        parser.error(f"--workers is {arguments.workers}, wanted at least 1")
-    if arguments.max_examples is not None and arguments.max_examples < 1:
-        parser.error(f"--max-examples is {arguments.max_examples}, wanted at least 1")
-    if (arguments.validation_fraction is None) != (arguments.validation_out is None):
-        parser.error("--validation-fraction and --validation-out need each other")
-    if arguments.validation_fraction is not None:
-        if not 0.0 < arguments.validation_fraction < 1.0:
-            parser.error(f"--validation-fraction is {arguments.validation_fraction}, wanted a "
-                         "number between 0 and 1")
-        if os.path.realpath(arguments.out) == os.path.realpath(arguments.validation_out):
-            parser.error("--out and --validation-out are the same folder")
-    return arguments
+def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
+    """By path; says on stderr what was found in each source."""
+    renamed = {theirs: ours for ours, theirs in arguments.column}
+    formats = {file.path: find_format(file, arguments.format, renamed) for file in files}
+    for index, source in enumerate(arguments.sources):
+        counts: dict[str, int] = {}
+        for file in files:
+            if file.source == index:
+                name = str(formats[file.path])
+                counts[name] = counts.get(name, 0) + 1
+        for name, count in counts.items():
+            num_files = "" if count == 1 else f" in {count:,} files"
+            print(f"{PROGRAM}: {source}: {name}{num_files}", file=sys.stderr)
+    return formats
 
 
-def is_held_out(index: int, fraction: float) -> bool:
-    """A coin of its own for every example: the same split whatever else is asked for.
-    Mixing function: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
-    mask = 2**64 - 1
-    z = (index + 1) * 0x9E3779B97F4A7C15 & mask
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
-    return (z ^ z >> 31) < fraction * 2.0**64
+def set_chat(arguments, encoder: Encoder, formats: set[str]):
+    template = load_chat_template(arguments.tokenizer, arguments.chat_template, encoder.settings,
+                                  dict(arguments.template_option))
+    if template is None and formats & {"messages", "sharegpt"}:
+        raise ToolError(f"{arguments.tokenizer}: has no chat template, which conversations need",
+                        "Give one with --chat-template FILE.", CONFIG)
+    as_chat = arguments.instructions_as == "chat" or (arguments.instructions_as is None and
+                                                      template is not None)
+    if as_chat and template is None:
+        raise ToolError(f"{arguments.tokenizer}: has no chat template, which "
+                        "--instructions-as chat needs", exit_code=CONFIG)
+    if "instruction" in formats:
+        print(f"{PROGRAM}: instructions become {'conversations' if as_chat else 'text'}"
+              f"{' under headings' if not as_chat else ''}", file=sys.stderr)
+    if template is not None:
+        encoder.set_chat(ChatMask(template, arguments.train_on, arguments.allow_open_turns,
+                                  encoder.special_tokens()), as_chat)
 
 
-def write_stores(arguments, encoder: Encoder, files: list[SourceFile]) -> dict:
-    def create(folder: str) -> StoreWriter:
-        return StoreWriter(folder, arguments.tokenizer, encoder.vocab_size, arguments.sources,
-                           arguments.overwrite)
-
-    stores = [create(arguments.out)]
-    if arguments.validation_out:
-        stores.append(create(arguments.validation_out))
-    records = (record for file in files for record in read_records(file, arguments.separator))
-    progress = Progress(sum(file.num_bytes for file in files))
-    num_examples = 0
-    num_skipped = 0
-
-    def add(example: Example):
-        nonlocal num_examples
-        held_out = len(stores) > 1 and is_held_out(num_examples, arguments.validation_fraction)
-        stores[1 if held_out else 0].add(example)
-        num_examples += 1
-
-    try:
-        for chunk in encode_all(encoder, records, arguments.workers):
-            left = (arguments.max_examples or sys.maxsize) - num_examples
-            for example in chunk.examples[:left]:
-                add(example)
-            num_skipped += chunk.num_skipped
-            progress.add(chunk.num_bytes, len(chunk.examples),
-                         sum(len(example.input_ids) for example in chunk.examples))
-            if len(chunk.examples) >= left:
-                break
-    finally:
-        progress.close()
-    return {"stores": [store.finish() for store in stores], "num_skipped": num_skipped}
+def print_store(store: dict):
+    length = store["length"]
+    share = store["num_loss_tokens"] / store["num_tokens"]
+    print(f"{store['path']}: {store['num_examples']:,} examples, {store['num_tokens']:,} tokens "
+          f"({store['num_loss_tokens']:,} to predict, {share:.1%}), vocabulary of "
+          f"{store['vocab_size']:,}")
+    print(f"  tokens an example: min {length['min']:,}, median {length['median']:,.1f}, "
+          f"mean {length['mean']:,.1f}, p99 {length['p99']:,.1f}, max {length['max']:,}")
+    most = max(bin["num_examples"] for bin in store["histogram"])
+    for bin in store["histogram"]:
+        bar = "#" * round(BAR_WIDTH * bin["num_examples"] / most)
+        print(f"  {bin['min_tokens']:>9,}-{bin['max_tokens']:<9,} {bin['num_examples']:>11,} "
+              f"{bar}".rstrip())
 
 
-def print_summary(summary: dict):
+def print_samples(folder: str, num_samples: int):
+    """Evenly spread over the store."""
+    reader = StoreReader(folder)
+    num_examples = reader.info["num_examples"]
+    color = has_color(sys.stdout)
+    print(f"samples ({legend(color)}):")
+    decode = load_decoder(folder)
+    for number in sorted({num_examples * i // num_samples for i in range(num_samples)}):
+        ids, mask, _ = reader.example(number)
+        print(f"--- example {number:,}, {len(ids):,} tokens")
+        print(show_tokens(ids, mask, decode, color, SAMPLE_CHARS))
+
+
+def print_summary(summary: dict, num_samples: int):
     for store in summary["stores"]:
-        length = store["length"]
-        print(f"{store['path']}: {store['num_examples']:,} examples, "
-              f"{store['num_tokens']:,} tokens ({store['num_loss_tokens']:,} to predict), "
-              f"vocabulary of {store['vocab_size']:,}")
-        print(f"  tokens an example: min {length['min']:,}, median {length['median']:,.1f}, "
-              f"mean {length['mean']:,.1f}, p99 {length['p99']:,.1f}, max {length['max']:,}")
+        print_store(store)
+    if summary["num_duplicates"]:
+        print(f"left out {summary['num_duplicates']:,} duplicates")
     if summary["num_skipped"]:
         print(f"skipped {summary['num_skipped']:,} documents with nothing to predict")
+    if summary["num_bad_lines"]:
+        print(f"skipped {summary['num_bad_lines']:,} bad lines: see "
+              f"{os.path.join(summary['stores'][0]['path'], 'bad-lines.jsonl')}")
+    if num_samples:
+        print_samples(summary["stores"][0]["path"], num_samples)
 
 
 def main():
-    arguments = parse_arguments()
+    arguments = parse_arguments(PROGRAM)
     encoder = Encoder(arguments.tokenizer)
     files, left_out = list_files(arguments.sources)
     if left_out:
         kinds = ", ".join(f"{count:,} *{suffix}" for suffix, count in sorted(left_out.items()))
         print(f"{PROGRAM}: left out files of other kinds: {kinds}", file=sys.stderr)
-    summary = write_stores(arguments, encoder, files)
+    formats = find_formats(arguments, files)
+    encoder.set_formats(formats)
+    set_chat(arguments, encoder, {form.name for form in formats.values()})
+    summary = Preparation(arguments, encoder, files).run()
     if arguments.json:
         print(json.dumps(summary))
     else:
-        print_summary(summary)
+        print_summary(summary, arguments.samples)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from packtrain_tools.errors import Parser, ToolError, run_main
-from packtrain_tools.sources import decode, list_files, read_records
+from packtrain_tools.formats import read_texts
+from packtrain_tools.sources import list_files
 
 PROGRAM = "train_tokenizer"
 END_OF_TEXT = "<|endoftext|>"
@@ -32,14 +33,12 @@ def parse_arguments():
     return arguments
 
 
-def read_texts(sources: list[str], separator: str | None) -> Iterator[str]:
+def all_texts(sources: list[str], separator: str | None) -> Iterator[str]:
     files, _ = list_files(sources)
-    for file in files:
-        for record in read_records(file, separator):
-            text = decode(record)
-            if text.prompt:
-                yield text.prompt
-            yield text.text
+    for text in read_texts(files, separator):
+        if text.prompt:
+            yield text.prompt
+        yield text.text
 
 
 def train(texts: Iterator[str], vocab_size: int) -> Tokenizer:
@@ -71,7 +70,7 @@ def save(tokenizer: Tokenizer, folder: str):
 
 def main():
     arguments = parse_arguments()
-    texts = read_texts(arguments.sources, arguments.separator)
+    texts = all_texts(arguments.sources, arguments.separator)
     tokenizer = train(texts, arguments.vocab_size)
     save(tokenizer, arguments.out)
     size = tokenizer.get_vocab_size()

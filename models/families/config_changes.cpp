@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/support/json.h"
+
 namespace packtrain {
 namespace {
 
@@ -18,8 +20,13 @@ bool is_dropout_key(const std::string& key) {
 }
 
 std::string without_dropouts(const std::string& config_json) {
-  auto config = nlohmann::json::parse(config_json, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return config_json;  // which is said when it is parsed
+  nlohmann::json config;
+  try {
+    config = parse_json(config_json);
+  } catch (const JsonFault&) {
+    return config_json;  // parse_decoder_config says what is wrong
+  }
+  if (!config.is_object()) return config_json;
   clear_dropouts(config);
   for (auto& [key, value] : config.items()) {
     if (value.is_object()) clear_dropouts(value);

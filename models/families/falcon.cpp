@@ -121,35 +121,23 @@ nlohmann::json write(const DecoderConfig& config) {
   // With one key head, or all, the older decoder may be the same: one norm is its.
   const bool is_new =
       config.residual == ResidualKind::kParallelTwoNorms || (parallel && !one_key_head);
-  return {
+  nlohmann::json json = write_common_layout(config);
+  json.update({
       {"architectures", {"FalconForCausalLM"}},
       {"model_type", "falcon"},
-      {"vocab_size", config.vocab_size},
-      {"hidden_size", config.hidden_size},
       {"ffn_hidden_size", config.intermediate_size},
-      {"num_hidden_layers", config.num_layers},
-      {"num_attention_heads", config.num_heads},
       {"num_kv_heads", config.num_kv_heads},
       {"new_decoder_architecture", is_new},
       {"multi_query", one_key_head},
       {"parallel_attn", parallel},
       {"num_ln_in_parallel_attn", config.residual == ResidualKind::kParallelTwoNorms ? 2 : 1},
-      {"max_position_embeddings", config.max_positions},
       {"layer_norm_epsilon", config.norm.epsilon},
       {"bias", config.qkv_bias},
       {"activation", activation_name(config.activation.kind)},
       {"alibi", false},
-      {"tie_word_embeddings", config.tied_embeddings},
-      {"initializer_range", config.initializer_range},
-      {"attention_dropout", 0.0},
       {"hidden_dropout", 0.0},
-      {"use_cache", true},
-      {"bos_token_id", nullptr},
-      {"eos_token_id", nullptr},
-      {"rope_theta", config.rotary.base},  // for transformers before 5
-      {"rope_parameters", write_rotary(config)},
-      {"rope_scaling", write_rope_scaling(config)},
-  };
+  });
+  return json;
 }
 
 }  // namespace

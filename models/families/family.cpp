@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "framework/support/json.h"
 #include "models/families/dbrx.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
@@ -35,6 +36,7 @@ namespace {
 // A config may say any number: the limits below are ten times what anybody has trained, and keep
 // sizes from overflowing and lists of layers from filling the memory.
 constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::int64_t kMaxExpertsOfAllLayers = 1'000'000;
 constexpr double kMaxParameters = 1e14;
 
 void check_num_layers(const nlohmann::json& config) {
@@ -46,6 +48,15 @@ void check_num_layers(const nlohmann::json& config) {
                                             found->dump() + ", want at most " +
                                             std::to_string(kMaxLayers));
   }
+}
+
+void check_num_experts(const DecoderConfig& config) {
+  // Neither overflows: layers and experts are below 2^31.
+  if (config.num_layers * config.experts.num_experts <= kMaxExpertsOfAllLayers) return;
+  throw Error(ErrorCategory::kConfig,
+              "model config: " + std::to_string(config.experts.num_experts) +
+                  " experts in each of " + std::to_string(config.num_layers) +
+                  " layers, want at most " + std::to_string(kMaxExpertsOfAllLayers) + " in all");
 }
 
 void check_num_parameters(const DecoderConfig& config) {
@@ -92,27 +103,12 @@ const Family& find_family(const std::string& model_type) {
               "models/README.md says how to add a family");
 }
 
-std::vector<std::vector<WeightPiece>> weight_layouts(const DecoderConfig& config) {
-  const Family& family = find_family(config.family);
-  std::vector<std::vector<WeightPiece>> layouts = {family.weights(config)};
-  if (family.other_weights != nullptr) {
-    for (auto& other : family.other_weights(config)) layouts.push_back(std::move(other));
-  }
-  for (const auto& layout : layouts) check_weight_map(config, layout);
-  const std::size_t num_prefixed = layouts.size();
-  for (std::size_t i = 0; i < num_prefixed; ++i) {
-    layouts.push_back(without_prefix(layouts[i], family.prefix));
-  }
-  return layouts;
-}
-
 DecoderConfig parse_decoder_config(const std::string& json_text) {
   nlohmann::json config;
   try {
-    config = nlohmann::json::parse(json_text);
-  } catch (const nlohmann::json::exception& error) {  // numbers too large are no parse_error
-    throw Error(ErrorCategory::kConfig,
-                "model config: not valid JSON: " + std::string(error.what()));
+    config = parse_json(json_text);
+  } catch (const JsonFault& fault) {
+    throw Error(ErrorCategory::kConfig, "model config: " + std::string(fault.what()));
   }
   if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string()) {
     throw Error(ErrorCategory::kConfig, "model config: key 'model_type' is missing",
@@ -121,6 +117,7 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
   const Family& family = find_family(config["model_type"].get<std::string>());
   check_num_layers(config);
   const DecoderConfig decoder = family.parse(config);
+  check_num_experts(decoder);
   check_num_parameters(decoder);
   return decoder;
 }

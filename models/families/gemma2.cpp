@@ -32,9 +32,7 @@ nlohmann::json write(const DecoderConfig& config) {
   json["architectures"] = {"Gemma2ForCausalLM"};
   json["model_type"] = "gemma2";
   write_gemma2_options(config, json);
-  json["layer_types"] = write_layer_types(config);
-  // transformers wants one even where no layer slides.
-  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  write_layer_types(config, kWindow, json);
   return json;
 }
 

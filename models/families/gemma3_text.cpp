@@ -46,9 +46,7 @@ nlohmann::json write(const DecoderConfig& config) {
   write_gemma2_options(config, json);
   json["rope_parameters"] = write_layered_rotary(config);
   json[kLocalKey] = config.local_rotary.base;
-  json["layer_types"] = write_layer_types(config);
-  // transformers wants one even where no layer slides.
-  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  write_layer_types(config, kWindow, json);
   return json;
 }
 

@@ -60,8 +60,7 @@ nlohmann::json write(const DecoderConfig& config) {
   json["attention_bias"] = config.qkv_bias;
   json["num_local_experts"] = config.experts.num_experts;
   json["num_experts_per_tok"] = config.experts.experts_per_token;
-  json["layer_types"] = write_layer_types(config);
-  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  write_layer_types(config, kWindow, json);
   write_auxiliary_loss(config, json);
   return json;
 }

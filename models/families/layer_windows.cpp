@@ -1,5 +1,7 @@
 #include "models/families/layer_windows.h"
 
+#include <nlohmann/json.hpp>
+
 #include "models/families/config_reader.h"
 
 namespace packtrain {
@@ -51,6 +53,12 @@ std::vector<std::string> write_layer_types(const DecoderConfig& config) {
     types.emplace_back(config.layer(layer).window > 0 ? kSliding : kFull);
   }
   return types;
+}
+
+void write_layer_types(const DecoderConfig& config, std::int64_t unused, nlohmann::json& json) {
+  const std::int64_t window = window_of(config);
+  json["layer_types"] = write_layer_types(config);
+  json["sliding_window"] = window > 0 ? window : unused;
 }
 
 std::int64_t first_window(const DecoderConfig& config) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ void turn_windows_apart(DecoderConfig& config);
 
 // What read_layer_types reads.
 std::vector<std::string> write_layer_types(const DecoderConfig& config);
+// The same into json["layer_types"], and json["sliding_window"]: `unused` where no layer slides,
+// since transformers wants one even then.
+void write_layer_types(const DecoderConfig& config, std::int64_t unused, nlohmann::json& json);
 
 // The window of the layers that have one; 0: none has.
 std::int64_t window_of(const DecoderConfig& config);

@@ -160,20 +160,15 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
   return list.take();
 }
 
-nlohmann::json write_llama_layout(const DecoderConfig& config) {
+nlohmann::json write_common_layout(const DecoderConfig& config) {
   return {
       {"vocab_size", config.vocab_size},
       {"hidden_size", config.hidden_size},
-      {"intermediate_size", config.intermediate_size},
       {"num_hidden_layers", config.num_layers},
       {"num_attention_heads", config.num_heads},
-      {"num_key_value_heads", config.num_kv_heads},
-      {"head_dim", config.head_dim},
       {"max_position_embeddings", config.max_positions},
-      {"rms_norm_eps", config.norm.epsilon},
       {"tie_word_embeddings", config.tied_embeddings},
       {"initializer_range", config.initializer_range},
-      {"hidden_act", activation_name(config.activation.kind)},
       {"attention_dropout", 0.0},
       {"use_cache", true},
       // The family's defaults (1 and 2) would be wrong for most tokenizers.
@@ -183,6 +178,16 @@ nlohmann::json write_llama_layout(const DecoderConfig& config) {
       {"rope_parameters", write_rotary(config)},
       {"rope_scaling", write_rope_scaling(config)},
   };
+}
+
+nlohmann::json write_llama_layout(const DecoderConfig& config) {
+  nlohmann::json json = write_common_layout(config);
+  json["intermediate_size"] = config.intermediate_size;
+  json["num_key_value_heads"] = config.num_kv_heads;
+  json["head_dim"] = config.head_dim;
+  json["rms_norm_eps"] = config.norm.epsilon;
+  json["hidden_act"] = activation_name(config.activation.kind);
+  return json;
 }
 
 }  // namespace packtrain

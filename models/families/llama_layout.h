@@ -44,6 +44,8 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
                                               const AddExperts& add_experts);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
 
+// Keys that families with another layout write too.
+nlohmann::json write_common_layout(const DecoderConfig& config);
 // What read_llama_layout reads.
 nlohmann::json write_llama_layout(const DecoderConfig& config);
 

@@ -31,9 +31,7 @@ nlohmann::json write(const DecoderConfig& config) {
   json["model_type"] = "olmo3";
   json["attention_bias"] = config.qkv_bias;
   json["rope_parameters"] = write_layered_rotary(config);
-  json["layer_types"] = write_layer_types(config);
-  // transformers wants one even where no layer slides.
-  json["sliding_window"] = window_of(config) > 0 ? window_of(config) : kWindow;
+  write_layer_types(config, kWindow, json);
   return json;
 }
 

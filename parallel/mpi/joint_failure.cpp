@@ -35,7 +35,7 @@ struct ReceivedReport {
 ReceivedReport decode(const std::string& message) {
   const std::size_t first = message.find('\n');
   const std::size_t second = message.find('\n', first + 1);
-  return {{std::atoi(message.c_str()), message.substr(second + 1)},
+  return {{static_cast<int>(std::strtol(message.c_str(), nullptr, 10)), message.substr(second + 1)},
           message.substr(first + 1, second - first - 1)};
 }
 

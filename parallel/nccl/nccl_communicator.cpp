@@ -13,6 +13,7 @@
 #include "parallel/nccl/check.h"
 #include "parallel/nccl/nccl_handle.h"
 #include "parallel/nccl/path_agreement.h"
+#include "parallel/nccl/rank_sum.h"
 
 namespace packtrain {
 namespace {
@@ -113,12 +114,18 @@ class NcclCommunicator final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   CommunicatorMemory allocate(std::size_t bytes) override;
+  std::size_t allocate_scratch(std::size_t bytes) override;
   std::string path() const override;
   void poll_error() override;
   void abort() override { handle_->abort(); }
 
  private:
   void check_part(const void* whole, std::size_t bytes) const;
+  // Whether copy engines bring the parts of a reduce-scatter together.
+  bool copies_parts(const void* send, std::size_t part_bytes, DataType type) const;
+  void add_copied_parts(const void* send, void* receive, std::size_t count, DataType type,
+                        cudaStream_t stream);
+  CollectivePath settled_path();                    // collective the first time
   void take_least(std::span<std::int64_t> values);  // of all ranks; at most Words::kNum
 
   std::shared_ptr<NcclHandle> handle_;
@@ -126,6 +133,7 @@ class NcclCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   std::optional<PathChoice> choice_;  // made with the first memory
+  CommunicatorMemory scratch_;        // where copy engines bring the parts of a reduce-scatter
   Words words_;
 };
 
@@ -152,9 +160,32 @@ void NcclCommunicator::reduce_scatter(void* send, void* receive, std::size_t cou
                                       void* stream) {
   const CollectiveScope scope("reduce_scatter", count, type);
   const ncclComm_t comm = handle_->get();
-  check_part(send, count * size_of(type));
+  const std::size_t part_bytes = count * size_of(type);
+  check_part(send, part_bytes);
+  if (copies_parts(send, part_bytes, type)) {
+    return add_copied_parts(send, receive, count, type, cuda_stream(stream));
+  }
   PACKTRAIN_NCCL_CHECK(comm, ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm,
                                                cuda_stream(stream)));
+}
+
+bool NcclCommunicator::copies_parts(const void* send, std::size_t part_bytes, DataType type) const {
+  return scratch_.size >= part_bytes * static_cast<std::size_t>(size_) &&
+         (type == DataType::kBFloat16 || type == DataType::kFloat32) && handle_->in_window(send);
+}
+
+// A rank's next all-to-all waits for its sum, and peers write only once all ranks have come to it.
+void NcclCommunicator::add_copied_parts(const void* send, void* receive, std::size_t count,
+                                        DataType type, cudaStream_t stream) {
+  const ncclComm_t comm = handle_->get();
+  PACKTRAIN_NCCL_CHECK(comm,
+                       ncclAlltoAll(send, scratch_.data, count, nccl_type(type), comm, stream));
+  launch_rank_sum({.parts = scratch_.data,
+                   .sum = receive,
+                   .bfloat16 = type == DataType::kBFloat16,
+                   .num_ranks = size_,
+                   .num_bytes = static_cast<std::int64_t>(count * size_of(type))},
+                  stream);
 }
 
 void NcclCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
@@ -195,16 +226,26 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   return std::make_unique<NcclCommunicator>(part, options_);
 }
 
-CommunicatorMemory NcclCommunicator::allocate(std::size_t bytes) {
-  if (bytes == 0) return {};
+CollectivePath NcclCommunicator::settled_path() {
   if (!choice_) {
     choice_ = agree_on_path(
         options_, [this](std::span<std::int64_t> values) { take_least(values); },
         [this] { return can_register_windows(handle_->get()); });
   }
-  void* data = handle_->allocate(bytes, choice_->path != CollectivePath::kRing);
+  return choice_->path;
+}
+
+CommunicatorMemory NcclCommunicator::allocate(std::size_t bytes) {
+  if (bytes == 0) return {};
+  void* data = handle_->allocate(bytes, settled_path() != CollectivePath::kRing);
   std::shared_ptr<void> owner(data, [handle = handle_](void* memory) { handle->release(memory); });
   return {data, bytes, std::move(owner)};
+}
+
+std::size_t NcclCommunicator::allocate_scratch(std::size_t bytes) {
+  if (bytes == 0 || settled_path() != CollectivePath::kCopyEngine) return 0;
+  scratch_ = allocate(bytes);
+  return scratch_.size;
 }
 
 std::string NcclCommunicator::path() const {

@@ -1,14 +1,24 @@
 #include "parallel/nccl/nccl_handle.h"
 
+#include <chrono>
 #include <exception>
+#include <future>
 #include <iterator>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "parallel/nccl/check.h"
 
 namespace packtrain {
+namespace {
+
+constexpr std::chrono::seconds kAbortLimit{2};
+
+}  // namespace
 
 ncclComm_t NcclHandle::get() const {
   if (comm_ != nullptr) return comm_;
@@ -58,7 +68,18 @@ void NcclHandle::close() {
 void NcclHandle::abort() {
   aborted_ = true;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
-  if (comm != nullptr) ncclCommAbort(comm);
+  if (comm == nullptr) return;
+  // It may never return: seen with windows on the communicator, known of lost peers
+  // (https://github.com/NVIDIA/nccl/issues/1013). The process ends soon after.
+  const auto over = std::make_shared<std::promise<void>>();
+  std::thread([comm, over] {
+    ncclCommAbort(comm);
+    over->set_value();
+  }).detach();
+  if (over->get_future().wait_for(kAbortLimit) == std::future_status::timeout) {
+    log_warning("NCCL did not abort a communicator within {} s: left as it is",
+                kAbortLimit.count());
+  }
 }
 
 bool can_register_windows(ncclComm_t comm) {

@@ -30,7 +30,7 @@ class NcclHandle {
   // Deregisters all windows and destroys the communicator, which waits for the peers: not while an
   // exception ends this rank alone, then it is aborted.
   void close();
-  void abort();
+  void abort();  // within 2 s, or leaves the communicator as it is
 
  private:
   struct Window {

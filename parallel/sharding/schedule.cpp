@@ -80,11 +80,13 @@ class Builder {
     for (const Use& use : uses_) {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
-      if (is_reduced(use)) reduce(use, grad_slot);
+      if (is_reduced(use) && !puts_off(use)) reduce(use, grad_slot);
       if (changes_slot(use) && use.next_unit >= 0) {
         gather(use.next_unit, {slots_.free(use.weight_slot)});
       }
+      if (puts_off(use)) put_off_ = {&use, grad_slot};
     }
+    if (put_off_.first != nullptr) gradients(*put_off_.first, put_off_.second);
     return std::move(schedule_);
   }
 
@@ -98,6 +100,17 @@ class Builder {
 
   bool completes(const Use& use) const {
     return slots_.reduces() && use.micro_batch + 1 == options_.num_micro_batches;
+  }
+
+  // The second to last block of a step's backward, where the last one's gradient is an embedding's
+  // and both travel.
+  bool puts_off(const Use& use) const {
+    const int first = table_.first_trainable_block;
+    if (use.kind != ActionKind::kBackward || use.block != first + 1 || !slots_.gathers())
+      return false;
+    const int last_unit = table_.unit_of_block[first];
+    return completes(use) && use.first_write && use.last_write &&
+           table_.units[last_unit].resident && last_unit != use.unit;
   }
 
   // Each slot's first unit, in the order of first use, which is that of the optimizer's updates.
@@ -135,10 +148,20 @@ class Builder {
       action.waits.push_back(slots_.grad_free(grad_slot));
     }
     if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
-    if (is_reduced(use)) {
+    action.puts_off = puts_off(use);
+    if (is_reduced(use) && !action.puts_off) {
       action.records.push_back(slots_.grad_ready(grad_slot));
     }
     schedule_.push_back(std::move(action));
+  }
+
+  void gradients(const Use& use, int grad_slot) {
+    Action action{.kind = ActionKind::kGradients, .unit = use.unit, .block = use.block};
+    action.micro_batch = use.micro_batch;
+    action.grad_slot = grad_slot;
+    action.records = {slots_.grad_ready(grad_slot)};
+    schedule_.push_back(std::move(action));
+    reduce(use, grad_slot);
   }
 
   void reduce(const Use& use, int grad_slot) {
@@ -180,6 +203,7 @@ class Builder {
   int reductions_seen_ = -1;      // by the compute stream
   std::vector<bool> accumulate_;  // [units] the shard already holds a micro-batch's gradient
   int num_rotating_writes_ = 0;
+  std::pair<const Use*, int> put_off_ = {nullptr, -1};  // and its gradient slot
 };
 
 // Slots of resident units, and of all gradients that are written in place. The first and the last
@@ -208,6 +232,22 @@ void give_own_slots(SlotTable& slots, const UnitTable& table, bool share) {
 
 }  // namespace
 
+const char* name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kGather:
+      return "gather";
+    case ActionKind::kForward:
+      return "forward";
+    case ActionKind::kBackward:
+      return "backward";
+    case ActionKind::kGradients:
+      return "gradients";
+    case ActionKind::kReduce:
+      break;
+  }
+  return "reduce";
+}
+
 ActionStream Action::stream() const {
   switch (kind) {
     case ActionKind::kGather:
@@ -216,6 +256,7 @@ ActionStream Action::stream() const {
       return ActionStream::kReduce;
     case ActionKind::kForward:
     case ActionKind::kBackward:
+    case ActionKind::kGradients:
       break;
   }
   return ActionStream::kCompute;

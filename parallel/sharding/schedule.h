@@ -12,6 +12,12 @@
 // the optimizer has updated it. Gradients rotate in two slots; resident units have their own. One
 // rank scatters nothing: blocks write each unit's gradient where the optimizer reads it, and add to
 // it from the second micro-batch on. Replicas add up what the last micro-batch completed.
+//
+// What comes last in a step is bare: behind the backward of the first block, usually an embedding
+// of many times a block's gradient and hardly any work, the reduction of its gradient would have
+// nothing to hide behind. So the block before it in backward puts off the products that make its
+// parameters' gradients until the first block is done, and the embedding's gradient travels
+// meanwhile.
 #pragma once
 
 #include <vector>
@@ -20,17 +26,20 @@
 
 namespace packtrain {
 
-enum class ActionKind { kGather, kForward, kBackward, kReduce };
+// kGradients: what a backward put off.
+enum class ActionKind { kGather, kForward, kBackward, kGradients, kReduce };
+const char* name_of(ActionKind kind);  // for people to read
 enum class ActionStream { kGather, kCompute, kReduce };
 
 struct Action {
   ActionKind kind = ActionKind::kGather;
   int unit = 0;
-  int block = -1;         // forward and backward
-  int micro_batch = 0;    // forward and backward
+  int block = -1;         // forward, backward and gradients
+  int micro_batch = 0;    // forward, backward and gradients
   int weight_slot = -1;   // gather writes it; forward and backward read it
   int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
   bool training = false;  // forward: keep what backward needs
+  bool puts_off = false;  // backward: a kGradients follows
   // Reduce: add to the shard. Backward (and the last block's forward): add to what another block
   // or, with gradients in place, another micro-batch wrote.
   bool accumulate = false;
@@ -75,14 +84,16 @@ struct SlotTable {
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
   // Event numbers. `free`: a slot's last use is over, here or in the schedule before. `updated`:
-  // the optimizer has written the unit's weights. `reduced`: all reductions are done.
+  // the optimizer has written the unit's weights. `reduced`: all reductions are done;
+  // `nearly_reduced`: all but the last ones, which nothing hides.
   int ready(int weight_slot) const { return weight_slot; }
   int free(int weight_slot) const { return num_weight_slots + weight_slot; }
   int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
   int grad_free(int grad_slot) const { return 2 * num_weight_slots + num_grad_slots + grad_slot; }
   int updated(int unit) const { return 2 * (num_weight_slots + num_grad_slots) + unit; }
   int reduced() const { return updated(num_units); }
-  int num_events() const { return reduced() + 1; }
+  int nearly_reduced() const { return reduced() + 1; }
+  int num_events() const { return nearly_reduced() + 1; }
 };
 
 // Stage 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate (at

@@ -1,11 +1,11 @@
 #include "parallel/sharding/shard_groups.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -37,7 +37,7 @@ int choose_shard_size(std::optional<std::int64_t> wanted, World& world) {
   const bool alike = nodes_are_alike(world);
   if (alike) return world.local_size();
   if (world.rank() == 0) {
-    spdlog::warn(
+    log_warning(
         "nodes have different numbers of ranks, or ranks that do not follow each other: the model "
         "is sharded over all {} ranks, across nodes (parallel.shard_size)",
         world.size());

@@ -7,37 +7,17 @@
 #include <exception>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "models/batch.h"
+#include "models/two_part_backward.h"
+#include "parallel/collective_log.h"
 #include "parallel/sharding/self_test.h"
 
 namespace packtrain {
 namespace {
-
-// What was being done when the device's memory ran out, and what to change.
-Error out_of_memory(const std::string& phase, std::int64_t num_rows, const std::string& detail) {
-  return {ErrorCategory::kDevice,
-          "out of GPU memory in " + phase + ", a micro-batch of " + std::to_string(num_rows) +
-              " rows: " + detail.substr(0, detail.find('\n')),
-          "Lower batch.max_tokens_per_micro_batch, set memory.recompute: selective or full, or use "
-          "more ranks; `packtrain plan` prints what each part needs."};
-}
-
-const char* kind_name(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kGather:
-      return "gather";
-    case ActionKind::kForward:
-      return "forward";
-    case ActionKind::kBackward:
-      return "backward";
-    case ActionKind::kReduce:
-      break;
-  }
-  return "reduce";
-}
 
 SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_replicas) {
   return {options.zero_stage, options.gather_slots, options.resident_embeddings, num_ranks,
@@ -48,9 +28,19 @@ SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_
 
 struct ShardedModel::Pass {
   std::span<const DeviceBatch> batches;
-  at::Tensor x;     // what the next block is given: activation, or its gradient on the way back
-  at::Tensor loss;  // sum over micro-batches so far
-  std::vector<std::unique_ptr<Tape>> tapes;  // [blocks]
+  at::Tensor x = {};  // what the next block is given: activation, or its gradient on the way back
+  at::Tensor loss = {};                           // sum over micro-batches so far
+  std::vector<std::unique_ptr<Tape>> tapes = {};  // [blocks]
+  std::optional<ActionKind> turn = {};            // forwards or backwards, of late
+  bool survives = false;                          // memory that runs out
+  bool joins = false;                             // computes nothing (any more)
+  std::optional<OutOfMemory> out_of_memory = {};
+
+  void give_up() {
+    joins = true;
+    x = loss = at::Tensor();
+    tapes.clear();
+  }
 };
 
 ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
@@ -64,6 +54,7 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       slots_(make_slot_table(table_, slot_options(options, gather_->size(), num_replicas()))),
       storage_(
           std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
+      squares_(*storage_),
       compute_(device.make_stream(StreamKind::kCompute)),
       gather_stream_(device.make_stream(StreamKind::kGather)),
       reduce_stream_(device.make_stream(StreamKind::kReduce)),
@@ -84,7 +75,11 @@ ShardedModel::~ShardedModel() {
 }
 
 void ShardedModel::begin_step(std::size_t num_micro_batches) {
-  compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });
+  try {
+    compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });
+  } catch (const c10::OutOfMemoryError& error) {
+    throw OutOfMemory("the allocation of gradients", -1, 0, error.what());
+  }
 }
 
 at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
@@ -97,27 +92,56 @@ at::Tensor ShardedModel::evaluate(std::span<const DeviceBatch> micro_batches) {
 
 const Schedule& ShardedModel::cached_schedule(std::size_t num_micro_batches, bool training) {
   const auto [it, inserted] = schedules_.try_emplace({num_micro_batches, training});
-  if (inserted) {
-    const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
-    it->second = make_schedule(table_, slots_, options);
-  }
+  const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
+  if (inserted) it->second = make_schedule(table_, slots_, options);
   return it->second;
 }
 
 at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches) {
-  Pass pass;
-  pass.batches = micro_batches;
-  pass.tapes.resize(blocks_.size());
   const bool trains = std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
   if (trains) begin_step(micro_batches.size());
-  for (const Action& action : schedule) perform(action, pass);
-  if (slots_.reduces()) {
-    reduce_stream_->record(*events_[slots_.reduced()]);
-    compute_->wait(*events_[slots_.reduced()]);
-  }
-  if (gather_check_ != nullptr) compare_gathers();
+  Pass pass{.batches = micro_batches};
+  obey(schedule, pass);
   return pass.loss;
+}
+
+ShardedModel::Trained ShardedModel::try_train(std::span<const DeviceBatch> micro_batches) {
+  begin_step(micro_batches.size());
+  Pass pass{.batches = micro_batches, .survives = true};
+  obey(cached_schedule(micro_batches.size(), true), pass);
+  return {std::move(pass.loss), std::move(pass.out_of_memory)};
+}
+
+void ShardedModel::join_step(std::size_t num_micro_batches) {
+  begin_step(num_micro_batches);
+  Pass pass{.batches = {}, .joins = true};
+  obey(cached_schedule(num_micro_batches, true), pass);
+}
+
+void ShardedModel::obey(const Schedule& schedule, Pass& pass) {
+  pass.tapes.resize(blocks_.size());
+  squares_.forget();
+  const std::size_t first_late = first_late_reduction(schedule);
+  for (std::size_t a = 0; a < schedule.size(); ++a) {
+    if (a == first_late) reduce_stream_->record(*events_[slots_.nearly_reduced()]);
+    perform(schedule[a], pass);
+  }
+  if (slots_.reduces()) wait_for_reductions(schedule, first_late, pass);
+  if (gather_check_ != nullptr) compare_gathers();
+}
+
+void ShardedModel::wait_for_reductions(const Schedule& schedule, std::size_t first_late,
+                                       const Pass& pass) {
+  reduce_stream_->record(*events_[slots_.reduced()]);
+  if (first_late < schedule.size() && !pass.joins) {
+    compute_->wait(*events_[slots_.nearly_reduced()]);
+    compute_->run([&](StreamHandle) {
+      const at::NoGradGuard no_grad;
+      squares_.add_early(schedule, first_late);
+    });
+  }
+  compute_->wait(*events_[slots_.reduced()]);
 }
 
 void ShardedModel::perform(const Action& action, Pass& pass) {
@@ -125,12 +149,17 @@ void ShardedModel::perform(const Action& action, Pass& pass) {
   for (const int event : action.waits) stream.wait(*events_[event]);
   const std::string& unit = table_.units[action.unit].name;
   const std::string& name = action.block >= 0 ? blocks_[action.block]->name() : unit;
+  const bool computes = action.stream() == ActionStream::kCompute;
   try {
-    const TraceRange range(kind_name(action.kind) + (" " + name));
-    dispatch(action, pass);
+    const TraceRange range(name_of(action.kind) + (" " + name));
+    if (!computes || !pass.joins) dispatch(action, pass);
   } catch (const c10::OutOfMemoryError& error) {
-    throw out_of_memory(std::string("the ") + kind_name(action.kind) + " of " + name,
-                        pass.batches[action.micro_batch].num_rows(), error.what());
+    OutOfMemory out(std::string("the ") + name_of(action.kind) + " of " + name,
+                    computes ? action.micro_batch : -1,
+                    computes ? pass.batches[action.micro_batch].num_rows() : 0, error.what());
+    if (!computes || !pass.survives) throw out;
+    pass.out_of_memory = std::move(out);
+    pass.give_up();
   }
   if (action.releases && options_.poison_slots) poison(action.weight_slot);
   for (const int event : action.records) stream.record(*events_[event]);
@@ -141,12 +170,20 @@ void ShardedModel::dispatch(const Action& action, Pass& pass) {
     case ActionKind::kGather:
       return gather(action);
     case ActionKind::kForward:
-      return forward(action, pass);
     case ActionKind::kBackward:
-      return backward(action, pass);
+      begin_compute(action, pass);
+      return action.kind == ActionKind::kForward ? forward(action, pass) : backward(action, pass);
+    case ActionKind::kGradients:
+      return finish_backward(action, pass);
     case ActionKind::kReduce:
       return reduce(action);
   }
+}
+
+void ShardedModel::begin_compute(const Action& action, Pass& pass) const {
+  if (before_turns_ && pass.turn != action.kind) before_turns_(action.kind);
+  pass.turn = action.kind;
+  if (before_compute_) before_compute_(action);
 }
 
 Stream& ShardedModel::stream_of(const Action& action) {
@@ -171,6 +208,7 @@ void ShardedModel::gather(const Action& action) {
     const at::Tensor whole = storage_->gathered_weights(action.unit, trainable);
     if (owned.numel() == 0) continue;
     gather_stream_->run([this, owned, whole, unit = action.unit](StreamHandle handle) {
+      const CollectiveLabel label(table_.units[unit].name);
       gather_->all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
                           communicator_type(options_.compute), handle);
       if (gather_check_ != nullptr) gather_check_->add(table_.units[unit].name, whole);
@@ -207,16 +245,31 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
     if (action.grad_slot >= 0 && !filled && storage_->clears_gradient(action.grad_slot)) {
       storage_->gradient(action.unit, action.grad_slot).zero_();
     }
-    pass.x =
-        blocks_[action.block]->backward(parameters_of(action), pass.batches[action.micro_batch],
-                                        std::move(pass.tapes[action.block]), pass.x);
+    std::unique_ptr<Tape>& tape = pass.tapes[action.block];
+    const auto* two_parts = action.puts_off
+                                ? dynamic_cast<const TwoPartBackward*>(blocks_[action.block].get())
+                                : nullptr;
+    pass.x = two_parts != nullptr ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
+                                  : blocks_[action.block]->backward(
+                                        parameters_of(action), pass.batches[action.micro_batch],
+                                        std::move(tape), pass.x);
     if (action.block == table_.first_trainable_block) pass.x = at::Tensor();
+  });
+}
+
+void ShardedModel::finish_backward(const Action& action, Pass& pass) {
+  const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[action.block].get());
+  if (two_parts == nullptr) return;  // nothing was put off
+  compute_->run([&](StreamHandle) {
+    two_parts->backward_parameters(*pass.tapes[action.block]);
+    pass.tapes[action.block].reset();
   });
 }
 
 void ShardedModel::reduce(const Action& action) {
   reduce_stream_->run([this, action](StreamHandle handle) {
     const at::NoGradGuard no_grad;
+    const CollectiveLabel label(table_.units[action.unit].name);
     if (!slots_.gradients_in_place) scatter_gradient(action, handle);
     if (!action.completes || replicas_ == nullptr) return;
     const at::Tensor shard = storage_->gradient_shard(action.unit);
@@ -233,44 +286,12 @@ void ShardedModel::scatter_gradient(const Action& action, StreamHandle stream) {
   reduce_->reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
                           communicator_type(options_.reduce), stream);
   if (straight) return;
-  if (action.accumulate) {
-    shard.add_(sum);
-  } else {
-    shard.copy_(sum);
-  }
+  action.accumulate ? shard.add_(sum) : shard.copy_(sum);
 }
 
 void ShardedModel::poison(int weight_slot) {
   compute_->run([&](StreamHandle) {
     storage_->weight_slot(weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
-  });
-}
-
-std::string ShardedModel::paths() const {
-  return "gathers by " + gather_->path() + ", reductions by " + reduce_->path();
-}
-
-void ShardedModel::weights_changed() {
-  compute_->run([this](StreamHandle) {
-    const at::NoGradGuard no_grad;
-    FlatState& flat = state();
-    if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
-  });
-  if (!slots_.gathers()) return;
-  for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
-}
-
-void ShardedModel::unit_updated(int unit) {
-  compute_->record(*events_[slots_.updated(unit)]);
-}
-
-void ShardedModel::sum_over_ranks(const at::Tensor& values) {
-  compute_->run([&](StreamHandle handle) {
-    for (Communicator* communicator : {reduce_.get(), replicas_.get()}) {
-      if (communicator == nullptr) continue;
-      communicator->all_reduce(values.data_ptr(), values.numel(), DataType::kFloat32,
-                               ReduceOp::kSum, handle);
-    }
   });
 }
 

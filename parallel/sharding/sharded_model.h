@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +17,9 @@
 #include "models/block.h"
 #include "parallel/communicator.h"
 #include "parallel/sharding/gather_check.h"
+#include "parallel/sharding/gradient_squares.h"
+#include "parallel/sharding/out_of_memory.h"
+#include "parallel/sharding/replicated_state.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/storage.h"
 
@@ -45,6 +50,24 @@ class ShardedModel {
   // gradient() holds the gradient summed over ranks and micro-batches. Collective: every rank
   // calls it with the same number of micro-batches.
   at::Tensor train(std::span<const DeviceBatch> micro_batches);
+  // As train(), but memory that runs out on this rank is no exception: the rest of the step is
+  // joined, as by join_step(), and what is left in gradient() is for nobody.
+  struct Trained {
+    at::Tensor loss;  // undefined where memory ran out
+    std::optional<OutOfMemory> out_of_memory;
+  };
+  Trained try_train(std::span<const DeviceBatch> micro_batches);
+  // Takes part in all collectives of a train() of so many micro-batches and computes nothing, so
+  // that the other ranks get to its end.
+  void join_step(std::size_t num_micro_batches);
+  // Called before each forward and backward; where it throws c10::OutOfMemoryError, memory has run
+  // out there. For faults that are injected.
+  void before_compute(std::function<void(const Action&)> hook) {
+    before_compute_ = std::move(hook);
+  }
+  // Called where forwards or backwards begin, after the other kind or first of all, on the thread
+  // that gives the work: what compute() was given before is not theirs.
+  void before_turns(std::function<void(ActionKind)> hook) { before_turns_ = std::move(hook); }
   // What train() of so many micro-batches begins with: for work that repeats a captured train(),
   // which one rank's is (framework/device/captured_work.h).
   void begin_step(std::size_t num_micro_batches);
@@ -63,6 +86,9 @@ class ShardedModel {
   // This rank's part of the gradient of the last train(): 1-D [n], laid out as state().master; gaps
   // hold zeros. float32 where several micro-batches were added up, else ShardingOptions::reduce.
   const at::Tensor& gradient() const { return storage_->gradient(); }
+  // The sum of squares of gradient(), in parts: float32 [n]. On the compute stream, once after
+  // train(), which has begun with it.
+  at::Tensor squared_norm_partials() { return squares_.take(); }
   const std::vector<OptimizerRange>& optimizer_ranges() const {
     return storage_->optimizer_ranges();
   }
@@ -71,6 +97,11 @@ class ShardedModel {
   Stream& compute() { return *compute_; }
   // Adds up float32 [n] over all ranks, on the compute stream; between calls of train and evaluate.
   void sum_over_ranks(const at::Tensor& values);
+  // int64 [ranks, n] of every rank's int64 [n], likewise; called on the compute stream.
+  at::Tensor gather_over_ranks(const at::Tensor& values);
+  std::vector<ReplicatedState> replicated_state() const {
+    return packtrain::replicated_state(*storage_, table_, slots_);
+  }
   int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
   // Of the replicas of this rank's part of the model, the one that saves it.
   bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }
@@ -81,14 +112,18 @@ class ShardedModel {
 
  private:
   struct Pass;  // what lives through one schedule: activations, tapes, the loss
+  void obey(const Schedule& schedule, Pass& pass);
   void perform(const Action& action, Pass& pass);
   void dispatch(const Action& action, Pass& pass);
   void gather(const Action& action);
   void compare_gathers();
+  void begin_compute(const Action& action, Pass& pass) const;
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);
+  void finish_backward(const Action& action, Pass& pass);
   void reduce(const Action& action);
   void scatter_gradient(const Action& action, StreamHandle stream);
+  void wait_for_reductions(const Schedule& schedule, std::size_t first_late, const Pass& pass);
   void poison(int weight_slot);
   Stream& stream_of(const Action& action);
   const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
@@ -102,12 +137,15 @@ class ShardedModel {
   UnitTable table_;
   SlotTable slots_;
   std::unique_ptr<ShardedStorage> storage_;
+  GradientSquares squares_;
   std::unique_ptr<GatherCheck> gather_check_;  // used on the gather stream; null without the check
   std::unique_ptr<Stream> compute_;
   std::unique_ptr<Stream> gather_stream_;
   std::unique_ptr<Stream> reduce_stream_;
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
+  std::function<void(const Action&)> before_compute_;  // or none
+  std::function<void(ActionKind)> before_turns_;       // or none
   int exceptions_at_start_;
 };
 

@@ -85,6 +85,9 @@ void ShardedStorage::allocate_slots() {
   const std::array<ArenaPart, 2> sums = {
       {{sizes.largest_shard, options_.reduce}, {trainable_numel_, at::kFloat}}};
   const std::vector<at::Tensor> tensors = allocate(reduce_, sums);
+  const std::int64_t largest = sizes.largest_shard * reduce_.size();
+  communication_bytes_ +=
+      static_cast<std::int64_t>(reduce_.allocate_scratch(largest * elementSize(options_.reduce)));
   reduce_output_ = tensors[0];
   gradient_memory_ = tensors[1].view(at::kByte);
 }
@@ -132,6 +135,18 @@ at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
   const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
   return trainable ? slot.narrow(0, 0, u.trainable.numel)
                    : slot.narrow(0, u.trainable.numel, u.frozen.numel);
+}
+
+std::vector<at::Tensor> ShardedStorage::owned_state(int unit) const {
+  const std::int64_t begin = trainable_begin_[unit];
+  const std::int64_t numel = table_.units[unit].trainable.shard_numel;
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& flat : {state_.master, state_.exp_avg, state_.exp_avg_sq}) {
+    all.push_back(flat.narrow(0, begin, numel));
+  }
+  if (!state_.weight.is_same(state_.master)) all.push_back(owned_weights(unit, true));
+  all.push_back(owned_weights(unit, false));
+  return all;
 }
 
 at::Tensor ShardedStorage::gradient(int unit, int grad_slot) const {

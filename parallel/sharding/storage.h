@@ -59,6 +59,8 @@ class ShardedStorage {
   // What rank owns of a unit, and where all of it is gathered to: 1-D, compute dtype.
   at::Tensor owned_weights(int unit, bool trainable) const;
   at::Tensor gathered_weights(int unit, bool trainable) const;
+  // All that this rank owns of a unit and keeps from step to step: 1-D, some of them empty.
+  std::vector<at::Tensor> owned_state(int unit) const;
   at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }
 
   // Before the first and every training step, on the compute stream: decides the dtype of the

@@ -26,7 +26,7 @@ void check_padding(const Selection& selection, const PlanOptions& options) {
 }
 
 Assignment assign_padding(const StepPieces& step, const PlanOptions& options) {
-  return assign_padding_free(step, options);
+  return assign_chunks(step, options, /*pads=*/true);
 }
 
 }  // namespace packtrain

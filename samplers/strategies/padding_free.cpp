@@ -11,6 +11,41 @@
 #include "samplers/strategies/strategy.h"
 
 namespace packtrain {
+namespace {
+
+using Chunks = std::vector<std::span<const Piece>>;
+
+// How many of the pieces, the first at least, a micro-batch of the budget holds.
+std::size_t num_that_fit(std::span<const Piece> pieces, std::int64_t max_tokens, bool pads) {
+  std::int64_t num_tokens = 0;
+  std::int64_t longest = 0;
+  for (std::size_t p = 0; p < pieces.size(); ++p) {
+    num_tokens += pieces[p].length;
+    longest = std::max<std::int64_t>(longest, pieces[p].length);
+    const std::int64_t rows = pads ? longest * static_cast<std::int64_t>(p + 1) : num_tokens;
+    if (p > 0 && rows > max_tokens) return p;
+  }
+  return pieces.size();
+}
+
+// `micro_batch_size` pieces each, in their order. Chunks above the budget, which was lowered since
+// it was checked, are cut.
+Chunks chunks_of(std::span<const Piece> pieces, const PlanOptions& options, bool pads) {
+  Chunks chunks;
+  const auto size = static_cast<std::size_t>(options.micro_batch_size);
+  for (std::size_t begin = 0; begin < pieces.size(); begin += size) {
+    auto rest = pieces.subspan(begin, std::min(size, pieces.size() - begin));
+    while (!rest.empty()) {
+      const std::size_t count = num_that_fit(rest, options.max_tokens_per_micro_batch, pads);
+      chunks.push_back(rest.first(count));
+      rest = rest.subspan(count);
+    }
+  }
+  return chunks;
+}
+
+}  // namespace
+
 void check_padding_free(const Selection& selection, const PlanOptions& options) {
   const LongestPieces longest = longest_pieces(selection, options);
   if (longest.num_tokens <= options.max_tokens_per_micro_batch) return;
@@ -26,18 +61,19 @@ void check_padding_free(const Selection& selection, const PlanOptions& options) 
       "micro-batches up to the budget.");
 }
 
-Assignment assign_padding_free(const StepPieces& step, const PlanOptions& options) {
-  const std::span<const Piece> pieces = step.pieces;
-  const auto size = static_cast<std::size_t>(options.micro_batch_size);
+Assignment assign_chunks(const StepPieces& step, const PlanOptions& options, bool pads) {
+  const Chunks chunks = chunks_of(step.pieces, options, pads);
   const auto num_ranks = static_cast<std::size_t>(options.num_ranks);
-  const std::size_t num_chunks = (pieces.size() + size - 1) / size;
   Assignment ranks = empty_assignment(
-      options.num_ranks, static_cast<std::int64_t>((num_chunks + num_ranks - 1) / num_ranks));
-  for (std::size_t chunk = 0; chunk < num_chunks; ++chunk) {
-    const auto part = pieces.subspan(chunk * size, std::min(size, pieces.size() - chunk * size));
-    ranks[chunk % num_ranks][chunk / num_ranks].assign(part.begin(), part.end());
+      options.num_ranks, static_cast<std::int64_t>((chunks.size() + num_ranks - 1) / num_ranks));
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    ranks[chunk % num_ranks][chunk / num_ranks].assign(chunks[chunk].begin(), chunks[chunk].end());
   }
   return ranks;
+}
+
+Assignment assign_padding_free(const StepPieces& step, const PlanOptions& options) {
+  return assign_chunks(step, options, /*pads=*/false);
 }
 
 }  // namespace packtrain

@@ -14,6 +14,8 @@ namespace packtrain {
 // shuffle may put them into one micro-batch, and a run must not stop for it in its third epoch.
 void check_padding_free(const Selection& selection, const PlanOptions& options);
 
+// Chunks of a budget that counts pads, or not.
+Assignment assign_chunks(const StepPieces& step, const PlanOptions& options, bool pads);
 Assignment assign_padding_free(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

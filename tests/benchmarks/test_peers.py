@@ -95,12 +95,18 @@ model:
 """
 
 
-@pytest.mark.parametrize("family", ["mistral", "qwen2"])
-def test_hf_takes_the_model_of_a_configuration(tmp_path, family):
-    (tmp_path / "model.yaml").write_text(CONFIG % family)
-    plan = write_plan(tmp_path / "plan.json", [[[5, 9]]])
-    rows = run_hf(["--config", str(tmp_path / "model.yaml"), "--plan", plan])
-    assert rows[0]["tokens"] == 14 and rows[0]["tflops"] is None
+def test_hf_takes_models_of_configurations_and_says_which_failed(tmp_path):
+    plans = [write_plan(tmp_path / "plan.json", [[[5, 9]]])]
+    jobs = []
+    for family in ("mistral", "unheard_of", "qwen2"):
+        path = tmp_path / f"{family}.yaml"
+        path.write_text(CONFIG % family)
+        jobs.append([str(path), plans])
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    rows = run_hf(["--jobs", str(tmp_path / "jobs.json")])
+    assert [row["config"] for row in rows] == [config for config, _ in jobs]
+    assert [row["tokens"] for row in rows[::2]] == [14, 14] and rows[0]["tflops"] is None
+    assert "unheard_of" in rows[1]["error"]
 
 
 def test_the_packed_attention_hides_what_the_window_hides():

@@ -1,6 +1,7 @@
 """benchmarks/train: which cases there are, how sides are started, kept and read, and what the tables
 and the soak test conclude."""
 
+import argparse
 import json
 import os
 
@@ -10,11 +11,13 @@ from folders import ROOT, load_script
 
 import cases
 import family_cases
+import family_peers
 import family_report
 import paper_cases
 import paper_report
 import programs
 import report
+import setting_bench
 import shapes
 import sides
 
@@ -235,15 +238,46 @@ def test_the_papers_steps_are_examples_or_packs():
 def test_the_families_table_says_what_packing_gains_and_what_failed():
     setting = family_cases.FamilySetting("mistral-1b", 1)
     assert os.path.exists(setting.config)
-    ours = {"padding": {"tok_s_mean": 3000.0, "mfu": 0.1},
-            "balanced": {"tok_s_mean": 12000.0, "mfu": 0.42, "tflops": 420.0}}
-    peer = {"padding": {"tok_s_mean": 2000.0}, "padding_free": {"tok_s_mean": 8000.0}}
+    ours = {"padding": {"tok_s": 3000.0, "mfu": 0.1},
+            "balanced": {"tok_s": 12000.0, "mfu": 0.42, "tflops": 420.0}}
+    peer = {"padding": {"tok_s": 2000.0}, "padding_free": {"tok_s": 8000.0}}
     results = {"ours": ours, "peer": peer, "errors": {"peer, balanced": "out of memory"}}
     lines = family_report.markdown([(setting, results)]).splitlines()
     row = dict(zip(family_report.COLUMNS, [cell.strip() for cell in lines[2].split("|")[1:-1]]))
     assert (row["model"], row["balanced / padding"], row["MFU"]) == ("mistral-1b", "4.00", "42.0 %")
     assert (row["balanced / peer's best"], row["ours / peer, padding_free"]) == ("1.50", "")
     assert lines[-1] == "mistral-1b-x1, peer, balanced: out of memory"
+
+
+def family_bench(tmp_path, model):
+    arguments = argparse.Namespace(out=str(tmp_path), strategies=["padding_free", "balanced"])
+    os.makedirs(tmp_path / "logs", exist_ok=True)
+    return setting_bench.Bench(family_cases.FamilySetting(model, 1), arguments, float("inf"))
+
+
+def test_rows_of_one_peer_process_go_to_their_models(tmp_path):
+    benches = [family_bench(tmp_path, model) for model in ("mistral-1b", "gemma-1b", "olmo-1b")]
+    jobs = family_peers.jobs_of(benches, ["padding_free"])
+    row = dict(strategy="padding_free", local_accumulation=False, tok_s_mean=9.0)
+    rows = [row | {"config": benches[0].setting.config},
+            {"config": benches[1].setting.config, "error": "OutOfMemoryError: too large"}]
+    family_peers.save_rows(jobs, rows, "took longer than 9 s")
+    assert benches[0].results["peer"]["padding_free"]["tok_s_mean"] == 9.0
+    errors = [list(bench.results["errors"].values()) for bench in benches]
+    assert errors == [[], ["OutOfMemoryError: too large"], ["took longer than 9 s"]]
+    again = [family_bench(tmp_path, bench.setting.model) for bench in benches]
+    assert [bench for bench, _ in family_peers.jobs_of(again, ["padding_free"])] == again[1:]
+
+
+def test_a_model_with_fewer_layers_is_a_setting_of_its_own(tmp_path):
+    setting = family_cases.FamilySetting("llama-2-7b", 1, 8, str(tmp_path))
+    with open(setting.config, encoding="utf-8") as file:
+        assert "num_hidden_layers: 8\n" in file.read()
+    for name in (setting.name, "mistral-1b-x1", "mistral-1b-x4", "unknown-x1"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    found = family_cases.measured_settings(str(tmp_path), str(tmp_path))
+    assert [each.name for each in found] == ["mistral-1b-x1", setting.name, "mistral-1b-x4"]
+    assert found[1] == setting and setting.label == "llama-2-7b, 8 layers"
 
 
 def test_the_papers_table_compares_balanced_with_what_the_paper_compares():

@@ -29,7 +29,7 @@ TEST(Commit, FailsOnEveryRankWhenOneRankFailsAndLeavesOlderCheckpoints) {
     auto shards = sample_shards(control.rank(), 3, true);
     if (control.rank() == 1) shards[0].weight = at::Tensor();
     const Error error =
-        error_of([&] { save_checkpoint(root.path(), sample_state(2), shards, 3, control); });
+        error_of([&] { save_checkpoint(root.path(), sample_state(2), shards, {3}, control); });
     EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
     messages[static_cast<std::size_t>(control.rank())] = error.message();
   });
@@ -47,7 +47,7 @@ TEST(Commit, FailsOnEveryRankWhenTheFolderCannotBeMade) {
   run_ranks(2, [&](Communicator& control) {
     const auto shards = sample_shards(control.rank(), 2, true);
     const Error error = error_of(
-        [&] { save_checkpoint(root / "checkpoints", sample_state(2), shards, 3, control); });
+        [&] { save_checkpoint(root / "checkpoints", sample_state(2), shards, {3}, control); });
     EXPECT_NE(error.message().find("rank 0: " + root.path()), std::string::npos) << error.message();
   });
 }
@@ -59,7 +59,7 @@ TEST(Commit, RefusesBeforehandWhenTheSpaceDoesNotSuffice) {
     // Exabytes in a view of one element.
     shards[0].weight = shards[0].weight.narrow(0, 0, 1).expand({std::int64_t{1} << 58U});
     const Error error =
-        error_of([&] { save_checkpoint(root.path(), sample_state(2), shards, 3, control); });
+        error_of([&] { save_checkpoint(root.path(), sample_state(2), shards, {3}, control); });
     EXPECT_NE(error.message().find("GiB are needed"), std::string::npos) << error.message();
   });
   EXPECT_EQ(num_entries(root.path()), 0);

@@ -152,6 +152,7 @@ TEST(Manifest, IsRefusedWithThePlaceOfItsFault) {
       {"\"epoch\": 2,", "", "no 'epoch'"},
       {"   7,", "   9223372036854775807,", "overflows"},
       {"   7,", "   -7,", "'embed'"},
+      {"\"epoch\": 2,", "\"epoch\": 2, \"epoch\": 2,", "the key 'epoch' twice"},
   };
   for (const auto& [from, to, fault] : cases) {
     std::string bad = good;

@@ -28,7 +28,7 @@ TEST(CheckpointAcrossProcesses, IsReadBackByEveryRankAsItsOwnAndAsAnotherLayout)
   Communicator& control = the_world->control();
   const auto saved = sample_shards(control.rank(), control.size(), true);
   for (const int step : {1, 2, 3}) {
-    EXPECT_EQ(save_checkpoint(root, sample_state(step), saved, 2, control),
+    EXPECT_EQ(save_checkpoint(root, sample_state(step), saved, {2}, control),
               root + "/step-" + std::to_string(step));
   }
   control.barrier();  // rank 0 removes old ones while the others go on
@@ -47,7 +47,8 @@ TEST(CheckpointAcrossProcesses, IsRefusedByAllWhenTheLastRankFails) {
   Communicator& control = the_world->control();
   auto shards = sample_shards(control.rank(), control.size(), true);
   if (control.rank() == control.size() - 1) shards[0].weight = at::Tensor();
-  const Error error = error_of([&] { save_checkpoint(root, sample_state(1), shards, 2, control); });
+  const Error error =
+      error_of([&] { save_checkpoint(root, sample_state(1), shards, {2}, control); });
   const std::string wanted = "rank " + std::to_string(control.size() - 1) + ": weight of";
   EXPECT_NE(error.message().find(wanted), std::string::npos) << error.message();
   control.barrier();

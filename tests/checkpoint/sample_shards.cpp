@@ -100,7 +100,7 @@ std::string save_sample(const std::string& root, std::int64_t step, int num_rank
   std::string folder;
   run_ranks(num_ranks, [&](Communicator& control) {
     const auto shards = sample_shards(control.rank(), num_ranks, true);
-    const auto saved = save_checkpoint(root, sample_state(step), shards, keep, control);
+    const auto saved = save_checkpoint(root, sample_state(step), shards, {keep}, control);
     if (control.rank() == 0) folder = saved;
   });
   return folder;

@@ -93,7 +93,7 @@ TEST(Checkpoint, KeepsMomentsInTheirTypeAndConvertsThemToTheTypeAskedFor) {
   for (const at::ScalarType saved : {at::kFloat, at::kBFloat16}) {
     const TemporaryFolder root;
     run_ranks(1, [&](Communicator& control) {
-      save_checkpoint(root.path(), sample_state(1), with_moments(true, saved), 3, control);
+      save_checkpoint(root.path(), sample_state(1), with_moments(true, saved), {3}, control);
     });
     size[saved] = std::filesystem::file_size(root / "step-1/rank-00000-of-00001.safetensors");
     for (const at::ScalarType wanted : {at::kFloat, at::kBFloat16}) {
@@ -141,7 +141,7 @@ TEST(Checkpoint, RefusesARangeThatNoRankSaved) {
   const TemporaryFolder root;
   run_ranks(1, [&](Communicator& control) {
     const auto shards = sample_shards(0, 2, true);  // the first half of the model
-    save_checkpoint(root.path(), sample_state(1), shards, 3, control);
+    save_checkpoint(root.path(), sample_state(1), shards, {3}, control);
   });
   const auto shards = sample_shards(0, 1, false);
   const Error error = error_of([&] { load_checkpoint(root / "step-1", shards, true); });

@@ -40,5 +40,14 @@ TEST(SpecialTokens, OfADamagedTokenizerAreANamedError) {
   EXPECT_NE(error.message().find("tokenizer.json"), std::string::npos);
 }
 
+TEST(SpecialTokens, AreNotLookedForInWhatIsNoToken) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"bos_token": {"content": 7}, "eos_token": [1], "pad_token": "<pad>"})");
+  write_bytes(folder / "tokenizer.json",
+              R"({"added_tokens": [1, null, {"content": {}}, {"content": "<pad>", "id": 5}]})");
+  EXPECT_EQ(special_token_ids("", folder.path()).dump(), R"({"pad_token_id":5})");
+}
+
 }  // namespace
 }  // namespace packtrain::testing

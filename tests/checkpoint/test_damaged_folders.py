@@ -83,11 +83,17 @@ def test_what_an_index_says_wrong_is_named(tmp_path, file, message):
     refuses(tmp_path, 66, message, INDEX if "no tensor" not in message else message)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": []}', "", '{"metadata": {}}'])
-def test_an_index_that_is_none_is_named(tmp_path, text):
+@pytest.mark.parametrize("text, message", [
+    ("[]", "no object 'weight_map'"),
+    ('{"weight_map": []}', "no object 'weight_map'"),
+    ('{"metadata": {}}', "no object 'weight_map'"),
+    ("{", "is no valid JSON at its byte 2"),
+    ("", "is no valid JSON at its byte 1"),
+])
+def test_an_index_that_is_none_is_named(tmp_path, text, message):
     source, _ = sharded(tmp_path)
     (source / INDEX).write_text(text)
-    refuses(tmp_path, 66, INDEX, "no object 'weight_map'")
+    refuses(tmp_path, 66, INDEX, message)
 
 
 def test_a_tensor_in_two_files_is_named(tmp_path):
@@ -134,8 +140,8 @@ def change_config(folder, values):
 
 @pytest.mark.parametrize("key, value, message", [
     ("model_type", '"mamba"', "model_type is 'mamba', want one of"),
-    ("rope_theta", "NaN", "not valid JSON"),
-    ("rms_norm_eps", "1e999", "not valid JSON"),
+    ("rope_theta", "NaN", "no valid JSON"),
+    ("rms_norm_eps", "1e999", "no valid JSON"),
     ("rms_norm_eps", "-1e-5", "'rms_norm_eps'"),
     ("hidden_size", "1e30", "'hidden_size' is 1e+30, want an integer"),
     ("hidden_size", "18446744073709551615", "'hidden_size'"),

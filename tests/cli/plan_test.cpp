@@ -1,5 +1,6 @@
 // packtrain plan from outside, on a small synthetic store.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -33,6 +34,7 @@ class Plan : public ProgramTest {
         "prepare --synthetic lognormal:3.5,0.8,2,256 --examples 200 --vocab-size 128 --out store");
     ASSERT_EQ(made.exit_code, 0) << made.said;
     // "store: 200 examples, N tokens, M loss tokens"
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): what it read is asserted
     ASSERT_EQ(std::sscanf(made.said.c_str(), "store: 200 examples, %ld tokens, %ld loss",
                           &num_tokens_, &num_loss_tokens_),
               2);
@@ -91,7 +93,9 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "gpu_memory_bytes",
                                       "predicted_memory_bytes",
                                       "predicted_step_time_s",
-                                      "saved_bytes_per_layer"};
+                                      "saved_bytes_per_layer",
+                                      "lengths",
+                                      "warnings"};
   EXPECT_EQ(keys_of(plan("")), keys);
   std::set<std::string> with_steps = keys;
   with_steps.insert("steps");
@@ -165,6 +169,46 @@ TEST_F(Plan, AsksForNoMoreStepsThanTheRunHas) {
   EXPECT_EQ(plan("run.num_epochs=2 --steps 1000")["steps"].size(), 2 * kStepsPerEpoch);
 }
 
+TEST_F(Plan, ShowsStepsFromTheFirstThatIsAskedFor) {
+  const Json all = plan("--ranks 2 --steps 39");
+  const Json some = plan("--ranks 2 --first-step 20 --steps 2");
+  ASSERT_EQ(some["steps"].size(), 2U);
+  EXPECT_EQ(some["steps"][0], all["steps"][20]);
+  EXPECT_EQ(some["steps"][1], all["steps"][21]);
+  EXPECT_EQ(plan("--first-step 39 --steps 1")["steps"].size(), 0U);
+}
+
+TEST_F(Plan, ShowsTheRowsOfEachMicroBatch) {
+  const Json json =
+      plan("batch.strategy=padding batch.max_tokens_per_micro_batch=1024 --ranks 2 --steps 13");
+  double rows = 0;
+  for (const Json& step : json["steps"]) {
+    ASSERT_EQ(step["rows"].size(), 2U);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ASSERT_EQ(step["rows"][rank].size(), step["ranks"][rank].size());
+      for (const Json& micro_batch : step["rows"][rank]) rows += micro_batch.get<double>();
+    }
+  }
+  EXPECT_NEAR(json["padding_fraction"].get<double>(), 1 - static_cast<double>(num_tokens_) / rows,
+              1e-12);
+}
+
+TEST_F(Plan, CountsExamplesByLength) {
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+  const Json json = plan("");
+  for (const Json& bin : json["lengths"]) {
+    const auto examples = bin["num_examples"].get<std::int64_t>();
+    const auto tokens = bin["num_tokens"].get<std::int64_t>();
+    EXPECT_GE(tokens, examples * bin["min_tokens"].get<std::int64_t>());
+    EXPECT_LE(tokens, examples * bin["max_tokens"].get<std::int64_t>());
+    num_examples += examples;
+    num_tokens += tokens;
+  }
+  EXPECT_EQ(num_examples, kNumExamples);
+  EXPECT_EQ(num_tokens, num_tokens_);
+}
+
 TEST_F(Plan, CountsWhatIsDroppedAndTruncated) {
   const Json dropped = plan("data.max_length=40 data.too_long=drop");
   EXPECT_GT(dropped["dropped_examples"], 0);
@@ -190,6 +234,67 @@ TEST_F(Plan, TellsPeopleWhatBoundsThemAndWhatWouldHelp) {
         "At 16 ranks no assignment of these batches passes", "batch.global_batch_size="}) {
     EXPECT_EQ(count(outcome.said, part), 1U) << part << "\n" << outcome.said;
   }
+}
+
+std::set<std::string> names_of_warnings(const Json& json) {
+  std::set<std::string> names;
+  for (const Json& warning : json.at("warnings")) names.insert(warning.at("name"));
+  return names;
+}
+
+TEST_F(Plan, WarnsOfWhatWillHurt) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(names_of_warnings(plan("")), Names{});
+  EXPECT_EQ(names_of_warnings(plan("run.max_steps=5")), Names{"few_steps"});
+  EXPECT_EQ(names_of_warnings(plan("schedule.warmup_steps=39")), Names{"warmup"});
+  EXPECT_EQ(names_of_warnings(plan("memory.limit_gib=0.001")), Names{"memory"});
+  EXPECT_EQ(names_of_warnings(plan("data.max_length=40 data.too_long=drop")), Names{"dropped"});
+  EXPECT_EQ(names_of_warnings(plan("data.max_length=40 data.too_long=truncate")),
+            Names{"truncated"});
+  EXPECT_EQ(names_of_warnings(plan("data.max_length=40 data.too_long=split")), Names{"split"});
+  EXPECT_EQ(names_of_warnings(plan("data.validation=./store")), Names{"validation"});
+  EXPECT_EQ(names_of_warnings(plan("--ranks 17")), Names{"idle_ranks"});
+  EXPECT_EQ(names_of_warnings(plan("model.config.max_position_embeddings=64")), Names{"positions"});
+}
+
+TEST_F(Plan, WarnsOfMasksThatLeaveAlmostNothing) {
+  std::string lines;
+  for (int i = 0; i < 320; ++i) {
+    std::string ids = "1";
+    std::string labels = "-100";
+    for (int t = 1; t < 150; ++t) {
+      ids += ",2";
+      labels += t == 149 && i % 4 != 0 ? ",2" : ",-100";
+    }
+    lines += "{\"input_ids\":[" + ids + "],\"labels\":[" + labels + "]}\n";
+  }
+  write("lines.jsonl", lines);
+  const Outcome made =
+      packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out masked");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const Json json = plan("data.train=masked");
+  EXPECT_EQ(names_of_warnings(json), (std::set<std::string>{"few_labels", "masked_examples"}));
+  const Outcome text = packtrain("plan config.yaml data.train=masked");
+  EXPECT_EQ(count(text.said, "warning: 80 of 320 examples have no label and are left out"), 1U)
+      << text.said;
+}
+
+TEST_F(Plan, WarnsOfAnEndOfTurnThatIsNeverTrained) {
+  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const std::string arguments = "data.train=chat run.num_epochs=30";
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});  // no tokenizer known
+  const auto give_tokenizer = [this](int end) {
+    std::filesystem::create_directories(folder_ / "chat/tokenizer");
+    write("chat/tokenizer/tokenizer.json",
+          R"({"added_tokens": [{"id": )" + std::to_string(end) +
+              R"(, "content": "<end>", "special": true}], "model": {}})");
+  };
+  give_tokenizer(9);
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{"end_of_turn"});
+  give_tokenizer(3);
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});
 }
 
 TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {

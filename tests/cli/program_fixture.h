@@ -18,6 +18,7 @@ struct Outcome {
 };
 
 inline Outcome run_shell(const std::string& command) {
+  // NOLINTNEXTLINE(bugprone-command-processor): commands of tests alone
   FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) throw Error(ErrorCategory::kInternal, "popen failed: " + command);
   Outcome outcome;

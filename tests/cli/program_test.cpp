@@ -53,6 +53,22 @@ TEST_F(Program, AConfigurationTypoIsFoundWithFileAndLine) {
   }
 }
 
+TEST_F(Program, ConfigPrintsWhatAFileResolvesTo) {
+  write("config.yaml", "run: {seed: 7}\n");
+  const Outcome outcome = packtrain("config config.yaml memory.recompute=full");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(count(outcome.said, "\n  seed: 7\n"), 1U) << outcome.said;
+  EXPECT_EQ(count(outcome.said, "\n  recompute: full\n"), 1U) << outcome.said;
+  write("resolved.yaml", outcome.said);
+  EXPECT_EQ(packtrain("config resolved.yaml").said, outcome.said);
+}
+
+TEST_F(Program, ConfigExplainsKeys) {
+  EXPECT_EQ(count(packtrain("config --explain seed").said, "run.seed: an integer"), 1U);
+  EXPECT_EQ(packtrain("config --explain sede").exit_code, 64);
+  EXPECT_EQ(packtrain("config").exit_code, 64);
+}
+
 TEST_F(Program, RanksThatFailAlikeSayItOnce) {
   write("config.yaml", "runs: {seed: 0}\n");
   const Outcome outcome = packtrain("train config.yaml", MPIRUN " -np 2");

@@ -264,6 +264,39 @@ TEST(Flattening, RejectsAPieceOutsideItsExample) {
   }
 }
 
+std::string message_of_change(MemoryStore& store, const MicroBatch& pieces) {
+  try {
+    flatten_exactly(store, pieces);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kData);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Flattening, NamesTheExampleWhoseFileWasWrittenTo) {
+  const std::string was = "memory: example 1 was changed after the store was opened: ";
+  MemoryStore store = store_of({4, 5});
+  const std::int32_t bound = static_cast<std::int32_t>(store.info().vocab_size);
+  const MemoryStore sound = store;
+  store.example(1).input_ids[3] = bound;
+  EXPECT_EQ(
+      message_of_change(store, whole(store)),
+      was + "token 3 has id " + std::to_string(bound) + ", wanted 0.." + std::to_string(bound - 1));
+  store.example(1).input_ids[3] = -100;
+  EXPECT_EQ(message_of_change(store, whole(store)), was + "its mask has other labels")
+      << "the id that means no label";
+  // The label of a piece's last token lies behind the piece.
+  store.example(1).input_ids[3] = -7;
+  EXPECT_NE(message_of_change(store, {piece(1, 0, 3, true)}).find("token 3 has id -7"),
+            std::string::npos);
+  store = sound;
+  store.example(1).loss_mask[2] = 0;
+  EXPECT_EQ(message_of_change(store, whole(store)), was + "its mask has 3 labels, wanted 4");
+  store = sound;
+  EXPECT_EQ(message_of_change(store, whole(store)), "no error");
+}
+
 TEST(Flattening, CountsTheLabelsOfEachPieceAndNamesTheirSourcesOnRequest) {
   const MemoryStore store = store_of({3, 6, 2});
   const MicroBatch pieces = {piece(1, 0, 4, true), piece(0, 0, 3), piece(1, 4, 2), piece(2, 0, 2)};

@@ -46,6 +46,23 @@ TEST(ConfigFile, AnchorsAliasesAndTagsAreRefused) {
 
 TEST(ConfigFile, NestingWithoutEndIsAnErrorNotACrash) {
   load_error("model: {config: " + std::string(100'000, '[') + "}");
+  std::string flow = "model: {config: ";
+  flow.append(31, '[').append(31, ']').append("}");
+  EXPECT_NE(load_error(flow).find("nesting deeper than 32 levels"), std::string::npos);
+  std::string block = "model:";
+  for (std::size_t depth = 1; depth < 40; ++depth)
+    block.append("\n").append(depth, ' ').append("a:");
+  EXPECT_NE(load_error(block).find("nesting deeper than 32 levels"), std::string::npos);
+}
+
+TEST(ConfigFile, IsUtf8AndNoDataFile) {
+  EXPECT_NE(load_error("run: {output: \xFF}").find("is not UTF-8 at its byte 14"),
+            std::string::npos);
+  EXPECT_NE(load_error("model: {frozen: [\"\\_\"]}").find("config.yaml:1:18: an escape"),
+            std::string::npos);
+  std::string large = "run: {output: ";
+  large.append(1U << 20U, 'a').append("}");
+  EXPECT_NE(load_error(large).find("1048576"), std::string::npos);
 }
 
 TEST(ConfigOverrides, ApplyInOrderOverTheFile) {
@@ -56,7 +73,7 @@ TEST(ConfigOverrides, ApplyInOrderOverTheFile) {
   EXPECT_EQ(config.run.seed, 3U);
   EXPECT_EQ(config.optimizer.betas, (std::array{0.5, 0.6}));
   EXPECT_EQ(config.model.config, R"({"model_type":"llama","hidden_size":64})");
-  EXPECT_EQ(config.data.validation, "");
+  EXPECT_TRUE(config.data.validation.empty());
   EXPECT_EQ(config.run.output, "a=b");
 }
 
@@ -161,6 +178,21 @@ TEST(ConfigChecks, WarmUpMustEnd) {
 
 TEST(ConfigChecks, EvaluatingNeedsAStore) {
   EXPECT_NE(load_error("run: {evaluate_steps: 5}").find("data.validation"), std::string::npos);
+}
+
+TEST(ConfigChecks, TheBestGoByASetThatThereIs) {
+  load("data: {validation: {web: a, code: b}}\ncheckpoint: {best_by: code}");
+  for (const char* data : {"{validation: {web: a}}", "{validation: a}", "{train: a}"}) {
+    const std::string yaml = "data: " + std::string(data) + "\ncheckpoint: {best_by: code}";
+    EXPECT_NE(load_error(yaml).find("checkpoint.best_by is code"), std::string::npos) << yaml;
+  }
+}
+
+TEST(ConfigChecks, EndingEarlyNeedsEvaluations) {
+  load("data: {validation: a}\nrun: {early_stopping_patience: 2, evaluate_steps: 5}");
+  EXPECT_NE(load_error("data: {validation: a}\nrun: {early_stopping_patience: 2}")
+                .find("run.early_stopping_patience is 2"),
+            std::string::npos);
 }
 
 TEST(ConfigChecks, AModelHasOneOrigin) {

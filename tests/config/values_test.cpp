@@ -76,7 +76,7 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   config.batch.global_batch_tokens = 8192;
   config.batch.max_tokens_per_micro_batch.reset();
   config.memory.limit_gib = 1.5;
-  config.data.validation = "null";
+  config.data.validation = {{"", "null"}};
   config.optimizer.learning_rate = 0.1 + 0.2;
   config.schedule.warmup_steps = 3;
   config.run.max_steps = 12;
@@ -90,6 +90,24 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   EXPECT_EQ(again.data.validation, config.data.validation);
   EXPECT_EQ(again.optimizer.learning_rate, config.optimizer.learning_rate);
   EXPECT_EQ(again.run.output, config.run.output);
+}
+
+TEST(ConfigValues, EvaluationTakesOneStoreOrSeveralWithNames) {
+  const auto stores = [](const char* yaml) { return load(yaml).data.validation; };
+  EXPECT_EQ(stores("data: {validation: a}"), (std::vector<ValidationStore>{{"", "a"}}));
+  EXPECT_EQ(stores("data: {validation: 7}"), (std::vector<ValidationStore>{{"", "7"}}));
+  EXPECT_TRUE(stores("data: {validation: null}").empty());
+  const Config config = load("data: {validation: {web: b, code.v2: a}}");
+  EXPECT_EQ(config.data.validation, (std::vector<ValidationStore>{{"web", "b"}, {"code.v2", "a"}}))
+      << "in the order of the file";
+  EXPECT_EQ(load(dump_config(config)).data.validation, config.data.validation);
+  for (const char* wrong :
+       {"[a]", "{'': a}", "{a b: c}", "{web: ''}", "{web: {path: a}}", "{web: 3}", "{'x\"y': a}"}) {
+    EXPECT_NE(
+        load_error("data: {validation: " + std::string(wrong) + "}").find("data.validation: got"),
+        std::string::npos)
+        << wrong;
+  }
 }
 
 TEST(ConfigValues, TrainingTakesOneStoreOrSeveral) {

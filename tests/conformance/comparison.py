@@ -3,6 +3,7 @@
 from safetensors.torch import load_file
 
 TOLERANCE = 1e-4
+SMALLEST_NORM = 1e-6
 SMALLEST_SCALE = 1e-3  # losses and gradients are sums over all tokens: far larger
 
 
@@ -29,6 +30,12 @@ def assert_equal(got, want):
     assert got.keys() == want.keys()
     wrong = [difference(got[name], want[name], name) for name in want]
     assert not any(wrong), "\n".join(line for line in wrong if line)
+
+
+def relative_errors(got, want):
+    """Of each tensor the root of the squared errors, relative to that of the squared values."""
+    return {name: ((got[name] - tensor).norm() / tensor.norm().clamp(min=SMALLEST_NORM)).item()
+            for name, tensor in want.items()}
 
 
 def assert_same_bytes(got, want):

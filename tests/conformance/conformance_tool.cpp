@@ -7,6 +7,7 @@
 //   written/            what was imported, exported again
 // and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU. For a line
 // `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
+// `conformance_tool cuda` computes in bfloat16 on the GPU, and writes of `packed` alone.
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -25,6 +26,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/safetensors.h"
+#include "models/ops/matmul/matmul.h"
 #include "models/routing_statistics.h"
 #include "tests/models/batches.h"
 
@@ -92,12 +94,21 @@ at::Tensor trained_loss(const at::Tensor& loss, const ExpertsConfig& experts,
   return at::add(loss, batch.routing->loss, experts.auxiliary_loss);
 }
 
-Computed compute(TestModel& model, const ExpertsConfig& experts, const Sequences& sequences) {
-  DeviceBatch batch = make_batch(sequences, at::kCPU);
+// Exported as float32, from the CPU.
+Tensors on_host(const Tensors& tensors) {
+  Tensors found;
+  for (const auto& [name, tensor] : tensors) found[name] = tensor.to(at::kCPU, at::kFloat);
+  return found;
+}
+
+Computed compute(TestModel& model, const ExpertsConfig& experts, const Sequences& sequences,
+                 at::Device device) {
+  DeviceBatch batch = make_batch(sequences, device);
   batch.loss_weight.fill_(1.0);
   const at::Tensor logits = model.logits(batch);
   const TestModel::Result result = model.train(batch);
-  return {logits, trained_loss(result.loss, experts, batch), result.grads};
+  const at::Tensor loss = trained_loss(result.loss, experts, batch);
+  return {logits.to(at::kCPU, at::kFloat), loss.to(at::kCPU, at::kFloat), on_host(result.grads)};
 }
 
 Computed compute_one_by_one(TestModel& model, const ExpertsConfig& experts,
@@ -106,7 +117,7 @@ Computed compute_one_by_one(TestModel& model, const ExpertsConfig& experts,
   std::vector<at::Tensor> logits;
   sum.loss = at::zeros({}, at::TensorOptions(at::kFloat));
   for (const auto& ids : sequences.ids) {
-    const Computed one = compute(model, experts, {{ids}});
+    const Computed one = compute(model, experts, {{ids}}, at::kCPU);
     logits.push_back(one.logits);
     sum.loss.add_(one.loss);
     for (const auto& [name, gradient] : one.gradients) {
@@ -130,16 +141,31 @@ void write(const std::string& path, const DecoderConfig& config, const Computed&
   export_tensors(path, config, computed.gradients);
 }
 
+DecoderConfig read_config(const std::string& folder) {
+  return parse_decoder_config(read_text(folder + "/model/config.json", ErrorCategory::kConfig));
+}
+
 void run(const std::string& folder) {
-  const DecoderConfig config =
-      parse_decoder_config(read_text(folder + "/model/config.json", ErrorCategory::kConfig));
+  const DecoderConfig config = read_config(folder);
   TestModel model(config, {}, at::TensorOptions(at::kFloat));
   const Tensors parameters = parameters_of(model);
   import_model(folder + "/model", config, parameters);
   const Sequences sequences = read_sequences(folder + "/batch.safetensors");
-  write(folder + "/packed", config, compute(model, config.experts, sequences));
+  write(folder + "/packed", config, compute(model, config.experts, sequences, at::kCPU));
   write(folder + "/alone", config, compute_one_by_one(model, config.experts, sequences));
   export_tensors(folder + "/written", config, parameters);
+}
+
+void run_in_bfloat16(const std::string& folder) {
+  set_matmul_timing(false);  // sizes are met once
+  const DecoderConfig config = read_config(folder);
+  TestModel model(config, {}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+  const Tensors parameters = parameters_of(model);
+  const Tensors host = on_host(parameters);
+  import_model(folder + "/model", config, host);
+  for (const auto& [name, value] : parameters) value.copy_(host.at(name));
+  const Sequences sequences = read_sequences(folder + "/batch.safetensors");
+  write(folder + "/packed", config, compute(model, config.experts, sequences, at::kCUDA));
 }
 
 std::string rewritten(const std::string& path) {
@@ -155,11 +181,11 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string answer(const std::string& line) {
+std::string answer(const std::string& line, bool on_gpu) {
   constexpr std::string_view kConfig = "config ";
   try {
     if (line.starts_with(kConfig)) return "ok " + rewritten(line.substr(kConfig.size()));
-    run(line);
+    on_gpu ? run_in_bfloat16(line) : run(line);
     return "ok";
   } catch (const Error& error) {
     return fmt::format("error {} {}", error.exit_code(), one_line(error.what()));
@@ -171,12 +197,13 @@ std::string answer(const std::string& line) {
 }  // namespace
 }  // namespace packtrain
 
-int main() {
+int main(int num_words, char** words) {
+  const bool on_gpu = num_words == 2 && std::string_view(words[1]) == "cuda";
   std::array<char, 4096> line{};  // a path
   while (std::fgets(line.data(), line.size(), stdin) != nullptr) {
     std::string folder = line.data();
     if (folder.ends_with('\n')) folder.pop_back();
-    fmt::print("{}\n", packtrain::answer(folder));
+    fmt::print("{}\n", packtrain::answer(folder, on_gpu));
     std::fflush(stdout);
   }
   return 0;

@@ -6,6 +6,7 @@
     REFUSED    {key of config.json: {key: value}} that packtrain must refuse, naming the key (optional)
     PRIVATE    what a private variant changes in BASE: unusual options together, for `packtrain
                verify` (optional: the last of CASES)
+    GPU        {option: what it changes in BASE and GPU_SIZES}, for the tests on a GPU (optional: none)
     TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
 """
 
@@ -13,6 +14,8 @@ import dataclasses
 import functools
 import importlib.util
 import pathlib
+
+from sizes import GPU_SIZES
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "families"
 
@@ -50,6 +53,14 @@ def cases_of(family):
         return [Case(family, name, changes) for name, changes in wanted.items()]
     return [Case(family, f"{name}-{word}", {**changes, "tie_word_embeddings": tied})
             for name, changes in wanted.items() for word, tied in (("untied", False), ("tied", True))]
+
+
+def gpu_cases_of(family):
+    """BASE as it is and with its options, larger: what the GPU's kernels take."""
+    module = load(family)
+    larger = {key: size for key, size in GPU_SIZES.items() if module.BASE.get(key) is not None}
+    wanted = {"base": {}, **getattr(module, "GPU", {})}
+    return [Case(family, name, {**larger, **changes}) for name, changes in wanted.items()]
 
 
 def private_variant(family):

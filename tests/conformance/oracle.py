@@ -4,6 +4,7 @@ import copy
 import zlib
 
 import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 LENGTHS = [7, 1, 160, 4, 12, 5]  # one 13 to 160 times as long as the others
@@ -45,6 +46,16 @@ def router_scores(outputs):
     return max((x for x in outputs if x.is_floating_point()), key=lambda x: x.shape[-1])
 
 
+def routers_of(model):
+    return [module for module in model.modules() if "Router" in type(module).__name__]
+
+
+def has_choices(case):
+    """Whether there are experts of which a token takes some."""
+    with torch.device("meta"):
+        return case.name != "all_experts" and bool(routers_of(from_config(case.config())))
+
+
 def routing_margin(model, sequences):
     """The smallest difference between two experts' scores for a token."""
     margin = float("inf")
@@ -54,8 +65,7 @@ def routing_margin(model, sequences):
         scores = router_scores(outputs).sort(dim=-1).values
         margin = min(margin, scores.diff(dim=-1).min().item())
 
-    routers = [module for module in model.modules() if "Router" in type(module).__name__]
-    handles = [router.register_forward_hook(look) for router in routers]
+    handles = [router.register_forward_hook(look) for router in routers_of(model)]
     if not handles:
         return margin
     with torch.no_grad():
@@ -66,24 +76,41 @@ def routing_margin(model, sequences):
     return margin
 
 
+def random_model(case, lengths, seed=0):
+    """(the case's model with random weights, sequences of these lengths)"""
+    config = case.config()
+    generator = torch.Generator().manual_seed(zlib.crc32(str(case).encode()) + seed)
+    model = from_config(config)
+    randomize(model, generator)
+    return model, [torch.randint(0, config.vocab_size, (length,), generator=generator)
+                   for length in lengths]
+
+
 def make_model(case):
     """(the case's model with random weights, sequences to run it on)"""
-    config = case.config()
     for seed in range(100):
-        generator = torch.Generator().manual_seed(zlib.crc32(str(case).encode()) + seed)
-        model = from_config(config)
-        randomize(model, generator)
-        sequences = [torch.randint(0, config.vocab_size, (length,), generator=generator)
-                     for length in LENGTHS]
+        model, sequences = random_model(case, LENGTHS, seed)
         if routing_margin(model, sequences) > ROUTING_MARGIN:
             return model, sequences
     raise AssertionError(f"{case}: in each of 100 random models two experts tie")
 
 
+def round_to_bfloat16(model):
+    """Parameters alone: tables of rotary positions stay as they are."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+
+
+def save_batch(sequences, path):
+    """As conformance_tool reads it."""
+    lengths = torch.tensor([len(ids) for ids in sequences], dtype=torch.int32)
+    save_file({"input_ids": torch.cat(sequences).int(), "lengths": lengths}, path)
+
+
 def logits_and_loss(model, sequences):
     """Logits of all, [T, V], and the summed loss; what transformers adds to it (load balancing) is a
     mean over tokens like the rest of its loss. Gradients are left in the model."""
-    logits, loss = [], torch.zeros(())
+    logits, loss = [], torch.zeros((), device=model.device)
     for ids in each_example(model, sequences):
         num_labels = ids.shape[1] - 1
         out = model(ids, labels=ids if num_labels else None, use_cache=False)

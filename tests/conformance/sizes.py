@@ -10,6 +10,21 @@ SMALL = dict(
     num_key_value_heads=2,
     max_position_embeddings=512,
 )
+# On a GPU, of what a family's BASE has: the kernels take heads of multiples of 8.
+GPU_SIZES = dict(
+    vocab_size=1003,
+    hidden_size=384,
+    intermediate_size=1000,
+    moe_intermediate_size=136,
+    shared_expert_intermediate_size=264,
+    num_attention_heads=6,
+    num_key_value_heads=2,
+    head_dim=64,
+    query_pre_attn_scalar=50,
+    attention_multiplier=0.1,
+    max_position_embeddings=2048,
+    sliding_window=70,
+)
 WIDE_HEADS = dict(hidden_size=240, num_attention_heads=3, num_key_value_heads=1)  # head_dim 80
 # Of families with a pad token by default: transformers gives its embedding no gradient, and ours are
 # not told of pads, which no example has.

@@ -13,7 +13,7 @@ import oracle
 import pytest
 import torch
 from comparison import assert_equal, assert_same_bytes, tensors_of
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 ALL_CASES = [case for name in family.names() for case in family.cases_of(name)]
@@ -27,9 +27,7 @@ class Computed:
         model, self.sequences = oracle.make_model(case)
         self.architecture = type(model)
         model.save_pretrained(folder / "model")
-        lengths = torch.tensor([len(ids) for ids in self.sequences], dtype=torch.int32)
-        ids = torch.cat(self.sequences).int()
-        save_file({"input_ids": ids, "lengths": lengths}, folder / "batch.safetensors")
+        oracle.save_batch(self.sequences, folder / "batch.safetensors")
         self.logits, self.loss = oracle.logits_and_loss(model, self.sequences)
         oracle.save_gradients(model, folder / "gradients")
         self.answer = tool.ask(folder)

@@ -14,12 +14,15 @@ class Answer:
 
 
 class Tool:
-    def __init__(self):
+    """`words`: what it is started with, `cuda` or nothing."""
+
+    def __init__(self, *words):
+        self.command = [PROGRAM, *words]
         self.process = None
 
     def start(self):
-        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
 
     def ask(self, question):
         """A folder, or `config FILE`."""

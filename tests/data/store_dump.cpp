@@ -20,14 +20,20 @@ nlohmann::json as_json(const packtrain::TokenStore& store) {
                         {"num_loss_tokens", store.num_loss_tokens()[e]},
                         {"source", store.source(e)}});
   }
-  return {{"tokenizer", info.tokenizer},        {"tokenizer_hash", info.tokenizer_hash},
-          {"vocab_size", info.vocab_size},      {"sources", info.sources},
-          {"num_tokens", info.num_tokens},      {"num_loss_tokens", info.num_loss_tokens},
-          {"fingerprint", store.fingerprint()}, {"examples", examples}};
+  return {{"tokenizer", info.tokenizer},
+          {"tokenizer_hash", info.tokenizer_hash},
+          {"vocab_size", info.vocab_size},
+          {"sources", info.sources},
+          {"num_tokens", info.num_tokens},
+          {"num_loss_tokens", info.num_loss_tokens},
+          {"num_bad_lines", info.num_bad_lines},
+          {"fingerprint", store.fingerprint()},
+          {"examples", examples}};
 }
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): what is not an Error shall end a test loudly
 int main(int argc, char** argv) {
   if (argc != 2) {
     fmt::print(stderr, "usage: store_dump STORE\n");

@@ -284,7 +284,8 @@ TEST_P(DamagedManifest, IsRefusedWithAMessageThatSaysWhy) {
 }
 
 const WrongManifest kWrongManifests[] = {
-    {"no_json", "{", "[", "is not a JSON object"},
+    {"no_json", "{", "[", "is no valid JSON at its byte"},
+    {"key_twice", "\"vocab_size\"", "\"num_tokens\": 8, \"vocab_size\"", "'num_tokens' twice"},
     {"version", "\"format_version\": 1", "\"format_version\": 2", "has format version 2, wanted 1"},
     {"missing_key", "\"vocab_size\"", "\"vocabulary\"", "lacks the key 'vocab_size'"},
     {"wrong_type", "\"vocab_size\": 10", "\"vocab_size\": \"10\"", "'vocab_size' is \"10\""},

@@ -2,61 +2,14 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from prepare_program import CORPUS, dump, ids_of, run_tool, write_lines
 from safetensors.numpy import load_file
-from transformers import AutoTokenizer
 
-TOOLS = Path(__file__).resolve().parents[2] / "launch" / "tools"
-STORE_DUMP = os.environ["PACKTRAIN_STORE_DUMP"]
-sys.path.insert(0, str(TOOLS))
-
-from packtrain_tools.encoding import Example  # noqa: E402
-from packtrain_tools.store import StoreWriter  # noqa: E402
-
-CORPUS = [f"The {a} {b} saw {c} birds.\n" for a in ("old", "young", "wise")
-          for b in ("fox", "owl", "hare") for c in range(20)]
-
-
-def run_tool(name, *arguments, exit_code=0):
-    result = subprocess.run([sys.executable, TOOLS / name, *map(str, arguments)],
-                            capture_output=True, text=True, timeout=100)
-    assert result.returncode == exit_code, result.stderr
-    return result
-
-
-def dump(store):
-    result = subprocess.run([STORE_DUMP, store], capture_output=True, text=True, timeout=100)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
-def write_lines(path, *values):
-    path.write_text("".join(json.dumps(value) + "\n" for value in values))
-    return path
-
-
-@pytest.fixture(scope="module")
-def tokenizer_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tokenizer")
-    (folder / "corpus.txt").write_text("%\n".join(CORPUS))
-    run_tool("train_tokenizer.py", folder / "corpus.txt", "--separator", "%", "--vocab-size", 300,
-             "--out", folder / "out")
-    return folder / "out"
-
-
-@pytest.fixture(scope="module")
-def oracle(tokenizer_folder):
-    return AutoTokenizer.from_pretrained(tokenizer_folder)
-
-
-def ids_of(oracle, text):
-    return oracle(text, add_special_tokens=False)["input_ids"]
+from packtrain_tools.examples import make_examples
+from packtrain_tools.store import StoreWriter, new_store
 
 
 def test_transformers_loads_the_trained_tokenizer_and_any_text_survives_it(oracle):
@@ -135,11 +88,12 @@ def test_cpp_reads_what_python_wrote(tokenizer_folder, oracle, tmp_path):
 
 
 def test_cpp_reads_many_shards_that_python_wrote(tokenizer_folder, tmp_path):
-    writer = StoreWriter(str(tmp_path / "store"), str(tokenizer_folder), 300, ["s"], False,
+    folder = str(tmp_path / "store")
+    writer = StoreWriter(folder, new_store(folder, str(tokenizer_folder), 300, ["s"], False),
                          max_shard_tokens=4)
     rows = [[1, 2, 3], [4, 5], [6], [7, 8, 9, 10, 11], [12]]
-    for row in rows:
-        writer.add(Example(np.array(row, np.int32), np.ones(len(row), np.uint8), 0))
+    writer.add(make_examples(rows[:1], [np.ones(3, np.uint8)], [0]))
+    writer.add(make_examples(rows[1:], [np.ones(len(row), np.uint8) for row in rows[1:]], [0] * 4))
     writer.finish()
     assert sorted(p.name for p in (tmp_path / "store").glob("part-*")) == [
         f"part-{i:05}.safetensors" for i in range(3)]
@@ -149,10 +103,10 @@ def test_cpp_reads_many_shards_that_python_wrote(tokenizer_folder, tmp_path):
 def test_the_store_does_not_depend_on_the_number_of_workers(tokenizer_folder, tmp_path):
     source = write_lines(tmp_path / "a.jsonl", *[{"text": text * (1 + i % 7)}
                                                  for i, text in enumerate(CORPUS * 25)])
-    for workers in (1, 3):
-        run_tool("prepare.py", source, "--tokenizer", tokenizer_folder, "--workers", workers,
-                 "--out", tmp_path / f"out{workers}", "--validation-fraction", 0.1,
-                 "--validation-out", tmp_path / f"validation{workers}", "--max-examples", 4000)
+    for processes in (1, 3):
+        run_tool("prepare.py", source, "--tokenizer", tokenizer_folder, "--processes", processes,
+                 "--out", tmp_path / f"out{processes}", "--validation-fraction", 0.1,
+                 "--validation-out", tmp_path / f"validation{processes}", "--max-examples", 4000)
     for kind in ("out", "validation"):
         for name in ("part-00000.safetensors", "store.json"):
             assert ((tmp_path / f"{kind}1" / name).read_bytes() ==
@@ -160,7 +114,10 @@ def test_the_store_does_not_depend_on_the_number_of_workers(tokenizer_folder, tm
     training = dump(tmp_path / "out1")["examples"]
     validation = dump(tmp_path / "validation1")["examples"]
     assert len(training) + len(validation) == 4000
-    assert 320 <= len(validation) <= 480  # 400, more or less four standard deviations
+    assert 200 <= len(validation) <= 600  # 400, more or less four standard deviations: some 1,260
+    # contents, each about three times
+    contents = {tuple(example["input_ids"]) for example in training}
+    assert not contents & {tuple(example["input_ids"]) for example in validation}
 
 
 def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(
@@ -187,11 +144,12 @@ def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(
 BAD_LINES = {
     "cut_short": (b'{"text": ', "is no valid JSON"),
     "list": (b'[1]', "is a list, wanted a JSON object"),
-    "unknown_key": (b'{"txt": "x"}', "the keys 'txt'; wanted 'text', or 'prompt' and 'completion'"),
-    "no_completion": (b'{"prompt": "x"}', "has the keys 'prompt'"),
-    "both_kinds": (b'{"text": "x", "prompt": "y", "completion": "z"}', "the keys 'text', 'prompt'"),
+    "unknown_key": (b'{"txt": "x"}', "the columns 'txt'; wanted 'text'"),
+    "no_completion": (b'{"prompt": "x"}', "has the columns 'prompt'"),
+    "both_kinds": (b'{"text": "x", "prompt": "y", "completion": "z"}', "the columns 'text', 'prompt'"),
     "number": (b'{"text": 3}', "'text' is 3, wanted a string"),
-    "null": (b'{"prompt": "x", "completion": null}', "'completion' is null, wanted a string"),
+    "null": (b'{"text": null}', "'text' is null, wanted a string"),
+    "other_format": (b'{"prompt": "x", "completion": "y"}', "others than the file's first: 'text'"),
     "twice": (b'{"text": "x", "text": "y"}', "the key 'text' appears twice"),
     "surrogate": (b'{"text": "\\ud800"}', "half of a surrogate pair"),
     "not_utf8": (b'{"text": "\xff"}', "is not UTF-8: byte 0xff"),
@@ -213,11 +171,11 @@ def expect_bad_line(tokenizer_folder, tmp_path, name, *options):
 
 @pytest.mark.parametrize("name", BAD_LINES)
 def test_a_bad_line_is_named(tokenizer_folder, tmp_path, name):
-    expect_bad_line(tokenizer_folder, tmp_path, name, "--workers", 1)
+    expect_bad_line(tokenizer_folder, tmp_path, name, "--processes", 1)
 
 
 def test_a_bad_line_found_by_a_worker_process_is_named(tokenizer_folder, tmp_path):
-    expect_bad_line(tokenizer_folder, tmp_path, "number", "--workers", 3)
+    expect_bad_line(tokenizer_folder, tmp_path, "number", "--processes", 3)
 
 
 def test_a_bad_byte_in_a_text_is_named_by_its_line(tokenizer_folder, tmp_path):
@@ -227,11 +185,74 @@ def test_a_bad_byte_in_a_text_is_named_by_its_line(tokenizer_folder, tmp_path):
     assert f"{tmp_path / 'a.txt'}:4: is not UTF-8: byte 0xe9" in result.stderr
 
 
+def prepare_bad_lines(tokenizer_folder, tmp_path, *options, exit_code=0):
+    """All of BAD_LINES among good ones, in a file with a byte order mark and CRLF."""
+    path = tmp_path / "a.jsonl"
+    lines = [line for bad, _ in BAD_LINES.values() for line in (b'{"text": "good one"}', bad)]
+    path.write_bytes(b"\xef\xbb\xbf" + b"".join(line + b"\r\n" for line in lines))
+    return path, run_tool("prepare.py", path, "--tokenizer", tokenizer_folder, "--out",
+                          tmp_path / "store", "--json", *options, exit_code=exit_code)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_bad_lines_are_skipped_listed_and_counted_on_request(tokenizer_folder, tmp_path, processes):
+    path, result = prepare_bad_lines(tokenizer_folder, tmp_path, "--skip-bad-lines",
+                                     "--max-bad-fraction", "0.5", "--processes", processes)
+    assert json.loads(result.stdout)["num_bad_lines"] == len(BAD_LINES)
+    store = dump(tmp_path / "store")
+    assert len(store["examples"]) == len(BAD_LINES) == store["num_bad_lines"]
+    content = path.read_bytes()
+    quarantine = (tmp_path / "store" / "bad-lines.jsonl").read_text().splitlines()
+    for i, ((line, message), entry) in enumerate(zip(BAD_LINES.values(), map(json.loads, quarantine), strict=True)):
+        assert (entry["file"], entry["line"]) == (str(path), 2 * i + 2)
+        assert content[entry["byte"]:entry["byte"] + entry["num_bytes"]] == line + b"\r"
+        assert message in entry["fault"]
+        assert len(entry["text"]) <= 1000
+    run_tool("prepare.py", path, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store",
+             "--overwrite", exit_code=65)
+    assert not (tmp_path / "store" / "bad-lines.jsonl").exists()
+
+
+def test_more_bad_lines_than_allowed_are_an_error(tokenizer_folder, tmp_path):
+    _, result = prepare_bad_lines(tokenizer_folder, tmp_path, "--skip-bad-lines",
+                                  "--max-bad-fraction", "0.49", exit_code=65)
+    assert f"{len(BAD_LINES)} of {2 * len(BAD_LINES)} lines are bad" in result.stderr
+    assert "a.jsonl:2: is no valid JSON" in result.stderr
+    assert not (tmp_path / "store" / "store.json").exists()
+
+
+def test_a_line_has_a_limit_and_a_place(tokenizer_folder, tmp_path, monkeypatch):
+    from packtrain_tools import formats, readers, sources
+    monkeypatch.setattr(readers, "MAX_LINE_BYTES", 50)
+    monkeypatch.setattr(formats, "MAX_LINE_BYTES", 50)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "good"}\n{"text": "' + b"x" * 3_000_000 + b'"}\n{"text": "good"}')
+    records = list(readers.read_records(sources.source_file(0, str(path)), None))
+    assert [(r.line, r.byte, r.num_bytes) for r in records] == [
+        (1, 0, 17), (2, 17, 3_000_013), (3, 3_000_030, 16)]
+    assert len(records[1].data) == 51  # of a gigabyte no more than this is ever in memory
+    with pytest.raises(formats.BadRecord, match="has 3000013 bytes, wanted at most 50"):
+        formats.decode(records[1])
+    assert formats.decode(records[2]).text == "good"
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
+    from packtrain_tools import errors, readers, sources
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "good"}\n' * 3)
+    records = readers.read_records(sources.source_file(0, str(path)), None)
+    next(records)
+    with path.open("ab") as stream:
+        stream.write(b"{")
+    with pytest.raises(errors.ToolError, match="a.jsonl: had 51 bytes, and another number"):
+        list(records)
+
+
 def test_missing_and_empty_sources_are_errors(tokenizer_folder, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "folder").mkdir()
     for name, message in [("missing", "No such file"), ("empty.txt", "no example was left"),
-                          ("folder", "holds no file of text or JSONL")]:
+                          ("folder", "holds no file that could be data")]:
         result = run_tool("prepare.py", tmp_path / name, "--tokenizer", tokenizer_folder, "--out",
                           tmp_path / f"store-{name}", exit_code=65)
         assert message in result.stderr
@@ -260,8 +281,11 @@ def test_stores_are_replaced_only_when_told_and_nothing_else_ever(tokenizer_fold
 
 
 @pytest.mark.parametrize("arguments", [
-    ["--workers", "0"], ["--max-examples", "0"], ["--validation-fraction", "0.1"],
-    ["--validation-fraction", "1.5", "--validation-out", "v"], ["--unknown"]])
+    ["--processes", "0"], ["--max-examples", "0"], ["--validation-fraction", "0.1"],
+    ["--validation-fraction", "1.5", "--validation-out", "v"], ["--unknown"],
+    ["--validation-examples", "3"], ["--samples", "-1"], ["--validation-out", "v"],
+    ["--validation-examples", "3", "--validation-fraction", "0.1", "--validation-out", "v"],
+    ["--max-bad-fraction", "0.1"], ["--skip-bad-lines", "--max-bad-fraction", "2"]])
 def test_usage_errors_have_their_exit_code(tokenizer_folder, tmp_path, arguments):
     run_tool("prepare.py", tmp_path, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store",
              *arguments, exit_code=64)

@@ -68,10 +68,10 @@ class Lab:
         out, err = process.communicate(timeout=timeout)
         return process.returncode, out, err
 
-    def run(self, name, *overrides, ranks=1, rank_overrides=None):
+    def run(self, name, *overrides, ranks=1, rank_overrides=None, timeout=120):
         """Trains to the end; the run's folder."""
         process = self.start(name, *overrides, ranks=ranks, rank_overrides=rank_overrides)
-        code, _, err = self.finish(process)
+        code, _, err = self.finish(process, timeout)
         assert code == 0, err
         return self.folder / "runs" / name
 

@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
+import re
 import subprocess
+import time
 
 import pytest
 import runs
@@ -75,3 +78,77 @@ def test_a_store_without_labels_is_refused(lab):
     subprocess.run([runs.PROGRAM, "prepare", "--pretokenized", str(source), "--vocab-size", "512",
                     "--out", str(store)], check=True, capture_output=True)
     fails(lab, 65, ["no example is left", "1 have no label"], f"data.train={store}")
+
+
+def damage_while_training(lab, name, ranks, damage):
+    """(exit code, stderr) of an endless run whose store is damaged after three steps."""
+    store = lab.make_store(name, 64, 3)
+    run = lab.folder / "runs" / name
+    process = lab.start(name, f"data.train={store}", "run.num_epochs=100000", "run.max_steps=null",
+                        ranks=ranks)
+    lines = run / "metrics.jsonl"
+    while not (lines.exists() and lines.read_text().count("\n") >= 3):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    damage(store / "part-00000.safetensors")
+    code, _, err = lab.finish(process)
+    return code, err
+
+
+def write_in_place(path):
+    with path.open("r+b") as stream:
+        stream.seek(-8, os.SEEK_END)
+        stream.write(bytes(8))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name, damage, message", [
+    # Either is seen first: the new time, or an example that is another.
+    ("written", write_in_place, r"part-00000\.safetensors: was written to while it was in use|"
+                                r"written-\d: example \d+ was changed after the store was opened"),
+    # Either is seen first: the new size, or a page that is gone.
+    ("cut", lambda path: os.truncate(path, 0), r"part-00000\.safetensors: .* while it was in use"),
+])
+def test_a_store_that_changes_under_a_run_stops_all_ranks(lab, ranks, name, damage, message):
+    code, err = damage_while_training(lab, f"{name}-{ranks}", ranks, damage)
+    assert code == 65, err
+    assert re.search(message, err), err
+    assert "put new ones in place by renaming" in err
+
+
+def test_a_store_may_be_replaced_by_renaming_under_a_run(lab):
+    store = lab.make_store("renamed", 64, 3)
+    wanted = runs.losses(lab.run("renamed-before", f"data.train={store}", "run.max_steps=10"))
+    process = lab.start("renamed-after", f"data.train={store}", "run.max_steps=10")
+    part = store / "part-00000.safetensors"
+    lines = lab.folder / "runs" / "renamed-after" / "metrics.jsonl"
+    while not lines.exists():
+        time.sleep(0.01)
+    part.with_suffix(".new").write_bytes(b"another store")
+    part.with_suffix(".new").rename(part)
+    code, _, err = lab.finish(process)
+    assert code == 0, err
+    assert runs.losses(lab.folder / "runs" / "renamed-after") == wanted
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_bad_lines_that_were_skipped_are_told_of_by_every_rank(lab, ranks):
+    source = lab.folder / f"some-bad-{ranks}.jsonl"
+    good = [json.dumps({"input_ids": list(range(1, 9))})] * 20
+    source.write_text("\n".join([*good, "{", '{"input_ids": [600]}', *good]) + "\n")
+    store = lab.folder / f"some-bad-{ranks}"
+    prepare = [runs.PROGRAM, "prepare", "--pretokenized", str(source), "--vocab-size", "512",
+               "--out", str(store)]
+    refused = subprocess.run(prepare, capture_output=True, text=True, check=False)
+    assert refused.returncode == 65
+    assert f"{source}:21: is no valid JSON" in refused.stderr
+    assert f"(the line begins at byte {20 * (len(good[0]) + 1)})" in refused.stderr
+    done = subprocess.run([*prepare, "--overwrite", "--skip-bad-lines", "--max-bad-fraction", "0.05"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"skipped 2 bad lines: see {store}/bad-lines.jsonl" in done.stdout
+    name = f"some-bad-{ranks}"
+    process = lab.start(name, f"data.train={store}", "run.max_steps=2", ranks=ranks)
+    code, _, err = lab.finish(process)
+    assert code == 0, err
+    assert "2 bad lines were left out" in err

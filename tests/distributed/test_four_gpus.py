@@ -22,7 +22,7 @@ LAYOUTS = {
     "one-slot": ["parallel.gather_slots=1", "debug.poison_slots=true"],
 }
 GATHER_PATHS = ["copy_engine", "symmetric", "ring"]
-REDUCE_PATHS = ["symmetric", "ring"]
+REDUCE_PATHS = ["copy_engine", "symmetric", "ring"]
 
 
 def check(run_folder, tolerance):

@@ -34,7 +34,8 @@ def test_moments_in_bfloat16_resume_bit_equal_and_convert(lab, unbroken, ranks):
     for moments in ("bf16", "fp32"):
         name = f"moments-{ranks}-{moments}"
         take_checkpoint(whole, 7, lab.folder / "runs" / name)
-        code, _, err = lab.finish(lab.start(name, *settings, f"optimizer.moments={moments}", ranks=ranks))
+        code, _, err = lab.finish(lab.start(name, *settings, f"optimizer.moments={moments}",
+                                            "checkpoint.allow_changed=[optimizer.moments]", ranks=ranks))
         assert code == 0, err
         resumed = losses(lab.folder / "runs" / name)
         numpy.testing.assert_allclose(resumed, losses(whole)[7:], rtol=0 if moments == "bf16" else 2e-3)
@@ -58,15 +59,18 @@ def test_a_run_asked_to_keep_nothing_leaves_no_checkpoint(lab):
     assert not (run / "checkpoints").exists() or not list((run / "checkpoints").iterdir())
 
 
-def test_resumes_on_four_then_two_then_one_rank(lab, unbroken):
-    four = lab.run("chain-4", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=4)
-    take_checkpoint(four, 7, lab.folder / "runs" / "chain-2")
-    two = lab.run("chain-2", "checkpoint.save_steps=7", "checkpoint.keep=10", ranks=2)
-    take_checkpoint(two, 14, lab.folder / "runs" / "chain-1")
-    one = lab.run("chain-1")
-    assert sorted(steps(one)) == list(range(15, 21))
-    numpy.testing.assert_allclose(losses(two), losses(unbroken)[7:], rtol=2e-5)
-    numpy.testing.assert_allclose(losses(one), losses(unbroken)[14:], rtol=2e-5)
+def test_resumes_on_four_then_two_then_three_then_one_rank(lab, unbroken):
+    """Across the end of the first epoch, which has 15 steps."""
+    saves = ["checkpoint.save_steps=4", "checkpoint.keep=10"]
+    before = lab.run("chain-4", *saves, ranks=4)
+    for ranks, step in ((2, 4), (3, 8), (1, 16)):
+        take_checkpoint(before, step, lab.folder / "runs" / f"chain-{ranks}")
+        before = lab.run(f"chain-{ranks}", *saves, ranks=ranks)
+        assert sorted(steps(before)) == list(range(step + 1, 21))
+        numpy.testing.assert_allclose(losses(before), losses(unbroken)[step:], rtol=2e-5)
+        for number, line in steps(before).items():
+            for key in ("num_examples", "num_tokens", "num_loss_tokens", "epoch", "learning_rate"):
+                assert line[key] == steps(unbroken)[number][key]
 
 
 def test_replicas_are_saved_once_and_resume_as_one_group(lab, unbroken):
@@ -124,6 +128,81 @@ def test_other_optimizer_batches_are_refused(lab, unbroken, override, parts):
     assert code == 66
     for part in [*parts, "Restore the setting"]:
         assert part in err, err
+
+
+CHANGES = {
+    "optimizer.learning_rate": "0.004",
+    "optimizer.betas": "[0.9, 0.99]",
+    "schedule.min_ratio": "0.2",
+    "batch.normalize": "examples",
+    "precision.compute": "bf16",
+    "model.config": "{model_type: llama, hidden_size: 64, intermediate_size: 160, num_hidden_layers: 4, "
+                    "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 512, hidden_act: silu, "
+                    "max_position_embeddings: 512, rms_norm_eps: 1.0e-5, tie_word_embeddings: true}",
+    "run.max_steps": "22",
+    "run.seed": "6",
+}
+
+
+def test_every_changed_setting_is_named_and_refused_until_it_is_allowed(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "changed")
+    overrides = [f"{key}={value}" for key, value in CHANGES.items()]
+    code, _, err = lab.finish(lab.start("changed", *overrides))
+    assert code == 66
+    for part in [*CHANGES, "optimizer.learning_rate: 0.003, this run has 0.004",
+                 "model.config: rms_norm_eps 1e-06, this run has rms_norm_eps 1e-05"]:
+        assert part in err, err
+    keys = list(CHANGES)
+    some = f"checkpoint.allow_changed=[{','.join(keys[:-1])}]"
+    code, _, err = lab.finish(lab.start("changed", *overrides, some))
+    assert code == 66 and "run.seed: 5, this run has 6" in err and "allow_changed=[run.seed]" in err
+    assert err.count("optimizer.learning_rate") == 1  # allowed: a warning
+    run = lab.run("changed", *overrides, f"checkpoint.allow_changed=[{','.join(keys)}]", "checkpoint.save_steps=7")
+    assert sorted(steps(run)) == list(range(8, 23))
+    # What it goes on from now is its own checkpoint, of the new settings.
+    take_checkpoint(run, 14, lab.folder / "runs" / "changed-again")
+    assert losses(lab.run("changed-again", *overrides)) == losses(run)[7:]
+
+
+def test_another_data_set_is_trained_on_when_it_is_allowed(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-data-allowed")
+    other = lab.make_store("other-allowed", 240, 99)
+    run = lab.run("other-data-allowed", f"data.train={other}", "checkpoint.allow_changed=[data.train]")
+    assert sorted(steps(run)) == list(range(8, 21))
+    assert losses(run) != losses(unbroken)[7:]
+
+
+def test_other_loss_weights_are_another_data_set(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "weighted")
+    weighted = f"data.train=[{{path: {lab.train_store}, loss_weight: 2.0}}]"
+    code, _, err = lab.finish(lab.start("weighted", weighted))
+    assert code == 66 and "data.train: loss_weight 1, this run has loss_weight 2" in err, err
+
+
+def test_what_decides_no_number_may_change_at_any_time(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "free")
+    run = lab.run("free", "checkpoint.save_steps=3", "guard.step_timeout_s=100", "parallel.zero_stage=2",
+                  "memory.recompute=full", "run.evaluate_steps=5", "run.num_epochs=3", ranks=2)
+    numpy.testing.assert_allclose(losses(run), losses(unbroken)[7:], rtol=2e-5)
+
+
+def test_a_longer_run_is_another_run_only_where_the_schedule_looks_at_its_length(lab, unbroken):
+    constant = ["schedule.name=constant", "schedule.warmup_steps=2", "checkpoint.save_steps=7"]
+    short = lab.run("constant", *constant, "run.max_steps=14")
+    longer = lab.run("constant", *constant, "run.max_steps=16")
+    assert short == longer and sorted(steps(longer)) == list(range(1, 17))
+
+
+def test_ranks_that_were_started_differently_are_named(lab):
+    for ranks, key, value in ((2, "optimizer.learning_rate", "0.1"), (3, "run.output", "runs/elsewhere")):
+        code, _, err = lab.finish(lab.start("unlike", ranks=ranks, rank_overrides={ranks - 1: [f"{key}={value}"]}))
+        assert code == 64, err
+        assert f"rank {ranks - 1} was started with {key}: " in err and "rank 0 with " + key in err, err
+
+
+def test_ranks_that_do_not_make_whole_groups_are_refused(lab):
+    code, _, err = lab.finish(lab.start("uneven", "parallel.shard_size=2", ranks=3))
+    assert code == 64 and "parallel.shard_size" in err, err
 
 
 def test_another_strategy_with_the_same_batches_goes_on(lab, unbroken):

@@ -1,5 +1,8 @@
 """run.trace_steps: timelines of all ranks that fit together."""
 
+import re
+from pathlib import Path
+
 import pytest
 from runs import losses, steps
 from traces import end, named, read_trace
@@ -40,6 +43,18 @@ def test_actions_stand_on_their_streams_by_name(rows):
     assert len(named(rows, "compute", "AdamW")) >= 2
     assert not named(rows, "compute", "gather "), "given by this thread, done by another"
     assert named(rows, "compute", "wait for gather") or named(rows, "compute", "wait for reduce")
+
+
+def test_the_boxes_that_the_documents_explain_are_there(rows):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "performance.md").read_text()
+    table = page.split("## How to read a trace")[1].split("| box | row |")[1].split("\n\n")[0]
+    explained = re.findall(r"^\| (`.*?`) \| `(\w+)`", table, re.MULTILINE)
+    assert len(explained) > 8
+    for boxes, row in explained:
+        for box in re.findall(r"`([^`]+)`", boxes):
+            # What is waited for is a matter of luck.
+            beginning = "wait for " if box.startswith("wait for ") else re.sub(r"\b[UN]$", "", box)
+            assert named(rows, row, beginning), box
 
 
 def test_boxes_of_a_row_lie_in_each_other_or_apart(rows):

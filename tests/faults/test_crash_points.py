@@ -1,4 +1,4 @@
-"""A process killed, or refused, at every call that a save makes: what is on the disk afterwards is the old
+"""A process killed, or refused, at the calls that a save makes, one after another: what is on the disk afterwards is the old
 checkpoint or the new one, whole, and the run that goes on from it ends as if nothing had been."""
 
 import os
@@ -18,12 +18,14 @@ def unbroken(lab):
     return {ranks: lab.run(f"whole-{ranks}", *SETTINGS, ranks=ranks) for ranks in (1, 2)}
 
 
-def command(lab, name, ranks, traced, inject):
-    """The run with one rank under strace, which injects."""
+def command(lab, name, ranks, traced, inject, file):
+    """The run with one rank under strace, which injects; where `file` is given, into calls on that one of step 2."""
     program = [PROGRAM, "train", str(lab.config(name)), *SETTINGS]
     log = str(lab.folder / f"{name}.strace")
     call = inject.split(":")[0]
     strace = [STRACE, "-f", "-q", "-o", log, "-e", f"trace={call}", "-e", f"inject={inject}"]
+    if file:
+        strace += ["-P", str(lab.folder / "runs" / name / "checkpoints" / "step-2.tmp" / file)]
     if ranks == 1:
         return [*strace, *program]
     words = list(MPIRUN)
@@ -32,10 +34,10 @@ def command(lab, name, ranks, traced, inject):
     return words
 
 
-def run_with(lab, name, ranks, traced, inject):
+def run_with(lab, name, ranks, traced, inject, file):
     """Whether the injection struck."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command(lab, name, ranks, traced, inject), capture_output=True, text=True, timeout=120,
+    done = subprocess.run(command(lab, name, ranks, traced, inject, file), capture_output=True, text=True, timeout=120,
                           env=environment)
     trace = (lab.folder / f"{name}.strace").read_text()
     struck = "(INJECTED)" in trace or "+++ killed by SIGKILL" in trace
@@ -53,12 +55,12 @@ def assert_goes_on(lab, name, ranks, whole, where):
     assert "step-4" in left and left <= {"step-2", "step-4"}, where  # a refused save may be survived
 
 
-def strike_everywhere(lab, unbroken, call, effect, ranks=1, traced=0, stride=1):
+def strike_everywhere(lab, unbroken, call, effect, ranks=1, traced=0, stride=1, file=None):
     """Strikes at call 1, 1 + stride, ... until the run makes no more of them; how often."""
     number = 1
     while True:
         name = f"{call.replace(',', '-')}-{effect.split('=')[1]}-{ranks}-{traced}-{number}"
-        if not run_with(lab, name, ranks, traced, f"{call}:{effect}:when={number}"):
+        if not run_with(lab, name, ranks, traced, f"{call}:{effect}:when={number}", file):
             return (number - 1) // stride
         assert_goes_on(lab, name, ranks, unbroken[ranks], f"{call} {number}")
         shutil.rmtree(lab.folder / "runs" / name)
@@ -80,6 +82,15 @@ def test_a_kill_at_any_call_loses_nothing(lab, unbroken, call, least, stride):
                          ids=["fsync", "rename", "write"])
 def test_an_error_of_any_call_loses_nothing(lab, unbroken, call, error):
     assert strike_everywhere(lab, unbroken, call, f"error={error}", stride=31 if call == "write" else 1) >= 4
+
+
+@pytest.mark.skipif(STRACE is None, reason="strace is not there: launch/setup --lint installs it")
+@pytest.mark.parametrize("traced", [0, 1])
+@pytest.mark.parametrize("call, error", [("fsync", "EIO"), ("write,writev,pwrite64", "ENOSPC")], ids=["fsync", "write"])
+def test_an_error_on_one_of_two_ranks_loses_nothing(lab, unbroken, call, error, traced):
+    """In the writing of that rank's own file."""
+    file = f"rank-0000{traced}-of-00002.safetensors"
+    assert strike_everywhere(lab, unbroken, call, f"error={error}", ranks=2, traced=traced, file=file) >= 1
 
 
 @pytest.mark.skipif(STRACE is None, reason="strace is not there: launch/setup --lint installs it")

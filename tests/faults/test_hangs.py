@@ -5,7 +5,8 @@ import signal
 import time
 
 import pytest
-from runs import assert_bit_equal, steps
+from runs import assert_bit_equal
+from watch import ranks_of, wait_for_step
 
 LIMITS = ["guard.step_timeout_s=6", "guard.start_timeout_s=60"]
 
@@ -16,15 +17,6 @@ def ended(lab, process, timeout=60):
     return code, err, time.monotonic() - begin
 
 
-def wait_for_step(run, step):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if (run / "metrics.jsonl").exists() and len(steps(run)) >= step:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no step {step} in {run}")
-
-
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_rank_that_stops_making_progress_is_named(lab, rank):
     process = lab.start(f"hang-{rank}", *LIMITS, "fault.kind=hang", "fault.step=4", f"fault.rank={rank}", ranks=3)
@@ -32,24 +24,6 @@ def test_a_rank_that_stops_making_progress_is_named(lab, rank):
     assert code == 72, err
     assert f"rank {rank} runs, but has begun" in err
     assert "latest collectives" in err and "under way" in err and "step 4" in err
-
-
-def ranks_of(run_name):
-    """Process ids of the run's ranks, by rank."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                environment = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
-        except OSError:
-            continue
-        if words[0].endswith(b"packtrain") and any(run_name.encode() in word for word in words):
-            found[int(environment.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
-    return found
 
 
 def test_a_stopped_process_is_missed_within_the_limit(lab):

@@ -146,6 +146,47 @@ def test_sigquit_ends_training_at_once():
     assert process.returncode != 0
 
 
+def test_doctor_looks_before_each_start_with_trainings_own_arguments():
+    code, output, errors = run("-n", "2", "--restarts", "1", "--doctor", "--program", FAKE,
+                               "save-and-die-until=1", "run.seed=3", PACKTRAIN_TEST_DOCTOR="0")
+    assert code == 0, errors
+    # What doctor says goes to standard error: standard output is training's.
+    assert errors.count("rank 0 ") == 2 and "arguments ['doctor', 'save-and-die-until=1', 'run.seed=3']" in errors
+    assert "'doctor'" not in output
+
+
+def test_what_doctor_finds_slow_does_not_keep_training_from_starting():
+    code, output, errors = run("-n", "1", "--doctor", "--program", FAKE, "train", "ok", PACKTRAIN_TEST_DOCTOR="76")
+    assert code == 0
+    assert "doctor found something slow" in errors and "arguments ['train', 'ok']" in output
+
+
+@pytest.mark.parametrize("doctors", [64, 69, 72])
+def test_what_doctor_finds_broken_ends_the_job_with_its_code(doctors):
+    code, output, errors = run("-n", "1", "--restarts", "5", "--doctor", "--program", FAKE, "train", "ok",
+                               PACKTRAIN_TEST_DOCTOR=str(doctors))
+    assert code == doctors
+    assert f"doctor ended with exit code {doctors}: training does not start" in errors
+    assert "arguments ['train'" not in output and "restart " not in errors
+
+
+def test_doctor_is_for_training_alone_and_only_on_request():
+    for arguments in (("--doctor", "--program", FAKE, "evaluate", "c.yaml"), ("--program", FAKE, "train", "ok")):
+        code, _, errors = run("-n", "1", *arguments, PACKTRAIN_TEST_DOCTOR="69")
+        assert code == 0 and "doctor" not in errors
+
+
+def test_a_stop_while_doctor_looks_ends_the_job():
+    process = start("-n", "1", "--doctor", "--program", FAKE, "train", "ok", PACKTRAIN_TEST_DOCTOR="0",
+                    PACKTRAIN_TEST_DOCTOR_SECONDS="50")
+    while "doctor" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 75
+    assert "arguments ['train'" not in output
+
+
 @pytest.mark.parametrize("arguments", [[], ["-n", "2"], ["-n", "0", "a.yaml"], ["-n", "x", "a.yaml"],
                                        ["--bogus", "-n", "1", "a.yaml"], ["-n", "1", "--restarts", "x", "a.yaml"], ["a.yaml"]])
 def test_wrong_usage_is_a_configuration_error(arguments):

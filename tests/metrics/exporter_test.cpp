@@ -56,6 +56,48 @@ TEST(Exporter, AnswersHeadWithoutABody) {
   EXPECT_EQ(answer.body, "");
 }
 
+TEST(Exporter, SaysWhetherTheProcessIsWell) {
+  std::string trouble;
+  const auto exporter =
+      Exporter::start(kLoopback, 0, [] { return "page"; }, [&trouble] { return trouble; });
+  const HttpAnswer well = request(exporter->endpoint(), "GET", "/healthz");
+  EXPECT_EQ(well.status, 200);
+  EXPECT_EQ(well.body, "ok\n");
+  trouble = "no progress for 400 s";
+  const HttpAnswer ill = request(exporter->endpoint(), "GET", "/healthz");
+  EXPECT_EQ(ill.status, 503);
+  EXPECT_EQ(ill.body, "no progress for 400 s\n");
+  EXPECT_EQ(request(exporter->endpoint(), "HEAD", "/healthz").status, 503);
+  EXPECT_EQ(request(exporter->endpoint(), "POST", "/healthz").status, 405);
+}
+
+TEST(Exporter, WaitsForOneMoreScrapeAndNoLonger) {
+  const auto exporter = serve(std::string(1'000'000, 'x'));
+  request(exporter->endpoint(), "GET", "/metrics");  // one before does not count
+  std::atomic<bool> scraped = false;
+  std::thread scraper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    // Neither of these is a scrape.
+    request(exporter->endpoint(), "GET", "/healthz");
+    request(exporter->endpoint(), "HEAD", "/metrics");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    scraped = true;
+    EXPECT_EQ(request(exporter->endpoint(), "GET", "/metrics").body.size(), 1'000'000U);
+  });
+  const auto begin = Clock::now();
+  exporter->wait_for_scrape(60);
+  EXPECT_TRUE(scraped);
+  EXPECT_LT(Clock::now() - begin, seconds(30));
+  scraper.join();
+}
+
+TEST(Exporter, WaitsForAScrapeNoLongerThanItMay) {
+  const auto exporter = serve("page");
+  const auto begin = Clock::now();
+  exporter->wait_for_scrape(0.2);
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(200));
+}
+
 TEST(Exporter, KnowsNoOtherPath) {
   const auto exporter = serve("secret");
   for (const char* path : {"/", "/metrics/", "/metric", "/../metrics"}) {

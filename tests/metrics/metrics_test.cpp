@@ -81,6 +81,39 @@ TEST(Metrics, ServesWhatItWasTold) {
             std::string::npos);
 }
 
+TEST(Metrics, SaysWhyTheRunIsNotWell) {
+  const TemporaryFolder folder;
+  MetricsOptions options = options_in(folder);
+  std::atomic<bool> overdue = false;
+  options.trouble = [&overdue] { return overdue ? "overdue" : ""; };
+  const auto metrics = Metrics::start(options);
+  const auto health = [&] { return request(metrics->endpoint().value(), "GET", "/healthz"); };
+  EXPECT_EQ(health().status, 200);
+  overdue = true;
+  EXPECT_EQ(health().body, "overdue\n");
+  overdue = false;
+  EXPECT_EQ(health().status, 200);
+  metrics->end(RunState::kFailed, "the loss is nan", 0);
+  EXPECT_EQ(health().status, 503);
+  EXPECT_EQ(health().body, "the loss is nan\n");
+}
+
+TEST(Metrics, ARunThatIsDoneIsWell) {
+  const TemporaryFolder folder;
+  const auto metrics = Metrics::start(options_in(folder));
+  metrics->end(RunState::kDone, "", 0);
+  EXPECT_EQ(request(metrics->endpoint().value(), "GET", "/healthz").status, 200);
+  const std::string page = request(metrics->endpoint().value(), "GET", "/metrics").body;
+  EXPECT_NE(page.find(R"(state="done"} 1)"), std::string::npos) << page;
+}
+
+TEST(Metrics, EndsWithoutAnEndpointAtOnce) {
+  const TemporaryFolder folder;
+  MetricsOptions options = options_in(folder);
+  options.serve = false;
+  Metrics::start(options)->end(RunState::kDone, "", 3600);
+}
+
 TEST(Metrics, LeavesTheFileToRankZero) {
   const TemporaryFolder folder;
   MetricsOptions options = options_in(folder);
@@ -200,35 +233,6 @@ TEST(Metrics, RefusesAnAddressBeforeItCutsTheFile) {
   options.address = "localhost";
   EXPECT_THROW(Metrics::start(options), Error);
   EXPECT_EQ(steps_in(metrics_text(folder)), std::vector<std::int64_t>{1});
-}
-
-json targets_of(const std::vector<std::string>& endpoints, const std::vector<std::string>& hosts) {
-  const TemporaryFolder folder;
-  write_metrics_targets(folder.path(), "flan \"1\"", endpoints, hosts);
-  return json::parse(read_text(folder.file("metrics-targets.json"), ErrorCategory::kInternal));
-}
-
-TEST(MetricsTargets, IsOneGroupARankAsFileSdWantsIt) {
-  EXPECT_EQ(targets_of({"127.0.0.1:19400", "[::1]:19402"}, {"node1", "node2"}), json::parse(R"([
-    {"targets": ["127.0.0.1:19400"], "labels": {"run": "flan \"1\"", "host": "node1", "rank": "0"}},
-    {"targets": ["[::1]:19402"], "labels": {"run": "flan \"1\"", "host": "node2", "rank": "1"}}])"));
-}
-
-TEST(MetricsTargets, LeavesOutRanksWithoutAnEndpoint) {
-  const json groups = targets_of({"", "127.0.0.1:19401"}, {"node1", "node1"});
-  ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(groups[0]["labels"]["rank"], "1");
-  EXPECT_EQ(targets_of({""}, {"node1"}), json::array());
-}
-
-TEST(MetricsTargets, NamesTheHostWhereARankListensEverywhere) {
-  const json groups = targets_of({"0.0.0.0:19400", "[::]:19401"}, {"node1", "node2"});
-  EXPECT_EQ(groups[0]["targets"][0], "node1:19400");
-  EXPECT_EQ(groups[1]["targets"][0], "node2:19401");
-}
-
-TEST(MetricsTargets, WantsAHostARank) {
-  EXPECT_THROW(targets_of({"127.0.0.1:1", ""}, {"node1"}), Error);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Screen {
   ProgressOutput terminal(std::size_t width) {
     ProgressOutput output = log();
     output.is_terminal = true;
-    output.width = width;
+    output.width = [width] { return width; };
     return output;
   }
 };
@@ -101,14 +101,48 @@ TEST(Progress, RewritesOneLineOnATerminal) {
     EXPECT_EQ(screen.writes[i].find('\n'), std::string::npos);
   }
   EXPECT_NE(screen.writes[1].find("[##########..........] step 2/4"), std::string::npos);
-  EXPECT_TRUE(screen.writes[3].ends_with("\n")) << "the last line stays";
+  EXPECT_TRUE(screen.writes[3].ends_with('\n')) << "the last line stays";
 }
 
 TEST(Progress, NeverWrapsALineOnATerminal) {
+  for (std::size_t width = 1; width < 140; ++width) {
+    Screen screen;
+    Progress progress(4, screen.terminal(width));
+    progress.step(record_of(1), 1);
+    const std::size_t num_columns = screen.writes[0].size() - std::string("\r\x1b[K").size();
+    EXPECT_LT(num_columns, std::max<std::size_t>(width, 2)) << width;
+  }
+}
+
+TEST(Progress, TellsTheMostImportantInANarrowTerminal) {
   Screen screen;
-  Progress progress(4, screen.terminal(40));
+  Progress progress(4, screen.terminal(48));
   progress.step(record_of(1), 1);
-  EXPECT_EQ(screen.writes[0].size(), std::string("\r\x1b[K").size() + 39);
+  EXPECT_EQ(screen.writes[0], "\r\x1b[Kstep 1/4 (25.0 %)  loss 0.000  1 s left");
+}
+
+TEST(Progress, FollowsATerminalThatIsMadeNarrower) {
+  Screen screen;
+  std::size_t width = 120;
+  ProgressOutput output = screen.terminal(width);
+  output.width = [&width] { return width; };
+  Progress progress(4, output);
+  progress.step(record_of(1), 1);
+  width = 30;
+  progress.step(record_of(2), 2);
+  EXPECT_GT(screen.writes[0].size(), 80U);
+  EXPECT_LT(screen.writes[1].size(), 34U);
+}
+
+TEST(Progress, WritesALineForEachNamedEvaluationSet) {
+  Screen screen;
+  Progress progress(10, screen.log());
+  const std::vector<EvaluationRecord> sets = {{.step = 2, .loss = 2.5, .set = "code"},
+                                              {.step = 2, .loss = 1.5, .set = "chat"}};
+  progress.evaluation({.step = 2, .loss = 2.5, .set = "code", .all_sets = sets});
+  ASSERT_EQ(screen.writes.size(), 2U);
+  EXPECT_TRUE(screen.writes[0].starts_with("step 2  validation loss code 2.500"));
+  EXPECT_TRUE(screen.writes[1].starts_with("step 2  validation loss chat 1.500"));
 }
 
 TEST(Progress, DrawsAtMostTenTimesASecondOnATerminal) {

@@ -1,18 +1,16 @@
-// What becomes of a record: the JSON line, the Prometheus page, the lines people read.
+// What becomes of a record: the JSON line and the lines people read.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "framework/metrics/json_line.h"
 #include "framework/metrics/metrics.h"
-#include "framework/metrics/registry.h"
 #include "framework/metrics/step_line.h"
-#include "tests/metrics/http_client.h"
+#include "tests/metrics/distinct_record.h"
 
 namespace packtrain {
 namespace {
@@ -29,40 +27,6 @@ std::vector<std::string> keys_of(const std::string& line) {
   return keys;
 }
 
-// Every field differs from every other, so that mixed-up fields are seen.
-StepRecord distinct_record() {
-  StepRecord r;
-  r.step = 12;
-  r.epoch = 1;
-  r.loss = 3.2141234567890123;
-  r.grad_norm = 0.91;
-  r.learning_rate = 9.8e-6;
-  r.num_examples = 64;
-  r.num_tokens = 12'000;
-  r.num_loss_tokens = 9'000;
-  r.num_skipped_steps = 1;
-  r.step_time_s = 0.5;
-  r.tokens_per_second = 24'000;
-  r.tokens_per_second_per_device = 6'000;
-  r.model_tflops_per_device = 321.5;
-  r.mfu = 0.412;
-  r.padding_fraction = 0.0625;
-  r.fill = 0.97;
-  r.token_imbalance = 1.25;
-  r.cost_imbalance = 1.125;
-  r.data_wait_s = 0.003;
-  r.gather_wait_s = 0.0125;
-  r.reduce_wait_s = 0.0075;
-  r.comm_wait_s = 0.02;
-  r.checkpoint_wait_s = 0.75;
-  r.num_failed_saves = 2;
-  r.checkpoint_step = 8;
-  r.peak_memory_bytes = 70'000'000'000;
-  r.allocated_memory_bytes = 30'000'000'000;
-  r.reserved_memory_bytes = 72'000'000'000;
-  return r;
-}
-
 TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
   const std::vector<std::string> keys = {"step",
                                          "epoch",
@@ -72,7 +36,9 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "num_examples",
                                          "num_tokens",
                                          "num_loss_tokens",
+                                         "num_padding_tokens",
                                          "num_skipped_steps",
+                                         "num_out_of_memory",
                                          "step_time_s",
                                          "tokens_per_second",
                                          "tokens_per_second_per_device",
@@ -82,6 +48,9 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "fill",
                                          "token_imbalance",
                                          "cost_imbalance",
+                                         "forward_s",
+                                         "backward_s",
+                                         "optimizer_s",
                                          "data_wait_s",
                                          "gather_wait_s",
                                          "reduce_wait_s",
@@ -89,9 +58,15 @@ TEST(StepJsonLine, HasTheKeysOfTheDesignInOrder) {
                                          "checkpoint_wait_s",
                                          "num_failed_saves",
                                          "checkpoint_step",
+                                         "checkpoint_unix_time_s",
+                                         "checkpoint_duration_s",
                                          "peak_memory_bytes",
                                          "allocated_memory_bytes",
-                                         "reserved_memory_bytes"};
+                                         "reserved_memory_bytes",
+                                         "communication_memory_bytes",
+                                         "num_allocation_retries",
+                                         "slowest_rank",
+                                         "slowest_ratio"};
   EXPECT_EQ(keys_of(step_json_line({})), keys);
 }
 
@@ -105,7 +80,9 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"num_examples", r.num_examples},
                                  {"num_tokens", r.num_tokens},
                                  {"num_loss_tokens", r.num_loss_tokens},
+                                 {"num_padding_tokens", r.num_padding_tokens},
                                  {"num_skipped_steps", r.num_skipped_steps},
+                                 {"num_out_of_memory", r.num_out_of_memory},
                                  {"step_time_s", r.step_time_s},
                                  {"tokens_per_second", r.tokens_per_second},
                                  {"tokens_per_second_per_device", r.tokens_per_second_per_device},
@@ -115,6 +92,9 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"fill", r.fill},
                                  {"token_imbalance", r.token_imbalance},
                                  {"cost_imbalance", r.cost_imbalance},
+                                 {"forward_s", r.forward_s},
+                                 {"backward_s", r.backward_s},
+                                 {"optimizer_s", r.optimizer_s},
                                  {"data_wait_s", r.data_wait_s},
                                  {"gather_wait_s", r.gather_wait_s},
                                  {"reduce_wait_s", r.reduce_wait_s},
@@ -122,10 +102,22 @@ TEST(StepJsonLine, KeepsEveryValueExactly) {
                                  {"checkpoint_wait_s", r.checkpoint_wait_s},
                                  {"num_failed_saves", r.num_failed_saves},
                                  {"checkpoint_step", r.checkpoint_step},
+                                 {"checkpoint_unix_time_s", r.checkpoint_unix_time_s},
+                                 {"checkpoint_duration_s", r.checkpoint_duration_s},
                                  {"peak_memory_bytes", r.peak_memory_bytes},
                                  {"allocated_memory_bytes", r.allocated_memory_bytes},
-                                 {"reserved_memory_bytes", r.reserved_memory_bytes}};
+                                 {"reserved_memory_bytes", r.reserved_memory_bytes},
+                                 {"communication_memory_bytes", r.communication_memory_bytes},
+                                 {"num_allocation_retries", r.num_allocation_retries},
+                                 {"slowest_rank", r.slowest_rank},
+                                 {"slowest_ratio", r.slowest_ratio}};
   EXPECT_EQ(ordered_json::parse(step_json_line(r)), expected);
+}
+
+TEST(StepJsonLine, NamesThePhaseOfTheSlowestRankOnceRanksWereCompared) {
+  StepRecord record = distinct_record();
+  record.slowest_phase = "compute";
+  EXPECT_EQ(ordered_json::parse(step_json_line(record))["slowest_phase"], "compute");
 }
 
 TEST(StepJsonLine, HasLossesBySourceOnlyWhereThereAreSome) {
@@ -165,87 +157,36 @@ TEST(EvaluationJsonLine, SharesOnlyTheStepWithAStepLine) {
   EXPECT_EQ(ordered_json::parse(line), expected);
 }
 
+TEST(EvaluationJsonLine, HasTheNumbersOfEveryNamedSet) {
+  const EvaluationRecord code = {.step = 5,
+                                 .loss = 2.5,
+                                 .perplexity = 12.2,
+                                 .num_examples = 3,
+                                 .num_tokens = 40,
+                                 .num_loss_tokens = 30,
+                                 .set = "code"};
+  EvaluationRecord chat = code;
+  chat.set = "chat";
+  chat.loss = 1.5;
+  chat.loss_by_source = {{"web", 1.25}};
+  EvaluationRecord record = chat;
+  record.all_sets = {code, chat};
+  const ordered_json line = ordered_json::parse(evaluation_json_line(record));
+  EXPECT_EQ(line["validation_loss"], 1.5) << "of the set that decides";
+  EXPECT_EQ(line["validation_set"], "chat");
+  const ordered_json expected_code = {{"loss", 2.5},
+                                      {"perplexity", 12.2},
+                                      {"num_examples", 3},
+                                      {"num_tokens", 40},
+                                      {"num_loss_tokens", 30}};
+  EXPECT_EQ(line["validation_sets"]["code"], expected_code);
+  EXPECT_EQ(line["validation_sets"]["chat"]["loss_by_source"]["web"], 1.25);
+}
+
 TEST(EvaluationJsonLine, HasLossesBySourceUnderAKeyOfItsOwn) {
   const std::string line = evaluation_json_line({.loss_by_source = {{"web", 2.5}, {"code", 1.5}}});
   const ordered_json expected = {{"web", 2.5}, {"code", 1.5}};
   EXPECT_EQ(ordered_json::parse(line)["validation_loss_by_source"], expected);
-}
-
-MetricsRegistry labelled_registry() {
-  return MetricsRegistry({{"run", "flan"}, {"host", "node7"}, {"rank", "3"}});
-}
-
-TEST(MetricsRegistry, ShowsTheLatestStepInGauges) {
-  MetricsRegistry registry = labelled_registry();
-  StepRecord record = distinct_record();
-  registry.step({});
-  registry.step(record);
-  const std::string page = registry.page();
-  EXPECT_EQ(metric_value(page, "packtrain_step"), 12);
-  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_loss"), record.loss);
-  EXPECT_EQ(metric_value(page, "packtrain_step_time_seconds"), 0.5);
-  EXPECT_EQ(metric_value(page, "packtrain_mfu_ratio"), 0.412);
-  EXPECT_EQ(metric_value(page, "packtrain_cost_imbalance_ratio"), 1.125);
-  EXPECT_EQ(metric_value(page, "packtrain_peak_memory_bytes"), 70e9);
-}
-
-TEST(MetricsRegistry, AddsUpCountersOverSteps) {
-  MetricsRegistry registry = labelled_registry();
-  registry.step(distinct_record());
-  registry.step(distinct_record());
-  const std::string page = registry.page();
-  EXPECT_EQ(metric_value(page, "packtrain_steps_total"), 2);
-  EXPECT_EQ(metric_value(page, "packtrain_examples_total"), 128);
-  EXPECT_EQ(metric_value(page, "packtrain_tokens_total"), 24'000);
-  EXPECT_EQ(metric_value(page, "packtrain_loss_tokens_total"), 18'000);
-  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_gather_wait_seconds_total"), 0.025);
-  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_reduce_wait_seconds_total"), 0.015);
-  EXPECT_DOUBLE_EQ(metric_value(page, "packtrain_comm_wait_seconds_total"), 0.04);
-  EXPECT_NE(page.find("# TYPE packtrain_tokens_total counter"), std::string::npos);
-  EXPECT_NE(page.find("# TYPE packtrain_loss gauge"), std::string::npos);
-}
-
-TEST(MetricsRegistry, KeepsACounterThatMetANanCounting) {
-  MetricsRegistry registry = labelled_registry();
-  StepRecord record = distinct_record();
-  registry.step(record);
-  record.data_wait_s = kNan;
-  registry.step(record);
-  EXPECT_DOUBLE_EQ(metric_value(registry.page(), "packtrain_data_wait_seconds_total"), 0.003);
-}
-
-TEST(MetricsRegistry, IsUnknownNotZeroBeforeTheFirstStep) {
-  const std::string page = labelled_registry().page();
-  EXPECT_TRUE(std::isnan(metric_value(page, "packtrain_loss")));
-  EXPECT_TRUE(std::isnan(metric_value(page, "packtrain_validation_loss")));
-  EXPECT_EQ(metric_value(page, "packtrain_steps_total"), 0);
-  EXPECT_GT(metric_value(page, "packtrain_last_step_timestamp_seconds"), 1.7e9);
-}
-
-TEST(MetricsRegistry, ShowsTheLatestEvaluation) {
-  MetricsRegistry registry = labelled_registry();
-  registry.evaluation({.step = 200, .loss = 2.5, .perplexity = 12.25});
-  EXPECT_EQ(metric_value(registry.page(), "packtrain_validation_loss"), 2.5);
-  EXPECT_EQ(metric_value(registry.page(), "packtrain_validation_perplexity"), 12.25);
-}
-
-TEST(MetricsRegistry, ShowsTheLatestLossOfEachSource) {
-  MetricsRegistry registry = labelled_registry();
-  EXPECT_EQ(registry.page().find("source="), std::string::npos);
-  StepRecord record = distinct_record();
-  record.loss_by_source = {{"web", 2.5}, {"code", 1.5}};
-  registry.step(record);
-  record.loss_by_source = {{"web", 2.25}};
-  registry.step(record);
-  registry.evaluation({.loss_by_source = {{"web", 3.5}}});
-  const std::string page = registry.page();
-  const auto has = [&](const std::string& name, const std::string& source, const char* value) {
-    const std::string wanted = name + R"({host="node7",rank="3",run="flan",source=")" + source;
-    return page.find(wanted + "\"} " + value + "\n") != std::string::npos;
-  };
-  EXPECT_TRUE(has("packtrain_loss_by_source", "web", "2.25")) << page;
-  EXPECT_TRUE(has("packtrain_loss_by_source", "code", "1.5")) << page;
-  EXPECT_TRUE(has("packtrain_validation_loss_by_source", "web", "3.5")) << page;
 }
 
 TEST(StepJsonLine, TellsOfExpertsOnlyWhereThereAreSome) {
@@ -260,51 +201,10 @@ TEST(StepJsonLine, TellsOfExpertsOnlyWhereThereAreSome) {
   EXPECT_EQ(ordered_json::parse(step_json_line(record))["auxiliary_loss"], 2.25);
 }
 
-TEST(MetricsRegistry, CountsTheTokensOfEachExpert) {
-  MetricsRegistry registry = labelled_registry();
-  EXPECT_EQ(registry.page().find("expert=\""), std::string::npos);
-  StepRecord record = distinct_record();
-  record.experts = {.tokens = {12, 4}, .max = 1.5, .min = 0.5, .auxiliary_loss = 2.25};
-  registry.step(record);
-  registry.step(record);
-  const std::string page = registry.page();
-  EXPECT_NE(page.find("expert=\"0\"} 24\n"), std::string::npos) << page;
-  EXPECT_NE(page.find("expert=\"1\"} 8\n"), std::string::npos) << page;
-  EXPECT_EQ(metric_value(page, "packtrain_expert_load_max_ratio"), 1.5);
-  EXPECT_EQ(metric_value(page, "packtrain_expert_load_min_ratio"), 0.5);
-  EXPECT_EQ(metric_value(page, "packtrain_auxiliary_loss"), 2.25);
-}
-
-TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
-  MetricsRegistry registry = labelled_registry();
-  registry.step(distinct_record());
-  const std::string page = registry.page();
-  int num_samples = 0;
-  for (std::size_t begin = 0; begin < page.size();) {
-    const std::size_t end = page.find('\n', begin);
-    const std::string line = page.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.starts_with("#")) continue;
-    ++num_samples;
-    EXPECT_TRUE(line.starts_with("packtrain_")) << line;
-    for (const char* label : {"run=\"flan\"", "host=\"node7\"", "rank=\"3\""}) {
-      EXPECT_NE(line.find(label), std::string::npos) << line;
-    }
-  }
-  EXPECT_EQ(num_samples, 33);  // 28 fields, steps, timestamp, 2 of the evaluation, build
-  EXPECT_EQ(metric_value(page, "packtrain_build_info"), 1);
-  EXPECT_NE(page.find(",version=\""), std::string::npos);
-}
-
-TEST(MetricsRegistry, EscapesLabels) {
-  MetricsRegistry registry(std::map<std::string, std::string>{{"run", "a \"b\"\\c\nd"}});
-  EXPECT_NE(registry.page().find(R"(run="a \"b\"\\c\nd")"), std::string::npos);
-}
-
 TEST(StepLine, IsShortAndComplete) {
   EXPECT_EQ(format_step_line(distinct_record(), 400, 194),
             "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  mfu 41.2 %  "
-            "fill 97 %  comm 4.0 %  mem 65.2 GiB  3 min 14 s left");
+            "fill 97 %  imbalance 12.5 %  comm 4.0 %  mem 65.2 GiB  3 min 14 s left");
 }
 
 TEST(StepLine, LeavesOutWhatIsUnknown) {
@@ -312,6 +212,7 @@ TEST(StepLine, LeavesOutWhatIsUnknown) {
   record.mfu = 0;
   record.peak_memory_bytes = 0;
   record.comm_wait_s = 1e-5;
+  record.cost_imbalance = 1;
   EXPECT_EQ(format_step_line(record, 0, 194),
             "step 12  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  fill 97 %");
   EXPECT_EQ(format_step_line(record, 400, -1).find("left"), std::string::npos);

@@ -90,7 +90,7 @@ std::vector<Parameter> TestModel::parameters_of(std::size_t block) const {
   return parameters;
 }
 
-TestModel::Result TestModel::train(const DeviceBatch& batch) {
+TestModel::Result TestModel::train(const DeviceBatch& batch, bool put_off) {
   for (auto& [name, parameter] : parameters_) {
     if (parameter.grad.defined()) {
       parameter.grad.fill_(std::nan(""));
@@ -106,7 +106,16 @@ TestModel::Result TestModel::train(const DeviceBatch& batch) {
   Result result{x, {}};
   at::Tensor grad;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    grad = blocks_[i]->backward(parameters_of(i), batch, std::move(tapes[i]), grad);
+    const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[i].get());
+    if (put_off && two_parts != nullptr) {
+      grad = two_parts->backward_input(parameters_of(i), *tapes[i], grad);
+    } else {
+      grad = blocks_[i]->backward(parameters_of(i), batch, std::move(tapes[i]), grad);
+    }
+  }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[i].get());
+    if (tapes[i] != nullptr && two_parts != nullptr) two_parts->backward_parameters(*tapes[i]);
   }
   for (const auto& [name, parameter] : parameters_) {
     if (parameter.grad.defined()) {

@@ -35,8 +35,9 @@ class TestModel {
     at::Tensor loss;
     std::map<std::string, at::Tensor> grads;  // copies, by parameter name
   };
-  // Gradients are full of NaN beforehand.
-  Result train(const DeviceBatch& batch);
+  // Gradients are full of NaN beforehand. `put_off`: what blocks can leave for later comes when all
+  // backwards are done.
+  Result train(const DeviceBatch& batch, bool put_off = false);
   at::Tensor evaluate(const DeviceBatch& batch);
   at::Tensor logits(DeviceBatch batch);  // of all rows
 

@@ -44,14 +44,9 @@ TEST_P(ExpertLayers, AuxiliaryLossesOfMicroBatchesAddUpToThatOfOne) {
   expect_close(packed.routing->loss, sum, tolerance_of(on), "auxiliary loss");
 }
 
-// Rows behind an example that belong to it for attention, but not to what is balanced.
-TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
-  const OperatorCase& on = GetParam();
-  TestModel model(balanced_experts(), {}, on.options());
-  Sequences sequences = random_sequences(kLengths, 61);
-  const DeviceBatch plain = make_batch(sequences, on.device);
-  const TestModel::Result want = model.train(plain);
-  for (auto& ids : sequences.ids) ids.resize(40);  // pads are token 0
+// Sequences of 40 rows that are real as far as kLengths says. Pads are token 0.
+DeviceBatch padded_batch(const OperatorCase& on, Sequences sequences, const DeviceBatch& plain) {
+  for (auto& ids : sequences.ids) ids.resize(40);
   DeviceBatch padded = make_batch(sequences, on.device);
   std::vector<std::int32_t> begins;
   std::vector<std::int32_t> ends;
@@ -65,6 +60,17 @@ TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   padded.loss_index = int_tensor(on, index);
   padded.loss_labels = plain.loss_labels;
   padded.loss_weight = plain.loss_weight;
+  return padded;
+}
+
+// Rows behind an example that belong to it for attention, but not to what is balanced.
+TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
+  const OperatorCase& on = GetParam();
+  TestModel model(balanced_experts(), {}, on.options());
+  const Sequences sequences = random_sequences(kLengths, 61);
+  const DeviceBatch plain = make_batch(sequences, on.device);
+  const TestModel::Result want = model.train(plain);
+  const DeviceBatch padded = padded_batch(on, sequences, plain);
   const TestModel::Result got = model.train(padded);
   expect_close(padded.routing->loss, plain.routing->loss, tolerance_of(on), "auxiliary loss");
   // In bfloat16 attention's rounding may change a choice.
@@ -74,6 +80,28 @@ TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   for (const auto& [name, grad] : want.grads) {
     expect_close(got.grads.at(name), grad, tolerance_of(on), name);
   }
+}
+
+TEST_P(ExpertLayers, WithoutAuxiliaryLossChoicesAreCountedTogetherAndPadsAreNot) {
+  const OperatorCase& on = GetParam();
+  DecoderConfig config = balanced_experts();
+  const Sequences sequences = random_sequences(kLengths, 61);
+  const DeviceBatch by_example = make_batch(sequences, on.device);
+  TestModel(config, {}, on.options()).train(by_example);
+  config.experts.auxiliary_loss = 0;
+  TestModel model(config, {}, on.options());
+  const DeviceBatch plain = make_batch(sequences, on.device);
+  model.train(plain);
+  const DeviceBatch padded = padded_batch(on, sequences, plain);
+  model.train(padded);
+  // The last layer has rows with a label alone: all layers of the first batch had all.
+  const auto first_layer = [](const DeviceBatch& batch) {
+    return batch.routing->counts.select(0, 0).sum(at::IntArrayRef{0});
+  };
+  const double tolerance = on.dtype == at::kFloat ? 0 : 0.1;
+  expect_close(first_layer(plain), first_layer(by_example), 0, "choices");
+  expect_close(padded.routing->counts, plain.routing->counts, tolerance, "choices with pads");
+  EXPECT_EQ(plain.routing->counts.size(1), 1);
 }
 
 // Two experts of which each token goes to both: f = 1 and P = 1 / 2 of either.

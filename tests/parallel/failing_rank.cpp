@@ -1,7 +1,6 @@
 // Fails as told, for failure_test.cmake: failing_rank alike|different|RANK
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -14,7 +13,7 @@ int fail_as_told(const std::string& who) {
   const auto world = packtrain::join_world();
   if (who == "alike") world->fail("error: the same everywhere\n  do this", 64);
   if (who == "different") world->fail("error: unlike " + std::to_string(world->rank()), 65);
-  if (world->rank() == std::atoi(who.c_str())) world->fail("error: only here", 66);
+  if (std::to_string(world->rank()) == who) world->fail("error: only here", 66);
   std::this_thread::sleep_for(std::chrono::seconds(30));  // busy with something else
   return 0;
 }

@@ -102,10 +102,11 @@ TEST_P(NcclPath, RefusesOddPartsInWindows) {
 }
 
 TEST_P(NcclPath, SumsBFloat16WithinOneRoundingOrOneAHop) {
-  for (const std::size_t count : {2048U, 2'000'000U}) {
+  for (const std::size_t count : {2048U, 2'000'008U}) {
     std::vector<std::uint16_t> mine(count * size_);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = to_bfloat16(term(rank_, i));
     const CommunicatorMemory send = upload(mine);
+    comm_->allocate_scratch(send.size);
     const CommunicatorMemory receive = comm_->allocate(count * sizeof(std::uint16_t));
     stream_->run([&](StreamHandle stream) {
       comm_->reduce_scatter(send.data, receive.data, count, DataType::kBFloat16, stream);
@@ -131,6 +132,7 @@ TEST_P(NcclPath, SumsFloat32) {
   std::vector<float> mine(kCount * size_);
   for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = term(rank_, i);
   const CommunicatorMemory send = upload(mine);
+  comm_->allocate_scratch(send.size);
   const CommunicatorMemory receive = comm_->allocate(kCount * sizeof(float));
   stream_->run([&](StreamHandle stream) {
     comm_->reduce_scatter(send.data, receive.data, kCount, DataType::kFloat32, stream);
@@ -141,6 +143,46 @@ TEST_P(NcclPath, SumsFloat32) {
     for (std::size_t r = 0; r < size_; ++r) exact += term(r, rank_ * kCount + i);
     ASSERT_NEAR(got[i], exact, 1e-6 * static_cast<double>(size_));
   }
+}
+
+// Behind each other on one stream, so through one scratch memory where there is any; the last one
+// in place.
+TEST_P(NcclPath, SumsThatFollowEachOtherDoNotMix) {
+  constexpr std::size_t kCount = 1'000'000;
+  constexpr std::size_t kNum = 6;
+  std::vector<CommunicatorMemory> sends;
+  for (std::size_t s = 0; s < kNum; ++s) {
+    std::vector<std::uint16_t> mine(kCount * size_);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      mine[i] = to_bfloat16(static_cast<float>((i + s * 7 + rank_ * 3) % 31));  // sums are exact
+    }
+    sends.push_back(upload(mine));
+  }
+  comm_->allocate_scratch(sends[0].size);
+  const CommunicatorMemory receive = comm_->allocate((kNum - 1) * kCount * sizeof(std::uint16_t));
+  stream_->run([&](StreamHandle stream) {
+    for (std::size_t s = 0; s < kNum; ++s) {
+      auto* const to = s + 1 < kNum ? at<std::uint16_t>(receive, s * kCount)
+                                    : at<std::uint16_t>(sends[s], rank_ * kCount);
+      comm_->reduce_scatter(sends[s].data, to, kCount, DataType::kBFloat16, stream);
+    }
+  });
+  const auto got = download<std::uint16_t>(receive);
+  const auto last = download<std::uint16_t>(sends.back());
+  for (std::size_t s = 0; s < kNum; ++s) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::size_t sum = 0;
+      for (std::size_t r = 0; r < size_; ++r) sum += (rank_ * kCount + i + s * 7 + r * 3) % 31;
+      const std::uint16_t value = s + 1 < kNum ? got[s * kCount + i] : last[rank_ * kCount + i];
+      ASSERT_EQ(from_bfloat16(value), static_cast<float>(sum)) << s << ", " << i;
+    }
+  }
+}
+
+TEST_P(NcclPath, TakesScratchMemoryForCopyEnginesAlone) {
+  const bool copies =
+      GetParam() == CollectivePath::kCopyEngine && can_have(GetParam()) && size_ > 1;
+  EXPECT_EQ(comm_->allocate_scratch(8192), copies ? 8192U : 0U);
 }
 
 TEST_P(NcclPath, IsKeptBySplits) {

@@ -16,7 +16,7 @@ namespace {
 TEST(World, KnowsItsRanksAndItsHost) {
   World& world = test_world();
   const char* launched = std::getenv("OMPI_COMM_WORLD_SIZE");
-  EXPECT_EQ(world.size(), launched == nullptr ? 1 : std::atoi(launched));
+  EXPECT_EQ(std::to_string(world.size()), launched == nullptr ? "1" : launched);
   EXPECT_EQ(world.rank(), world.control().rank());
   EXPECT_EQ(world.size(), world.control().size());
   std::array<char, 256> name{};

@@ -1,6 +1,9 @@
 // Layouts: what is found when a run starts changes who does the work, never which work it is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
@@ -74,6 +77,38 @@ TEST_F(Layouts, GiveASlowerRankItsShare) {
     all += static_cast<double>(plan.num_tokens);
   }
   EXPECT_NEAR(first / all, 0.25, 0.01);
+}
+
+std::vector<Piece> pieces_of(const StepPlan& plan) {
+  std::vector<Piece> all;
+  for (const auto& rank : plan.ranks) {
+    for (const MicroBatch& pieces : rank) all.insert(all.end(), pieces.begin(), pieces.end());
+  }
+  std::ranges::sort(all, {},
+                    [](const Piece& piece) { return std::pair(piece.example, piece.begin); });
+  return all;
+}
+
+TEST(LoweredBudget, HoldsOrASequenceIsAloneAndNothingOfTheStepIsLost) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const Examples examples = draw_examples(seed, 120, 600);
+    const PlanOptions options = test::draw_options_with_packs(seed, 600);
+    Planner planner(examples.lengths, examples.num_loss_tokens, kCounter, options);
+    const StepPlan whole = planner.plan(0);
+    for (const std::int64_t budget : {options.max_tokens_per_micro_batch - 1, std::int64_t{300},
+                                      std::int64_t{20}, std::int64_t{1}}) {
+      planner.set_layouts(std::vector<PlanLayout>{{0, budget, options.cost, options.speeds}});
+      const StepPlan plan = planner.plan(0);
+      EXPECT_EQ(pieces_of(plan), pieces_of(whole)) << seed;
+      for (const auto& rank : plan.ranks) {
+        EXPECT_EQ(std::ssize(rank), plan.num_micro_batches());
+        for (const MicroBatch& pieces : rank) {
+          EXPECT_TRUE(test::rows_in(pieces, options.strategy) <= budget || pieces.size() == 1)
+              << "seed " << seed << ", budget " << budget;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A token store in memory, for tests of what reads stores.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -23,6 +24,9 @@ class MemoryStore final : public TokenStore {
       : examples_(std::move(examples)), loss_weights_(std::move(weights)) {
     for (const MemoryExample& example : examples_) {
       lengths_.push_back(static_cast<std::int32_t>(example.input_ids.size()));
+      for (const std::int32_t id : example.input_ids) {
+        info_.vocab_size = std::max<std::int64_t>(info_.vocab_size, id + 1);
+      }
       const auto& mask = example.loss_mask;
       num_loss_tokens_.push_back(
           mask.empty() ? 0 : std::accumulate(mask.begin() + 1, mask.end(), std::int32_t{0}));
@@ -44,6 +48,8 @@ class MemoryStore final : public TokenStore {
     return static_cast<std::int16_t>(10 * example % 1000);
   }
   std::string fingerprint() const override { return "memory"; }
+  // To be changed behind the store's back, as files are.
+  MemoryExample& example(std::size_t index) { return examples_.at(index); }
   const LossWeights& loss_weights() const override { return loss_weights_; }
 
  private:

@@ -59,9 +59,9 @@ TEST(NumRows, RoundsUpAndIsNeverZero) {
 }
 
 // Twice the pairs of tokens; a token counts half with itself.
-double squares_by_counting(double length, double window) {
+double squares_by_counting(int length, int window) {
   double sum = 0;
-  for (double place = 0; place < length; ++place) {
+  for (int place = 0; place < length; ++place) {
     sum += window > 0 && place >= window ? 2 * window : 2 * place + 1;
   }
   return sum;
@@ -71,7 +71,7 @@ TEST(AttentionSpan, CountsThePairsOfTokensThatLayersWorkOn) {
   const AttentionSpan all;
   const AttentionSpan some{.windowed_share = 0.75, .window = 6};
   const AttentionSpan windows{.windowed_share = 1, .window = 6};
-  for (double length = 0; length < 20; ++length) {
+  for (int length = 0; length < 20; ++length) {
     const double whole = squares_by_counting(length, 0);
     const double seen = squares_by_counting(length, 6);
     EXPECT_DOUBLE_EQ(all.squares(length), whole);

@@ -7,8 +7,8 @@
 
 #include "framework/support/error.h"
 #include "models/batch.h"
+#include "parallel/forwarding_communicator.h"
 #include "parallel/sharding/sharded_model.h"
-#include "tests/parallel/forwarding_communicator.h"
 #include "tests/parallel/world_fixture.h"
 #include "tests/sharding/toy_blocks.h"
 

@@ -36,10 +36,9 @@ class Replay {
   }
 
   void perform(const Action& action) {
-    const char* names[] = {"gather", "forward", "backward", "reduce"};
-    const std::string who = fmt::format("{} of unit {} (block {}, micro-batch {})",
-                                        names[static_cast<int>(action.kind)], action.unit,
-                                        action.block, action.micro_batch);
+    const std::string who =
+        fmt::format("{} of unit {} (block {}, micro-batch {})", name_of(action.kind), action.unit,
+                    action.block, action.micro_batch);
     step(action, who, [&] {
       if (action.kind == ActionKind::kGather) {
         access(Resource::kShard, action.unit, false);
@@ -58,6 +57,7 @@ class Replay {
   }
 
   std::vector<std::string> finish(const ScheduleOptions& options) {
+    if (put_off_ >= 0) faults_.push_back(fmt::format("block {} is never finished", put_off_));
     for (int u = 0; u < slots_.num_units; ++u) {
       const bool trains = options.training && !table_.units[u].trainable.empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
@@ -88,12 +88,16 @@ class Replay {
   }
 
   void compute(const Action& action) {
-    if (slots_.gathers()) {
+    if (action.kind == ActionKind::kGradients) {
+      if (put_off_ != action.block) fault("was not put off");
+      put_off_ = -1;
+    } else if (slots_.gathers()) {
       access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
       if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
     } else {
       access(Resource::kShard, action.unit, false);
     }
+    if (action.puts_off) put_off_ = action.block;
     if (action.grad_slot < 0) return;
     access(Resource::kGradSlot, action.grad_slot, true);
     // In place, later micro-batches add to the first; else each starts anew.
@@ -143,6 +147,7 @@ class Replay {
   std::map<std::pair<int, int>, int> reductions_;
   std::map<int, int> completions_;                                    // [units]
   std::map<std::pair<int, int>, std::pair<int, int>> first_writers_;  // block, micro-batch
+  int put_off_ = -1;                                                  // block
   std::vector<std::string> faults_;
   std::string who_;
   int stream_ = 0;

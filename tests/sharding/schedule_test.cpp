@@ -144,6 +144,30 @@ TEST(Schedule, ReplicasMeetOnceAStepAtEachUnit) {
   }
 }
 
+// Of a step's last actions, what is done to which unit.
+std::vector<std::string> last_actions(const Made& made, std::size_t num) {
+  std::vector<std::string> list;
+  for (std::size_t a = made.schedule.size() - num; a < made.schedule.size(); ++a) {
+    const Action& action = made.schedule[a];
+    list.push_back(fmt::format("{} {}", name_of(action.kind), made.table.units[action.unit].name));
+  }
+  return list;
+}
+
+TEST(Schedule, ReducesTheFirstUnitWhileTheNextOnesGradientsAreMade) {
+  for (const int micro_batches : {1, 3}) {
+    const Made made = make({{.num_layers = 5}, micro_batches, true});
+    EXPECT_EQ(last_actions(made, 5),
+              (std::vector<std::string>{"backward layer0", "backward first", "reduce first",
+                                        "gradients layer0", "reduce layer0"}));
+    EXPECT_EQ(std::ranges::count(made.schedule, true, &Action::puts_off), 1);
+  }
+  ToyOptions frozen{.num_layers = 5};
+  frozen.frozen_first = true;
+  EXPECT_EQ(last_actions(make({frozen, 1, true}), 2),
+            (std::vector<std::string>{"backward layer0", "reduce layer0"}));
+}
+
 TEST(Schedule, EmbeddingAndHeadShareTheirSlotsWhenTheyAreNotResident) {
   Case c{{.num_layers = 5}, 1, true};
   const SlotTable resident = make(c).slots;

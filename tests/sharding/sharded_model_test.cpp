@@ -8,6 +8,7 @@
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -129,6 +130,9 @@ class Harness {
           reference.gradients.at(shard.parameter).view({-1}).narrow(0, shard.begin, shard.numel);
       right = right && at::allclose(got, want, relative_, absolute_);
     }
+    const double squares = model_->squared_norm_partials().sum().item<double>();
+    const double norm = model_->gradient().to(at::kFloat).norm().item<double>();
+    right = right && std::abs(squares - norm * norm) <= 1e-4 * squares;
     Outcome outcome{loss, right};
     double wrong = right ? 0 : 1;
     world->control().all_reduce(&outcome.loss, 1, DataType::kFloat64, ReduceOp::kSum, nullptr);
@@ -225,6 +229,69 @@ TEST(ShardedModel, ReducesInBFloat16WithinItsRoundingAndSumsMicroBatchesInFloat3
           << micro_batches << " micro-batches";
       EXPECT_EQ(model.gradient().scalar_type(), micro_batches == 1 ? at::kBFloat16 : at::kFloat);
       EXPECT_EQ(gaps_of(model).count_nonzero().item<std::int64_t>(), 0);
+    }
+  }
+}
+
+TEST(ShardedModel, SquaresMostOfTheGradientBeforeTheLastReductions) {
+  const ToyOptions toy{.num_layers = 3};
+  Harness harness(toy, {}, 0);
+  ShardedModel& model = harness.model();
+  const std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden)};
+  model.train(batches);
+  const std::int64_t num_parts = world->size() > 1 ? 2 : 1;
+  EXPECT_EQ(model.squared_norm_partials().numel(), num_parts);
+  EXPECT_EQ(model.squared_norm_partials().numel(), 1);  // again: of what lies there now
+  model.train(batches);
+  model.evaluate(batches);
+  EXPECT_EQ(model.squared_norm_partials().numel(), 1);
+}
+
+// Memory runs out on a rank, or on all (-1), before every third action of the compute stream.
+void run_out_everywhere(ShardedModel& model, std::span<const DeviceBatch> batches, int rank) {
+  int num_actions = 0;
+  model.before_compute([&](const Action&) { ++num_actions; });
+  model.train(batches);
+  const bool strikes = rank < 0 || rank == world->rank();
+  for (int at = 0; at < num_actions; at += 3) {
+    int action = 0;
+    model.before_compute([&](const Action&) {
+      TORCH_CHECK_WITH(OutOfMemoryError, !strikes || action++ != at, "here\nand the way there");
+    });
+    const auto [loss, out_of_memory] = model.try_train(batches);
+    EXPECT_EQ(out_of_memory.has_value(), strikes);
+    EXPECT_EQ(loss.defined(), !strikes);
+    if (!strikes) continue;
+    EXPECT_TRUE(out_of_memory->message().ends_with(": here"));
+  }
+  model.before_compute({});
+  if (strikes) {
+    model.join_step(batches.size());
+  } else {
+    model.train(batches);
+  }
+}
+
+TEST(ShardedModel, WhereverMemoryRunsOutAllGetThroughTheStepAndTheNextOneIsRight) {
+  for (const ToyOptions& toy : models()) {
+    for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
+      for (const int stage : {3, 2}) {
+        Harness harness(toy, {.zero_stage = stage, .gather_slots = 2, .reduce = at::kBFloat16}, 0,
+                        shard_size);
+        constexpr int kMicroBatches = 2;
+        std::vector<DeviceBatch> batches;
+        for (int m = 0; m < kMicroBatches; ++m)
+          batches.push_back(toy_batch(world->rank(), m, toy.hidden));
+        const Reference reference = run_by_hand(toy, world->size(), kMicroBatches);
+        const Schedule schedule =
+            make_schedule(harness.model().units(), harness.model().slots(), {kMicroBatches, true});
+        for (const int rank : {-1, world->size() - 1}) {
+          run_out_everywhere(harness.model(), batches, rank);
+          EXPECT_TRUE(is_right(harness.train(schedule, kMicroBatches, reference), reference))
+              << "stage " << stage << ", " << shard_size << " share, rank " << rank;
+          EXPECT_EQ(gaps_of(harness.model()).count_nonzero().item<std::int64_t>(), 0);
+        }
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "models/batch.h"
+#include "models/two_part_backward.h"
 
 namespace packtrain::testing {
 namespace {
@@ -14,6 +15,8 @@ class ToyTape : public Tape {
  public:
   explicit ToyTape(at::Tensor saved) : tensor(std::move(saved)) {}
   at::Tensor tensor;
+  at::Tensor inner;     // of a backward in two parts: the gradient before the tanh,
+  Parameter parameter;  // and whose gradient is to come
 };
 
 at::Tensor saved(std::unique_ptr<Tape> tape) {
@@ -58,7 +61,7 @@ class ScaleBlock : public ToyBlock {
   }
 };
 
-class TanhBlock : public ToyBlock {
+class TanhBlock : public ToyBlock, public TwoPartBackward {
  public:
   using ToyBlock::ToyBlock;
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
@@ -68,11 +71,21 @@ class TanhBlock : public ToyBlock {
   }
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad) const override {
-    const at::Tensor x = saved(std::move(tape));
-    const at::Tensor y = at::tanh(at::mm(x, parameters[0].value));
-    const at::Tensor inner = grad.mul(y.mul(y).neg().add(1.0));
-    write_gradient(parameters[0], at::mm(x.t(), inner));
-    return at::mm(inner, parameters[0].value.t());
+    const at::Tensor x_grad = backward_input(parameters, *tape, grad);
+    backward_parameters(*tape);
+    return x_grad;
+  }
+  at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
+                            const at::Tensor& grad) const override {
+    auto& kept = static_cast<ToyTape&>(tape);
+    const at::Tensor y = at::tanh(at::mm(kept.tensor, parameters[0].value));
+    kept.inner = grad.mul(y.mul(y).neg().add(1.0));
+    kept.parameter = parameters[0];
+    return at::mm(kept.inner, parameters[0].value.t());
+  }
+  void backward_parameters(Tape& tape) const override {
+    auto& kept = static_cast<ToyTape&>(tape);
+    write_gradient(kept.parameter, at::mm(kept.tensor.t(), kept.inner));
   }
 };
 

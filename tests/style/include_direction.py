@@ -30,7 +30,8 @@ LEVELS = {
 ONLY = {
     "parallel": ("framework/support/", "framework/device/", "parallel/"),
     "parallel/sharding": ("framework/support/", "framework/device/", "models/block.h",
-                          "models/batch.h", "parallel/"),
+                          "models/batch.h", "models/two_part_backward.h",
+                          "models/ops/gradient_norm/gradient_norm.h", "parallel/"),
 }
 # Headers of others, and the only folders that may see them, be it through a header of ours.
 CONFINED = (

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "framework/support/hash.h"
+#include "framework/support/mapped_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain {
@@ -55,17 +56,15 @@ TEST(OutputFile, ThrowsTheCallersCategoryWhenTheFolderIsMissing) {
   EXPECT_NE(error.message().find("missing/file: open failed"), std::string::npos);
 }
 
-TEST(MappedFile, MapsAnEmptyFileAsNoBytes) {
+TEST(ReadText, RefusesWhatIsLargerThanAskedFor) {
   const TemporaryFolder folder;
-  write_bytes(folder / "empty", "");
-  EXPECT_TRUE(MappedFile::open(folder / "empty", ErrorCategory::kData)->bytes().empty());
-  EXPECT_EQ(read_text(folder / "empty", ErrorCategory::kData), "");
-}
-
-TEST(MappedFile, RefusesAFolder) {
-  const TemporaryFolder folder;
-  const Error error = error_of([&] { MappedFile::open(folder.path(), ErrorCategory::kData); });
-  EXPECT_NE(error.message().find("is not a regular file"), std::string::npos);
+  write_bytes(folder / "file", "12345");
+  EXPECT_EQ(read_text(folder / "file", ErrorCategory::kData, 5), "12345");
+  const Error error = error_of([&] { read_text(folder / "file", ErrorCategory::kData, 4); });
+  EXPECT_EQ(error.message(), folder / "file: has 5 bytes or more, at most 4 are read");
+  // The system calls this file empty, whatever it holds.
+  EXPECT_EQ(error_of([] { read_text("/proc/self/maps", ErrorCategory::kData, 10); }).category(),
+            ErrorCategory::kData);
 }
 
 TEST(WriteTextAtomically, ReplacesTheTextAndLeavesNoTemporaryFile) {

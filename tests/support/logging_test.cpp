@@ -1,7 +1,6 @@
 #include "framework/support/logging.h"
 
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <regex>
 
@@ -19,10 +18,10 @@ class Logging : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     start_logging(rank, 4, file);
     set_log_position(12, "forward");
-    spdlog::debug("a detail");
-    spdlog::info("a fact");
-    spdlog::warn("a worry");
-    spdlog::default_logger()->flush();
+    log_debug("a detail");
+    log_info("a fact");
+    log_warning("a worry");
+    flush_log();
     return ::testing::internal::GetCapturedStderr();
   }
 

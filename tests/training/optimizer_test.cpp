@@ -69,6 +69,21 @@ TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
   EXPECT_TRUE(step(2.5).details.empty());
 }
 
+TEST_F(OptimizerTest, PassesEveryCombinationOfRequestsOn) {
+  StepOutcome outcome(*device_);
+  for (int bits = 0; bits < 8; ++bits) {
+    const StepRequests asked{
+        .stop = (bits & 1) != 0, .save = (bits & 2) != 0, .out_of_memory = (bits & 4) != 0};
+    Optimizer(model_, options_, /*seed=*/0)
+        .step(at::full({}, 2.5, at::kFloat), 0.1, 1, asked, outcome);
+    const StepOutcome::Values values = outcome.read();
+    EXPECT_EQ(values.requests.stop, asked.stop) << bits;
+    EXPECT_EQ(values.requests.save, asked.save) << bits;
+    EXPECT_EQ(values.requests.out_of_memory, asked.out_of_memory) << bits;
+    EXPECT_EQ(values.num_ranks_out_of_memory, asked.out_of_memory ? 1 : 0) << bits;
+  }
+}
+
 TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
   options_.weight_decay = 0.5;
   model_.gradient().zero_();

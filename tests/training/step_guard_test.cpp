@@ -19,7 +19,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 StepOutcome::Values outcome(double loss, double norm, const RefusalBounds& bounds = {}) {
   const bool applied = std::isfinite(loss + norm) && loss <= bounds.loss && norm <= bounds.norm;
-  return {.loss = loss, .grad_norm = norm, .applied = applied, .requests = {}, .details = {}};
+  return {.loss = loss,
+          .grad_norm = norm,
+          .applied = applied,
+          .requests = {},
+          .num_ranks_out_of_memory = 0,
+          .details = {}};
 }
 
 GuardSection with(NonFinite non_finite, Spikes spikes = Spikes::kIgnore) {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "collators/flattening.h"
-#include "tests/parallel/forwarding_communicator.h"
+#include "parallel/forwarding_communicator.h"
 #include "tests/verification/fixture.h"
 
 namespace packtrain::test {

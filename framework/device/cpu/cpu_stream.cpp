@@ -23,7 +23,23 @@ void CpuFailure::rethrow_if_failed() const {
 void CpuRecord::complete() {
   const std::lock_guard lock(mutex_);
   done_ = true;
+  completed_at_ = std::chrono::steady_clock::now();
   changed_.notify_all();
+}
+
+std::chrono::steady_clock::time_point CpuRecord::completed_at() {
+  wait();
+  const std::lock_guard lock(mutex_);
+  return completed_at_;
+}
+
+double CpuEvent::seconds_since(TimedEvent& earlier) {
+  const auto begin = static_cast<CpuEvent&>(earlier).latest->completed_at();
+  return std::chrono::duration<double>(latest->completed_at() - begin).count();
+}
+
+std::unique_ptr<TimedEvent> make_cpu_timed_event() {
+  return std::make_unique<CpuEvent>();
 }
 
 void CpuRecord::wait() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -12,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "framework/device/device.h"
+#include "framework/device/timed_event.h"
 #include "framework/support/random.h"
 
 namespace packtrain {
@@ -39,18 +40,21 @@ class CpuRecord {
   StreamKind recorded_by() const { return recorded_by_; }
   void complete();
   void wait();
+  std::chrono::steady_clock::time_point completed_at();  // waits for it
 
  private:
   StreamKind recorded_by_;
+  std::chrono::steady_clock::time_point completed_at_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
 };
 
-struct CpuEvent final : Event {
+struct CpuEvent final : TimedEvent {
   void synchronize() override {
     if (latest) latest->wait();
   }
+  double seconds_since(TimedEvent& earlier) override;
 
   std::shared_ptr<CpuRecord> latest;  // null before the first record()
 };

@@ -1,12 +1,25 @@
 // Stands in for CUDA where it is not built.
 #include "framework/device/device.h"
+#include "framework/device/timed_event.h"
 #include "framework/support/error.h"
 
 namespace packtrain {
 
-std::unique_ptr<Device> make_cuda_device(int /*index*/, const DeviceOptions& /*options*/) {
+namespace {
+
+[[noreturn]] void throw_no_cuda() {
   throw Error(ErrorCategory::kDevice, "a CUDA device was asked for, but this build has no CUDA",
               "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int /*index*/, const DeviceOptions& /*options*/) {
+  throw_no_cuda();
+}
+
+std::unique_ptr<TimedEvent> make_cuda_timed_event() {
+  throw_no_cuda();
 }
 
 int num_cuda_devices() {

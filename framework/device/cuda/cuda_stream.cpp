@@ -20,6 +20,19 @@ void CudaEvent::synchronize() {
   PACKTRAIN_CUDA_CHECK(cudaEventSynchronize(event_));
 }
 
+double CudaEvent::seconds_since(TimedEvent& earlier) {
+  synchronize();
+  earlier.synchronize();
+  float milliseconds = 0;
+  PACKTRAIN_CUDA_CHECK(
+      cudaEventElapsedTime(&milliseconds, static_cast<CudaEvent&>(earlier).get(), event_));
+  return static_cast<double>(milliseconds) / 1e3;
+}
+
+std::unique_ptr<TimedEvent> make_cuda_timed_event() {
+  return std::make_unique<CudaEvent>(/*timing=*/true);
+}
+
 void CudaStream::run(std::function<void(StreamHandle)> work) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   work(stream_.stream());

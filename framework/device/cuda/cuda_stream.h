@@ -8,18 +8,19 @@
 #include <memory>
 #include <vector>
 
-#include "framework/device/device.h"
+#include "framework/device/timed_event.h"
 
 namespace packtrain {
 
-class CudaEvent final : public Event {
+class CudaEvent final : public TimedEvent {
  public:
-  explicit CudaEvent(bool timing = false);
+  explicit CudaEvent(bool timing = false);  // seconds_since only with timing
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   void synchronize() override;
+  double seconds_since(TimedEvent& earlier) override;
   cudaEvent_t get() const { return event_; }
 
   // The latest record().

@@ -1,41 +1,36 @@
-"""Texts to ids, in parallel and in order: the result does not depend on the number of workers."""
+"""Records to ids and masks, with the tokenizer of a Hugging Face folder."""
 
 import json
-import multiprocessing
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 import numpy as np
 import tokenizers
 
+from packtrain_tools.chat_mask import ChatMask, Rendered
+from packtrain_tools.chat_template import special_tokens
+from packtrain_tools.conversations import Conversation
 from packtrain_tools.errors import CONFIG, ToolError
-from packtrain_tools.sources import Record, decode
+from packtrain_tools.examples import Examples, make_examples
+from packtrain_tools.formats import (BadRecord, Document, FileFormat, Instruction, Text,
+                                     decode)
+from packtrain_tools.readers import Chunk, Record
 
-CHUNK_BYTES = 1 << 18
-CHUNK_RECORDS = 1024
 MAX_LENGTH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    input_ids: np.ndarray  # int32 [length]
-    loss_mask: np.ndarray  # uint8 [length]
-    source: int
-
-
-@dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    examples: list[Example]
+    examples: Examples
+    bad: list[tuple[Record, BadRecord]]
+    num_records: int
     num_skipped: int  # documents with nothing to predict
-    num_bytes: int
+    num_read_bytes: int  # of all files, up to this chunk
 
 
 class Encoder:
-    """The tokenizer of a Hugging Face folder (tokenizer.json, tokenizer_config.json)."""
+    """The tokenizer of a Hugging Face folder (tokenizer.json, tokenizer_config.json), and the chat
+    template that conversations are rendered with."""
 
     def __init__(self, folder: str):
         path = os.path.join(folder, "tokenizer.json")
@@ -50,17 +45,32 @@ class Encoder:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.vocab_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
-        settings = _tokenizer_settings(folder)
-        self._suffix = self._token_ids(settings, "eos_token", folder)
-        self._prefix = self._token_ids(settings, "bos_token", folder)
+        self.settings = _tokenizer_settings(folder)
+        self._suffix = self._token_ids("eos_token", folder)
+        self._prefix = self._token_ids("bos_token", folder)
         # A beginning-of-text token only where the tokenizer itself puts one.
         if self._tokenizer.encode("").ids[:1] != self._prefix:
             self._prefix = []
+        self._formats: dict[str, FileFormat] = {}
+        self._chat: ChatMask | None = None
+        self._instructions_as_chat = False
 
-    def _token_ids(self, settings: dict, key: str, folder: str) -> list[int]:
-        token = settings.get(key)
-        if isinstance(token, dict):
-            token = token.get("content")
+    def set_formats(self, formats: dict[str, FileFormat]):
+        """By the paths of files."""
+        self._formats = formats
+
+    def set_chat(self, chat: ChatMask | None, instructions_as_chat: bool):
+        self._chat = chat
+        self._instructions_as_chat = instructions_as_chat
+
+    def special_tokens(self) -> list[str]:
+        tokens = [token.content for token in self._tokenizer.get_added_tokens_decoder().values()
+                  if token.special]
+        return tokens + [token for token in special_tokens(self.settings).values()
+                         if token not in tokens]
+
+    def _token_ids(self, key: str, folder: str) -> list[int]:
+        token = special_tokens(self.settings).get(key)
         if token is None:
             return []
         token_id = self._tokenizer.token_to_id(token)
@@ -69,30 +79,92 @@ class Encoder:
                             exit_code=CONFIG)
         return [token_id]
 
-    def encode(self, records: list[Record]) -> EncodedChunk:
-        texts = [decode(record) for record in records]
-        flat = [part for text in texts for part in (text.prompt or "", text.text)]
-        encoded = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
-        examples = []
-        for i, (record, text) in enumerate(zip(records, texts)):
-            # Prompt and completion are encoded apart: no token lies across their boundary.
-            example = self._example(record, text.prompt is not None, encoded[2 * i].ids,
-                                    encoded[2 * i + 1].ids)
-            if (text.prompt is not None or text.text.strip()) and example.loss_mask[1:].any():
-                examples.append(example)
-        num_bytes = sum(len(record.data) for record in records)
-        return EncodedChunk(examples, len(records) - len(examples), num_bytes)
+    def encode(self, chunk: Chunk) -> EncodedChunk:
+        records = chunk.records()
+        documents, num_skipped, bad = self._documents(records)
+        texts = [part for _, document in documents if isinstance(document, Text)
+                 for part in (document.prompt or "", document.text)]
+        chats = [document.text for _, document in documents if isinstance(document, Rendered)]
+        encode = self._tokenizer.encode_batch_fast
+        encoded_texts = iter(encode(texts, add_special_tokens=False))
+        encoded_chats = iter(self._tokenizer.encode_batch(chats, add_special_tokens=False))
+        ids, masks, sources = [], [], []
+        for number, document in documents:
+            record = records[number]
+            if isinstance(document, Text):
+                # Prompt and completion are encoded apart: no token lies across their boundary.
+                row, mask = self._text_row(document, next(encoded_texts).ids,
+                                           next(encoded_texts).ids)
+            else:
+                encoding = next(encoded_chats)
+                try:
+                    row, mask = encoding.ids, learned_tokens(document, encoding.offsets)
+                except ValueError as fault:
+                    bad[number] = BadRecord(str(fault), record.line)
+                    continue
+            if len(row) > MAX_LENGTH:
+                raise ToolError(f"{record.file.place(record.line)}: the document has {len(row)} "
+                                f"tokens, wanted at most {MAX_LENGTH}")
+            if not mask[1:].any():
+                num_skipped += 1
+                continue
+            ids.append(row)
+            masks.append(mask)
+            sources.append(record.file.source)
+        return EncodedChunk(make_examples(ids, masks, sources),
+                            [(records[number], bad[number]) for number in sorted(bad)],
+                            len(records), num_skipped, chunk.num_read_bytes)
 
-    def _example(self, record: Record, has_prompt: bool, prompt: list[int],
-                 text: list[int]) -> Example:
-        ids = self._prefix + prompt + text + self._suffix
-        if len(ids) > MAX_LENGTH:
-            raise ToolError(f"{record.file.path}:{record.line}: the document has {len(ids)} "
-                            f"tokens, wanted at most {MAX_LENGTH}")
+    def _documents(self, records: list[Record]) \
+            -> tuple[list[tuple[int, Text | Rendered]], int, dict[int, BadRecord]]:
+        """Each with the number of its record, how many have nothing to learn, and bad records."""
+        documents: list[tuple[int, Text | Rendered]] = []
+        num_skipped = 0
+        bad: dict[int, BadRecord] = {}
+        for number, record in enumerate(records):
+            try:
+                found = self._render(decode(record, self._formats[record.file.path]))
+            except BadRecord as fault:
+                bad[number] = fault
+            except ValueError as fault:
+                bad[number] = BadRecord(str(fault), record.line)
+            else:
+                documents += [(number, document) for document in found]
+                num_skipped += not found
+        return documents, num_skipped, bad
+
+    def _render(self, document: Document) -> list[Text | Rendered]:
+        if isinstance(document, Instruction):
+            document = document.as_conversation() if self._instructions_as_chat \
+                else document.as_text()
+        if isinstance(document, Conversation):
+            if self._chat is None:
+                raise ValueError("is a conversation, and there is no chat template")
+            return self._chat.render(document)
+        return [document] if document.prompt is not None or document.text.strip() else []
+
+    def _text_row(self, text: Text, prompt: list[int],
+                  learned: list[int]) -> tuple[list[int], np.ndarray]:
+        ids = self._prefix + prompt + learned + self._suffix
         mask = np.ones(len(ids), np.uint8)
-        if has_prompt:
+        if text.prompt is not None:
             mask[:len(self._prefix) + len(prompt)] = 0
-        return Example(np.array(ids, np.int32), mask, record.file.source)
+        return ids, mask
+
+
+def learned_tokens(rendered: Rendered, offsets: list[tuple[int, int]]) -> np.ndarray:
+    """uint8 [num_tokens]: tokens inside what is learned. One that lies across its boundary is
+    learned where only white space is outside; else ValueError, for no mask would be right."""
+    bounds = np.array(offsets, np.int64).reshape(-1, 2)
+    mask = np.zeros(len(bounds), np.uint8)
+    for begin, end in rendered.learned:
+        touched = (bounds[:, 0] < end) & (bounds[:, 1] > begin)
+        mask[touched] = 1
+        for first, last in bounds[touched & ((bounds[:, 0] < begin) | (bounds[:, 1] > end))]:
+            if (rendered.text[first:begin] + rendered.text[end:last]).strip():
+                raise ValueError(f"the token '{rendered.text[first:last]}' lies across the "
+                                 "boundary of what is learned")
+    return mask
 
 
 def _tokenizer_settings(folder: str) -> dict:
@@ -107,54 +179,3 @@ def _tokenizer_settings(folder: str) -> dict:
     if not isinstance(settings, dict):
         raise ToolError(f"{path}: is no JSON object", exit_code=CONFIG)
     return settings
-
-
-_encoder: Encoder | None = None  # of a worker process
-
-
-def _start_worker(encoder: Encoder):
-    global _encoder
-    _encoder = encoder
-    # One core a process: the library's own threads would only contend.
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-def _encode(records: list[Record]) -> EncodedChunk:
-    return _encoder.encode(records)
-
-
-def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    chunk: list[Record] = []
-    num_bytes = 0
-    for record in records:
-        chunk.append(record)
-        num_bytes += len(record.data)
-        if num_bytes >= CHUNK_BYTES or len(chunk) >= CHUNK_RECORDS:
-            yield chunk
-            chunk, num_bytes = [], 0
-    if chunk:
-        yield chunk
-
-
-def encode_all(encoder: Encoder, records: Iterable[Record],
-               num_workers: int) -> Iterator[EncodedChunk]:
-    """Chunks in the order of the records, a bounded number of them in memory."""
-    if num_workers == 1:
-        yield from map(encoder.encode, _chunks(records))
-        return
-    # Forked before any thread exists, workers share the loaded tokenizer.
-    pool = ProcessPoolExecutor(num_workers, multiprocessing.get_context("fork"), _start_worker,
-                               (encoder,))
-    try:
-        waiting = deque()
-        for chunk in _chunks(records):
-            waiting.append(pool.submit(_encode, chunk))
-            if len(waiting) >= 3 * num_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise ToolError("a worker process died, perhaps for lack of memory",
-                        "Try fewer with --workers.") from None
-    finally:
-        pool.shutdown(cancel_futures=True)

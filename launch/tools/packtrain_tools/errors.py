@@ -5,6 +5,7 @@ import sys
 
 CONFIG = 64
 DATA = 65
+STOPPED = 75
 
 
 class ToolError(Exception):
@@ -29,17 +30,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_main(program: str, main) -> int:
-    """Calls main() and turns its errors into one message on stderr and an exit code."""
+    """Calls main(), whose exit code may be None, and turns its errors into one message on stderr
+    and an exit code."""
     try:
-        main()
+        exit_code = main()
         sys.stdout.flush()
-        return 0
+        return exit_code or 0
     except ToolError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"{program}: {place}{error.strerror}", file=sys.stderr)
+        print(f"{program}: {place}{error.strerror or error}", file=sys.stderr)
         return DATA
     except KeyboardInterrupt:
         return 130

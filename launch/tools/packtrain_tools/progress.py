@@ -1,27 +1,31 @@
-"""How far a tool has come, on stderr: one changing line on a terminal, else a line now and then."""
+"""How far a tool has come, on stderr: a bar on a terminal, else a line now and then."""
 
 import sys
 import time
 
 SECONDS_ON_TERMINAL = 0.2
-SECONDS_ELSEWHERE = 5.0
+SECONDS_ELSEWHERE = 30.0
+BAR_WIDTH = 30
 
 
 class Progress:
-    def __init__(self, total_bytes: int):
+    def __init__(self, total_bytes: int, num_examples_before: int = 0):
         self._total_bytes = total_bytes
         self._is_terminal = sys.stderr.isatty()
         self._start = time.monotonic()
         self._next = self._start + self._interval()
+        self._first_byte: int | None = None  # one that goes on begins in the middle
         self._num_bytes = 0
-        self._num_examples = 0
+        self._num_examples = num_examples_before
         self._num_tokens = 0
 
     def _interval(self) -> float:
         return SECONDS_ON_TERMINAL if self._is_terminal else SECONDS_ELSEWHERE
 
-    def add(self, num_bytes: int, num_examples: int, num_tokens: int):
-        self._num_bytes += num_bytes
+    def add(self, num_bytes_so_far: int, num_examples: int, num_tokens: int):
+        if self._first_byte is None:
+            self._first_byte = num_bytes_so_far if self._num_examples else 0
+        self._num_bytes = num_bytes_so_far
         self._num_examples += num_examples
         self._num_tokens += num_tokens
         now = time.monotonic()
@@ -31,10 +35,13 @@ class Progress:
 
     def _print(self, seconds: float):
         share = min(1.0, self._num_bytes / max(1, self._total_bytes))
-        line = (f"{share:4.0%}  {self._num_examples:,} examples  {self._num_tokens:,} tokens  "
-                f"{self._num_tokens / seconds:,.0f} tokens/s")
+        done = self._num_bytes - self._first_byte
+        left = seconds * (self._total_bytes - self._num_bytes) / done if done > 0 else 0.0
+        line = (f"{share:4.0%}  {self._num_examples:,} examples  "
+                f"{self._num_tokens / seconds:,.0f} tokens/s  {_clock(left)} left")
         if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K{line}")
+            filled = round(share * BAR_WIDTH)
+            sys.stderr.write(f"\r\x1b[K[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {line}")
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -44,3 +51,9 @@ class Progress:
         if self._is_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

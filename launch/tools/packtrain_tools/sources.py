@@ -1,20 +1,29 @@
-"""Texts on disk, as raw records that workers decode.
+"""What `prepare` is given, as files: paths, folders, data sets of the Hugging Face Hub.
 
-A source is a file or a folder. `.jsonl` files hold one JSON object a line; every other file is
-plain text, one document, or several divided by lines that hold only a separator. In a folder,
-files with the suffixes of FOLDER_SUFFIXES count, in the order of their sorted paths.
+A file's kind follows from its name, less .gz or .zst: JSON values a line (.jsonl, .ndjson), JSON
+values one after the other or in an array (.json), tables (.parquet, .arrow), else plain text. In a
+folder, files of these kinds and with the suffixes of TEXT_SUFFIXES count, in the order of their
+sorted paths.
 """
 
 import json
 import os
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
 
-JSONL_SUFFIXES = (".jsonl", ".ndjson")
-FOLDER_SUFFIXES = JSONL_SUFFIXES + (".txt", ".text", ".md", ".rst", "")
+LINES, VALUES, PARQUET, ARROW, HUB, TEXT = "lines", "values", "parquet", "arrow", "hub", "text"
+KINDS = {".jsonl": LINES, ".ndjson": LINES, ".json": VALUES, ".parquet": PARQUET, ".arrow": ARROW}
+TABLES = (PARQUET, ARROW, HUB)
+COMPRESSIONS = (".gz", ".zst")
+TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", "")
+HUB_PREFIX = "hf:"
 MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
+# What lies beside data in folders made by `datasets` and its like, and is no data.
+_ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json", re.I)
+_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|dev)(?=[/_.-])")
+_SPLIT_NAMES = {"valid": "validation", "dev": "validation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +31,36 @@ class SourceFile:
     source: int  # index of the source it belongs to
     path: str
     num_bytes: int
+    kind: str
+    compression: str = ""
 
     @property
-    def is_jsonl(self) -> bool:
-        return self.path.endswith(JSONL_SUFFIXES)
+    def is_text(self) -> bool:
+        return self.kind == TEXT
+
+    @property
+    def is_table(self) -> bool:
+        return self.kind in TABLES
+
+    def place(self, number: int) -> str:
+        """Of a line, counted from 1, or of a table's row."""
+        return f"{self.path}: row {number}" if self.is_table else f"{self.path}:{number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A document as it lies on disk. `line` is its first line, counted from 1."""
+def _split_name(path: str) -> tuple[str, str]:
+    """The suffix that tells the kind, and the compression, of a path."""
+    stem, suffix = os.path.splitext(path)
+    if suffix in COMPRESSIONS:
+        return os.path.splitext(stem)[1], suffix
+    return suffix, ""
 
-    file: SourceFile
-    line: int
-    data: bytes
 
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A decoded document: `prompt` is read but not learned, `None` where there is none."""
-
-    prompt: str | None
-    text: str
+def source_file(source: int, path: str) -> SourceFile:
+    suffix, compression = _split_name(path)
+    kind = KINDS.get(suffix, TEXT)
+    if compression and kind in TABLES:
+        raise ToolError(f"{path}: is a compressed {kind} file", "Decompress it first.")
+    return SourceFile(source, path, os.stat(path).st_size, kind, compression)
 
 
 def list_files(sources: list[str]) -> tuple[list[SourceFile], dict[str, int]]:
@@ -53,21 +71,73 @@ def list_files(sources: list[str]) -> tuple[list[SourceFile], dict[str, int]]:
     files: list[SourceFile] = []
     left_out: dict[str, int] = {}
     for index, source in enumerate(sources):
-        if not os.path.isdir(source):
-            files.append(SourceFile(index, source, os.stat(source).st_size))
-            continue
-        num_before = len(files)
-        for path in _files_below(source):
-            suffix = os.path.splitext(path)[1]
-            if suffix in FOLDER_SUFFIXES:
-                files.append(SourceFile(index, path, os.stat(path).st_size))
-            else:
-                left_out[suffix] = left_out.get(suffix, 0) + 1
-        if len(files) == num_before:
-            wanted = ", ".join(suffix or "no suffix" for suffix in FOLDER_SUFFIXES)
-            raise ToolError(f"{source}: holds no file of text or JSONL (wanted {wanted})",
-                            "Name files of other kinds one by one: they are read as plain text.")
+        if source.startswith(HUB_PREFIX):
+            from packtrain_tools.hub import hub_size  # `datasets` takes a second to import
+            files.append(SourceFile(index, source, hub_size(source), HUB))
+        elif os.path.isdir(source):
+            files += _folder_files(index, source, left_out)
+        elif not os.path.exists(source) and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+            raise ToolError(f"{source}: No such file or directory",
+                            f"For a data set of the Hugging Face Hub write {HUB_PREFIX}{source}.")
+        else:
+            files.append(source_file(index, source))
     return files, left_out
+
+
+def _folder_files(index: int, folder: str, left_out: dict[str, int]) -> list[SourceFile]:
+    names = _saved_dataset(folder)
+    if names is not None:
+        return [source_file(index, os.path.join(folder, name)) for name in names]
+    paths = _files_below(folder)
+    if any(_split_name(path)[0] in KINDS for path in paths):
+        paths = [path for path in paths if not _ABOUT.fullmatch(os.path.basename(path))]
+    files = []
+    for path in paths:
+        suffix, _ = _split_name(path)
+        if suffix in KINDS or suffix in TEXT_SUFFIXES:
+            files.append(source_file(index, path))
+        else:
+            left_out[suffix] = left_out.get(suffix, 0) + 1
+    if not files:
+        wanted = ", ".join(suffix or "no suffix" for suffix in (*KINDS, *TEXT_SUFFIXES))
+        raise ToolError(f"{folder}: holds no file that could be data (wanted {wanted})",
+                        "Name files of other kinds one by one: they are read as plain text.")
+    _check_splits(folder, [file.path for file in files if not file.is_text])
+    return files
+
+
+def _check_splits(folder: str, paths: list[str]):
+    """A folder with files of several splits would mix what is held out into what is learned."""
+    splits = {_SPLIT_NAMES.get(name, name) for path in paths
+              for name in _SPLIT.findall(os.path.relpath(path, folder))}
+    if len(splits) > 1:
+        raise ToolError(f"{folder}: holds files of the splits {', '.join(sorted(splits))}",
+                        "Name the files (or the folder) of one of them.")
+
+
+def _saved_dataset(folder: str) -> list[str] | None:
+    """The files of a `datasets` data set that was saved with save_to_disk, if it is one."""
+    splits_path = os.path.join(folder, "dataset_dict.json")
+    if os.path.isfile(splits_path):
+        splits = _read_json(splits_path).get("splits", [])
+        raise ToolError(f"{folder}: holds the splits {', '.join(map(str, splits))}",
+                        f"Name one, such as {os.path.join(folder, str(splits[0]))}."
+                        if splits else "")
+    state_path = os.path.join(folder, "state.json")
+    if not os.path.isfile(state_path):
+        return None
+    try:
+        return [os.path.basename(file["filename"]) for file in _read_json(state_path)["_data_files"]]
+    except (KeyError, TypeError):
+        raise ToolError(f"{state_path}: lists no data files, as `datasets` writes it") from None
+
+
+def _read_json(path: str):
+    with open(path, encoding="utf-8") as stream:
+        try:
+            return json.load(stream)
+        except ValueError as error:
+            raise ToolError(f"{path}: is no valid JSON: {error}") from None
 
 
 def _files_below(folder: str) -> list[str]:
@@ -79,89 +149,3 @@ def _files_below(folder: str) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [os.path.join(parent, name) for name in names if not name.startswith(".")]
     return sorted(path for path in paths if os.path.isfile(path))
-
-
-def read_records(file: SourceFile, separator: str | None) -> Iterator[Record]:
-    """The documents of one file, a line or a separated part at a time."""
-    with open(file.path, "rb") as stream:
-        if file.is_jsonl:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    yield Record(file, number, line)
-        elif separator is None:
-            yield Record(file, 1, stream.read())
-        else:
-            yield from _separated(file, stream, separator.encode())
-
-
-def _separated(file: SourceFile, stream, separator: bytes) -> Iterator[Record]:
-    lines: list[bytes] = []
-    first = 1
-    for number, line in enumerate(stream, start=1):
-        if line.rstrip(b"\r\n") != separator:
-            lines.append(line)
-            continue
-        yield Record(file, first, b"".join(lines))
-        lines = []
-        first = number + 1
-    yield Record(file, first, b"".join(lines))
-
-
-def decode(record: Record) -> Text:
-    """Raises ToolError naming file and line where a record is not what it should be."""
-    try:
-        text = record.data.decode()
-    except UnicodeDecodeError as error:
-        line = record.line + record.data.count(b"\n", 0, error.start)
-        raise ToolError(
-            f"{record.file.path}:{line}: is not UTF-8: byte 0x{record.data[error.start]:02x}",
-            "Convert the file, for instance with iconv -t UTF-8.") from None
-    if record.line == 1:
-        text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
-    if record.file.is_jsonl:
-        return _decode_json(text, f"{record.file.path}:{record.line}")
-    return Text(None, text.replace("\r\n", "\n"))
-
-
-def _decode_json(line: str, place: str) -> Text:
-    try:
-        value = json.loads(line, object_pairs_hook=_unique_keys)
-    except ValueError as error:
-        raise ToolError(f"{place}: is no valid JSON: {error}") from None
-    except RecursionError:
-        raise ToolError(f"{place}: is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ToolError(f"{place}: is {_kind(value)}, wanted a JSON object")
-    if "text" in value and not ("prompt" in value or "completion" in value):
-        return Text(None, _string(value, "text", place))
-    if "prompt" in value and "completion" in value and "text" not in value:
-        return Text(_string(value, "prompt", place), _string(value, "completion", place))
-    keys = ", ".join(f"'{key}'" for key in list(value)[:8]) or "none"
-    raise ToolError(f"{place}: has the keys {keys}; wanted 'text', or 'prompt' and 'completion'")
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise ValueError(f"the key '{twice}' appears twice")
-    return value
-
-
-def _string(value: dict, key: str, place: str) -> str:
-    text = value[key]
-    if not isinstance(text, str):
-        raise ToolError(f"{place}: '{key}' is {_kind(text)}, wanted a string")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ToolError(
-            f"{place}: '{key}' holds half of a surrogate pair, which is no text") from None
-    return text
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return json.dumps(value)[:80]

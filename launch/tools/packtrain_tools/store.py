@@ -2,103 +2,103 @@
 framework/data/store_writer.cpp writes from C++."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field
 
 import numpy as np
-from safetensors.numpy import save
 
-from packtrain_tools.encoding import Example
+from packtrain_tools import bad_lines
 from packtrain_tools.errors import ToolError
+from packtrain_tools.examples import Examples
+from packtrain_tools.shard_file import (read_shard, sync_folder, write_json, write_shard,
+                                        write_synced)
 
 FORMAT_VERSION = 1
 MANIFEST = "store.json"
+UNFINISHED = "unfinished.json"  # preparation.py
 TOKENIZER_FOLDER = "tokenizer"
 MAX_SHARD_TOKENS = 1 << 26
+CHAT_TEMPLATE = "chat_template.jinja"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                   "added_tokens.json", "chat_template.jinja", "vocab.json", "merges.txt",
+                   "added_tokens.json", CHAT_TEMPLATE, "vocab.json", "merges.txt",
                    "vocab.txt", "tokenizer.model")
-_PART = re.compile(rf"part-\d{{5,}}\.safetensors|{MANIFEST}(\.tmp)?|{TOKENIZER_FOLDER}")
-
-
-@dataclass
-class _Columns:
-    """The examples of the shard that is being filled."""
-
-    input_ids: list[np.ndarray] = field(default_factory=list)
-    loss_mask: list[np.ndarray] = field(default_factory=list)
-    num_loss_tokens: list[int] = field(default_factory=list)
-    source: list[int] = field(default_factory=list)
-    num_tokens: int = 0
+_UNFINISHED_PART = re.compile(r"unfinished(-\w+\.safetensors|\.json(\.tmp)?)")
+_FINISHED = re.compile(rf"part-\d{{5,}}\.safetensors|{MANIFEST}(\.tmp)?")
+_PART = re.compile(rf"{_FINISHED.pattern}|{TOKENIZER_FOLDER}|{bad_lines.NAME}|"
+                   rf"{_UNFINISHED_PART.pattern}")
 
 
 class StoreWriter:
     """One store; `finish` makes it complete, without it the folder is no store."""
 
-    def __init__(self, folder: str, tokenizer: str, vocab_size: int, sources: list[str],
-                 overwrite: bool, max_shard_tokens: int = MAX_SHARD_TOKENS):
+    def __init__(self, folder: str, info: dict, max_shard_tokens: int = MAX_SHARD_TOKENS):
+        """`info`: what store.json will hold, of new_store or an earlier `state`."""
         self.folder = folder
         self._max_shard_tokens = max_shard_tokens
-        _clear_folder(folder, overwrite)
-        self._info = {
-            "format_version": FORMAT_VERSION,
-            "tokenizer": TOKENIZER_FOLDER,
-            "tokenizer_name": _as_text(tokenizer),
-            "tokenizer_hash": _copy_tokenizer(tokenizer, os.path.join(folder, TOKENIZER_FOLDER)),
-            "vocab_size": vocab_size,
-            "sources": [_as_text(source) for source in sources],
-            "num_examples": 0,
-            "num_tokens": 0,
-            "num_loss_tokens": 0,
-            "shards": [],
-        }
-        self._columns = _Columns()
+        self._info = info
+        self._waiting: list[Examples] = []  # for the shard that is being filled
+        self._num_waiting_tokens = 0
         self._lengths: list[np.ndarray] = []
 
-    def add(self, example: Example):
-        columns = self._columns
-        columns.input_ids.append(example.input_ids)
-        columns.loss_mask.append(example.loss_mask)
-        # The first token of an example has no predecessor and never counts.
-        columns.num_loss_tokens.append(int(np.count_nonzero(example.loss_mask[1:])))
-        columns.source.append(example.source)
-        columns.num_tokens += len(example.input_ids)
-        if columns.num_tokens >= self._max_shard_tokens:
+    def add(self, examples: Examples):
+        """Shards end at the example that fills them, however examples arrive."""
+        while self._num_waiting_tokens + examples.num_tokens >= self._max_shard_tokens:
+            ends = self._num_waiting_tokens + np.cumsum(examples.lengths, dtype=np.int64)
+            first_after = 1 + int(np.searchsorted(ends, self._max_shard_tokens))
+            is_before = np.arange(examples.num_examples) < first_after
+            self._keep(examples.take(is_before))
             self._write_shard()
+            examples = examples.take(~is_before)
+        self._keep(examples)
+
+    def _keep(self, examples: Examples):
+        if examples.num_examples:
+            self._waiting.append(examples)
+            self._num_waiting_tokens += examples.num_tokens
 
     def _write_shard(self):
-        columns = self._columns
-        lengths = np.array([len(ids) for ids in columns.input_ids], np.int64)
-        tensors = {
-            "input_ids": np.concatenate(columns.input_ids, dtype=np.int32),
-            "offsets": np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64),
-            "loss_mask": np.concatenate(columns.loss_mask, dtype=np.uint8),
-            "num_loss_tokens": np.array(columns.num_loss_tokens, np.int32),
-            "source": np.array(columns.source, np.int16),
-        }
         name = f"part-{len(self._info['shards']):05}.safetensors"
-        _write_synced(os.path.join(self.folder, name), save(tensors))
-        self._info["shards"].append(
-            {"file": name, "num_examples": len(lengths), "num_tokens": columns.num_tokens})
+        write_shard(os.path.join(self.folder, name), self._waiting)
+        lengths = np.concatenate([examples.lengths for examples in self._waiting])
+        self._info["shards"].append({"file": name, "num_examples": len(lengths),
+                                     "num_tokens": self._num_waiting_tokens})
         self._info["num_examples"] += len(lengths)
-        self._info["num_tokens"] += columns.num_tokens
-        self._info["num_loss_tokens"] += sum(columns.num_loss_tokens)
+        self._info["num_tokens"] += self._num_waiting_tokens
+        self._info["num_loss_tokens"] += sum(int(examples.num_loss_tokens.sum())
+                                             for examples in self._waiting)
         self._lengths.append(lengths)
-        self._columns = _Columns()
+        self._waiting, self._num_waiting_tokens = [], 0
 
-    def finish(self) -> dict:
-        """Writes store.json last and returns what a summary prints."""
-        if self._columns.source:
+    def save(self, number: int) -> dict:
+        """All that was added comes to disk; returns what `restore` needs. `number`: of the save."""
+        waiting = save_examples(self.folder, f"waiting{number}", self._waiting)
+        sync_folder(self.folder)
+        return {"info": self._info, "waiting": waiting}
+
+    def restore(self, state: dict) -> list[np.ndarray]:
+        """Of another process's `save`. Returns the digests of all examples."""
+        self._info = state["info"]
+        remove_files(self.folder, [shard["file"] for shard in self._info["shards"]], _FINISHED)
+        digests = []
+        for shard in self._info["shards"]:
+            examples = read_shard(os.path.join(self.folder, shard["file"]))
+            self._lengths.append(examples.lengths)
+            digests.append(examples.digests)
+        for examples in restore_examples(self.folder, state["waiting"]):
+            self._keep(examples)
+            digests.append(examples.digests)
+        return digests
+
+    def finish(self, num_bad_lines: int = 0) -> dict:
+        """Writes store.json last and returns what a summary prints. `num_bad_lines`: of the
+        sources, that were left out."""
+        self._info["num_bad_lines"] = num_bad_lines
+        if self._waiting:
             self._write_shard()
         if not self._lengths:
             raise ToolError(f"{self.folder}: no example was left to put into it")
-        path = os.path.join(self.folder, MANIFEST)
-        _write_synced(path + ".tmp", (json.dumps(self._info, indent=2) + "\n").encode())
-        os.replace(path + ".tmp", path)
-        _sync_folder(self.folder)
+        write_json(self.folder, MANIFEST, self._info)
         lengths = np.concatenate(self._lengths)
         return {
             "path": self.folder,
@@ -113,7 +113,54 @@ class StoreWriter:
                 "p99": float(np.percentile(lengths, 99)),
                 "max": int(lengths.max()),
             },
+            "histogram": histogram(lengths),
         }
+
+
+def histogram(lengths: np.ndarray) -> list[dict]:
+    """Bins of doubling width, as `packtrain plan` has them."""
+    bins = []
+    exponents = np.frexp(lengths)[1]  # of 1: 1, of 2 and 3: 2, ...
+    for exponent in range(int(exponents.min()), int(exponents.max()) + 1):
+        inside = exponents == exponent
+        bins.append({"min_tokens": 1 << exponent >> 1, "max_tokens": (1 << exponent) - 1,
+                     "num_examples": int(inside.sum()),
+                     "num_tokens": int(lengths[inside].sum(dtype=np.int64))})
+    return bins
+
+
+def save_examples(folder: str, name: str, parts: list[Examples]) -> str:
+    """Returns the file's name, "" where there are none."""
+    if not parts:
+        return ""
+    file = f"unfinished-{name}.safetensors"
+    write_shard(os.path.join(folder, file), parts)
+    return file
+
+
+def restore_examples(folder: str, file: str) -> list[Examples]:
+    return [read_shard(os.path.join(folder, file))] if file else []
+
+
+def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], overwrite: bool,
+              chat_template: str | None = None) -> dict:
+    """Makes the folder, with the tokenizer, and returns the `info` of a StoreWriter.
+    `chat_template`: a file, to be that of the store's tokenizer."""
+    _clear_folder(folder, overwrite)
+    return {
+        "format_version": FORMAT_VERSION,
+        "tokenizer": TOKENIZER_FOLDER,
+        "tokenizer_name": _as_text(tokenizer),
+        "tokenizer_hash": _copy_tokenizer(tokenizer, os.path.join(folder, TOKENIZER_FOLDER),
+                                          chat_template),
+        "vocab_size": vocab_size,
+        "sources": [_as_text(source) for source in sources],
+        "num_examples": 0,
+        "num_tokens": 0,
+        "num_loss_tokens": 0,
+        "num_bad_lines": 0,
+        "shards": [],
+    }
 
 
 def _as_text(path: str) -> str:
@@ -132,8 +179,17 @@ def _clear_folder(folder: str, overwrite: bool):
         if not _PART.fullmatch(name):
             raise ToolError(f"{folder}: holds '{name}', which is no part of a token store",
                             "Only a folder that holds nothing but a store can be overwritten.")
-    # The manifest first: a folder half removed is no store.
-    for name in sorted(names, key=lambda name: name != MANIFEST):
+    remove_files(folder, [], _PART)
+
+
+def remove_unfinished(folder: str, keep: list[str]):
+    remove_files(folder, keep, _UNFINISHED_PART)
+
+
+def remove_files(folder: str, keep: list[str], only: re.Pattern):
+    """The manifest first: a folder half removed is no store."""
+    names = [name for name in os.listdir(folder) if only.fullmatch(name) and name not in keep]
+    for name in sorted(names, key=lambda name: (name != MANIFEST, name != UNFINISHED)):
         path = os.path.join(folder, name)
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
@@ -141,29 +197,16 @@ def _clear_folder(folder: str, overwrite: bool):
             os.remove(path)
 
 
-def _copy_tokenizer(source: str, folder: str) -> str:
+def _copy_tokenizer(source: str, folder: str, chat_template: str | None) -> str:
     """Returns the SHA-256 of tokenizer.json."""
     os.makedirs(folder)
     for name in TOKENIZER_FILES:
         path = os.path.join(source, name)
+        if name == CHAT_TEMPLATE and chat_template:
+            path = chat_template
         if os.path.isfile(path):
             with open(path, "rb") as stream:
-                _write_synced(os.path.join(folder, name), stream.read())
-    _sync_folder(folder)
+                write_synced(os.path.join(folder, name), stream.read())
+    sync_folder(folder)
     with open(os.path.join(folder, "tokenizer.json"), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _write_synced(path: str, data: bytes):
-    with open(path, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: str):
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from packtrain_tools.errors import ToolError
+from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.store import FORMAT_VERSION, MANIFEST
 
 
@@ -35,6 +36,28 @@ class StoreReader:
             offsets = shard["offsets"]
             for begin, end in zip(offsets[:-1], offsets[1:]):
                 yield shard["input_ids"][begin:end], shard["loss_mask"][begin:end]
+
+    def example(self, number: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """input_ids, loss_mask and source of one, without reading the others."""
+        if not 0 <= number < self.info["num_examples"]:
+            raise ToolError(f"{self._folder}: has no example {number}, only "
+                            f"0..{self.info['num_examples'] - 1}", exit_code=CONFIG)
+        for shard in self.info["shards"]:
+            if number < shard["num_examples"]:
+                break
+            number -= shard["num_examples"]
+        with safe_open(os.path.join(self._folder, shard["file"]), framework="numpy") as file:
+            begin, end = file.get_slice("offsets")[number:number + 2].tolist()
+            return (file.get_slice("input_ids")[begin:end], file.get_slice("loss_mask")[begin:end],
+                    int(file.get_slice("source")[number:number + 1][0]))
+
+    def sources(self) -> np.ndarray:
+        """int16 [num_examples]"""
+        columns = []
+        for shard in self.info["shards"]:
+            with safe_open(os.path.join(self._folder, shard["file"]), framework="numpy") as file:
+                columns.append(file.get_tensor("source"))
+        return np.concatenate(columns)
 
     def count_ids(self) -> np.ndarray:
         """How often each id is to be predicted, int64 [vocab_size]."""

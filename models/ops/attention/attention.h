@@ -8,15 +8,16 @@
 // the padding too) never see each other. Operations: 2 h D sum(L^2) forward, 5/2 of it backward.
 // Backends (backends.h chooses; sinks go with all of them):
 //   cudnn      bfloat16 on CUDA, D a multiple of 16 up to 256: cuDNN's fused kernels for packed
-//              sequences. Backward adds d q with atomics: not deterministic.
+//              sequences; soft-caps as a function of the scores inside them. Backward adds d q with
+//              atomics: not deterministic.
 //   flash      bfloat16 on CUDA, D a multiple of 8 up to 256: libtorch's variable-length
 //              FlashAttention-2 (Dao, arXiv 2307.08691). Deterministic where libtorch is told so
 //              (at::globalContext().setDeterministicAlgorithms).
 //   reference  all else without window and cap: sequence by sequence, on the CPU over the cores, on
 //              CUDA with the memory-efficient kernel, for comparison and not for speed.
 //              Deterministic.
-//   plain      soft-caps anywhere, windows where cuDNN and flash do not serve: the formula in
-//              float32, some rows of scores at a time (plain.h). Exact and slow. Deterministic.
+//   plain      soft-caps and windows anywhere, for where cuDNN and flash do not serve: the formula
+//              in float32, some rows of scores at a time (plain.h). Exact and slow. Deterministic.
 // Bytes: qkv, o and the softmax's sums (4 h a token) once forward; backward qkv, o, d o and all
 // gradients once, and d q, d k and d v of all query heads in float32 twice more.
 #pragma once

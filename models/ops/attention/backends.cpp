@@ -17,7 +17,7 @@ bool flash_serves(const AttentionShape& shape) {
 
 // Other multiples of 8 work, but their backward's workspace grows with sequences x length.
 bool cudnn_serves(const AttentionShape& shape) {
-  return shape.soft_cap == 0 && shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
+  return shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
 }
 
 [[noreturn]] void refuse(const AttentionShape& shape, const std::string& wanted) {
@@ -33,11 +33,14 @@ bool is_plainly_causal(const AttentionShape& shape) {
 }
 
 AttentionBackend fastest(const AttentionShape& shape) {
-  if (shape.soft_cap != 0) return AttentionBackend::kPlain;
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
+  if (shape.soft_cap != 0) {
+    return deterministic || !cudnn_serves(shape) ? AttentionBackend::kPlain
+                                                 : AttentionBackend::kCudnn;
+  }
   if (!flash_serves(shape)) {
     refuse(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
   }
-  const bool deterministic = at::globalContext().deterministicAlgorithms();
   return deterministic || !cudnn_serves(shape) ? AttentionBackend::kFlash
                                                : AttentionBackend::kCudnn;
 }
@@ -58,8 +61,7 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
       return is_plainly_causal(shape) ? AttentionBackend::kReference : AttentionBackend::kPlain;
     case AttentionBackend::kCudnn:
       if (!fused || !cudnn_serves(shape)) {
-        refuse(shape,
-               "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 16 up to 256");
+        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256");
       }
       if (at::globalContext().deterministicAlgorithms()) {
         refuse(shape, "another backend with precision.deterministic (its backward is not)");

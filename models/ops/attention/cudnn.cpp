@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "framework/support/logging.h"
 #include "models/ops/attention/cudnn_layout.h"
 #include "models/ops/attention/cudnn_plan.h"
 #include "models/ops/attention/heads.h"
@@ -31,6 +31,7 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   problem.scale = attention_scale(shape);
   // A window as long as the longest sequence hides nothing, and the kernels are faster without.
   problem.window = shape.window < max_length ? shape.window : 0;
+  problem.soft_cap = shape.soft_cap;
   problem.num_sequences = bucket.num_sequences;
   problem.max_length = bucket.max_length;
   problem.num_tokens = bucket.num_tokens;
@@ -68,7 +69,7 @@ const CudnnPlan& plan_for(const CudnnProblem& problem, at::Device device) {
   const CudnnPlan& plan = all.plans.try_emplace(key, problem, handle()).first->second;
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
-  spdlog::debug(
+  log_debug(
       "attention: cuDNN {} plan for {} sequences of up to {}, {} tokens built in {:.0f} ms, "
       "workspace {} MiB",
       problem.backward ? "backward" : "forward", problem.num_sequences, problem.max_length,

@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "framework/support/error.h"
@@ -49,9 +51,9 @@ constexpr int kNumBackward = kGradValueOffsets;
 std::string describe(const CudnnProblem& p) {
   return std::string(p.backward ? "backward" : "forward") + " of " + std::to_string(p.num_heads) +
          "/" + std::to_string(p.num_kv_heads) + " heads x " + std::to_string(p.head_dim) +
-         ", window " + std::to_string(p.window) + ", " + std::to_string(p.num_sequences) +
-         " sequences of up to " + std::to_string(p.max_length) + ", " +
-         std::to_string(p.num_tokens) + " tokens";
+         ", window " + std::to_string(p.window) + ", soft-cap " + std::to_string(p.soft_cap) +
+         ", " + std::to_string(p.num_sequences) + " sequences of up to " +
+         std::to_string(p.max_length) + ", " + std::to_string(p.num_tokens) + " tokens";
 }
 
 void check(fe::error_t status, const CudnnProblem& problem, const char* what) {
@@ -93,6 +95,8 @@ class Tensors {
                  problem_.wide_offsets ? fe::DataType_t::INT64 : fe::DataType_t::INT32);
   }
 
+  Tensor number(double value) { return graph_.tensor(static_cast<float>(value)); }
+
   // Heads of a packed tensor whose tokens are `token_stride` elements apart.
   Tensor heads(Uid uid, std::int64_t num_heads, std::int64_t token_stride, const Tensor& offsets) {
     fe::graph::Tensor_attributes tensor;
@@ -126,14 +130,60 @@ class Tensors {
   const CudnnProblem& problem_;
 };
 
+// What is done to scores that are capped. cuDNN takes no masks beside a function of the scores, so
+// that the masks are a part of it.
+struct CappedScores {
+  Tensor cap;
+  Tensor query_lengths;
+  Tensor key_lengths;
+  std::int64_t window = 0;
+  Tensor ratio;  // of score and cap, from forward
+
+  Tensor forward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& scores) {
+    const auto one = [](const char* name, fe::PointwiseMode_t mode) {
+      return fe::graph::Pointwise_attributes().set_name(name).set_mode(mode);
+    };
+    ratio = graph->pointwise(scores, cap, one("cap_ratio", fe::PointwiseMode_t::DIV));
+    const Tensor bent = graph->pointwise(ratio, one("cap_tanh", fe::PointwiseMode_t::TANH_FWD));
+    const Tensor capped = graph->pointwise(bent, cap, one("cap_scale", fe::PointwiseMode_t::MUL));
+    namespace modifiers = fe::graph::attn::score_modifiers;
+    const Tensor real = modifiers::padding_mask(graph, capped, key_lengths, query_lengths);
+    std::optional<std::int64_t> left;
+    if (window > 0) left.emplace(window);
+    return modifiers::sliding_window_mask(graph, real, fe::DiagonalAlignment_t::TOP_LEFT, left, 0,
+                                          0, 0, nullptr, nullptr, nullptr, nullptr);
+  }
+  // d (cap tanh(score / cap)) is (1 - tanh^2) d score.
+  Tensor backward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& gradient) const {
+    return graph->pointwise(gradient, ratio,
+                            fe::graph::Pointwise_attributes()
+                                .set_name("cap_slope")
+                                .set_mode(fe::PointwiseMode_t::TANH_BWD));
+  }
+};
+
 // What forward and backward are told alike.
 template <typename Attributes>
 Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
   Attributes attributes;
+  const Tensor query_lengths = tensors.lengths(kQueryLengths);
+  const Tensor key_lengths = tensors.lengths(kKeyLengths);
   attributes.set_attn_scale(static_cast<float>(problem.scale))
-      .set_padding_mask(true)
-      .set_seq_len_q(tensors.lengths(kQueryLengths))
-      .set_seq_len_kv(tensors.lengths(kKeyLengths))
+      .set_seq_len_q(query_lengths)
+      .set_seq_len_kv(key_lengths);
+  if (problem.soft_cap > 0) {
+    const auto capped = std::make_shared<CappedScores>(CappedScores{
+        tensors.number(problem.soft_cap), query_lengths, key_lengths, problem.window, {}});
+    attributes.set_score_mod(
+        [capped](const auto& graph, const auto& scores) { return capped->forward(graph, scores); });
+    if constexpr (std::is_same_v<Attributes, fe::graph::SDPA_backward_attributes>) {
+      attributes.set_score_mod_bprop([capped](const auto& graph, const auto& gradient) {
+        return capped->backward(graph, gradient);
+      });
+    }
+    return attributes;
+  }
+  attributes.set_padding_mask(true)
       .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
       .set_diagonal_band_right_bound(0);
   if (problem.window > 0) {

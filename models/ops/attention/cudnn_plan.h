@@ -15,6 +15,7 @@ struct CudnnProblem {
   std::int64_t head_dim = 0;
   double scale = 0;
   std::int64_t window = 0;         // keys a query sees; 0: all before it
+  double soft_cap = 0;             // of scores; 0: none
   std::int64_t num_sequences = 0;  // batches may have fewer: the rest have length 0
   std::int64_t max_length = 0;
   std::int64_t num_tokens = 0;  // of all sequences: sizes the workspace

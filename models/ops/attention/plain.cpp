@@ -1,5 +1,6 @@
 #include "models/ops/attention/plain.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
@@ -26,6 +27,21 @@ std::int64_t rows_at_once(const AttentionShape& shape, std::int64_t length, bool
   const std::int64_t scores = on_gpu ? kScoresOnGpu : kScoresOnCpu;
   return std::clamp<std::int64_t>(scores / (shape.num_heads * length), 1, length);
 }
+
+// While it lives, float32 products round their factors to TF32 where the call's numbers are
+// bfloat16: these are exact in it, and weights lose less than in the fused kernels.
+class TensorCores {
+ public:
+  explicit TensorCores(const at::Tensor& numbers) : before_(at::globalContext().allowTF32CuBLAS()) {
+    if (numbers.scalar_type() == at::kBFloat16) at::globalContext().setAllowTF32CuBLAS(true);
+  }
+  ~TensorCores() { at::globalContext().setAllowTF32CuBLAS(before_); }
+  TensorCores(const TensorCores&) = delete;
+  TensorCores& operator=(const TensorCores&) = delete;
+
+ private:
+  bool before_;
+};
 
 // Heads of a sequence, [kv heads, query heads a kv head, L, D] for queries, [kv heads, L, D] for
 // keys and values: float32, so that grouped queries need no copies of their keys.
@@ -161,6 +177,7 @@ void backward_block(const SequenceHeads& in, const SequenceOutput& out, const at
 
 AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape,
                               const DeviceBatch& batch) {
+  const TensorCores tensor_cores(qkv);
   const Heads heads = split_heads(qkv, shape);
   const bool on_gpu = qkv.is_cuda();
   const at::Tensor y = at::empty({qkv.size(0), shape.num_heads, shape.head_dim}, qkv.options());
@@ -181,6 +198,7 @@ AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape
 HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
                              const AttentionShape& shape, const DeviceBatch& batch) {
+  const TensorCores tensor_cores(qkv);
   const Heads heads = split_heads(qkv, shape);
   const bool on_gpu = qkv.is_cuda();
   const HeadGradients grad = {at::empty(heads.query.sizes(), qkv.options()),

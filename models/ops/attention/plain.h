@@ -1,6 +1,7 @@
-// Attention by its formula, one sequence after another, for what the fused kernels do not offer: a
-// soft-cap on the scores, windows outside cuDNN and flash. Some rows of scores at a time, in
-// float32, of the keys that these rows can see: memory is bounded, and a window saves work.
+// Attention by its formula, one sequence after another, for what no fused kernel offers: soft-caps
+// outside cuDNN, windows outside cuDNN and flash. Some rows of scores at a time, in
+// float32, of the keys that these rows can see: memory is bounded, and a window saves work. On CUDA
+// products of bfloat16 numbers run in TF32.
 //   s = scale q k^T;  c tanh(s / c) with a soft-cap;  p = softmax over the keys seen;  o = p v
 //   ds = p (do v^T - sum(do o)) (1 - (s_capped / c)^2)
 #pragma once

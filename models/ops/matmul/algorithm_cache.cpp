@@ -1,12 +1,12 @@
 #include "models/ops/matmul/algorithm_cache.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "models/ops/matmul/algorithm_timer.h"
 #include "models/ops/matmul/token_bucket.h"
 
@@ -14,6 +14,8 @@ namespace packtrain {
 namespace {
 
 constexpr int kNumCandidates = 12;
+constexpr int kNumBesideNear = 3;  // candidates, beside the choices for nearby numbers of tokens
+constexpr std::int64_t kNearFactor = 2;  // in tokens
 
 // Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
 // gradients, whose left matrix lies transposed) what is summed over.
@@ -56,9 +58,15 @@ bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
   return std::equal(std::begin(a.data), std::end(a.data), std::begin(b.data));
 }
 
+void add_new(std::vector<cublasLtMatmulAlgo_t>& algorithms, const cublasLtMatmulAlgo_t& more) {
+  const bool known = std::ranges::any_of(
+      algorithms, [&](const cublasLtMatmulAlgo_t& one) { return same(one, more); });
+  if (!known) algorithms.push_back(more);
+}
+
 }  // namespace
 
-AlgorithmCache::Key AlgorithmCache::key_of(const GemmCall& call) {
+std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCall& call) {
   // A product added to its own output runs as the product alone would: by then that one, which came
   // first, has been timed.
   const bool addend = call.addend.data != nullptr && !adds_to_output(call);
@@ -78,9 +86,18 @@ AlgorithmCache::Key AlgorithmCache::key_of(const GemmCall& call) {
           call.bias != nullptr,
           call.bfloat16_input,
           call.bfloat16_output};
-  std::int64_t& tokens = tokens_of(key.rows, key.inner, key.left_transposed);
-  tokens = token_bucket(tokens);
-  return key;
+  const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.left_transposed), 0);
+  return {key, token_bucket(tokens)};
+}
+
+std::vector<cublasLtMatmulAlgo_t> AlgorithmCache::choices_near(const Choices& choices,
+                                                               std::int64_t tokens) {
+  std::vector<cublasLtMatmulAlgo_t> near;
+  const auto end = choices.upper_bound(tokens * kNearFactor);
+  for (auto one = choices.lower_bound(tokens / kNearFactor); one != end; ++one) {
+    add_new(near, one->second);
+  }
+  return near;
 }
 
 // Not of the call but of its bucket, so that the choice does not depend on what came first.
@@ -90,20 +107,19 @@ cublasLtMatmulAlgo_t AlgorithmCache::favourite(cublasLtHandle_t handle, const Ge
 }
 
 cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const GemmCall& call,
-                                             const GemmWorkspace& workspace) {
+                                             const GemmWorkspace& workspace,
+                                             const std::vector<cublasLtMatmulAlgo_t>& near) {
   const auto start = std::chrono::steady_clock::now();
   GemmDescriptors descriptors(call);
-  auto candidates = candidates_of(handle, call, workspace, false, kNumCandidates);
-  for (const auto& more : candidates_of(handle, call, workspace, true, kNumCandidates)) {
-    const bool known = std::ranges::any_of(
-        candidates, [&](const cublasLtMatmulAlgo_t& one) { return same(one, more); });
-    if (!known) candidates.push_back(more);
-  }
+  const int num_wanted = near.empty() ? kNumCandidates : kNumBesideNear;
+  auto candidates = candidates_of(handle, call, workspace, false, num_wanted);
+  const auto more = near.empty() ? candidates_of(handle, call, workspace, true, num_wanted) : near;
+  for (const cublasLtMatmulAlgo_t& algorithm : more) add_new(candidates, algorithm);
   const AlgorithmTimes times = time_algorithms(handle, descriptors, call, candidates, workspace);
   ++num_timed_;
   timing_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  spdlog::debug(
+  log_debug(
       "matmul {}: algorithm {} of {}, {:.1f} us (the heuristics' first: {:.1f}); {:.2f} s spent "
       "on timing so far",
       call.text(), times.best + 1, candidates.size(), times.microseconds[times.best],
@@ -113,16 +129,17 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
 
 cublasLtMatmulAlgo_t AlgorithmCache::algorithm_of(cublasLtHandle_t handle, const GemmCall& call,
                                                   const GemmWorkspace& workspace) {
-  const Key key = key_of(call);
-  const auto known = chosen_.find(key);
-  if (known != chosen_.end()) return known->second;
+  const auto [key, tokens] = key_of(call);
+  Choices& choices = chosen_[key];
+  const auto known = choices.find(tokens);
+  if (known != choices.end()) return known->second;
   const bool can_time = timing_ && !adds_to_output(call);
   if (timing_ && (!can_time || is_captured(workspace.stream))) {
     return favourite(handle, call, workspace);  // not kept: a later call may be able to time
   }
-  const auto algorithm =
-      can_time ? fastest(handle, call, workspace) : favourite(handle, call, workspace);
-  chosen_.emplace(key, algorithm);
+  const auto algorithm = can_time ? fastest(handle, call, workspace, choices_near(choices, tokens))
+                                  : favourite(handle, call, workspace);
+  choices.emplace(tokens, algorithm);
   return algorithm;
 }
 

@@ -15,6 +15,7 @@ constexpr double kOutOfTheRace = 1.15;   // slower than the best by this after a
 constexpr double kRoundMicroseconds = 300;
 constexpr int kMaxRepeats = 16;
 constexpr int kNumRounds = 3;
+constexpr double kLongMicroseconds = 1000;  // a product of so long is measured well enough by one
 
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
@@ -83,9 +84,7 @@ class Race {
     num_rounds_ = 0;
   }
 
-  int repeats_for(double microseconds) const {
-    return std::clamp(static_cast<int>(microseconds / fastest(last_)), 1, kMaxRepeats);
-  }
+  double fastest_of_round() const { return fastest(last_); }
 
   AlgorithmTimes result() const {
     AlgorithmTimes times;
@@ -126,8 +125,11 @@ AlgorithmTimes time_algorithms(cublasLtHandle_t handle, GemmDescriptors& descrip
   race.run_round(1);  // also loads the kernels: not counted
   race.run_round(1);
   race.drop_slower_than(kOutOfTheRace);
-  const int repeats = race.repeats_for(kRoundMicroseconds);
-  for (int round = 0; round < kNumRounds; ++round) race.run_round(repeats);
+  const double microseconds = race.fastest_of_round();
+  const int repeats =
+      std::clamp(static_cast<int>(kRoundMicroseconds / microseconds), 1, kMaxRepeats);
+  const int num_rounds = microseconds < kLongMicroseconds ? kNumRounds : 1;
+  for (int round = 0; round < num_rounds; ++round) race.run_round(repeats);
   return race.result();
 }
 

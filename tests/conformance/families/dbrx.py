@@ -33,6 +33,11 @@ TIED = False
 # Not output_router_logits: transformers 5.17 fails with it.
 PRIVATE = dict(d_model=36, n_heads=3, attn_config=attention(kv_n_heads=3, clip_qkv=0.5),
                ffn_config=experts(moe_num_experts=4, moe_top_k=3))
+GPU_SIZES = dict(vocab_size=1003, d_model=384, max_seq_len=2048, ffn_config=experts(ffn_hidden_size=136))
+GPU = {
+    "base": GPU_SIZES,
+    "all_experts": dict(GPU_SIZES, ffn_config=experts(ffn_hidden_size=136, moe_top_k=5)),
+}
 REFUSED = {name: dict(dict(attn_config=attention(), ffn_config=experts()), **changes)
            for name, changes in {
     "attn_config.rope_theta": dict(attn_config=attention(rope_theta=500000.0)),

@@ -17,6 +17,11 @@ CASES = {
     "linear_rotary": dict(rope_parameters=LINEAR),
 }
 PRIVATE = dict(NEW, num_kv_heads=3, bias=True, ffn_hidden_size=50, activation="gelu_pytorch_tanh")
+GPU = {
+    "new_decoder": NEW,
+    "new_decoder_with_biases": dict(NEW, bias=True, ffn_hidden_size=1000, tie_word_embeddings=False),
+    "one_branch_behind_the_other": dict(parallel_attn=False),
+}
 REFUSED = {
     "alibi": dict(alibi=True),
     "hidden_dropout": dict(hidden_dropout=0.1),

@@ -10,6 +10,7 @@ CASES = {
     "linear_rotary": dict(rope_parameters=LINEAR),
 }
 PRIVATE = dict(head_dim=96, num_attention_heads=3, num_key_value_heads=1, attention_bias=True)
+GPU = {"head_dim_256": dict(head_dim=256, num_attention_heads=3, num_key_value_heads=1)}
 REFUSED = {
     "hidden_act": dict(hidden_act="relu2"),
     "use_bidirectional_attention": dict(use_bidirectional_attention=True),

@@ -16,6 +16,11 @@ CASES = {
 }
 PRIVATE = dict(head_dim=80, num_attention_heads=3, num_key_value_heads=3, sliding_window=5,
                final_logit_softcapping=None)
+GPU = {
+    "no_caps": dict(attn_logit_softcapping=None, final_logit_softcapping=None, head_dim=256),
+    "caps_of_the_published": dict(attn_logit_softcapping=50.0, final_logit_softcapping=30.0,
+                                  head_dim=256),
+}
 REFUSED = {
     "attn_logit_softcapping": dict(attn_logit_softcapping=-1.0),
     "use_bidirectional_attention": dict(use_bidirectional_attention=True),

@@ -26,6 +26,7 @@ CASES = {
 }
 PRIVATE = dict(head_dim=96, num_attention_heads=3, num_key_value_heads=1, sliding_window=5,
                rope_parameters=rotary(LINEAR), final_logit_softcapping=2.0)
+GPU = {"two_rotaries": dict(rope_parameters=rotary(LINEAR), head_dim=256, final_logit_softcapping=1.5)}
 REFUSED = {
     "attn_logit_softcapping": dict(attn_logit_softcapping=50.0),
     "use_bidirectional_attention": dict(use_bidirectional_attention=True),

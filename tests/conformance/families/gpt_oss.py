@@ -17,6 +17,10 @@ CASES = {
 }
 PRIVATE = dict(num_local_experts=5, num_experts_per_tok=2, head_dim=16, tie_word_embeddings=True,
                output_router_logits=True, router_aux_loss_coef=0.1)
+GPU = {
+    "all_experts": dict(num_experts_per_tok=7, layer_types=["full_attention"] * 3),
+    "auxiliary_loss": dict(output_router_logits=True, router_aux_loss_coef=0.5),
+}
 REFUSED = {
     "quantization_config": dict(quantization_config=dict(quant_method="mxfp4")),
     "swiglu_limit": dict(swiglu_limit=5.0),

@@ -15,6 +15,7 @@ CASES = {
 }
 PRIVATE = dict(num_attention_heads=3, num_key_value_heads=3, attention_bias=True,
                tie_word_embeddings=True, rope_parameters=LINEAR)
+GPU = {"biases": dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True)}
 REFUSED = {
     "hidden_act": dict(hidden_act="relu2"),
     "attention_multiplier": dict(attention_multiplier=0.0),

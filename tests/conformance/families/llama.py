@@ -17,6 +17,11 @@ CASES = {
 }
 PRIVATE = dict(WIDE_HEADS, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3,
                tie_word_embeddings=True)
+GPU = {
+    "head_dim_128": dict(head_dim=128, rope_parameters=LLAMA3, tie_word_embeddings=True),
+    "head_dim_72": dict(head_dim=72, attention_bias=True, mlp_bias=True, rope_parameters=YARN),
+    "dynamic_rotary": dict(rope_parameters=DYNAMIC, max_position_embeddings=100),
+}
 REFUSED = {
     "pretraining_tp": dict(pretraining_tp=2),
     "hidden_act": dict(hidden_act="relu2"),

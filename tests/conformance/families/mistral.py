@@ -11,4 +11,5 @@ CASES = {
     "window_longer_than_all": dict(sliding_window=161),
 }
 PRIVATE = dict(sliding_window=8, head_dim=24, rope_parameters=LINEAR, tie_word_embeddings=True)
+GPU = {"window": dict(sliding_window=70, head_dim=96, tie_word_embeddings=True)}
 REFUSED = {"attention_bias": dict(attention_bias=True)}

@@ -13,6 +13,10 @@ CASES = {
 }
 PRIVATE = dict(num_local_experts=7, num_experts_per_tok=3, output_router_logits=True,
                router_aux_loss_coef=0.1, head_dim=24, tie_word_embeddings=True)
+GPU = {
+    "all_experts": dict(num_experts_per_tok=5, sliding_window=70),  # no choice that rounding can turn
+    "auxiliary_loss": dict(output_router_logits=True, router_aux_loss_coef=0.5),
+}
 REFUSED = {
     "router_jitter_noise": dict(router_jitter_noise=0.1),
     "num_experts_per_tok": dict(num_experts_per_tok=6),

@@ -9,4 +9,5 @@ CASES = {
     "dynamic_rotary": dict(rope_parameters=DYNAMIC, max_position_embeddings=16),
 }
 PRIVATE = dict(WIDE_HEADS, clip_qkv=0.5, attention_bias=True)
+GPU = {"clipped": dict(clip_qkv=0.6, attention_bias=True, tie_word_embeddings=True)}
 REFUSED = {"clip_qkv": dict(clip_qkv=-1.0), "hidden_act": dict(hidden_act="relu2")}

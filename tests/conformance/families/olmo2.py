@@ -11,4 +11,5 @@ CASES = {
     "yarn_rotary": dict(rope_parameters=YARN),
 }
 PRIVATE = dict(WIDE_HEADS, attention_bias=True, rope_parameters=YARN)
+GPU = {"head_dim_96": dict(head_dim=96, hidden_size=576, attention_bias=True, tie_word_embeddings=True)}
 REFUSED = {"hidden_act": dict(hidden_act="relu2")}

@@ -15,6 +15,8 @@ CASES = {
 }
 PRIVATE = dict(WIDE_HEADS, sliding_window=5, attention_bias=True,
                rope_parameters=dict(full_attention=YARN, sliding_attention=PLAIN))
+GPU = {"yarn_where_all_is_seen": dict(tie_word_embeddings=True, rope_parameters=dict(
+    full_attention=YARN, sliding_attention=PLAIN))}
 REFUSED = {
     "sliding_window": dict(sliding_window=-3),
     "hidden_act": dict(hidden_act="relu2"),

@@ -10,6 +10,7 @@ CASES = {
     "linear_rotary": dict(rope_parameters=dict(LINEAR, partial_rotary_factor=0.5)),
 }
 PRIVATE = dict(WIDE_HEADS, hidden_act="gelu", rope_parameters=QUARTER, tie_word_embeddings=True)
+GPU = {"head_dim_80": dict(WIDE_HEADS, partial_rotary_factor=0.4, tie_word_embeddings=True)}
 REFUSED = {
     "qk_layernorm": dict(qk_layernorm=True),
     "resid_pdrop": dict(resid_pdrop=0.1),

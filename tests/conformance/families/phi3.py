@@ -17,6 +17,13 @@ CASES = {
     "all_heads": dict(num_key_value_heads=None),
 }
 PRIVATE = dict(LONG, sliding_window=40, num_key_value_heads=3, tie_word_embeddings=True)
+GPU = {
+    "longrope": dict(max_position_embeddings=2048, original_max_position_embeddings=64,
+                     rope_parameters=dict(LONG["rope_parameters"],
+                                          short_factor=[1.0 + 0.02 * i for i in range(32)],
+                                          long_factor=[1.0 + 0.4 * i for i in range(32)])),
+    "window": dict(sliding_window=70, tie_word_embeddings=True),
+}
 REFUSED = {
     "attention_dropout": dict(attention_dropout=0.1),
     "hidden_act": dict(hidden_act="relu2"),

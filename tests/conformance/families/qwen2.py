@@ -13,4 +13,6 @@ CASES = {
                                                  "sliding_attention"]),
 }
 PRIVATE = dict(WIDE_HEADS, **WINDOW, max_window_layers=1, tie_word_embeddings=True)
+GPU = {"window_of_the_last": dict(use_sliding_window=True, sliding_window=70, max_window_layers=2,
+                                  tie_word_embeddings=True)}
 REFUSED = {"use_mrope": dict(use_mrope=True)}

@@ -18,6 +18,11 @@ CASES = {
 }
 PRIVATE = dict(num_experts=5, num_experts_per_tok=2, mlp_only_layers=[1], tie_word_embeddings=True,
                output_router_logits=True, router_aux_loss_coef=0.1)
+GPU = {
+    "all_experts": dict(num_experts_per_tok=7, tie_word_embeddings=True),
+    "auxiliary_loss_and_dense_layers": dict(output_router_logits=True, router_aux_loss_coef=0.5,
+                                            mlp_only_layers=[1], norm_topk_prob=True),
+}
 REFUSED = {
     "hidden_act": dict(hidden_act="relu2"),
     "num_experts_per_tok": dict(num_experts_per_tok=8),

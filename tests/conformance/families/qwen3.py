@@ -14,4 +14,5 @@ CASES = {
 }
 PRIVATE = dict(WINDOW, max_window_layers=1, attention_bias=True, tie_word_embeddings=True,
                rope_parameters=LINEAR)
+GPU = {"head_dim_128": dict(head_dim=128, attention_bias=True, tie_word_embeddings=True)}
 REFUSED = {"mlp_bias": dict(mlp_bias=True)}

@@ -12,6 +12,7 @@ CASES = {
 }
 PRIVATE = dict(num_experts=5, num_experts_per_tok=2, decoder_sparse_step=2, attention_bias=True,
                output_router_logits=True, router_aux_loss_coef=0.1, tie_word_embeddings=True)
+GPU = {"all_experts": dict(num_experts_per_tok=9, norm_topk_prob=True, tie_word_embeddings=True)}
 REFUSED = {
     "hidden_act": dict(hidden_act="relu2"),
     "num_experts_per_tok": dict(num_experts_per_tok=10),

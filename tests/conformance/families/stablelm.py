@@ -16,4 +16,6 @@ CASES = {
 }
 PRIVATE = dict(WIDE_HEADS, use_qkv_bias=True, qk_layernorm=True, use_parallel_residual=True,
                hidden_act="gelu", rope_parameters=HALF)
+GPU = {"head_norms": dict(qk_layernorm=True, use_parallel_residual=True, use_qkv_bias=True,
+                          tie_word_embeddings=True)}
 REFUSED = {"hidden_dropout": dict(hidden_dropout=0.1)}

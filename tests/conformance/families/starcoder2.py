@@ -11,6 +11,7 @@ CASES = {
     "exact_gelu": dict(hidden_act="gelu"),
 }
 PRIVATE = dict(WIDE_HEADS, sliding_window=5, use_bias=False, rope_parameters=LINEAR)
+GPU = {"window": dict(sliding_window=70, use_bias=False, tie_word_embeddings=False)}
 REFUSED = {
     "residual_dropout": dict(residual_dropout=0.1),
     "hidden_act": dict(hidden_act="relu"),

@@ -87,10 +87,13 @@ TEST_P(Attention, MatchesItsFormulaWithSoftCaps) {
   const OperatorCase& on = GetParam();
   for (const double cap : {0.5, 20.0}) {
     for (const std::int64_t window : {0, 5, 64}) {
+      for (const AttentionBackend backend : {AttentionBackend::kAuto, AttentionBackend::kPlain}) {
+        expect_formula(on, {6, 3, 32, 0.3, window, backend, cap}, kUneven);
+      }
       expect_formula(on, {6, 3, 24, 0.3, window, AttentionBackend::kAuto, cap}, kUneven);
     }
   }
-  for (const std::int64_t head_dim : {80, 96, 256}) {
+  for (const std::int64_t head_dim : {80, 96, 128, 256}) {
     expect_formula(on, {4, 2, head_dim, 0, 0, AttentionBackend::kAuto, 2.0}, {130, 40, 7, 1});
   }
 }
@@ -229,9 +232,9 @@ TEST_P(Attention, NamesWhatServesWindowsAndSoftCaps) {
   const bool fused = on.device.is_cuda() && on.dtype == at::kBFloat16;
   EXPECT_EQ(choose({2, 1, 64, 0, 8}), fused ? AttentionBackend::kCudnn : AttentionBackend::kPlain);
   const AttentionShape capped = {2, 1, 64, 0, 0, AttentionBackend::kAuto, 50.0};
-  EXPECT_EQ(choose(capped), AttentionBackend::kPlain);
-  for (const AttentionBackend backend :
-       {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference}) {
+  EXPECT_EQ(choose(capped), fused ? AttentionBackend::kCudnn : AttentionBackend::kPlain);
+  EXPECT_EQ(choose({2, 1, 24, 0, 0, AttentionBackend::kAuto, 50.0}), AttentionBackend::kPlain);
+  for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kReference}) {
     AttentionShape refused = capped;
     refused.backend = backend;
     EXPECT_THROW(choose(refused), Error);

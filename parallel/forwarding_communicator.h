@@ -1,4 +1,4 @@
-// Passes every call on to another communicator; tests override what they want to go wrong.
+// Passes every call on to another communicator: what stands between overrides what it changes.
 #pragma once
 
 #include <memory>
@@ -35,9 +35,15 @@ class ForwardingCommunicator : public Communicator {
     return real_->split(color, key);
   }
   CommunicatorMemory allocate(std::size_t bytes) override { return real_->allocate(bytes); }
+  std::size_t allocate_scratch(std::size_t bytes) override {
+    return real_->allocate_scratch(bytes);
+  }
   std::string path() const override { return real_->path(); }
   void poll_error() override { real_->poll_error(); }
   void abort() override { real_->abort(); }
+
+ protected:
+  Communicator& real() { return *real_; }
 
  private:
   std::unique_ptr<Communicator> real_;

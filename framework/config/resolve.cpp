@@ -1,0 +1,127 @@
+#include "framework/config/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "framework/config/checks.h"
+#include "framework/config/load.h"
+#include "framework/config/schema.h"
+#include "framework/config/unknown_key.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kModelConfig = "model.config";
+constexpr std::string_view kBelowModelConfig = "model.config.";
+
+bool is_below_model_config(const std::string& name) {
+  return name.starts_with(kBelowModelConfig) && name.size() > kBelowModelConfig.size();
+}
+
+// "model.config.rope_scaling.factor" -> /rope_scaling/factor
+Json::json_pointer place_in_model_config(const std::string& name) {
+  Json::json_pointer place;
+  for (std::size_t begin = kBelowModelConfig.size(); begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    place.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return place;
+}
+
+void change_model_config(Setting& whole, const Setting& part) {
+  if (!whole.value.is_object()) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{}: '{}', but model.config is not given", part.key_where, part.name()),
+                "It changes one key of a model.config that is there.");
+  }
+  try {
+    whole.value[place_in_model_config(part.name())] = part.value;
+  } catch (const Json::exception&) {  // a key below something that is no map
+    reject(part, "a key of a map in model.config");
+  }
+}
+
+// Without the settings below model.config, which are in the map instead.
+std::vector<Setting> merge_model_config(std::span<const Setting> settings) {
+  std::vector<Setting> merged;
+  Setting model_config;
+  for (const Setting& setting : settings) {
+    if (is_below_model_config(setting.name())) {
+      change_model_config(model_config, setting);
+      merged.push_back(model_config);
+      continue;
+    }
+    merged.push_back(setting);
+    if (setting.name() == kModelConfig) model_config = setting;
+  }
+  return merged;
+}
+
+std::string write_json(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+const Field* find_field(const std::vector<Field>& fields, const std::string& name) {
+  const auto field = std::ranges::find(fields, name, &Field::name);
+  return field == fields.end() ? nullptr : &*field;
+}
+
+// Reads one setting into its member, or throws.
+void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlaces& places) {
+  const std::string name = setting.name();
+  if (const Field* const field = find_field(fields, name)) {
+    field->read(setting);
+    places[name] = setting.where;
+    return;
+  }
+  const bool known_section = std::any_of(fields.begin(), fields.end(), [&](const Field& known) {
+    return known.name.starts_with(setting.section + ".");
+  });
+  if (!known_section || !setting.key.empty()) reject_unknown(setting, config_keys());
+  // A section without keys (`memory:`) says nothing; anything else in its place is a mistake.
+  if (!setting.value.empty()) reject(setting, "a map of keys");
+}
+
+// The default batch size makes way for one in tokens; one that was written down does not.
+void settle_batch_size(Config& config, const SettingPlaces& places) {
+  if (config.batch.global_batch_tokens && !places.contains("batch.global_batch_size")) {
+    config.batch.global_batch_size.reset();
+  }
+}
+
+}  // namespace
+
+Config resolve_settings(std::span<const Setting> settings) {
+  Config config;
+  const std::vector<Field> fields = fields_of(config);
+  SettingPlaces places;
+  for (const Setting& setting : merge_model_config(settings)) apply(setting, fields, places);
+  settle_batch_size(config, places);
+  check_settings_agree(config, places);
+  return config;
+}
+
+std::string write_setting(const Setting& setting) {
+  if (is_below_model_config(setting.name())) return write_json(setting.value);
+  Config config;
+  const std::vector<Field> fields = fields_of(config);
+  SettingPlaces places;
+  apply(setting, fields, places);
+  return config_value(config, setting.name());
+}
+
+std::string resolved_value(const Config& config, const std::string& key) {
+  if (!is_below_model_config(key)) return config_value(config, key);
+  const Json model_config = Json::parse(config.model.config.empty() ? "{}" : config.model.config);
+  const auto place = place_in_model_config(key);
+  return model_config.contains(place) ? write_json(model_config[place]) : "null";
+}
+
+}  // namespace packtrain

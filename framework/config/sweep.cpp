@@ -1,0 +1,202 @@
+#include "framework/config/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "framework/config/load.h"
+#include "framework/config/resolve.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/support/hash.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::size_t kMaxRuns = 10'000;
+constexpr std::size_t kMaxNameLength = 100;
+constexpr std::size_t kHashDigits = 8;  // of a name
+constexpr const char* kConfigColumn = "config";
+
+[[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
+  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
+}
+
+// "configs/olmo-1b.yaml" -> "olmo-1b", or the whole path where two have the same.
+std::vector<std::string> short_names(const std::vector<std::string>& paths) {
+  std::map<std::string, int> counts;
+  const auto stem = [](const std::string& path) {
+    return std::filesystem::path(path).stem().string();
+  };
+  for (const std::string& path : paths) ++counts[stem(path)];
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    names.push_back(counts[stem(path)] == 1 ? stem(path) : path);
+  }
+  return names;
+}
+
+std::vector<std::string> find_columns(const SweepFile& file) {
+  std::vector<std::string> columns;
+  const auto add = [&columns](const std::string& key) {
+    if (std::ranges::find(columns, key) == columns.end()) columns.push_back(key);
+  };
+  if (file.configs.size() > 1) add(kConfigColumn);
+  for (const auto& entry : file.list) {
+    for (const Setting& setting : entry) add(setting.name());
+  }
+  for (const SweepAxis& axis : file.product) add(axis.key);
+  return columns;
+}
+
+std::size_t count_combinations(const SweepFile& file, const std::string& path) {
+  std::size_t count = 1;
+  for (const SweepAxis& axis : file.product) {
+    count *= axis.values.size();
+    if (count > kMaxRuns) break;
+  }
+  const std::size_t num_runs = count * file.list.size() * file.configs.size();
+  if (count <= kMaxRuns && num_runs <= kMaxRuns) return count;
+  fail(path, fmt::format("these are more than {} runs", kMaxRuns),
+       "Shorten the lists of product, or make several sweeps.");
+}
+
+// Combination number `index`; the last axis changes first.
+std::vector<Setting> combination(const std::vector<SweepAxis>& axes, std::size_t index) {
+  std::vector<Setting> settings(axes.size());
+  for (std::size_t k = axes.size(); k-- > 0;) {
+    settings[k] = axes[k].values[index % axes[k].values.size()];
+    index /= axes[k].values.size();
+  }
+  return settings;
+}
+
+// "multipack", "learning_rate=0.001": what a value is in a folder's name.
+std::string name_part(const std::string& column, const std::string& value) {
+  const bool speaks = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0 &&
+                      value != "true" && value != "false" && value != "null";
+  std::string part =
+      speaks ? value : fmt::format("{}={}", column.substr(column.rfind('.') + 1), value);
+  for (char& c : part) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("._=+").find(c) != std::string_view::npos;
+    if (!plain) c = '-';
+  }
+  return part;
+}
+
+void set_name(const Sweep& sweep, SweepRun& run) {
+  for (std::size_t k = 0; k < sweep.columns.size(); ++k) {
+    if (k > 0) run.name += ',';
+    run.name += name_part(sweep.columns[k], run.values[k]);
+  }
+  run.name.resize(std::min(run.name.size(), kMaxNameLength));
+  run.name += (run.name.empty() ? "" : "-") + run.hash.substr(0, kHashDigits);
+}
+
+std::string hash_run(Config config, std::int64_t num_ranks) {
+  config.run.output = "any";
+  const std::string text = fmt::format("{}ranks: {}\n", dump_config(config), num_ranks);
+  return hash_bytes(std::as_bytes(std::span(text)));
+}
+
+SweepRun make_run(const Sweep& sweep, const std::string& config_name,
+                  const std::vector<Setting>& settings) {
+  SweepRun run;
+  run.config = resolve_settings(settings);
+  run.hash = hash_run(run.config, sweep.file.num_ranks);
+  for (const std::string& column : sweep.columns) {
+    run.values.push_back(column == kConfigColumn ? config_name
+                                                 : resolved_value(run.config, column));
+  }
+  set_name(sweep, run);
+  run.config.run.output = fmt::format("{}/runs/{}", sweep.file.output, run.name);
+  return run;
+}
+
+// What goes wrong in a run that is none yet, with what distinguishes it.
+SweepRun make_named_run(const Sweep& sweep, const std::string& config_name,
+                        const std::vector<Setting>& settings, const std::vector<Setting>& varied) {
+  try {
+    return make_run(sweep, config_name, settings);
+  } catch (const Error& error) {
+    std::string what = "the run of " + config_name;
+    for (const Setting& setting : varied) {
+      what += fmt::format(", {} = {}", setting.name(), write_setting(setting));
+    }
+    throw Error(error.category(), fmt::format("{}: {}", what, error.message()), error.advice());
+  }
+}
+
+void append(std::vector<Setting>& settings, const std::vector<Setting>& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+}
+
+// All runs of one configuration file.
+void add_runs(const std::string& path, const std::string& name, std::size_t num_combinations,
+              Sweep& sweep) {
+  std::vector<Setting> base = read_settings(read_text(path, ErrorCategory::kConfig), path);
+  append(base, sweep.file.settings);
+  for (const auto& entry : sweep.file.list) {
+    for (std::size_t k = 0; k < num_combinations; ++k) {
+      std::vector<Setting> varied = entry;
+      append(varied, combination(sweep.file.product, k));
+      std::vector<Setting> settings = base;
+      append(settings, varied);
+      sweep.runs.push_back(make_named_run(sweep, name, settings, varied));
+    }
+  }
+}
+
+void check_all_differ(const Sweep& sweep, const std::string& path) {
+  std::map<std::string, std::size_t> seen;
+  for (std::size_t k = 0; k < sweep.runs.size(); ++k) {
+    const auto [first, is_new] = seen.emplace(sweep.runs[k].hash, k);
+    if (is_new) continue;
+    fail(path,
+         fmt::format("runs {} and {} ({}) have the same configuration", first->second + 1, k + 1,
+                     sweep.runs[k].name),
+         "Remove the entry or the file that gives a run which another gives already.");
+  }
+}
+
+void find_baseline(Sweep& sweep) {
+  for (const Setting& setting : sweep.file.baseline) {
+    const std::string value = write_setting(setting);
+    const auto column = std::ranges::find(sweep.columns, setting.name());
+    if (column == sweep.columns.end()) {
+      fail(setting.where, fmt::format("sweep.baseline: {} is not varied", setting.name()),
+           fmt::format("Varied are: {}.", fmt::join(sweep.columns, ", ")));
+    }
+    const auto k = static_cast<std::size_t>(column - sweep.columns.begin());
+    std::set<std::string> known;
+    for (const SweepRun& run : sweep.runs) known.insert(run.values[k]);
+    if (!known.contains(value)) {
+      fail(setting.where, fmt::format("sweep.baseline: no run has {}: {}", setting.name(), value),
+           fmt::format("Runs have: {}.", fmt::join(known, ", ")));
+    }
+    sweep.baseline.emplace_back(setting.name(), value);
+  }
+}
+
+}  // namespace
+
+Sweep load_sweep(const std::string& path, std::span<const std::string> overrides) {
+  Sweep sweep;
+  sweep.file = read_sweep_file(path, overrides);
+  sweep.columns = find_columns(sweep.file);
+  const std::size_t num_combinations = count_combinations(sweep.file, path);
+  const std::vector<std::string> names = short_names(sweep.file.configs);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    add_runs(sweep.file.configs[k], names[k], num_combinations, sweep);
+  }
+  check_all_differ(sweep, path);
+  find_baseline(sweep);
+  return sweep;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,22 @@
+// Events that know when they happened.
+#pragma once
+
+#include <memory>
+
+#include "framework/device/device.h"
+
+namespace packtrain {
+
+class TimedEvent : public Event {
+ public:
+  // Seconds from the latest record() of `earlier`, of the same device, to this one's, by the
+  // device's clock. The host waits for both; both were recorded.
+  virtual double seconds_since(TimedEvent& earlier) = 0;
+};
+
+std::unique_ptr<TimedEvent> make_timed_event(const Device& device);
+
+std::unique_ptr<TimedEvent> make_cpu_timed_event();
+std::unique_ptr<TimedEvent> make_cuda_timed_event();  // Error(kDevice) when built without CUDA
+
+}  // namespace packtrain

@@ -1,0 +1,83 @@
+#include "framework/support/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "framework/support/bus_errors.h"
+
+namespace packtrain {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* call, int error,
+                       ErrorCategory category) {
+  throw Error(category,
+              fmt::format("{}: {} failed: {}", path, call, std::generic_category().message(error)));
+}
+
+// Closed with the object: a map outlives its descriptor.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, ErrorCategory category)
+      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (value_ < 0) fail(path, "open", errno, category);
+  }
+  ~Descriptor() { ::close(value_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+std::int64_t modified_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
+                                                   ErrorCategory category) {
+  const Descriptor file(path, category);
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) fail(path, "fstat", errno, category);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(category, fmt::format("{}: is not a regular file", path));
+  }
+  std::shared_ptr<MappedFile> result(new MappedFile(path, category));
+  result->identity_ = {status.st_dev, status.st_ino, status.st_size, modified_ns(status)};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return result;
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) fail(path, "mmap", errno, category);
+  result->bytes_ = {static_cast<const std::byte*>(address), size};
+  name_bus_errors(result->bytes_, result->path_.c_str(), static_cast<int>(category));
+  return result;
+}
+
+MappedFile::~MappedFile() {
+  if (bytes_.empty()) return;
+  forget_bus_errors(bytes_);
+  // munmap takes a mutable pointer, though the pages were mapped read-only.
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::check_unchanged() const {
+  struct stat status{};
+  if (::stat(path_.c_str(), &status) != 0) return;
+  if (status.st_dev != identity_.device || status.st_ino != identity_.inode) return;
+  if (status.st_size == identity_.num_bytes && modified_ns(status) == identity_.modified_ns) return;
+  throw Error(category_,
+              fmt::format("{}: was written to while it was in use: it had {} bytes, now {}", path_,
+                          identity_.num_bytes, status.st_size),
+              "Leave files alone that a run uses; put new ones in place by renaming.");
+}
+
+}  // namespace packtrain

@@ -1,0 +1,225 @@
+#include "launch/cli/plan_warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "framework/data/store_format.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/support/json.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kFewSteps = 20;
+constexpr double kFewLabels = 0.01;         // of all tokens
+constexpr double kNoRoom = 0.97;            // of the memory: predictions are within 3 %
+constexpr double kManyLeftOut = 0.01;       // of all examples
+constexpr std::int64_t kNumSampled = 2000;  // examples
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+using Warnings = std::vector<PlanWarning>;
+
+double share(std::int64_t part, std::int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
+}
+
+void check_memory(const Config& config, const PlanReport& report, Warnings& warnings) {
+  const MemoryOutlook& memory = report.memory;
+  double limit = static_cast<double>(memory.gpu_bytes);
+  std::string name = "a GPU";
+  if (config.memory.limit_gib) {
+    limit = *config.memory.limit_gib * kGiB;
+    name = "memory.limit_gib";
+  }
+  const auto planned = static_cast<double>(memory.plan.total());
+  if (limit == 0 || planned <= kNoRoom * limit) return;
+  warnings.push_back(
+      {"memory",
+       fmt::format("a rank is to take {:.2f} GiB, {} has {:.2f}", planned / kGiB, name,
+                   limit / kGiB),
+       "Lower batch.max_tokens_per_micro_batch (or auto), raise memory.recompute, or take more "
+       "ranks."});
+}
+
+void check_steps(const Config& config, const PlanReport& report, Warnings& warnings) {
+  const std::int64_t num_steps = report.num_steps;
+  if (num_steps < kFewSteps) {
+    warnings.push_back({"few_steps", fmt::format("the run has only {} optimizer steps", num_steps),
+                        fmt::format("Lower {}, or raise run.num_epochs.", report.batch_size_key)});
+  }
+  const ScheduleSection& schedule = config.schedule;
+  const auto of_ratio =
+      static_cast<std::int64_t>(std::ceil(schedule.warmup_ratio * static_cast<double>(num_steps)));
+  const std::int64_t warmup = schedule.warmup_steps.value_or(of_ratio);
+  if (warmup >= num_steps && warmup > 1) {
+    warnings.push_back(
+        {"warmup",
+         fmt::format("the learning rate warms up for {} steps, and the run has {}: {}", warmup,
+                     num_steps,
+                     warmup > num_steps ? "train will refuse it" : "the rate never stays high"),
+         "Lower schedule.warmup_steps or schedule.warmup_ratio."});
+  }
+}
+
+void check_labels(const TokenStore& store, const PlanReport& report, Warnings& warnings) {
+  const PlanSurvey& survey = report.survey;
+  const double labels = share(survey.num_loss_tokens(), survey.num_tokens());
+  if (labels < kFewLabels) {
+    warnings.push_back({"few_labels",
+                        fmt::format("only {} of {} tokens ({:.2f} %) have a label",
+                                    survey.num_loss_tokens(), survey.num_tokens(), 100 * labels),
+                        "Look at some with `packtrain inspect`: is the mask what it should be?"});
+  }
+  const auto num_examples = static_cast<std::int64_t>(store.lengths().size());
+  const std::int64_t masked = report.losses.masked_examples;
+  if (share(masked, num_examples) >= kManyLeftOut) {
+    warnings.push_back(
+        {"masked_examples",
+         fmt::format("{} of {} examples have no label and are left out", masked, num_examples),
+         "Look at some with `packtrain inspect`, or prepare the data without them."});
+  }
+}
+
+void check_cuts(const Config& config, const PlanReport& report, Warnings& warnings) {
+  const PlanLosses& losses = report.losses;
+  const std::int64_t max_length = config.data.max_length;
+  if (losses.dropped_examples > 0) {
+    warnings.push_back({"dropped",
+                        fmt::format("{} examples are longer than data.max_length = {} and dropped",
+                                    losses.dropped_examples, max_length),
+                        "Raise data.max_length, or choose data.too_long: split."});
+  }
+  if (losses.truncated_examples > 0) {
+    warnings.push_back(
+        {"truncated",
+         fmt::format("{} examples are cut at data.max_length = {}: their ends, with the token that "
+                     "ends them, are not learned",
+                     losses.truncated_examples, max_length),
+         "Raise data.max_length, or choose data.too_long: split."});
+  }
+  if (report.survey.split_examples() > 0) {
+    warnings.push_back(
+        {"split",
+         fmt::format("{} examples are cut into pieces that do not see each other",
+                     report.survey.split_examples()),
+         config.batch.strategy == Strategy::kFixedLength
+             ? "batch.strategy: fixed_length does so by its nature; balanced keeps examples whole."
+             : "Raise data.max_length to keep them whole."});
+  }
+}
+
+void check_positions(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
+                     Warnings& warnings) {
+  const std::int64_t longest =
+      std::min<std::int64_t>(std::ranges::max(store.lengths()), config.data.max_length);
+  if (decoder.max_positions == 0 || longest <= decoder.max_positions) return;
+  warnings.push_back(
+      {"positions",
+       fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
+                   longest, decoder.max_positions),
+       "Lower data.max_length, or give the model a rope_scaling."});
+}
+
+void check_batches(const Config& config, const PlanReport& report, Warnings& warnings) {
+  const auto examples = config.batch.global_batch_size;
+  if (examples && *examples < report.memory.num_ranks) {
+    warnings.push_back({"idle_ranks",
+                        fmt::format("a step has {} examples for {} ranks: some have nothing to do",
+                                    *examples, report.memory.num_ranks),
+                        "Raise batch.global_batch_size, or take fewer ranks."});
+  }
+  for (const TrainStore& train : config.data.train) {
+    for (const ValidationStore& validation : config.data.validation) {
+      std::error_code error;
+      if (!std::filesystem::equivalent(train.path, validation.path, error)) continue;
+      warnings.push_back({"validation",
+                          fmt::format("data.validation is training data: {}", train.path),
+                          "Hold some out with `packtrain prepare --validation-fraction`."});
+    }
+  }
+}
+
+// The special tokens of a store's tokenizer; none where it has no tokenizer, or another form.
+std::unordered_set<std::int32_t> special_tokens(const std::string& store) {
+  std::unordered_set<std::int32_t> ids;
+  const std::string path = store + "/" + kStoreTokenizerFolder + "/tokenizer.json";
+  if (!std::filesystem::exists(path)) return ids;
+  const std::string text = read_text(path, ErrorCategory::kData, kMaxJsonBytes);
+  const auto tokenizer = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto tokens = tokenizer.is_object() ? tokenizer.find("added_tokens") : tokenizer.end();
+  if (tokens == tokenizer.end() || !tokens->is_array()) return ids;
+  for (const auto& token : *tokens) {
+    if (token.is_object() && token.value("special", false) && token.contains("id") &&
+        token["id"].is_number_integer()) {
+      ids.insert(token["id"].get<std::int32_t>());
+    }
+  }
+  return ids;
+}
+
+// Passages that are learned, and those of them that end in one of `ends`.
+struct Passages {
+  std::int64_t num = 0;
+  std::int64_t num_ended = 0;
+
+  void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> mask,
+           const std::unordered_set<std::int32_t>& ends) {
+    for (std::size_t t = 1; t < ids.size(); ++t) {
+      const bool is_last = mask[t] != 0 && (t + 1 == ids.size() || mask[t + 1] == 0);
+      if (!is_last) continue;
+      ++num;
+      num_ended += ends.contains(ids[t]) ? 1 : 0;
+    }
+  }
+};
+
+void check_ends(const Config& config, const TokenStore& store, Warnings& warnings) {
+  const std::unordered_set<std::int32_t> ends = special_tokens(config.data.train.front().path);
+  if (ends.empty()) return;
+  const auto num_examples = static_cast<std::int64_t>(store.lengths().size());
+  const std::int64_t stride = std::max<std::int64_t>(1, num_examples / kNumSampled);
+  Passages passages;
+  for (std::int64_t e = 0; e < num_examples; e += stride) {
+    passages.add(store.input_ids(e), store.loss_mask(e), ends);
+  }
+  const double ended = share(passages.num_ended, passages.num);
+  if (passages.num == 0 || ended >= 0.5) return;
+  warnings.push_back(
+      {"end_of_turn",
+       fmt::format("{} of {} learned passages (of a sample) end in no special token of the "
+                   "tokenizer: a model does not learn to stop",
+                   passages.num - passages.num_ended, passages.num),
+       "The end-of-turn or end-of-text token must have a label: `packtrain inspect` shows where "
+       "the mask ends."});
+}
+
+}  // namespace
+
+std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig& decoder,
+                                       const TokenStore& store, const PlanReport& report) {
+  Warnings warnings;
+  check_memory(config, report, warnings);
+  check_steps(config, report, warnings);
+  check_labels(store, report, warnings);
+  check_ends(config, store, warnings);
+  check_cuts(config, report, warnings);
+  check_positions(config, decoder, store, warnings);
+  check_batches(config, report, warnings);
+  return warnings;
+}
+
+std::string warnings_to_text(const std::vector<PlanWarning>& warnings) {
+  std::string text;
+  for (const PlanWarning& warning : warnings) {
+    text += fmt::format("packtrain plan: warning: {}\n  {}\n", warning.what, warning.advice);
+  }
+  return text;
+}
+
+}  // namespace packtrain

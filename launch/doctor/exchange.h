@@ -1,0 +1,38 @@
+// Texts from rank to rank, and an end for what hangs.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/world.h"
+
+namespace packtrain {
+
+// Every rank's text, in their order, on all ranks. Collective.
+std::vector<std::string> exchange_texts(World& world, const std::string& text);
+// Rank 0's text on all ranks. Collective.
+std::string share_text(World& world, std::string text);
+
+// Ends the process with code 72, and so the job, when doctor takes longer than `limit_s`: says
+// which check this rank was at.
+class ProbeWatch {
+ public:
+  ProbeWatch(const World& world, double limit_s);
+  ~ProbeWatch();
+  ProbeWatch(const ProbeWatch&) = delete;
+  ProbeWatch& operator=(const ProbeWatch&) = delete;
+
+  void begin(const std::string& check);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  bool done_ = false;
+  std::string check_;
+  std::thread thread_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,280 @@
+#include "launch/doctor/judgement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
+
+namespace packtrain {
+namespace {
+
+using AllFacts = std::vector<Facts>;
+using Condition = std::function<bool(const Facts&)>;
+
+constexpr double kSlowGpu = 0.9;   // of the median GPU's rate
+constexpr double kSlowLink = 0.7;  // of the median host's
+// CPUs and disks are shared with who knows what: only what is far off is worth a word.
+constexpr double kSlowCpu = 0.2;
+constexpr double kSlowDisk = 0.2;
+constexpr double kLeastDiskMbPerS = 5;  // of a rank, while all write
+constexpr double kMostClockSkewS = 1.0;
+constexpr std::int64_t kLeastOpenFiles = 1024;
+constexpr std::int64_t kLeastSharedMemory = std::int64_t{64} << 20U;
+constexpr std::size_t kMostNamed = 4;
+
+std::string place_of(const Facts& facts) {
+  return fmt::format("rank {} on {}", facts.value("rank", 0), facts.value("host", "?"));
+}
+
+// "rank 1 on a, rank 3 on b and 5 more"
+std::string places_of(const AllFacts& ranks) {
+  std::vector<std::string> named;
+  for (const Facts& facts : ranks) {
+    if (named.size() < kMostNamed) named.push_back(place_of(facts));
+  }
+  std::string text = fmt::format("{}", fmt::join(named, ", "));
+  if (ranks.size() > kMostNamed) text += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  return text;
+}
+
+AllFacts those(const AllFacts& all, const Condition& condition) {
+  AllFacts found;
+  std::ranges::copy_if(all, std::back_inserter(found), condition);
+  return found;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// Adds that something is wrong with `ranks`, if there are any.
+void blame(Finding& finding, const AllFacts& ranks, Verdict verdict, const std::string& what,
+           const std::string& advice) {
+  if (ranks.empty()) return;
+  finding.verdict = std::max(finding.verdict, verdict);
+  finding.text += fmt::format("; {}: {}", what, places_of(ranks));
+  finding.advice += fmt::format("{}{}", finding.advice.empty() ? "" : " ", advice);
+}
+
+// As blame(), with what each of them says itself under `key` where that is not empty.
+void blame_complaints(Finding& finding, const AllFacts& all, const char* key,
+                      const std::string& advice) {
+  const AllFacts bad = those(all, [key](const Facts& f) { return !f.value(key, "").empty(); });
+  if (!bad.empty()) blame(finding, bad, Verdict::kBroken, bad.front().value(key, ""), advice);
+}
+
+// A rate of every rank: SLOW names who is below `share` of the median, the slowest first.
+Finding judge_rate(const AllFacts& all, const char* key, const char* unit, double share,
+                   const char* advice) {
+  std::vector<double> rates;
+  for (const Facts& facts : all) rates.push_back(facts.at(key));
+  const double middle = median(rates);
+  const auto [low, high] = std::ranges::minmax(rates);
+  Finding finding;
+  finding.text = fmt::format("{:.4g} {}", middle, unit);
+  if (all.size() > 1) {
+    finding.text += fmt::format(" (median of {}, {:.4g} to {:.4g})", all.size(), low, high);
+  }
+  AllFacts slow =
+      those(all, [&](const Facts& f) { return f.at(key).get<double>() < share * middle; });
+  std::ranges::sort(slow, {}, [key](const Facts& f) { return f.at(key).get<double>(); });
+  blame(finding, slow, Verdict::kSlow, "slow", advice);
+  return finding;
+}
+
+Finding judge_versions(const AllFacts& all) {
+  std::map<std::string, AllFacts> versions;
+  for (const Facts& f : all) {
+    versions[f.at("program").get<std::string>() + f.value("library_hash", "")].push_back(f);
+  }
+  Finding finding;
+  finding.text = all.front().at("program").get<std::string>();
+  for (const auto& [name, path] : all.front().at("libraries").items()) {
+    finding.text += fmt::format("\n{:21}{}: {}", "", name, path.get<std::string>());
+  }
+  if (versions.size() == 1) return finding;
+  const auto size = [](const auto& entry) { return entry.second.size(); };
+  blame(finding, std::ranges::min_element(versions, {}, size)->second, Verdict::kBroken,
+        "another program or other libraries",
+        "Install the same build and the same Python environment on every host.");
+  return finding;
+}
+
+Condition gpu_is(const std::function<bool(const Facts& gpu)>& condition) {
+  return [condition](const Facts& facts) { return condition(facts.at("gpu")); };
+}
+
+Finding judge_gpus(const AllFacts& all) {
+  std::map<std::string, AllFacts> names;
+  for (const Facts& facts : all) names[facts.at("gpu").value("name", "?")].push_back(facts);
+  const Facts& first = all.front().at("gpu");
+  Finding finding;
+  finding.text = fmt::format("{} x {}, power cap {:.0f} W, clock {:.0f} of {:.0f} MHz, {} NVLinks",
+                             all.size(), first.value("name", "?"),
+                             first.value("power_limit_w", 0.0), first.value("sm_mhz", 0.0),
+                             first.value("sm_max_mhz", 0.0), first.value("nvlinks", 0));
+  const auto size = [](const auto& entry) { return entry.second.size(); };
+  if (names.size() > 1) {
+    blame(finding, std::ranges::min_element(names, {}, size)->second, Verdict::kSlow,
+          "another kind of GPU", "Every step lasts as long as the slowest GPU's.");
+  }
+  blame(finding, those(all, gpu_is([](const Facts& gpu) {
+                         return gpu.value("power_limit_w", 0.0) < gpu.value("power_default_w", 0.0);
+                       })),
+        Verdict::kSlow, "power capped below the default", "Have the cap lifted.");
+  blame(finding, those(all, gpu_is([](const Facts& gpu) { return gpu.value("throttled", false); })),
+        Verdict::kSlow, "slowed by heat or the power brake", "Check the host's cooling and power.");
+  blame(finding,
+        those(all, gpu_is([](const Facts& gpu) { return gpu.value("nvlinks_down", 0) > 0; })),
+        Verdict::kSlow, "NVLinks are down", "`nvidia-smi nvlink --status` shows which.");
+  blame(finding,
+        those(all, gpu_is([](const Facts& gpu) { return gpu.value("ecc_errors", 0) > 0; })),
+        Verdict::kBroken, "uncorrected memory errors", "Take the host out and reset the GPU.");
+  return finding;
+}
+
+Finding judge_products(const AllFacts& all) {
+  const bool on_gpus = all.front().contains("gpu");
+  return judge_rate(all, "gemm_tflops",
+                    on_gpus ? "TFLOP/s in bf16 products" : "TFLOP/s in fp32 products",
+                    on_gpus ? kSlowGpu : kSlowCpu,
+                    "Look for other work on it, heat, and a lower power cap; leave the host out.");
+}
+
+Finding judge_collectives(const AllFacts& all) {
+  const bool on_gpus = all.front().contains("gpu");
+  Finding finding =
+      judge_rate(all, "host_gather_gb_s", "GB/s gathering inside a host", on_gpus ? kSlowLink : 0.0,
+                 "`nvidia-smi topo -m` shows how its GPUs are joined.");
+  finding.text +=
+      fmt::format("; all ranks: all-gather {:.4g} GB/s, all-reduce {:.4g} GB/s",
+                  all.front().value("gather_gb_s", 0.0), all.front().value("reduce_gb_s", 0.0));
+  blame_complaints(finding, all, "wrong_collective",
+                   "Do not train on these machines: NCCL_DEBUG=INFO tells the path that is taken.");
+  return finding;
+}
+
+Finding judge_disk(const AllFacts& all) {
+  const AllFacts able = those(all, [](const Facts& f) { return f.contains("disk_mb_s"); });
+  Finding finding;
+  if (!able.empty()) {
+    finding = judge_rate(able, "disk_mb_s", "MB/s a rank written and synced", kSlowDisk,
+                         "Checkpoints wait for it: try another folder or host.");
+  }
+  finding.text += fmt::format(" in {}", all.front().value("disk_folder", "?"));
+  if (finding.verdict == Verdict::kOk) {
+    const auto is_slow = [](const Facts& f) {
+      return f.at("disk_mb_s").get<double>() < kLeastDiskMbPerS;
+    };
+    blame(finding, those(able, is_slow), Verdict::kSlow, "slow",
+          "Checkpoints wait for it: try another folder.");
+  }
+  blame_complaints(finding, all, "disk_error", "Set run.output to a folder that can be written.");
+  return finding;
+}
+
+Finding judge_shared_folder(const AllFacts& all) {
+  Finding finding;
+  finding.text =
+      fmt::format("all ranks see the same files in {}", all.front().value("disk_folder", "?"));
+  const AllFacts bad =
+      those(all, [](const Facts& f) { return !f.value("view_error", "").empty(); });
+  if (bad.empty()) return finding;
+  finding.text =
+      fmt::format("{} is not one folder for all ranks", all.front().value("disk_folder", "?"));
+  blame_complaints(finding, all, "view_error",
+                   "run.output must be on a file system that all hosts mount.");
+  return finding;
+}
+
+Finding judge_stores(const AllFacts& all) {
+  Finding finding;
+  const Facts& wanted = all.front().at("stores");
+  finding.text = fmt::format("{} token stores, the same on all ranks", wanted.size());
+  for (const auto& [path, hash] : wanted.items()) {
+    const auto differs = [&, path = path, hash = hash](const Facts& f) {
+      return f.at("stores").at(path) != hash || hash == "missing";
+    };
+    blame(finding, those(all, differs), Verdict::kBroken, path + " is missing or another",
+          "Copy the store there, or mount the folder.");
+  }
+  return finding;
+}
+
+Finding judge_clocks(const AllFacts& all) {
+  double most = 0;
+  for (const Facts& f : all) most = std::max(most, std::abs(f.at("clock_skew_s").get<double>()));
+  Finding finding;
+  finding.text = fmt::format("clocks at most {:.2g} s apart", most);
+  const auto is_off = [](const Facts& f) {
+    return std::abs(f.at("clock_skew_s").get<double>()) > kMostClockSkewS;
+  };
+  blame(finding, those(all, is_off), Verdict::kSlow, "off",
+        "Run chrony or ntpd: logs, traces and metrics of the hosts will not match.");
+  return finding;
+}
+
+Finding judge_ports(const AllFacts& all) {
+  Finding finding;
+  finding.text = all.front().value("port", "metrics are not served");
+  blame_complaints(finding, all, "port_error",
+                   "Set metrics.address to an address of every host, for example 0.0.0.0.");
+  return finding;
+}
+
+Finding judge_limits(const AllFacts& all) {
+  const auto least = [&all](const char* key) {
+    std::int64_t value = all.front().at(key);
+    for (const Facts& f : all) value = std::min(value, f.at(key).get<std::int64_t>());
+    return value;
+  };
+  Finding finding;
+  finding.text = fmt::format("{} open files, {} MiB of /dev/shm free", least("open_files"),
+                             least("shared_memory_bytes") >> 20U);
+  blame(finding, those(all, [](const Facts& f) { return f.at("open_files") < kLeastOpenFiles; }),
+        Verdict::kSlow, "few open files allowed", "Raise `ulimit -n`.");
+  blame(finding,
+        those(all, [](const Facts& f) { return f.at("shared_memory_bytes") < kLeastSharedMemory; }),
+        Verdict::kSlow, "little shared memory",
+        "Give the container more (docker: --shm-size): NCCL and MPI talk through it.");
+  return finding;
+}
+
+struct Judge {
+  const char* check;
+  const char* key;  // its line is there when rank 0 has this fact
+  Finding (*judge)(const AllFacts&);
+};
+
+constexpr auto kJudges = std::to_array<Judge>({
+    {"versions", "libraries", judge_versions},
+    {"gpus", "gpu", judge_gpus},
+    {"products", "gemm_tflops", judge_products},
+    {"collectives", "host_gather_gb_s", judge_collectives},
+    {"disk", "disk_folder", judge_disk},
+    {"shared", "view_error", judge_shared_folder},
+    {"stores", "stores", judge_stores},
+    {"clocks", "clock_skew_s", judge_clocks},
+    {"ports", "port", judge_ports},
+    {"limits", "open_files", judge_limits},
+});
+
+}  // namespace
+
+std::vector<Finding> judge(const std::vector<Facts>& facts) {
+  std::vector<Finding> findings;
+  for (const Judge& judge : kJudges) {
+    if (!facts.front().contains(judge.key)) continue;
+    findings.push_back(judge.judge(facts));
+    findings.back().check = judge.check;
+  }
+  return findings;
+}
+
+}  // namespace packtrain

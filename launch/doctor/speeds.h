@@ -1,0 +1,20 @@
+// How fast ranks multiply and talk to each other.
+#pragma once
+
+#include "framework/training/run_device.h"
+#include "launch/doctor/judgement.h"
+#include "launch/doctor/probes.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+// gemm_tflops: the best of several products, bf16 of 8192 on a GPU, fp32 of 256 on the CPU.
+void probe_products(const RunDevice& device, const InjectedTrouble& trouble, World& world,
+                    Facts& facts);
+
+// host_gather_gb_s (ranks of one host), gather_gb_s, reduce_gb_s: bus rates, that is
+// (n - 1) / n x bytes over seconds, for all-reduce twice that, as nccl-tests counts; 0 of one rank.
+// wrong_collective where a known sum or part came out wrong. Collective.
+void probe_collectives(const RunDevice& device, World& world, Facts& facts);
+
+}  // namespace packtrain

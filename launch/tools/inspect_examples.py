@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Shows examples of a token store, decoded, with their loss mask; or the pack that a rank trains in
+a step of a configuration.
+
+  packtrain inspect STORE [EXAMPLE...]
+  packtrain inspect CONFIG [section.key=value ...] --step N --rank R --ranks WORLD
+"""
+
+import argparse
+import os
+import sys
+
+import numpy as np
+
+from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
+from packtrain_tools.planned_step import JoinedStores, PlannedStep
+from packtrain_tools.showing import has_color, legend, load_decoder, show_tokens
+from packtrain_tools.store import MANIFEST
+from packtrain_tools.store_reader import StoreReader
+
+PROGRAM = "packtrain inspect"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = Parser(prog=PROGRAM, description=__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", metavar="STORE|CONFIG", help="a token store, or a configuration")
+    parser.add_argument("words", nargs="*", metavar="EXAMPLE|section.key=value",
+                        help="of a store: numbers of examples, from 0; of a configuration: overrides")
+    parser.add_argument("--ids", action="store_true", help="token ids instead of text")
+    parser.add_argument("--max-chars", type=int, metavar="N",
+                        help="of a passage that is learned or not (default: 1000, in packs 200; "
+                             "0: all)")
+    store = parser.add_argument_group("of a store")
+    store.add_argument("--source", metavar="NAME", help="only examples of this source, by its name, "
+                                                        "the end of it, or its number")
+    store.add_argument("--random", type=int, metavar="K", help="K examples drawn at random "
+                       "(without it and without numbers: the first 3)")
+    store.add_argument("--seed", type=int, default=0, metavar="S", help="of that drawing")
+    pack = parser.add_argument_group("of a configuration")
+    pack.add_argument("--step", type=int, metavar="N", help="from 0 (default: 0)")
+    pack.add_argument("--rank", type=int, metavar="R", help="from 0 (default: 0)")
+    pack.add_argument("--ranks", type=int, metavar="WORLD", help="as in a run of so many (default: 1)")
+    pack.add_argument("--micro-batch", type=int, metavar="M", help="only this one, from 0")
+    parser.add_argument("--program", help=argparse.SUPPRESS)  # packtrain itself, for plans
+    arguments = parser.parse_args()
+    for name in ("random", "step", "rank", "micro_batch", "max_chars"):
+        value = getattr(arguments, name)
+        if value is not None and value < 0:
+            parser.error(f"--{name.replace('_', '-')} is {value}, wanted at least 0")
+    return arguments
+
+
+class Shower:
+    def __init__(self, arguments, max_chars: int):
+        self.color = has_color(sys.stdout)
+        self._ids = arguments.ids
+        self._max_chars = arguments.max_chars if arguments.max_chars is not None else max_chars
+        self._decoders: dict[str, object] = {}
+
+    def show(self, folder: str, ids: np.ndarray, mask: np.ndarray):
+        if folder not in self._decoders:
+            self._decoders[folder] = None if self._ids else load_decoder(folder)
+        print(show_tokens(ids, mask, self._decoders[folder], self.color, self._max_chars or None))
+
+
+def show_store(arguments):
+    for name in ("step", "rank", "ranks", "micro_batch"):
+        if getattr(arguments, name) is not None:
+            raise ToolError(f"--{name.replace('_', '-')} is of configurations, and "
+                            f"{arguments.target} is a store", exit_code=CONFIG)
+    store = StoreReader(arguments.target)
+    shower = Shower(arguments, 1000)
+    info = store.info
+    print(f"{arguments.target}: {info['num_examples']:,} examples, {info['num_tokens']:,} tokens, "
+          f"{info['num_loss_tokens']:,} to predict ({legend(shower.color)})")
+    for number in chosen_examples(arguments, store):
+        ids, mask, source = store.example(number)
+        print(f"--- example {number:,} of {info['sources'][source]}: {len(ids):,} tokens, "
+              f"{np.count_nonzero(mask[1:]):,} to predict")
+        shower.show(arguments.target, ids, mask)
+
+
+def chosen_examples(arguments, store: StoreReader) -> list[int]:
+    if arguments.words:
+        if arguments.random is not None or arguments.source is not None:
+            raise ToolError("numbers of examples exclude --random and --source", exit_code=CONFIG)
+        return [example_number(word) for word in arguments.words]
+    candidates = np.arange(store.info["num_examples"])
+    if arguments.source is not None:
+        candidates = np.flatnonzero(store.sources() == source_index(arguments.source, store))
+        if not len(candidates):
+            raise ToolError(f"{arguments.target}: has no example of the source {arguments.source}")
+    if arguments.random is None:
+        return candidates[:3].tolist()
+    drawn = np.random.default_rng(arguments.seed).choice(
+        candidates, min(arguments.random, len(candidates)), replace=False)
+    return drawn.tolist()
+
+
+def example_number(word: str) -> int:
+    if not word.isdecimal():
+        raise ToolError(f"'{word}' is no number of an example", "Numbers begin at 0; overrides "
+                        "(section.key=value) are of configurations.", CONFIG)
+    return int(word)
+
+
+def source_index(wanted: str, store: StoreReader) -> int:
+    names = store.info["sources"]
+    found = [i for i, name in enumerate(names) if name == wanted]
+    found = found or [i for i, name in enumerate(names) if name.endswith(wanted)]
+    if not found and wanted.isdecimal() and int(wanted) < len(names):
+        found = [int(wanted)]
+    if len(found) != 1:
+        listed = "\n  ".join(f"{i}: {name}" for i, name in enumerate(names[:20]))
+        raise ToolError(f"{'several sources are' if found else 'no source is'} called '{wanted}'",
+                        f"There are\n  {listed}", CONFIG)
+    return found[0]
+
+
+def show_pack(arguments):
+    for name in ("source", "random"):
+        if getattr(arguments, name) is not None:
+            raise ToolError(f"--{name} is of stores, and {arguments.target} is a configuration",
+                            exit_code=CONFIG)
+    rank, ranks = arguments.rank or 0, arguments.ranks or 1
+    if rank >= ranks:
+        raise ToolError(f"--rank is {rank}, of --ranks {ranks} the last is {ranks - 1}",
+                        exit_code=CONFIG)
+    step = PlannedStep(arguments.program, arguments.target, arguments.words, arguments.step or 0,
+                       ranks)
+    stores = JoinedStores(step.train_stores)
+    micro_batches = step.micro_batches(rank)
+    shower = Shower(arguments, 200)
+    pieces = [piece for micro_batch in micro_batches for piece in micro_batch]
+    print(f"step {step.step:,} of {step.num_steps:,}, rank {rank} of {ranks}: "
+          f"{len(micro_batches)} micro-batches, {len(pieces)} pieces, "
+          f"{sum(length for _, _, length in pieces):,} tokens, {step.strategy} "
+          f"({legend(shower.color)})")
+    numbers = range(len(micro_batches))
+    if arguments.micro_batch is not None:
+        if arguments.micro_batch not in numbers:
+            raise ToolError(f"--micro-batch is {arguments.micro_batch}, wanted 0.."
+                            f"{len(micro_batches) - 1}", exit_code=CONFIG)
+        numbers = [arguments.micro_batch]
+    for number in numbers:
+        show_micro_batch(number, micro_batches[number], step.rows(rank)[number], stores, shower)
+
+
+def show_micro_batch(number: int, pieces: list, rows: int, stores: JoinedStores, shower: Shower):
+    num_tokens = sum(length for _, _, length in pieces)
+    print(f"=== micro-batch {number}: {len(pieces)} pieces, {num_tokens:,} tokens in {rows:,} rows")
+    at = 0
+    for example, begin, length in pieces:
+        folder, local, ids, mask, source = stores.example(example)
+        part = "" if length == len(ids) else f", tokens {begin:,}..{begin + length - 1:,} of it"
+        print(f"--- token {at:,}: {length:,} tokens, example {local:,} of {folder}, "
+              f"source {source}{part}")
+        shower.show(folder, ids[begin:begin + length], mask[begin:begin + length])
+        at += length
+
+
+def main():
+    arguments = parse_arguments()
+    if os.path.isdir(arguments.target):
+        if not os.path.isfile(os.path.join(arguments.target, MANIFEST)):
+            raise ToolError(f"{arguments.target}: is no token store: it has no {MANIFEST}",
+                            "Give a folder that `packtrain prepare` finished.")
+        show_store(arguments)
+    elif os.path.isfile(arguments.target):
+        show_pack(arguments)
+    else:
+        raise ToolError(f"{arguments.target}: is neither a token store nor a configuration: there "
+                        "is no such file or folder", exit_code=CONFIG)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(PROGRAM, main))

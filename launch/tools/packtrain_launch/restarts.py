@@ -1,0 +1,134 @@
+"""A job with its restarts: doctor, mpirun, and again, for as long as that brings something."""
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+
+from packtrain_tools.errors import CONFIG, ToolError
+
+from packtrain_launch.arguments import Settings
+from packtrain_launch.command import DEVICE, Command
+from packtrain_launch.fitness import SOUND, STOPPED, make_fit
+from packtrain_launch.hosts import Host
+from packtrain_launch.job import HANG, Job, say
+from packtrain_launch.stop import StopRequests
+
+REPLICAS_DIFFER, GIVE_UP = 73, 93
+_KILLED_BY_REQUEST = 128 + signal.SIGUSR1
+# doctor ends itself after a minute (`--limit`); the rest is mpirun's, on its way to the hosts.
+_DOCTOR_LIMIT_S = 120.0
+_MOST_FRUITLESS = 3
+
+
+def _is_packtrains(status: int) -> bool:
+    """Not one of mpirun's own, which it ends with when it cannot reach a host or loses it."""
+    return status == 0 or CONFIG <= status < 128 or status - 128 in signal.valid_signals()
+
+
+def _signal_of(status: int) -> str:
+    return signal.Signals(status - 128).name
+
+
+class Runner:
+    def __init__(self, settings: Settings, command: Command, stop: StopRequests, status_file: str):
+        self._settings, self._command, self._stop = settings, command, stop
+        self._status_file = status_file
+        self._requeues = int(command.environment.get("SLURM_RESTART_COUNT", "0"))
+        self._environment = {**command.environment, "PACKTRAIN_STATUS_FILE": status_file}
+
+    def run(self) -> int:
+        """The exit code of the last job."""
+        restarts = fruitless = 0
+        saved = ""
+        while True:
+            self._environment["PACKTRAIN_RESTARTS"] = str(self._requeues + restarts)
+            status = self._examine()
+            if status != SOUND:
+                return status
+            status = self._run_job()
+            if restarts >= self._settings.max_restarts or not self._is_worth_a_restart(status):
+                return status
+            newest = self._newest_save()
+            fruitless = fruitless + 1 if newest == saved else 0
+            saved = newest
+            if fruitless >= _MOST_FRUITLESS:
+                say(f"three restarts in a row saved nothing (last exit code {status}): not again")
+                return GIVE_UP
+            restarts += 1
+            say(f"exit code {status}: restart {restarts} of at most {self._settings.max_restarts} "
+                f"({newest or 'nothing saved yet'})")
+            self._wait_before_restart(fruitless)
+            if self._stop.asked:
+                return STOPPED
+
+    def _examine(self) -> int:
+        """Doctor's look, where it is asked for; what is not SOUND ends all."""
+        if not self._settings.doctor or not self._settings.trains:
+            return SOUND
+        return make_fit(self._settings.roster, self._look)
+
+    def _run_job(self) -> int:
+        settings = self._settings
+        hosts = settings.roster.used if settings.roster else None
+        line = self._command.line(settings.arguments, hosts, keeps_signal=settings.saves_when_stopped)
+        job = Job(line, self._environment, self._stop, settings.saves_when_stopped, hosts is not None)
+        status = self._explain(job.wait(), hosts)
+        # Asked in the instant in which mpirun starts it, a rank dies of the request: it had done nothing.
+        return STOPPED if job.was_asked_to_save and status == _KILLED_BY_REQUEST else status
+
+    def _look(self, hosts: list[Host] | None, aloud: bool) -> tuple[int, str]:
+        lines: list[str] = []
+        line = self._command.line(["doctor", *self._settings.arguments[1:]], hosts)
+        job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
+                  listener=lines.append, echo=aloud)
+        status = self._explain(job.wait(_DOCTOR_LIMIT_S), hosts)
+        return (STOPPED if self._stop.asked else status), "".join(lines)
+
+    def _explain(self, status: int, hosts: list[Host] | None) -> int:
+        if hosts is not None and not self._stop.asked and not _is_packtrains(status):
+            say(f"mpirun could not reach a host or lost it (its exit code {status}; the line that --dry-run prints, "
+                "without --quiet, has it say more)")
+            return DEVICE
+        if status > 128 and not self._stop.asked and _is_packtrains(status):
+            say(f"a rank was ended by {_signal_of(status)} (exit code {status})")
+        return status
+
+    def _is_worth_a_restart(self, status: int) -> bool:
+        """A rank or host died, and nobody asked for an end."""
+        return (self._settings.trains and not self._stop.asked and
+                (status in (DEVICE, HANG, REPLICAS_DIFFER) or status > 128))
+
+    def _newest_save(self) -> str:
+        """Rank 0 notes each checkpoint in $PACKTRAIN_STATUS_FILE: what counts as progress."""
+        with open(self._status_file, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        return lines[-1] if lines else ""
+
+    def _wait_before_restart(self, fruitless: int) -> None:
+        """1, 2, 4 ... 60 seconds; a signal ends the waiting."""
+        end = time.monotonic() + min(2 ** min(fruitless, 6), 60)
+        while time.monotonic() < end and not self._stop.asked:
+            time.sleep(0.1)
+
+
+def _make_status_file(settings: Settings) -> str:
+    # Rank 0 may be on any host: all share the folder that the job is started in.
+    folder = os.getcwd() if settings.roster else None
+    try:
+        handle, path = tempfile.mkstemp(prefix=".packtrain-run-", dir=folder)
+    except OSError as error:
+        raise ToolError(f"{error.filename}: {error.strerror}",
+                        "Start it in a folder that can be written, and that all hosts share.", CONFIG) from None
+    os.close(handle)
+    return path
+
+
+def run_with_restarts(settings: Settings, command: Command, stop: StopRequests) -> int:
+    path = _make_status_file(settings)
+    try:
+        return Runner(settings, command, stop, path).run()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

@@ -1,0 +1,64 @@
+"""Encoded examples, many at once, as the columns of a token store (framework/data/token_store.h)."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    input_ids: np.ndarray  # int32 [num_tokens]
+    loss_mask: np.ndarray  # uint8 [num_tokens]
+    lengths: np.ndarray  # int32 [num_examples]
+    num_loss_tokens: np.ndarray  # int32 [num_examples]
+    source: np.ndarray  # int16 [num_examples]
+    digests: np.ndarray  # uint64 [num_examples, 2], of ids and mask
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.input_ids)
+
+    def first(self, num: int) -> "Examples":
+        return self.take(np.arange(self.num_examples) < num)
+
+    def take(self, wanted: np.ndarray) -> "Examples":
+        """Those where `wanted`, bool [num_examples], is set."""
+        if wanted.all():
+            return self
+        tokens = np.repeat(wanted, self.lengths)
+        return Examples(self.input_ids[tokens], self.loss_mask[tokens], self.lengths[wanted],
+                        self.num_loss_tokens[wanted], self.source[wanted],
+                        self.digests[wanted])
+
+
+def concatenate(parts: list[Examples]) -> Examples:
+    return Examples(*(np.concatenate([getattr(part, name) for part in parts])
+                      for name in Examples.__slots__))
+
+
+def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[int]) -> Examples:
+    lengths = np.array([len(row) for row in ids], np.int32)
+    mask = np.concatenate(masks) if masks else np.zeros(0, np.uint8)
+    counted = mask.astype(np.int32)
+    begins = np.cumsum(lengths, dtype=np.int64) - lengths
+    counted[begins] = 0  # the first token of an example has no predecessor and never counts
+    sums = np.add.reduceat(counted, begins, dtype=np.int32) if masks else np.zeros(0, np.int32)
+    flat = np.array([token for row in ids for token in row], np.int32)
+    return Examples(flat, mask, lengths, sums, np.array(sources, np.int16),
+                    digests_of(flat, mask, lengths))
+
+
+def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """uint64 [num_examples, 2]: the same for the same ids and mask, on every machine."""
+    ids, mask = memoryview(input_ids.astype("<i4").tobytes()), memoryview(loss_mask.tobytes())
+    ends = np.cumsum(lengths, dtype=np.int64)
+    digests = b"".join(
+        hashlib.blake2b(bytes(ids[4 * begin:4 * end]) + bytes(mask[begin:end]),
+                        digest_size=16).digest()
+        for begin, end in zip((ends - lengths).tolist(), ends.tolist()))
+    return np.frombuffer(digests, "<u8").reshape(-1, 2)

@@ -1,0 +1,48 @@
+"""The lines of metrics.jsonl as scalars with names, for programs that draw curves."""
+
+import math
+
+_GROUPS = {
+    "train": ("loss", "grad_norm", "learning_rate", "epoch", "auxiliary_loss"),
+    "speed": ("step_time_s", "tokens_per_second", "tokens_per_second_per_device",
+              "model_tflops_per_device", "mfu"),
+    "batch": ("num_examples", "num_tokens", "num_loss_tokens", "num_padding_tokens",
+              "padding_fraction", "fill", "token_imbalance", "cost_imbalance"),
+    "experts": ("expert_load_max", "expert_load_min"),
+}
+_GROUP_OF = {key: group for group, keys in _GROUPS.items() for key in keys}
+
+
+def _group_of(key: str) -> str:
+    if key in _GROUP_OF:
+        return _GROUP_OF[key]
+    if key.endswith("memory_bytes") or key == "num_allocation_retries":
+        return "memory"
+    return "time" if key.endswith("_s") else "run"
+
+
+def is_evaluation(line: dict) -> bool:
+    return "validation_loss" in line
+
+
+def _evaluation_scalars(line: dict) -> dict:
+    scalars = {f"validation/{key.removeprefix('validation_')}": value for key, value in line.items()
+               if key.startswith("validation_") and not isinstance(value, (dict, str))}
+    for source, loss in line.get("validation_loss_by_source", {}).items():
+        scalars[f"validation/loss_by_source/{source}"] = loss
+    for name, numbers in line.get("validation_sets", {}).items():
+        for key in ("loss", "perplexity"):
+            scalars[f"validation/{name}/{key}"] = numbers[key]
+    return scalars
+
+
+def scalars_of(line: dict) -> dict[str, float]:
+    """By "group/key". What is not finite is null in the file and NaN here."""
+    if is_evaluation(line):
+        scalars = _evaluation_scalars(line)
+    else:
+        scalars = {f"{_group_of(key)}/{key}": value for key, value in line.items()
+                   if key != "step" and not isinstance(value, (dict, list, str))}
+        for source, loss in line.get("loss_by_source", {}).items():
+            scalars[f"train/loss_by_source/{source}"] = loss
+    return {tag: math.nan if value is None else float(value) for tag, value in scalars.items()}

@@ -1,0 +1,58 @@
+"""Chunks through several processes, in their order: the result does not depend on the number."""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from packtrain_tools.encoding import EncodedChunk, Encoder
+from packtrain_tools.errors import ToolError
+from packtrain_tools.readers import Chunk
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+_encoder: Encoder | None = None  # of a worker process
+
+
+def _start_worker(encoder: Encoder):
+    global _encoder
+    _encoder = encoder
+    # One core a process: the library's own threads would only contend.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    # A terminal sends signals to all processes: the first one alone decides when to stop, and none
+    # outlives it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _encode(chunk: Chunk) -> EncodedChunk:
+    return _encoder.encode(chunk)
+
+
+def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
+               num_processes: int) -> Iterator[EncodedChunk]:
+    """Chunks in their order, a bounded number of them in memory."""
+    if num_processes == 1:
+        yield from map(encoder.encode, chunks)
+        return
+    # Forked before any thread exists, workers share the loaded tokenizer.
+    pool = ProcessPoolExecutor(num_processes, multiprocessing.get_context("fork"), _start_worker,
+                               (encoder,))
+    try:
+        waiting = deque()
+        for chunk in chunks:
+            waiting.append(pool.submit(_encode, chunk))
+            if len(waiting) >= 3 * num_processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise ToolError("a worker process died, perhaps for lack of memory",
+                        "Try fewer with --processes.") from None
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,75 @@
+"""Files of a store that hold examples: safetensors with the columns of
+framework/data/token_store.h."""
+
+import json
+import os
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from packtrain_tools.errors import ToolError
+from packtrain_tools.examples import Examples, digests_of
+
+
+def write_shard(path: str, parts: list[Examples]):
+    """All parts, whose arrays are written as they lie: no second copy of a shard in memory. Format:
+    8 bytes of the header's length, a JSON header, the data."""
+    lengths = np.concatenate([part.lengths for part in parts], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64)
+    columns = {
+        "offsets": ("I64", [offsets]),
+        "input_ids": ("I32", [part.input_ids for part in parts]),
+        "num_loss_tokens": ("I32", [part.num_loss_tokens for part in parts]),
+        "source": ("I16", [part.source for part in parts]),
+        "loss_mask": ("U8", [part.loss_mask for part in parts]),
+    }
+    header, begin = {}, 0
+    for name, (dtype, arrays) in columns.items():
+        end = begin + sum(array.nbytes for array in arrays)
+        header[name] = {"dtype": dtype, "shape": [sum(len(array) for array in arrays)],
+                        "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays stay aligned
+    with open(path, "wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for _, arrays in columns.values():
+            for array in arrays:
+                stream.write(np.ascontiguousarray(array).data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def read_shard(path: str) -> Examples:
+    try:
+        columns = load_file(path)
+    except SafetensorError as error:
+        raise ToolError(f"{path}: is no safetensors file: {error}") from None
+    lengths = np.diff(columns["offsets"]).astype(np.int32)
+    return Examples(columns["input_ids"], columns["loss_mask"], lengths,
+                    columns["num_loss_tokens"], columns["source"],
+                    digests_of(columns["input_ids"], columns["loss_mask"], lengths))
+
+
+def write_synced(path: str, data: bytes):
+    with open(path, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: str):
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(folder: str, name: str, value: dict):
+    """Whole or not at all."""
+    path = os.path.join(folder, name)
+    write_synced(path + ".tmp", (json.dumps(value, indent=2) + "\n").encode())
+    os.replace(path + ".tmp", path)
+    sync_folder(folder)

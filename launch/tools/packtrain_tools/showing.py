@@ -1,0 +1,52 @@
+"""Examples for people: decoded, what is learned in green on a terminal, else between marks."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import tokenizers
+
+LEARNED, PLAIN = "\x1b[32m", "\x1b[0m"
+OPEN_MARK, CLOSE_MARK = "⟦", "⟧"
+
+
+def has_color(stream) -> bool:
+    """https://no-color.org: any value that is not empty asks for none."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
+    """Of a store's tokenizer; nothing where it has none."""
+    path = os.path.join(folder, "tokenizer", "tokenizer.json")
+    if not os.path.isfile(path):
+        return None
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+    return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)
+
+
+def legend(color: bool) -> str:
+    return f"{LEARNED}green: learned{PLAIN}" if color else f"{OPEN_MARK}learned{CLOSE_MARK}"
+
+
+def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
+                decode: Callable[[list[int]], str] | None, color: bool,
+                max_chars: int | None = None) -> str:
+    """The first token has no predecessor: it is never learned. Without `decode`: ids."""
+    learned = loss_mask.astype(bool).copy()
+    learned[:1] = False
+    bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
+    decode = decode or (lambda ids: " ".join(map(str, ids)) + " ")
+    before, after = (LEARNED, PLAIN) if color else (OPEN_MARK, CLOSE_MARK)
+    parts = []
+    for begin, end in zip(bounds, bounds[1:]):
+        text = _safe(decode(input_ids[begin:end].tolist()))
+        if max_chars is not None and len(text) > max_chars:
+            text = f"{text[:max_chars // 2]} [... {len(text) - max_chars:,} characters ...] " \
+                   f"{text[-(max_chars // 2):]}"
+        parts.append(before + text + after if learned[begin] else text)
+    return "".join(parts)
+
+
+def _safe(text: str) -> str:
+    """Control characters of data do not reach the terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)

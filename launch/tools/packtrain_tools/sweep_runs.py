@@ -1,0 +1,145 @@
+"""Runs of a sweep: what is done of each, and starting what is not."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+
+from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.job_queue import Job
+from packtrain_tools.run_figures import figures, read_history
+
+STOPPED = 75
+STATE_FILE = "sweep-state.json"  # in a run's folder: how its latest job ended
+
+
+@dataclass
+class Run:
+    name: str
+    hash: str
+    values: dict[str, str]  # by column
+    folder: str
+    config: str  # YAML
+
+    def __post_init__(self):
+        self.state = self._read_state()
+        self.figures = figures(read_history(self.folder)) if self.is_begun else {}
+
+    @property
+    def _state_path(self) -> str:
+        return os.path.join(self.folder, STATE_FILE)
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.folder, "job.log")
+
+    def _read_state(self) -> dict:
+        """The folder's name has only a part of the hash."""
+        try:
+            with open(self._state_path, encoding="utf-8") as stream:
+                state = json.load(stream)
+        except (FileNotFoundError, ValueError):
+            return {}
+        return state if state.get("hash") == self.hash else {}
+
+    @property
+    def is_begun(self) -> bool:
+        return bool(self.state)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state.get("exit_code") == 0
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state.get("exit_code", STOPPED) not in (0, STOPPED)
+
+    @property
+    def status(self) -> str:
+        if self.is_finished:
+            return "finished"
+        if self.has_failed:
+            return f"failed ({self.state['exit_code']})"
+        return "stopped" if self.is_begun else "not begun"
+
+    def begin(self):
+        """Before its job starts: a job that is killed leaves a run that is not finished."""
+        os.makedirs(self.folder, exist_ok=True)
+        self._write("config.yaml", self.config)
+        self._note({"exit_code": STOPPED, "seconds": self.state.get("seconds", 0)})
+
+    def end(self, exit_code: int, seconds: float):
+        if exit_code < 0:
+            exit_code = 128 - exit_code
+        self.figures = figures(read_history(self.folder))
+        self._note({"exit_code": exit_code, "seconds": self.state.get("seconds", 0) + seconds})
+
+    def _note(self, state: dict):
+        self.state = {"hash": self.hash, **state}
+        if self.has_failed:
+            self.state["error"] = error_of(self.log)
+        self._write(STATE_FILE, json.dumps(self.state) + "\n")
+
+    def _write(self, name: str, text: str):
+        write_atomically(os.path.join(self.folder, name), text)
+
+
+def write_atomically(path: str, text: str):
+    with open(path + ".tmp", "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+    os.replace(path + ".tmp", path)
+
+
+def error_of(log: str, most: int = 400) -> str:
+    """What a failed job said: the program's own error with its advice, or the last lines."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            lines = [line.rstrip() for line in stream if line.strip()]
+    except OSError:
+        return ""
+    found = [k for k, line in enumerate(lines) if line.startswith("packtrain: ") and "error" in line]
+    if not found:
+        return " | ".join(lines[-3:])[-most:]
+    text = lines[found[0]].removeprefix("packtrain: ")
+    if len(lines) > found[0] + 1 and lines[found[0] + 1].startswith("  "):
+        text += " | " + lines[found[0] + 1].strip()
+    return text[:most]
+
+
+def visible_gpus() -> list[str]:
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [name for name in chosen.split(",") if name.strip()]
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+                               capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return found.stdout.split()
+
+
+class Launcher:
+    """Jobs of packtrain-run; of several at once each has its own GPUs and its share of cores."""
+
+    def __init__(self, program: str, num_ranks: int, num_at_once: int):
+        self.program, self.num_ranks, self.num_at_once = program, num_ranks, num_at_once
+        tools = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        self.script = os.path.join(os.path.dirname(tools), "packtrain-run")
+        self.gpus = visible_gpus() if num_at_once > 1 else []
+        needed = num_ranks * num_at_once
+        if self.gpus and len(self.gpus) < needed:
+            raise ToolError(f"sweep.at_once is {num_at_once} and sweep.ranks {num_ranks}: that "
+                            f"takes {needed} GPUs, and {len(self.gpus)} are there",
+                            "Lower one of them.", CONFIG)
+
+    def job(self, run: Run, slot: int) -> Job:
+        environment = {}
+        if self.num_at_once > 1:
+            cores = len(os.sched_getaffinity(0)) // (self.num_ranks * self.num_at_once)
+            environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(max(1, cores)))
+        if self.gpus:
+            own = self.gpus[slot * self.num_ranks:(slot + 1) * self.num_ranks]
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(own)
+        run.begin()
+        return Job([self.script, "-n", str(self.num_ranks), "--program", self.program, "train",
+                    os.path.join(run.folder, "config.yaml")], run.log, environment)

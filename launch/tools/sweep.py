@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Trains the runs that `packtrain sweep` found, and writes their table. Started by that alone: FILE
+is the sweep as JSON (launch/cli/sweep.cpp)."""
+
+import difflib
+import fcntl
+import json
+import os
+import sys
+
+from packtrain_tools import sweep_table
+from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
+from packtrain_tools.job_queue import Stopper, run_queue
+from packtrain_tools.sweep_runs import STOPPED, Launcher, Run, write_atomically
+from packtrain_tools.sweep_table import FIGURES, Table
+
+PROGRAM = "packtrain sweep"
+
+
+class Sweep:
+    def __init__(self, description: dict):
+        self.output = description["output"]
+        self.description = description
+        self.best = self._read_best(description["best"])
+        self.runs = [Run(run["name"], run["hash"],
+                         dict(zip(description["columns"], run["values"])), run["folder"],
+                         run["config"]) for run in description["runs"]]
+        self.num_ended = 0
+
+    @staticmethod
+    def _read_best(best: dict | None) -> tuple[str, bool] | None:
+        if best is None:
+            return None
+        figure = best["figure"]
+        if figure not in FIGURES:
+            near = difflib.get_close_matches(figure, FIGURES, 1)
+            advice = f"Did you mean {near[0]}?" if near else f"Figures: {', '.join(FIGURES)}."
+            raise ToolError(f"{best['where']}: sweep.best: unknown figure '{figure}'", advice,
+                            CONFIG)
+        return figure, best["lowest"]
+
+    def table(self) -> Table:
+        return Table(self.runs, self.description["columns"], self.description["baseline"],
+                     self.best)
+
+    def write_results(self):
+        table = self.table()
+        title = f"Sweep {os.path.basename(os.path.normpath(self.output))}"
+        for name, text in (("results.csv", sweep_table.to_csv(table)),
+                           ("results.md", sweep_table.to_markdown(table)),
+                           ("results.html", sweep_table.to_html(table, title))):
+            write_atomically(os.path.join(self.output, name), text)
+        best = os.path.join(self.output, "best.yaml")
+        if table.best:
+            run = table.best.runs[0]
+            write_atomically(best, f"# {table.summary()}\n{run.config}")
+        elif os.path.exists(best):
+            os.remove(best)
+
+    def train(self) -> int:
+        """The exit code: that of the first run that failed, 75 when a stop was asked for."""
+        waiting = [run for run in self.runs if not run.is_finished]
+        self.num_ended = len(self.runs) - len(waiting)
+        if self.num_ended:
+            say(f"{self.num_ended} of {len(self.runs)} runs are finished")
+        launcher = Launcher(*(self.description[key] for key in
+                              ("program", "num_ranks", "num_at_once")))
+        with Stopper().watching() as stopper:
+            self.write_results()
+            run_queue(waiting, launcher.num_at_once,
+                      lambda run, slot: self._start(launcher, run, slot), stopper, self._end)
+        if stopper.num_requests:
+            say("stopped; the same command goes on")
+            return STOPPED
+        return next((run.state["exit_code"] for run in self.runs if run.has_failed), 0)
+
+    def _start(self, launcher: Launcher, run: Run, slot: int):
+        say(f"{run.name}: starts, log in {run.log}")
+        return launcher.job(run, slot)
+
+    def _end(self, run: Run, exit_code: int, seconds: float):
+        run.end(exit_code, seconds)
+        self.num_ended += run.is_finished or run.has_failed
+        line = f"{run.name}: {run.status}, {seconds:.1f} s"
+        known = [key for key in ("validation_loss", "loss") if key in run.figures][:1]
+        known += ["tokens_per_second_per_device"] if run.figures else []
+        for key in known:
+            line += f", {FIGURES[key].title} {FIGURES[key].text(run.figures[key])}"
+        say(f"[{self.num_ended}/{len(self.runs)}] {line}")
+        if run.has_failed:
+            say(f"  {run.state['error']}")
+        self.write_results()
+
+
+def say(text: str):
+    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+
+
+def print_runs(sweep: Sweep):
+    for run in sweep.runs:
+        values = "  ".join(f"{column}={value}" for column, value in run.values.items())
+        print(f"{run.status:<12}  {run.name}  {values}")
+    num_left = sum(not run.is_finished for run in sweep.runs)
+    print(f"{len(sweep.runs)} runs, {num_left} to train, {sweep.description['num_ranks']} ranks "
+          f"each, in {sweep.output}")
+
+
+def lock(folder: str):
+    """Held as long as the process lives: two sweeps would train the same runs twice."""
+    os.makedirs(folder, exist_ok=True)
+    stream = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ToolError(f"{folder}: another sweep is at work in this folder",
+                        "Wait for it, or set another sweep.output.", CONFIG) from None
+    return stream
+
+
+def run_all(description: dict) -> int:
+    with lock(description["output"]):
+        sweep = Sweep(description)
+        exit_code = sweep.train()
+        print(sweep_table.to_markdown(sweep.table()), end="")
+        print(f"\nIn {sweep.output}: results.csv, results.md, results.html"
+              f"{', best.yaml' if sweep.table().best else ''}")
+    return exit_code
+
+
+def main() -> int:
+    parser = Parser(prog=PROGRAM, description=__doc__)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true", help="only list the runs")
+    arguments = parser.parse_args()
+    with open(arguments.file, encoding="utf-8") as stream:
+        description = json.load(stream)
+    if arguments.dry_run:
+        print_runs(Sweep(description))
+        return 0
+    return run_all(description)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(PROGRAM, main))

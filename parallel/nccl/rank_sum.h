@@ -1,0 +1,21 @@
+// The sum of what all ranks sent: the part of a reduce-scatter that copy engines cannot do.
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+struct RankSumArguments {
+  const void* parts = nullptr;  // [num_ranks, bytes of a part], the ranks' parts in order
+  void* sum = nullptr;          // bytes of a part
+  bool bfloat16 = false;        // else float32
+  int num_ranks = 1;
+  std::int64_t num_bytes = 0;  // of a part: a multiple of 16, as all addresses are
+};
+
+// In float32, in the order of the ranks, rounded once: the same bits in every run. Takes few
+// multiprocessors, since matrix products want them at the same time. `stream` is a cudaStream_t.
+// Throws Error(kDevice) when the launch fails.
+void launch_rank_sum(const RankSumArguments& arguments, void* stream);
+
+}  // namespace packtrain

@@ -1,0 +1,53 @@
+// What a sharded model does between its steps.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "parallel/sharding/sharded_model.h"
+
+namespace packtrain {
+
+std::string ShardedModel::paths() const {
+  return "gathers by " + gather_->path() + ", reductions by " + reduce_->path();
+}
+
+void ShardedModel::weights_changed() {
+  compute_->run([this](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    FlatState& flat = state();
+    if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
+  });
+  if (!slots_.gathers()) return;
+  for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
+}
+
+void ShardedModel::unit_updated(int unit) {
+  compute_->record(*events_[slots_.updated(unit)]);
+}
+
+void ShardedModel::sum_over_ranks(const at::Tensor& values) {
+  compute_->run([&](StreamHandle handle) {
+    for (Communicator* communicator : {reduce_.get(), replicas_.get()}) {
+      if (communicator == nullptr) continue;
+      communicator->all_reduce(values.data_ptr(), values.numel(), DataType::kFloat32,
+                               ReduceOp::kSum, handle);
+    }
+  });
+}
+
+// Groups are consecutive ranks, so groups of ranks one after the other are the ranks in order.
+at::Tensor ShardedModel::gather_over_ranks(const at::Tensor& values) {
+  const std::int64_t numel = values.numel();
+  at::Tensor all = values;
+  compute_->run([&](StreamHandle handle) {
+    for (Communicator* communicator : {reduce_.get(), replicas_.get()}) {
+      if (communicator == nullptr) continue;
+      at::Tensor more = at::empty({communicator->size() * all.numel()}, all.options());
+      communicator->all_gather(all.const_data_ptr(), more.data_ptr(), all.numel(), DataType::kInt64,
+                               handle);
+      all = more;
+    }
+  });
+  return all.view({-1, numel});
+}
+
+}  // namespace packtrain

@@ -1,0 +1,103 @@
+"""Every family in bfloat16 on a GPU, through the kernels that training uses, against transformers in
+float32 on the same GPU. The yardstick is transformers in bfloat16 (SDPA where it has that, experts one by
+one): its own error, tensor by tensor.
+
+    pytest tests/conformance/test_gpu.py -s    # -s: the errors beside each other
+"""
+
+import dataclasses
+
+import family
+import oracle
+import pytest
+import torch
+from comparison import relative_errors, tensors_of
+from safetensors.torch import load_file
+from tool import Tool
+from transformers import AutoModelForCausalLM
+
+LENGTHS = [70, 1, 900, 33, 5, 260, 18]  # one 13 to 900 times as long as the others
+# A tensor's relative error (root of squares) is at most so often that of transformers in bfloat16: of the
+# same tensor, or the mean over the model's tensors.
+FACTOR = 1.5
+# Rounding turns which experts some tokens choose, other ones on each side, and an expert may have few. (The
+# cases "all_experts" leave no choice.)
+FACTOR_OF_CHOICES = 4
+# Softmax is blind to what all keys share: most of the gradients of these biases cancels, and in fused
+# attention, transformers' too, what is left is rounding for the most part.
+FACTOR_OF_CANCELLED = 4
+CANCELLED = ("q_proj.bias", "k_proj.bias")
+LOSS_TOLERANCE = 1e-3
+CASES = [case for name in family.names() for case in family.gpu_cases_of(name)]
+
+
+@pytest.fixture(scope="module")
+def tool():
+    tool = Tool("cuda")
+    yield tool
+    tool.close()
+
+
+@dataclasses.dataclass
+class Sides:
+    """Tensors by name: logits, loss, and gradients by their names in files."""
+    ours: dict
+    theirs: dict
+    exact: dict
+
+
+def computed_by_transformers(model, folder, sequences):
+    """The model is used up."""
+    model = model.cuda().eval()
+    logits, loss = oracle.logits_and_loss(model, [ids.cuda() for ids in sequences])
+    oracle.save_gradients(model, folder)
+    return {name: tensor.cpu().float()
+            for name, tensor in {"logits": logits, "loss": loss, **tensors_of(folder)}.items()}
+
+
+def yardstick(folder, config):
+    """SDPA has neither caps nor sinks."""
+    plain = getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss"
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16, attn_implementation="eager" if plain else "sdpa",
+        experts_implementation="eager")
+
+
+def compute(case, folder, tool):
+    model, sequences = oracle.random_model(case, LENGTHS)
+    oracle.round_to_bfloat16(model)
+    model.save_pretrained(folder / "model")
+    oracle.save_batch(sequences, folder / "batch.safetensors")
+    answer = tool.ask(folder)
+    assert answer.code == 0, answer.message
+    theirs = yardstick(folder / "model", model.config)
+    return Sides({**load_file(folder / "packed.safetensors"), **tensors_of(folder / "packed")},
+                 computed_by_transformers(theirs, folder / "theirs", sequences),
+                 computed_by_transformers(model, folder / "exact", sequences))
+
+
+def factor(case, name):
+    if name.endswith(CANCELLED):
+        return FACTOR_OF_CANCELLED
+    return FACTOR_OF_CHOICES if oracle.has_choices(case) else FACTOR
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_bfloat16_is_as_near_to_float32_as_transformers(case, tool, tmp_path):
+    sides = compute(case, tmp_path, tool)
+    assert sides.ours.keys() == sides.exact.keys()
+    ours, theirs = (relative_errors(side, sides.exact) for side in (sides.ours, sides.theirs))
+    typical = mean(theirs.values())
+    ratios = {name: ours[name] / max(theirs[name], typical) for name in ours}
+    worst = max(ratios, key=ratios.get)
+    print(f"{case}: logits {ours['logits']:.4f} of {theirs['logits']:.4f}, loss {ours['loss']:.1e} of "
+          f"{theirs['loss']:.1e}, mean {mean(ours.values()):.4f} of {typical:.4f}, "
+          f"worst {ratios[worst]:.2f} ({worst})")
+    too_far = [f"{name}: {ours[name]:.3g}, transformers {theirs[name]:.3g}"
+               for name, ratio in ratios.items() if not ratio <= factor(case, name)]
+    assert not too_far, "\n".join(too_far)
+    assert ours["loss"] <= LOSS_TOLERANCE

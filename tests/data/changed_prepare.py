@@ -1,0 +1,52 @@
+"""`prepare` with small chunks and shards, that ends itself when it is told, and says what memory it
+took: changed_prepare.py WHEN SHARD_TOKENS ARGUMENT... with WHEN = never, or term:N (SIGTERM at chunk
+N), kill:N (SIGKILL after save N), died:N (SIGKILL before save N is whole)."""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "launch" / "tools"))
+
+import prepare  # noqa: E402
+
+from packtrain_tools import preparation, readers, store  # noqa: E402
+from packtrain_tools.errors import run_main  # noqa: E402
+
+how, _, number = sys.argv[1].partition(":")
+store.StoreWriter.__init__.__defaults__ = (int(sys.argv[2]),)
+readers.CHUNK_RECORDS = 20
+if how != "never":
+    preparation.SECONDS_BETWEEN_SAVES = 0.0
+del sys.argv[1:3]
+calls = 0
+
+
+def at(wanted, number_of_signal):
+    global calls
+    if how == wanted:
+        calls += 1
+        if calls == int(number):
+            os.kill(os.getpid(), number_of_signal)
+
+
+def around(function, before, after):
+    def changed(*arguments):
+        at(before, signal.SIGKILL)
+        result = function(*arguments)
+        at(after, signal.SIGTERM if after == "term" else signal.SIGKILL)
+        return result
+
+    return changed
+
+
+preparation.Preparation._take = around(preparation.Preparation._take, "", "term")
+preparation.Preparation._save = around(preparation.Preparation._save, "", "kill")
+preparation.write_json = around(preparation.write_json, "died", "")
+exit_code = run_main("packtrain prepare", prepare.main)
+# Not ru_maxrss, which a process takes over from the one that started it.
+print("peak KiB", re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1],
+      file=sys.stderr)
+sys.exit(exit_code)

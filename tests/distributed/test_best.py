@@ -1,0 +1,59 @@
+"""The checkpoints of the lowest validation loss, kept on request."""
+
+import json
+
+from runs import assert_bit_equal
+
+# A learning rate that is much too high, after some steps: the validation loss falls, then rises.
+SETTINGS = ["run.max_steps=20", "run.evaluate_steps=2", "checkpoint.save_steps=5", "checkpoint.keep=2",
+            "checkpoint.keep_best=2", "schedule.name=linear", "schedule.warmup_steps=20",
+            "optimizer.learning_rate=0.2", "optimizer.max_grad_norm=0"]
+
+
+def validation_losses(run):
+    """By step."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["validation_loss"] for line in lines if "validation_loss" in line}
+
+
+def saved(run):
+    return {int(path.name[5:]) for path in (run / "checkpoints").glob("step-*")}
+
+
+def state(run, step):
+    return json.loads((run / "checkpoints" / f"step-{step}" / "manifest.json").read_text())["state"]
+
+
+def assert_best_are_kept(run):
+    found = validation_losses(run)
+    best = sorted(found, key=found.get)[:2]
+    assert saved(run) == {*best, *sorted(saved(run))[-2:]}
+    assert max(best) < 18, "the test wants them to be older than the newest two"
+    for step in best:
+        assert state(run, step)["validation_loss"] == found[step]
+    assert state(run, 20)["best_losses"] == sorted(found.values())[:2]
+
+
+def test_the_best_stay_beside_the_newest(lab):
+    run = lab.run("best", *SETTINGS, ranks=2)
+    assert_best_are_kept(run)
+
+
+def test_a_run_that_was_broken_off_keeps_the_same(lab):
+    whole = lab.run("best-whole", *SETTINGS, ranks=2)
+    process = lab.start("best-broken", *SETTINGS, "fault.kind=abort", "fault.step=13", ranks=2)
+    code, _, _ = lab.finish(process)
+    assert code not in (0, 75)
+    broken = lab.run("best-broken", *SETTINGS, ranks=2)
+    assert_bit_equal(broken, whole)
+    assert validation_losses(broken) == validation_losses(whole)
+    assert_best_are_kept(broken)
+
+
+def test_an_evaluation_that_is_no_better_saves_nothing(lab):
+    run = lab.run("no-better", *SETTINGS, "checkpoint.save_steps=0", "checkpoint.save_final=false",
+                  "checkpoint.keep=10")
+    found = validation_losses(run)
+    best_so_far = [step for step in found if sorted(list(found.values())[:list(found).index(step) + 1])
+                   .index(found[step]) < 2]
+    assert saved(run) == set(best_so_far)

@@ -1,0 +1,87 @@
+"""Hosts that are network namespaces of this machine, joined by a bridge: each with an address, a name and an end."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+NETWORK = "10.177.0.0/24"
+_ADDRESS = "10.177.0.{}"
+
+# mpirun's way to another host, as ssh has it: AGENT HOST COMMAND...
+_AGENT = """#!/bin/sh
+case "$1" in
+{cases}
+esac
+[ ! -e {folder}/dead-$name ] || {{ echo "ssh: connect to host $1: No route to host" >&2; exit 255; }}
+shift
+exec ip netns exec {prefix}-$name unshare --uts --mount sh -c "hostname $name && {also} $*"
+"""
+
+
+def _ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def are_possible():
+    return shutil.which("ip") is not None and subprocess.run(["unshare", "--net", "--uts", "--mount", "true"],
+                                                              capture_output=True).returncode == 0
+
+
+class Namespaces:
+    """`names`: of the hosts; the first is where mpirun is started."""
+
+    def __init__(self, folder, *names):
+        self.folder, self.names = folder, names
+        self.prefix = f"packtrain-{os.getpid()}"
+        self.addresses = {name: _ADDRESS.format(number) for number, name in enumerate(names, 1)}
+        _ip("netns", "add", f"{self.prefix}-bridge")
+        self._in("bridge", "link", "add", "bridge", "type", "bridge")
+        self._in("bridge", "link", "set", "bridge", "up")
+        for name in names:
+            self._add(name)
+
+    def _in(self, name, *words):
+        _ip("-n", f"{self.prefix}-{name}", *words)
+
+    def _add(self, name):
+        _ip("netns", "add", f"{self.prefix}-{name}")
+        _ip("link", "add", "card", "netns", f"{self.prefix}-{name}", "type", "veth", "peer", "name", f"to-{name}",
+            "netns", f"{self.prefix}-bridge")
+        self._in("bridge", "link", "set", f"to-{name}", "master", "bridge", "up")
+        self._in(name, "address", "add", f"{self.addresses[name]}/24", "dev", "card")
+        for link in ("lo", "card"):
+            self._in(name, "link", "set", link, "up")
+
+    def agent(self, path, also=""):
+        """Writes the launch agent; `also`: shell commands before mpirun's helper, ending in &&."""
+        cases = "\n".join(f"  {address}) name={name} ;;" for name, address in self.addresses.items())
+        path.write_text(_AGENT.format(cases=cases, prefix=self.prefix, also=also, folder=self.folder))
+        path.chmod(0o755)
+        return str(path)
+
+    def on_first(self, *words):
+        """The command that runs `words` on the first host."""
+        name = self.names[0]
+        return ["ip", "netns", "exec", f"{self.prefix}-{name}", "unshare", "--uts", "sh", "-c",
+                f'hostname {name} && exec "$@"', "-", *map(str, words)]
+
+    def cut(self, name):
+        """The host is there, its network is not."""
+        self._in(name, "link", "set", "card", "down")
+
+    def kill(self, name):
+        """As if its power went: nobody is told, nothing answers."""
+        self.cut(name)
+        (self.folder / f"dead-{name}").touch()
+        self._end_processes(name)
+
+    def _end_processes(self, name):
+        pids = subprocess.run(["ip", "netns", "pids", f"{self.prefix}-{name}"], capture_output=True, text=True).stdout
+        for pid in pids.split():  # mpirun and its helper wait for each other for ever
+            os.kill(int(pid), signal.SIGKILL)
+
+    def close(self):
+        for name in (*self.names, "bridge"):
+            self._end_processes(name)
+            _ip("netns", "delete", f"{self.prefix}-{name}")

@@ -1,0 +1,182 @@
+"""The faults that a soak chooses from: each one is what happens to real runs, done from outside."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+from watch import checkpoint_folders, parent_of, saved_steps, wait_until
+
+
+@dataclasses.dataclass
+class Outcome:
+    ends_job: bool = True
+    damaged: set = dataclasses.field(default_factory=set)  # of checkpoint_folders()
+    struck_s: float = dataclasses.field(default_factory=time.monotonic)
+
+
+@dataclasses.dataclass
+class Strike:
+    name: str
+    inject: object  # (run, chance) -> Outcome
+
+
+def signal_one(run, chance, number):
+    ranks = run.ranks()
+    os.kill(ranks[chance.choice(sorted(ranks))], number)
+    return Outcome()
+
+
+def signal_all(run, number):
+    for pid in run.ranks().values():
+        os.kill(pid, number)
+    return Outcome()
+
+
+def kill(run, chance):
+    return signal_one(run, chance, signal.SIGKILL)
+
+
+def crash(run, chance):
+    return signal_one(run, chance, signal.SIGSEGV)
+
+
+def stop_for_ever(run, chance):
+    return signal_one(run, chance, signal.SIGSTOP)
+
+
+def stop_for_a_second(run, chance):
+    ranks = run.ranks()
+    pid = ranks[chance.choice(sorted(ranks))]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(pid, signal.SIGCONT)
+    step = run.step()
+    wait_until(lambda: run.step() > step, "a step after the pause")
+    return Outcome(ends_job=False)
+
+
+def kill_in_save(run, chance):
+    checkpoints = run.folder / "checkpoints"
+    wait_until(lambda: list(checkpoints.glob("step-*.tmp")), "a save", timeout=120)
+    time.sleep(chance.random() * 0.02)
+    return kill(run, chance)
+
+
+def kill_mpirun(run, chance):
+    """The process that started the ranks, which live on for some seconds."""
+    os.kill(parent_of(run.ranks()[0]), signal.SIGKILL)
+    return Outcome()
+
+
+def kill_in_start(run, chance):
+    """Kills once, and the restarted run again before it has made a step."""
+    before = set(run.ranks().values())
+    kill(run, chance)
+    wait_until(lambda: len(run.ranks()) == run.num_ranks and not before & set(run.ranks().values()), "new ranks")
+    time.sleep(chance.random())
+    return kill(run, chance)
+
+
+def ask_launcher_to_stop(run, chance):
+    run.job.send_signal(chance.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
+    return Outcome()
+
+
+def ask_one_rank_to_stop(run, chance):
+    return signal_one(run, chance, chance.choice([signal.SIGTERM, signal.SIGUSR1]))
+
+
+def end_all_by_asking_twice(run, chance):
+    signal_all(run, signal.SIGTERM)
+    return signal_all(run, signal.SIGTERM)
+
+
+def damage(path, chance):
+    """A file as disks leave them: shorter, gone, or with one bit turned."""
+    how = chance.choice(["shorter", "gone", "bit"])
+    if how == "gone":
+        path.unlink()
+    elif how == "shorter":
+        os.truncate(path, chance.randrange(path.stat().st_size))
+    else:
+        text = bytearray(path.read_bytes())
+        text[chance.randrange(len(text))] ^= 1 << chance.randrange(8)
+        path.write_bytes(text)
+
+
+def kill_and_damage_newest(run, chance):
+    """Where there are two checkpoints at least: one is to be left."""
+    wait_until(lambda: len(saved_steps(run.folder)) >= 2, "two checkpoints", timeout=120)
+    outcome = signal_all(run, signal.SIGKILL)
+    newest = max(checkpoint_folders(run.folder))
+    folder = run.folder / "checkpoints" / f"step-{newest[0]}"
+    damage(chance.choice(sorted(path for path in folder.iterdir() if path.suffix == ".safetensors")), chance)
+    outcome.damaged = {newest}
+    return outcome
+
+
+def fill(run, chance):
+    """The ballast that leaves the disk as much as nothing, or about a checkpoint."""
+    checkpoints = run.folder / "checkpoints"
+    newest = checkpoints / f"step-{saved_steps(run.folder)[-1]}"
+    needed = sum(path.stat().st_size for path in newest.iterdir())
+    left = chance.choice([0, needed // 2, needed + 4096])
+    ballast = pathlib.Path(checkpoints) / "ballast"
+    with open(ballast, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(shutil.disk_usage(checkpoints).free - left, 1))
+    return ballast
+
+
+def fill_disk(run, chance):
+    """Training goes on; saves fail until there is room again."""
+    wait_until(lambda: saved_steps(run.folder), "a checkpoint", timeout=120)
+    since = run.log_size()
+    ballast = fill(run, chance)
+    wait_until(lambda: "training goes on" in run.log_since(since) or run.step() >= run.num_steps or
+               ballast_is_outgrown(run, since), "a failed save", timeout=120)
+    ballast.unlink()
+    return Outcome(ends_job=False)
+
+
+def ballast_is_outgrown(run, since):
+    """A save that just fitted: old checkpoints were removed behind it."""
+    return run.log_since(since).count("saved ") >= 2
+
+
+def kill_on_full_disk(run, chance):
+    wait_until(lambda: saved_steps(run.folder), "a checkpoint", timeout=120)
+    ballast = fill(run, chance)
+    time.sleep(chance.random())
+    outcome = kill(run, chance)
+    ballast.unlink()
+    return outcome
+
+
+class Strikes:
+    def __init__(self, small_disk):
+        self.all = [
+            Strike("a rank killed", kill),
+            Strike("a rank crashes (SIGSEGV)", crash),
+            Strike("a rank stopped for ever (SIGSTOP)", stop_for_ever),
+            Strike("a rank stopped for a second", stop_for_a_second),
+            Strike("mpirun killed", kill_mpirun),
+            Strike("a rank killed while saving", kill_in_save),
+            Strike("a rank killed, and again while starting", kill_in_start),
+            Strike("the launcher asked to stop", ask_launcher_to_stop),
+            Strike("one rank asked to stop", ask_one_rank_to_stop),
+            Strike("all ranks asked to stop twice", end_all_by_asking_twice),
+            Strike("all ranks killed, the newest checkpoint damaged", kill_and_damage_newest),
+        ]
+        if small_disk:
+            self.all += [Strike("a full disk", fill_disk), Strike("a rank killed on a full disk", kill_on_full_disk)]
+        self.left = []
+
+    def choose(self, chance):
+        """Each kind comes once before any comes again."""
+        if not self.left:
+            self.left = list(self.all)
+            chance.shuffle(self.left)
+        return self.left.pop()

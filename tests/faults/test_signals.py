@@ -1,0 +1,124 @@
+"""Requests to stop, whoever gets them and whenever: the run is saved and continues as if it had not been asked."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+from runs import PROGRAM, REPO, assert_bit_equal, steps
+from watch import ranks_of, saved_steps, wait_for_step, wait_until
+
+SETTINGS = ["run.max_steps=30", "run.num_epochs=9", "checkpoint.save_steps=8", "checkpoint.keep=10", "data.validation="]
+SLOW = "debug.stream_delay_us=3000"  # changes no bit
+
+
+@pytest.fixture(scope="session")
+def unbroken(lab):
+    return lab.run("unbroken", *SETTINGS, ranks=2)
+
+
+def assert_continues(lab, name, unbroken):
+    assert_bit_equal(lab.run(name, *SETTINGS, ranks=2), unbroken)
+
+
+def begun(lab, name):
+    """The run with two steps done; its ranks' process ids."""
+    process = lab.start(name, *SETTINGS, SLOW, ranks=2)
+    wait_for_step(lab.folder / "runs" / name, 2)
+    return process, ranks_of(f"{name}.yaml")
+
+
+@pytest.mark.parametrize("number, asked", [(signal.SIGTERM, [0]), (signal.SIGTERM, [1]), (signal.SIGTERM, [0, 1]),
+                                           (signal.SIGINT, [0, 1]), (signal.SIGUSR1, [1])])
+def test_ranks_that_are_asked_save_together(lab, unbroken, number, asked):
+    name = f"asked-{number}-{len(asked)}{asked[0]}"
+    process, pids = begun(lab, name)
+    for rank in asked:
+        os.kill(pids[rank], number)
+    code, _, err = lab.finish(process)
+    assert code == 75, err
+    run = lab.folder / "runs" / name
+    assert saved_steps(run)[-1] == max(steps(run)) < 30
+    assert_continues(lab, name, unbroken)
+
+
+@pytest.mark.parametrize("phase, step", [("load", 1), ("step", 1), ("step", 5), ("update", 5), ("save", 8)])
+def test_a_request_in_any_phase_is_answered(lab, unbroken, phase, step):
+    name = f"asked-in-{phase}-{step}"
+    code, _, err = lab.finish(lab.start(name, *SETTINGS, "fault.kind=stop", f"fault.phase={phase}",
+                                        f"fault.step={step}", "fault.rank=1", ranks=2))
+    assert code == 75 and "injected on rank 1" in err, err
+    assert saved_steps(lab.folder / "runs" / name)[-1] == {"load": 1, "save": 9}.get(phase, step)
+    assert_continues(lab, name, unbroken)
+
+
+def test_a_request_at_the_very_end_ends_a_run_that_is_done(lab, unbroken):
+    code, _, err = lab.finish(lab.start("asked-at-end", *SETTINGS, "fault.kind=stop", "fault.phase=shutdown", ranks=2))
+    assert code == 0 and "injected on rank 0" in err, err
+    assert_bit_equal(lab.folder / "runs" / "asked-at-end", unbroken)
+
+
+def test_asked_twice_a_rank_ends_at_once_and_the_last_checkpoint_is_good(lab, unbroken):
+    process, pids = begun(lab, "asked-twice")
+    wait_for_step(lab.folder / "runs" / "asked-twice", 9)
+    os.kill(pids[1], signal.SIGSTOP)  # so that the first request is not answered in between
+    os.kill(pids[1], signal.SIGTERM)
+    os.kill(pids[1], signal.SIGINT)
+    os.kill(pids[1], signal.SIGCONT)
+    code, _, err = lab.finish(process)
+    assert code not in (0, 75), err
+    assert_continues(lab, "asked-twice", unbroken)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_launcher_that_is_asked_has_the_ranks_save(lab, unbroken, number):
+    name = f"launcher-{number}"
+    process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "2", "--restarts", "3", "--program", PROGRAM,
+                                "train", lab.config(name), *SETTINGS, SLOW], stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    wait_for_step(lab.folder / "runs" / name, 2)
+    process.send_signal(number)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 75 and "restart 1 of" not in err, err
+    assert_continues(lab, name, unbroken)
+
+
+def test_a_step_may_last_longer_than_the_launcher_waits_before_it_asks_again(lab, unbroken):
+    process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "2", "--program", PROGRAM, "train",
+                                lab.config("long-step"), *SETTINGS, "fault.kind=slow", "fault.step=3",
+                                "fault.num_steps=1000", "fault.seconds=3"], stderr=subprocess.PIPE, text=True)
+    run = lab.folder / "runs" / "long-step"
+    wait_for_step(run, 2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 75 and "stopped on request after step" in err, err
+    assert saved_steps(run)
+    assert_continues(lab, "long-step", unbroken)
+
+
+def test_a_grace_that_is_too_short_costs_the_steps_since_the_last_checkpoint(lab, unbroken):
+    """Killed while it saves on request."""
+    process, pids = begun(lab, "short-grace")
+    run = lab.folder / "runs" / "short-grace"
+    wait_for_step(run, 9)
+    os.kill(pids[0], signal.SIGTERM)
+    wait_until(lambda: saved_steps(run)[-1:] > [8] or list(run.glob("checkpoints/step-*.tmp")), "the save on request")
+    for pid in pids.values():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    lab.finish(process)
+    assert_continues(lab, "short-grace", unbroken)
+
+
+def test_a_request_to_save_is_answered_without_stopping(lab, unbroken):
+    process, _ = begun(lab, "save-now")
+    run = lab.folder / "runs" / "save-now"
+    (run / "checkpoint-now").touch()
+    code, _, err = lab.finish(process)
+    assert code == 0, err
+    extra = set(saved_steps(run)) - {8, 16, 24, 30}
+    assert len(extra) == 1 and not (run / "checkpoint-now").exists()
+    assert_bit_equal(run, unbroken)

@@ -1,0 +1,73 @@
+"""Looking at a run from outside: its processes, its steps, its checkpoints."""
+
+import json
+import os
+import time
+
+from runs import steps
+
+
+def ranks_of(config_name):
+    """Process ids of the run's ranks, by rank. `config_name`: of the file that it was started with."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                environment = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
+        except OSError:
+            continue
+        if words[0].endswith(b"packtrain") and any(word.endswith(config_name.encode()) for word in words):
+            found[int(environment.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
+    return found
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rsplit(b")", 1)[1].split()[1])
+
+
+def wait_until(condition, what, timeout=60.0):
+    """What `condition` returns as soon as it is something."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {timeout:.0f} s in vain for {what}"
+        time.sleep(0.01)
+
+
+def wait_for_step(run, step):
+    wait_until(lambda: (run / "metrics.jsonl").exists() and len(steps(run)) >= step, f"step {step} of {run}")
+
+
+def saved_steps(run):
+    """Of the run's checkpoints, ascending."""
+    folders = (run / "checkpoints").glob("step-*")
+    return sorted(int(path.name[5:]) for path in folders if path.name[5:].isdigit())
+
+
+def checkpoint_folders(run):
+    """{(step, inode)}: a step that is saved again is another folder."""
+    found = set()
+    for step in saved_steps(run):
+        try:
+            found.add((step, (run / "checkpoints" / f"step-{step}").stat().st_ino))
+        except FileNotFoundError:  # removed for newer ones
+            pass
+    return found
+
+
+def last_step(run):
+    """Of metrics.jsonl; 0 without one."""
+    try:
+        with open(run / "metrics.jsonl", "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - 4096, 0))
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return 0
+    return json.loads(lines[-1])["step"] if lines else 0

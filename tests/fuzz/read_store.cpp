@@ -1,0 +1,62 @@
+#include <memory>
+#include <vector>
+
+#include "framework/data/store_writer.h"
+#include "framework/data/token_store.h"
+#include "framework/support/error.h"
+#include "tests/fuzz/input_file.h"
+#include "tests/fuzz/targets.h"
+
+namespace packtrain::fuzz {
+namespace {
+
+// A sound store of two examples.
+std::unique_ptr<InputFolder> sound_store() {
+  auto folder = std::make_unique<InputFolder>();
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"a", "b"};
+  const auto writer = StoreWriter::create(folder->path(), info, /*overwrite=*/true);
+  writer->add(std::vector<std::int32_t>{1, 2, 3}, std::vector<std::uint8_t>{1, 0, 1}, 0);
+  writer->add(std::vector<std::int32_t>{9, 8}, std::vector<std::uint8_t>{0, 1}, 1);
+  writer->finish();
+  return folder;
+}
+
+void open_store(const std::string& folder) {
+  try {
+    const auto store = TokenStore::open(folder);
+    std::int64_t num_tokens = 0;
+    for (std::int64_t e = 0; e < store->info().num_examples; ++e) {
+      const auto ids = store->input_ids(e);
+      const auto mask = store->loss_mask(e);
+      require(!ids.empty() && ids.size() == mask.size(), "every token has a mask");
+      for (const std::int32_t id : ids) {
+        require(id >= 0 && id < store->info().vocab_size, "ids are in the vocabulary");
+      }
+      for (const std::uint8_t value : mask) require(value <= 1, "masks are 0 or 1");
+      const auto source = static_cast<std::size_t>(store->source(e));
+      require(source < store->info().sources.size(), "sources are known");
+      num_tokens += std::ssize(ids);
+    }
+    require(num_tokens == store->info().num_tokens, "tokens are as many as said");
+    store->fingerprint();
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+void read_store_manifest(std::string_view input) {
+  static const auto folder = sound_store();
+  folder->write("store.json", input);
+  open_store(folder->path());
+}
+
+void read_store_shard(std::string_view input) {
+  static const auto folder = sound_store();
+  folder->write("part-00000.safetensors", input);
+  open_store(folder->path());
+}
+
+}  // namespace packtrain::fuzz

@@ -1,0 +1,127 @@
+"""Completion of command lines in real shells, which ask the built program."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
+
+# Completes $1 as if it had been typed, and prints the answers.
+BASH = """
+source "$FOLDER/completion/packtrain.bash"
+compopt() { :; }  # is only there while bash itself completes
+COMP_LINE="$1" COMP_POINT=${#1}
+_packtrain
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+FISH = 'source $FOLDER/completion/packtrain.fish; complete -C $argv[1]'
+# Types $1 into a zsh of its own, asks it for its list, and prints what the screen shows.
+ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -fi
+zpty -w shell 'PS1=; autoload -U compinit; compinit -u -D; source $FOLDER/completion/packtrain.zsh'
+zpty -w shell 'stty cols 200 rows 50; unsetopt list_ambiguous; setopt no_beep list_packed; print READY'
+zpty -r shell screen $'*READY\\r\\n'
+zpty -w -n shell "$1"$'\\t\\t'
+for (( quiet = 0; quiet < 30; quiet++ )); do  # until nothing has come for 3 s
+  sleep 0.1
+  if zpty -r -t shell part; then print -rn -- "$part"; quiet=0; fi
+done
+zpty -d shell
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(command: list[str], cache: Path, **options) -> str:
+    environment = {**os.environ, "FOLDER": str(LAUNCH), "PACKTRAIN_CACHE": str(cache), "TERM": "dumb"}
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, **options)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
+
+
+def in_bash(line: str, cache: Path, **options) -> list[str]:
+    return run(["bash", "--norc", "-c", BASH, "bash", line], cache, **options).split()
+
+
+def test_a_subcommand_is_completed(cache):
+    assert in_bash(f"{PROGRAM} pl", cache) == ["plan"]
+    everything = in_bash(f"{PROGRAM} ", cache)
+    assert {"prepare", "train", "verify", "config", "--help"} <= set(everything)
+
+
+def test_options_are_those_of_the_subcommand(cache):
+    options = in_bash(f"{PROGRAM} plan my.yaml --", cache)
+    assert {"--ranks", "--json", "--gpu-gib"} <= set(options)
+    assert "--tokenizer" not in options
+    assert {"--tokenizer", "--synthetic", "--pretokenized"} <= set(in_bash(f"{PROGRAM} prepare --", cache))
+
+
+def test_keys_are_completed_behind_the_configuration(cache):
+    assert in_bash(f"{PROGRAM} train my.yaml run.num_e", cache) == ["run.num_epochs="]
+    assert in_bash(f"{PROGRAM} train run.num_e", cache) == [], "a file is wanted"
+    assert "batch.strategy" in in_bash(f"{PROGRAM} config --explain batch.", cache)
+
+
+def test_values_are_completed_behind_the_key(cache):
+    assert in_bash(f"{PROGRAM} train my.yaml batch.strategy=pad", cache) == ["padding", "padding_free"]
+    assert in_bash(f"{PROGRAM} train my.yaml precision.deterministic=", cache) == ["true", "false"]
+    assert in_bash(f"{PROGRAM} train my.yaml run.seed=", cache) == []
+
+
+def test_packtrain_run_has_its_own_options_and_those_of_its_subcommand(cache, tmp_path):
+    """In a folder as a bundle has it: the program is found from the completion's own place."""
+    shutil.copytree(LAUNCH / "completion", tmp_path / "completion")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "packtrain").symlink_to(PROGRAM)
+    script = BASH.replace("$FOLDER", str(tmp_path))
+    runner = LAUNCH / "packtrain-run"
+
+    def answers(line: str) -> list[str]:
+        return run(["bash", "--norc", "-c", script, "bash", line], cache).split()
+
+    assert {"-n", "-x", "--restarts", "--doctor", "--hosts"} <= set(answers(f"{runner} -"))
+    assert answers(f"{runner} -n 2 ver") == ["verify", "version"]
+    assert answers(f"{runner} -n 2 my.yaml memory.rec") == ["memory.recompute="]
+    assert "--examples" in answers(f"{runner} -n 2 verify --")
+
+
+def test_what_the_program_said_is_kept_until_it_changes(tmp_path):
+    program = tmp_path / "packtrain"
+    program.write_text("#!/bin/sh\necho asked >> \"$0.log\"\nprintf 'Subcommands:\\n  train  x\\n\\n'\n")
+    program.chmod(0o755)
+    log = tmp_path / "packtrain.log"
+    for _ in range(3):
+        assert in_bash(f"{program} t", tmp_path) == ["train"]
+    assert log.read_text() == "asked\n"
+    os.utime(program, (2**31, 2**31))
+    assert in_bash(f"{program} t", tmp_path) == ["train"]
+    assert log.read_text() == "asked\nasked\n"
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not there: launch/setup --lint installs it")
+def test_fish_completes_alike(cache):
+    def answers(words: str) -> list[str]:
+        return run(["fish", "--no-config", "-c", FISH, f"{PROGRAM} {words}"], cache).split()
+
+    assert answers("pl") == ["plan"]
+    assert answers("train my.yaml run.num_e") == ["run.num_epochs="]
+    assert answers("train my.yaml batch.strategy=pad") == ["batch.strategy=padding", "batch.strategy=padding_free"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not there: launch/setup --lint installs it")
+def test_zsh_completes_alike(cache):
+    def screen(words: str) -> str:
+        in_bash(f"{PROGRAM} {words}", cache)  # the program has been asked: what follows is quick
+        return run(["zsh", "-f", "-c", ZSH, "zsh", f"{PROGRAM} {words}"], cache)
+
+    assert "train my.yaml run.num_epochs=" in screen("train my.yaml run.num_e")
+    shown = screen("train my.yaml batch.strategy=pad")
+    assert "batch.strategy=padding_free" in shown, shown

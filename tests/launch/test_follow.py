@@ -1,0 +1,216 @@
+"""packtrain follow: what it hands to TensorBoard and Weights & Biases, of files as runs write them."""
+
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from event_reader import scalars
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+TOOL = [sys.executable, str(REPO / "launch" / "tools" / "follow.py")]
+
+# Stands in for the package, whose other end is a server: keeps what it is given.
+WANDB = """
+import json, os
+class Run:
+    def __init__(self, id):
+        self.id = id or "made-up"
+    def log(self, values, step):
+        self._write({"step": step, **values})
+    def finish(self):
+        self._write({"finished": True})
+    def _write(self, entry):
+        with open(os.environ["WANDB_LOG"], "a") as log:
+            log.write(json.dumps(entry) + "\\n")
+def init(**options):
+    run = Run(options["id"])
+    run._write({"init": options["project"], "id": options["id"], "config": options["config"]})
+    return run
+"""
+
+
+def step_line(step, loss):
+    return {"step": step, "loss": loss, "grad_norm": 1.0, "step_time_s": 0.5, "fill": 0.75,
+            "peak_memory_bytes": 2**31, "num_failed_saves": 0, "slowest_phase": "data", "expert_tokens": [1, 2],
+            "loss_by_source": {"web": loss and loss + 1}}
+
+
+EVALUATION = {"step": 2, "validation_loss": 2.5, "validation_perplexity": 12.25, "validation_set": "code",
+              "validation_sets": {"code": {"loss": 2.5, "perplexity": 12.25, "num_tokens": 7}}}
+
+
+class Run:
+    def __init__(self, folder, lines=()):
+        self.folder = folder / "flan"
+        self.folder.mkdir()
+        self.events = folder / "events"
+        self.append(*lines)
+
+    def append(self, *lines):
+        with (self.folder / "metrics.jsonl").open("a") as stream:
+            for line in lines:
+                stream.write(json.dumps(line) + "\n")
+
+    def replace(self, *lines):
+        """As a run does that goes on from a checkpoint."""
+        new = self.folder / "metrics.new"
+        new.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        new.replace(self.folder / "metrics.jsonl")
+
+    def follow(self, *arguments, code=0, **environment):
+        words = [*TOOL, str(self.folder), *arguments]
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    def start(self, *arguments):
+        return subprocess.Popen([*TOOL, str(self.folder), "--poll", "0.05", *arguments])
+
+    def found(self):
+        (path,) = (self.events / "flan").iterdir()
+        return scalars(path)
+
+    def losses(self):
+        return [(step, values["train/loss"]) for step, _, values in self.found() if "train/loss" in values]
+
+    def wait_for_losses(self, wanted):
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                if self.losses() == wanted:
+                    return
+            except (AssertionError, OSError, ValueError, KeyError, IndexError):
+                pass  # not there yet, between two files, or half written
+            assert time.monotonic() < deadline, self.losses()
+            time.sleep(0.05)
+
+
+def stop(process):
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+
+
+def test_every_number_of_a_line_is_a_scalar_of_its_step(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, None), EVALUATION])
+    run.follow("--tensorboard", str(run.events), "--once")
+    first, second, evaluation = run.found()
+    assert first[0] == 1 and first[2] == {
+        "train/loss": 3.5, "train/grad_norm": 1.0, "speed/step_time_s": 0.5, "batch/fill": 0.75,
+        "memory/peak_memory_bytes": 2**31, "run/num_failed_saves": 0, "train/loss_by_source/web": 4.5}
+    assert second[0] == 2 and math.isnan(second[2]["train/loss"])
+    assert evaluation[0] == 2 and evaluation[2] == {
+        "validation/loss": 2.5, "validation/perplexity": 12.25, "validation/code/loss": 2.5,
+        "validation/code/perplexity": 12.25}
+    assert second[1] - first[1] == pytest.approx(0.5), "the time that the step took"
+
+
+def test_lines_are_handed_over_as_they_come_but_never_half_of_one(tmp_path):
+    run = Run(tmp_path)
+    (run.folder / "metrics.jsonl").unlink()
+    process = run.start("--tensorboard", str(run.events))
+    run.append(step_line(1, 3.5))
+    run.wait_for_losses([(1, 3.5)])
+    with (run.folder / "metrics.jsonl").open("a") as stream:
+        text = json.dumps(step_line(2, 3.25))
+        stream.write(text[:20])
+        stream.flush()
+        time.sleep(0.3)
+        assert run.losses() == [(1, 3.5)]
+        stream.write(text[20:] + "\n")
+    run.wait_for_losses([(1, 3.5), (2, 3.25)])
+    stop(process)
+
+
+def test_a_follower_that_is_started_again_writes_nothing_twice(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25)])
+    run.follow("--tensorboard", str(run.events), "--once")
+    run.append(step_line(3, 3.0))
+    run.follow("--tensorboard", str(run.events), "--once")
+    assert run.losses() == [(1, 3.5), (2, 3.25), (3, 3.0)]
+
+
+def test_a_run_that_goes_back_to_a_checkpoint_has_each_step_once(tmp_path):
+    run = Run(tmp_path, [step_line(step, 4 - step / 4) for step in range(1, 6)])
+    process = run.start("--tensorboard", str(run.events))
+    run.wait_for_losses([(step, 4 - step / 4) for step in range(1, 6)])
+    run.replace(step_line(1, 3.75), step_line(2, 3.5))
+    run.append(step_line(3, 1.5))
+    run.wait_for_losses([(1, 3.75), (2, 3.5), (3, 1.5)])
+    run.append(step_line(4, 1.25))
+    run.wait_for_losses([(1, 3.75), (2, 3.5), (3, 1.5), (4, 1.25)])
+    stop(process)
+
+
+def test_tensorboard_reads_what_is_written(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator",
+                                      reason="the package tensorboard is not there")
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25), EVALUATION])
+    run.follow("--tensorboard", str(run.events), "--once")
+    events = accumulator.EventAccumulator(str(run.events / "flan"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("train/loss")] == [(1, 3.5), (2, 3.25)]
+    assert [event.value for event in events.Scalars("validation/code/loss")] == [2.5]
+
+
+def wandb_log(tmp_path, run, **options):
+    package = tmp_path / "packages"
+    package.mkdir(exist_ok=True)
+    (package / "wandb.py").write_text(WANDB)
+    log = tmp_path / "wandb.log"
+    run.follow("--wandb", "project", "--once", PYTHONPATH=str(package), WANDB_LOG=str(log), **options)
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_wandb_is_given_each_step_once_with_its_evaluation(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25), EVALUATION])
+    (run.folder / "config.yaml").write_text("run: {}\n")
+    begin, first, second, end = wandb_log(tmp_path, run)
+    assert begin == {"init": "project", "id": None, "config": {"config_yaml": "run: {}\n"}}
+    assert first["step"] == 1 and first["train/loss"] == 3.5 and "validation/loss" not in first
+    assert second["step"] == 2 and second["train/loss"] == 3.25 and second["validation/loss"] == 2.5
+    assert end == {"finished": True}
+
+
+def test_wandb_goes_on_with_the_same_run_and_new_steps(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25)])
+    wandb_log(tmp_path, run)
+    run.replace(step_line(1, 3.5), step_line(2, 3.125), step_line(3, 3.0))
+    entries = wandb_log(tmp_path, run)[4:]
+    assert entries[0]["id"] == "made-up"
+    assert [entry["step"] for entry in entries if "step" in entry] == [3]
+
+
+def test_without_the_package_it_says_what_to_install(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    blocked = tmp_path / "packages"
+    blocked.mkdir()
+    (blocked / "wandb.py").write_text("raise ImportError('not here')\n")
+    err = run.follow("--wandb", "project", "--once", code=64, PYTHONPATH=str(blocked))
+    assert "no Python package wandb" in err and "pip install wandb" in err
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ([], "--tensorboard DIR, --wandb PROJECT"),
+    (["--tensorboard", "x", "--poll", "0"], "--poll: got 0"),
+])
+def test_what_cannot_be_is_named(tmp_path, arguments, words):
+    assert words in Run(tmp_path).follow(*arguments, code=64)
+
+
+def test_a_folder_without_metrics_is_named(tmp_path):
+    run = Run(tmp_path)
+    (run.folder / "metrics.jsonl").unlink()
+    assert "holds no metrics.jsonl" in run.follow("--tensorboard", str(run.events), "--once", code=64)
+
+
+def test_a_line_that_is_none_is_named(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    with (run.folder / "metrics.jsonl").open("a") as stream:
+        stream.write("not json\n")
+    assert "metrics.jsonl: byte " in run.follow("--tensorboard", str(run.events), "--once", code=65)
