@@ -1,9 +1,10 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
-# packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [ENVIRONMENT NAME=value ...])
+# packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
 # THREADS: what the thread sanitizer is for; label `threads`.
+# PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM. PROCESSORS: cores that it keeps busy.
 
 function(packtrain_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -118,12 +119,18 @@ endfunction()
 
 # A Python test in the pinned environment. Labelled `python`, besides LABELS.
 function(packtrain_pytest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILE;TIMEOUT" "LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "FILE;TIMEOUT;PROCESSORS" "LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(arg_PROGRAM)
+    list(PREPEND arg_ENVIRONMENT "PACKTRAIN_PROGRAM=$<TARGET_FILE:packtrain>")
   endif()
   add_test(NAME ${name}
     COMMAND "${LibTorch_PYTHON}" -m pytest -q -p no:cacheprovider "${CMAKE_CURRENT_SOURCE_DIR}/${arg_FILE}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "python;${arg_LABELS}"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
+  if(arg_PROCESSORS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
+  endif()
 endfunction()
