@@ -77,7 +77,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   make_batches(first_step_);
   // A graph is captured from the very calls that would be timed.
   if (graphs_ == nullptr) {
-    model_->before_turns([this](ActionKind kind) {
+    model_->watch_compute([this](ActionKind kind) {
       clock_->enter(kind == ActionKind::kForward ? StepPhase::kForward : StepPhase::kBackward);
     });
   }

@@ -31,7 +31,6 @@ struct ShardedModel::Pass {
   at::Tensor x = {};  // what the next block is given: activation, or its gradient on the way back
   at::Tensor loss = {};                           // sum over micro-batches so far
   std::vector<std::unique_ptr<Tape>> tapes = {};  // [blocks]
-  std::optional<ActionKind> turn = {};            // forwards or backwards, of late
   bool survives = false;                          // memory that runs out
   bool joins = false;                             // computes nothing (any more)
   std::optional<OutOfMemory> out_of_memory = {};
@@ -74,14 +73,6 @@ ShardedModel::~ShardedModel() {
   if (replicas_ != nullptr) replicas_->abort();
 }
 
-void ShardedModel::begin_step(std::size_t num_micro_batches) {
-  try {
-    compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });
-  } catch (const c10::OutOfMemoryError& error) {
-    throw OutOfMemory("the allocation of gradients", -1, 0, error.what());
-  }
-}
-
 at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
   return run(cached_schedule(micro_batches.size(), true), micro_batches);
 }
@@ -92,8 +83,10 @@ at::Tensor ShardedModel::evaluate(std::span<const DeviceBatch> micro_batches) {
 
 const Schedule& ShardedModel::cached_schedule(std::size_t num_micro_batches, bool training) {
   const auto [it, inserted] = schedules_.try_emplace({num_micro_batches, training});
-  const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
-  if (inserted) it->second = make_schedule(table_, slots_, options);
+  if (inserted) {
+    const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
+    it->second = make_schedule(table_, slots_, options);
+  }
   return it->second;
 }
 
@@ -170,9 +163,11 @@ void ShardedModel::dispatch(const Action& action, Pass& pass) {
     case ActionKind::kGather:
       return gather(action);
     case ActionKind::kForward:
+      announce(action);
+      return forward(action, pass);
     case ActionKind::kBackward:
-      begin_compute(action, pass);
-      return action.kind == ActionKind::kForward ? forward(action, pass) : backward(action, pass);
+      announce(action);
+      return backward(action, pass);
     case ActionKind::kGradients:
       return finish_backward(action, pass);
     case ActionKind::kReduce:
@@ -180,9 +175,8 @@ void ShardedModel::dispatch(const Action& action, Pass& pass) {
   }
 }
 
-void ShardedModel::begin_compute(const Action& action, Pass& pass) const {
-  if (before_turns_ && pass.turn != action.kind) before_turns_(action.kind);
-  pass.turn = action.kind;
+void ShardedModel::announce(const Action& action) const {
+  if (watch_compute_) watch_compute_(action.kind);
   if (before_compute_) before_compute_(action);
 }
 
@@ -286,7 +280,11 @@ void ShardedModel::scatter_gradient(const Action& action, StreamHandle stream) {
   reduce_->reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
                           communicator_type(options_.reduce), stream);
   if (straight) return;
-  action.accumulate ? shard.add_(sum) : shard.copy_(sum);
+  if (action.accumulate) {
+    shard.add_(sum);
+  } else {
+    shard.copy_(sum);
+  }
 }
 
 void ShardedModel::poison(int weight_slot) {

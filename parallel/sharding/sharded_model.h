@@ -65,9 +65,9 @@ class ShardedModel {
   void before_compute(std::function<void(const Action&)> hook) {
     before_compute_ = std::move(hook);
   }
-  // Called where forwards or backwards begin, after the other kind or first of all, on the thread
-  // that gives the work: what compute() was given before is not theirs.
-  void before_turns(std::function<void(ActionKind)> hook) { before_turns_ = std::move(hook); }
+  // Called with kForward or kBackward before each of them, on the thread that gives the work: what
+  // compute() was given before is not its.
+  void watch_compute(std::function<void(ActionKind)> hook) { watch_compute_ = std::move(hook); }
   // What train() of so many micro-batches begins with: for work that repeats a captured train(),
   // which one rank's is (framework/device/captured_work.h).
   void begin_step(std::size_t num_micro_batches);
@@ -117,7 +117,7 @@ class ShardedModel {
   void dispatch(const Action& action, Pass& pass);
   void gather(const Action& action);
   void compare_gathers();
-  void begin_compute(const Action& action, Pass& pass) const;
+  void announce(const Action& action) const;
   void forward(const Action& action, Pass& pass);
   void backward(const Action& action, Pass& pass);
   void finish_backward(const Action& action, Pass& pass);
@@ -145,7 +145,7 @@ class ShardedModel {
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, bool>, Schedule> schedules_;
   std::function<void(const Action&)> before_compute_;  // or none
-  std::function<void(ActionKind)> before_turns_;       // or none
+  std::function<void(ActionKind)> watch_compute_;      // or none
   int exceptions_at_start_;
 };
 

@@ -1,6 +1,7 @@
-// What a sharded model does between its steps.
+// What a sharded model does between its steps, and as one begins.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include "parallel/sharding/sharded_model.h"
 
@@ -8,6 +9,14 @@ namespace packtrain {
 
 std::string ShardedModel::paths() const {
   return "gathers by " + gather_->path() + ", reductions by " + reduce_->path();
+}
+
+void ShardedModel::begin_step(std::size_t num_micro_batches) {
+  try {
+    compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });
+  } catch (const c10::OutOfMemoryError& error) {
+    throw OutOfMemory("the allocation of gradients", -1, 0, error.what());
+  }
 }
 
 void ShardedModel::weights_changed() {

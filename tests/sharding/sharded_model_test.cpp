@@ -247,6 +247,23 @@ TEST(ShardedModel, SquaresMostOfTheGradientBeforeTheLastReductions) {
   EXPECT_EQ(model.squared_norm_partials().numel(), 1);
 }
 
+TEST(ShardedModel, TellsOfEachForwardAndBackwardBeforeItIsDone) {
+  const ToyOptions toy{.num_layers = 3};
+  Harness harness(toy, {}, 0);
+  ShardedModel& model = harness.model();
+  const std::vector<DeviceBatch> batches(2, toy_batch(world->rank(), 0, toy.hidden));
+  std::vector<ActionKind> told;
+  model.watch_compute([&](ActionKind kind) { told.push_back(kind); });
+  model.train(batches);
+  const std::size_t num_blocks = model.units().unit_of_block.size();
+  std::vector<ActionKind> wanted;
+  for (std::size_t m = 0; m < batches.size(); ++m) {
+    wanted.insert(wanted.end(), num_blocks, ActionKind::kForward);
+    wanted.insert(wanted.end(), num_blocks, ActionKind::kBackward);
+  }
+  EXPECT_EQ(told, wanted);
+}
+
 // Memory runs out on a rank, or on all (-1), before every third action of the compute stream.
 void run_out_everywhere(ShardedModel& model, std::span<const DeviceBatch> batches, int rank) {
   int num_actions = 0;
