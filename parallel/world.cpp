@@ -7,6 +7,18 @@
 
 namespace packtrain {
 
+const char* name_of(Backend backend) {
+  switch (backend) {
+    case Backend::kLocal:
+      return "local";
+    case Backend::kMpi:
+      return "mpi";
+    case Backend::kNccl:
+      return "nccl";
+  }
+  return "";
+}
+
 std::unique_ptr<World> join_world() {
   // Set by Open MPI's mpirun, by process managers that speak PMI, and by Slurm's PMIx plug-in.
   const bool launched = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||

@@ -9,6 +9,7 @@
 namespace packtrain {
 
 enum class Backend { kLocal, kMpi, kNccl };
+const char* name_of(Backend backend);  // as in the configuration
 
 // Owns the process's membership in the job (MPI_Init_thread .. MPI_Finalize when started by
 // mpirun). Exactly one may exist, made first and destroyed last, after every communicator.

@@ -55,10 +55,10 @@ Backend choose_backend(const Config& config, World& world) {
 void check_paths(const ParallelSection& parallel, Backend backend) {
   if (backend == Backend::kNccl) return;
   const auto refuse = [backend](const char* key) {
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("{} names a path of NCCL, but the backend is {}", key,
-                            backend == Backend::kMpi ? "MPI" : "local"),
-                "Set it to auto, or train on GPUs with parallel.backend=nccl.");
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("{} names a path of NCCL, but the backend is {}", key, name_of(backend)),
+        "Set it to auto, or train on GPUs with parallel.backend=nccl.");
   };
   if (parallel.gather_path != GatherPath::kAuto) refuse("parallel.gather_path");
   if (parallel.reduce_path != ReducePath::kAuto) refuse("parallel.reduce_path");
@@ -138,9 +138,8 @@ RunDevice choose_device(const Config& config, World& world) {
   }
   if (config.precision.deterministic) use_deterministic_algorithms();
   set_matmul_timing(!config.precision.deterministic);
-  const char* names[] = {"local", "MPI", "NCCL"};
   log_info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
-           chosen.device->name(), names[static_cast<int>(chosen.backend)]);
+           chosen.device->name(), name_of(chosen.backend));
   return chosen;
 }
 

@@ -46,18 +46,6 @@ std::int64_t num_restarts() {
   return restarts == nullptr ? 0 : std::strtoll(restarts, nullptr, 10);
 }
 
-const char* name_of(Backend backend) {
-  switch (backend) {
-    case Backend::kLocal:
-      return "local";
-    case Backend::kMpi:
-      return "mpi";
-    case Backend::kNccl:
-      return "nccl";
-  }
-  return "";
-}
-
 }  // namespace
 
 MetricsOptions Trainer::metrics_options() const {
