@@ -10,14 +10,18 @@
 
 namespace packtrain {
 
+std::int64_t num_warmup_steps(const ScheduleSection& schedule, std::int64_t total_steps) {
+  const double by_ratio = std::ceil(schedule.warmup_ratio * static_cast<double>(total_steps));
+  return schedule.warmup_steps.value_or(static_cast<std::int64_t>(by_ratio));
+}
+
 LearningRate::LearningRate(double highest, const ScheduleSection& schedule,
                            std::int64_t total_steps)
     : highest_(highest),
       kind_(schedule.name),
       min_ratio_(schedule.min_ratio),
       total_steps_(total_steps),
-      warmup_steps_(schedule.warmup_steps.value_or(static_cast<std::int64_t>(
-          std::ceil(schedule.warmup_ratio * static_cast<double>(total_steps))))) {
+      warmup_steps_(num_warmup_steps(schedule, total_steps)) {
   if (warmup_steps_ > total_steps) {
     throw Error(ErrorCategory::kConfig,
                 fmt::format("schedule.warmup_steps is {}, but the run has only {} steps",

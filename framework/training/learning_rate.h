@@ -7,6 +7,9 @@
 
 namespace packtrain {
 
+// Of a run of `total_steps`; may be more than these.
+std::int64_t num_warmup_steps(const ScheduleSection& schedule, std::int64_t total_steps);
+
 class LearningRate {
  public:
   // Throws Error(kConfig) when the warm-up is longer than the run.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -12,6 +11,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
+#include "framework/training/learning_rate.h"
 
 namespace packtrain {
 namespace {
@@ -53,10 +53,7 @@ void check_steps(const Config& config, const PlanReport& report, Warnings& warni
     warnings.push_back({"few_steps", fmt::format("the run has only {} optimizer steps", num_steps),
                         fmt::format("Lower {}, or raise run.num_epochs.", report.batch_size_key)});
   }
-  const ScheduleSection& schedule = config.schedule;
-  const auto of_ratio =
-      static_cast<std::int64_t>(std::ceil(schedule.warmup_ratio * static_cast<double>(num_steps)));
-  const std::int64_t warmup = schedule.warmup_steps.value_or(of_ratio);
+  const std::int64_t warmup = num_warmup_steps(config.schedule, num_steps);
   if (warmup >= num_steps && warmup > 1) {
     warnings.push_back(
         {"warmup",
