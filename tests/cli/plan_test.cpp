@@ -297,6 +297,26 @@ TEST_F(Plan, WarnsOfAnEndOfTurnThatIsNeverTrained) {
   EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});
 }
 
+TEST_F(Plan, TakesATokenizerThatItCannotReadForOneWithoutSpecialTokens) {
+  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  std::filesystem::create_directories(folder_ / "chat/tokenizer");
+  const std::string tokens = R"("added_tokens": [{"id": 9, "special": true}])";
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  const std::string odd = R"("added_tokens": [7, {"id": 9, "special": 1}, {"special": true}])";
+  const auto warnings = [&](const std::string& tokenizer) {
+    write("chat/tokenizer/tokenizer.json", tokenizer);
+    return names_of_warnings(plan("data.train=chat run.num_epochs=30"));
+  };
+  EXPECT_EQ(warnings("{" + tokens + "}"), std::set<std::string>{"end_of_turn"});
+  for (const std::string& unusable :
+       {"{" + tokens, "[" + deep + "]", "{" + odd + "}", "{" + tokens + "," + tokens + "}",
+        "{" + tokens + R"(, "model": )" + deep + "}"}) {
+    EXPECT_EQ(warnings(unusable), std::set<std::string>{}) << unusable;
+  }
+}
+
 TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {
   const std::string automatic = "batch.max_tokens_per_micro_batch=auto memory.limit_gib=";
   const Json given = plan("");
