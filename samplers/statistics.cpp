@@ -45,6 +45,7 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
   Load tokens;
   Load costs;
   std::int64_t rows = 0;
+  std::int64_t num_tokens = 0;
   const auto num_micro_batches = static_cast<std::size_t>(plan.num_micro_batches());
   for (std::size_t m = 0; m < num_micro_batches; ++m) {
     double most_tokens = 0;
@@ -53,7 +54,7 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
       Work work = work_of(plan.ranks[rank][m], cost, pad_to_longest);
       if (!speeds.empty()) work.cost /= speeds[rank];
       rows += num_rows(work.num_rows, row_multiple);
-      tokens.total += static_cast<double>(work.num_tokens);
+      num_tokens += work.num_tokens;
       costs.total += work.cost;
       most_tokens = std::max(most_tokens, static_cast<double>(work.num_tokens));
       most_cost = std::max(most_cost, work.cost);
@@ -61,6 +62,7 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
     tokens.slowest += most_tokens;
     costs.slowest += most_cost;
   }
+  tokens.total = static_cast<double>(num_tokens);
   PlanStatistics statistics;
   if (rows == 0) return statistics;
   const auto num_ranks = static_cast<double>(plan.ranks.size());
@@ -68,6 +70,7 @@ PlanStatistics plan_statistics(const StepPlan& plan, const CostModel& cost,
                           static_cast<double>(max_tokens_per_micro_batch);
   statistics.fill = tokens.total / capacity;
   statistics.padding_fraction = 1.0 - tokens.total / static_cast<double>(rows);
+  statistics.num_padding_tokens = rows - num_tokens;
   statistics.token_imbalance = tokens.imbalance(num_ranks);
   statistics.cost_imbalance = costs.imbalance(num_ranks);
   return statistics;

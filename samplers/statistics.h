@@ -10,8 +10,9 @@
 namespace packtrain {
 
 struct PlanStatistics {
-  double fill = 0;              // real tokens / (ranks * micro-batches * token budget)
-  double padding_fraction = 0;  // rows that hold no real token / all rows
+  double fill = 0;                      // real tokens / (ranks * micro-batches * token budget)
+  double padding_fraction = 0;          // rows that hold no real token / all rows
+  std::int64_t num_padding_tokens = 0;  // these rows
   // Ranks meet at every micro-batch, so the step lasts as long as the sum over micro-batches of the
   // slowest rank. Divided by the mean rank's sum: 1 = nobody waits; its inverse is the utilisation.
   double token_imbalance = 1;

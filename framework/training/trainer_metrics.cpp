@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -127,9 +126,7 @@ void Trainer::add_plan(const PreparedStep& prepared, StepRecord& record) const {
   record.num_tokens = prepared.plan.num_tokens;
   record.num_loss_tokens = prepared.plan.num_loss_tokens;
   record.padding_fraction = prepared.statistics.padding_fraction;
-  const auto num_tokens = static_cast<double>(record.num_tokens);
-  record.num_padding_tokens =
-      std::llround(num_tokens / (1 - record.padding_fraction)) - record.num_tokens;
+  record.num_padding_tokens = prepared.statistics.num_padding_tokens;
   record.fill = prepared.statistics.fill;
   record.token_imbalance = prepared.statistics.token_imbalance;
   record.cost_imbalance = prepared.statistics.cost_imbalance;

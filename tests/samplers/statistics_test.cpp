@@ -17,6 +17,7 @@ TEST(PlanStatistics, AreThoseOfAWorkedExample) {
   const PlanStatistics statistics = plan_statistics(plan, cost, 40, 16);
   EXPECT_DOUBLE_EQ(statistics.fill, 60.0 / 160);
   EXPECT_DOUBLE_EQ(statistics.padding_fraction, 1 - 60.0 / (32 + 16 + 16 + 32));
+  EXPECT_EQ(statistics.num_padding_tokens, 32 + 16 + 16 + 32 - 60);
   EXPECT_DOUBLE_EQ(statistics.token_imbalance, (30.0 + 20) / (60.0 / 2));
   // Costs: 10 -> 20, 20 -> 60, each micro-batch + 5.
   EXPECT_DOUBLE_EQ(statistics.cost_imbalance, (85.0 + 65) / ((85.0 + 25 + 5 + 65) / 2));
@@ -29,6 +30,7 @@ TEST(PlanStatistics, CountPadsToTheLongestAsPaddingThatCosts) {
   const PlanStatistics statistics = plan_statistics(plan, cost, 40, 16, true);
   EXPECT_DOUBLE_EQ(statistics.fill, 40.0 / 80);
   EXPECT_DOUBLE_EQ(statistics.padding_fraction, 1 - 40.0 / (48 + 16));  // 40 and 10 rows
+  EXPECT_EQ(statistics.num_padding_tokens, 48 + 16 - 40);
   EXPECT_DOUBLE_EQ(statistics.token_imbalance, 30.0 / 20);
   EXPECT_DOUBLE_EQ(statistics.cost_imbalance, 125.0 / ((125.0 + 25) / 2));
 }
@@ -47,6 +49,7 @@ TEST(PlanStatistics, AreNeutralForAPlanOfNothing) {
   EXPECT_EQ(statistics.fill, 0);
   EXPECT_EQ(statistics.token_imbalance, 1);
   EXPECT_EQ(statistics.padding_fraction, 0);
+  EXPECT_EQ(statistics.num_padding_tokens, 0);
 }
 
 TEST(NumRows, RoundsUpAndIsNeverZero) {
