@@ -102,7 +102,8 @@ void Trainer::open_data() {
 // Losses of another set say nothing about this one's.
 void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
   const bool goes_on = resumed && resumed->validation_set == evaluations_->deciding();
-  if (resumed && !goes_on) {
+  const bool matters = config_.checkpoint.keep_best > 0 || config_.run.early_stopping_patience > 0;
+  if (resumed && !goes_on && matters) {
     log_warning(
         "checkpoint.keep_best and run.early_stopping_patience begin anew: {} went by "
         "evaluation set '{}', this run goes by '{}'",
