@@ -1,4 +1,4 @@
-// The one precompiled header: the few libtorch headers that every file with tensors needs.
+// The precompiled header of files with tensors: the few libtorch headers that each of them needs.
 // Operators are included one by one (ATen/ops/<name>.h) where they are used.
 #pragma once
 
