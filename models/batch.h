@@ -29,6 +29,8 @@ struct DeviceBatch {
   at::Tensor examples;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
+  // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
+  at::Tensor row_logits;
   // The boundaries once more, as cuDNN reads them: the first layer's attention fills this.
   mutable std::shared_ptr<const AttentionLayout> attention_layout;
   // How its rows were spread over experts: layers with experts fill this.

@@ -202,6 +202,16 @@ struct RunSection {
   std::int64_t trace_first = 6;  // the first of them, counted from the start of the process
 };
 
+// Continuations of examples' beginnings, written down while the model is trained.
+struct SamplesSection {
+  std::int64_t steps = 0;           // how often; 0: never
+  std::int64_t num_prompts = 4;     // from each evaluation set
+  std::int64_t prompt_tokens = 32;  // of examples that are learned from their first token on
+  std::int64_t max_new_tokens = 64;
+  double temperature = 0;  // 0: always the likeliest token
+  double top_p = 1;
+};
+
 // Aids for tests and for hunting races; they change no result.
 struct DebugSection {
   bool poison_slots = false;  // fill a freed gather slot with NaN
@@ -225,6 +235,7 @@ struct Config {
   MetricsSection metrics;
   MemorySection memory;
   RunSection run;
+  SamplesSection samples;
   DebugSection debug;
   FaultSection fault;
 };

@@ -46,6 +46,7 @@ constexpr Section kSections[] = {
     {"metrics", "What an operator watches."},
     {"memory", "A rank's memory."},
     {"run", "The run itself: its folder, its length."},
+    {"samples", "What the model writes while it is trained."},
     {"debug", "Aids for hunting races; they change no result."},
     {"fault", "A fault to be injected, once: to see what a cluster makes of it."},
 };

@@ -125,6 +125,33 @@ std::vector<Field> fields_of(RunSection& s) {
   };
 }
 
+std::vector<Field> fields_of(SamplesSection& s) {
+  return {
+      integer("samples.steps", s.steps, 0)
+          .in("steps")
+          .means("How often the model goes on with beginnings of examples of data.validation (or "
+                 "data.train where there is none), and at the end; in samples.jsonl, which "
+                 "`packtrain inspect RUN` shows. 0: never. No loss changes by it."),
+      integer("samples.num_prompts", s.num_prompts, 1, 1000)
+          .in("examples")
+          .means("So many of each evaluation set, spread evenly over it."),
+      integer("samples.prompt_tokens", s.prompt_tokens, 1, kMaxTokens)
+          .in("tokens")
+          .means("The beginning of an example that is learned from its first token on; of others "
+                 "it is what comes before the first learned token."),
+      integer("samples.max_new_tokens", s.max_new_tokens, 1, 100'000)
+          .in("tokens")
+          .means("A continuation's length, unless it ends before. Each token is a forward pass "
+                 "over all prompts."),
+      real("samples.temperature", s.temperature, {.low = 0})
+          .means("0: always the likeliest token; else drawn, by run.seed, from the logits over "
+                 "this."),
+      real("samples.top_p", s.top_p, {.low = 0, .high = 1, .above = true})
+          .means("With a temperature: drawn from the likeliest tokens that together have this "
+                 "probability."),
+  };
+}
+
 }  // namespace
 
 std::vector<Field> fields_of(Config& config) {
@@ -145,6 +172,7 @@ std::vector<Field> fields_of(Config& config) {
   add(fields_of(config.metrics));
   add(fields_of(config.memory));
   add(fields_of(config.run));
+  add(fields_of(config.samples));
   add(fields_of(config.debug));
   add(fields_of(config.fault));
   return fields;

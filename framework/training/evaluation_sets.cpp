@@ -32,4 +32,9 @@ EvaluationRecord EvaluationSets::evaluate(ShardedModel& model, std::int64_t step
   return record;
 }
 
+void EvaluationSets::for_each(
+    const std::function<void(const std::string& name, const TokenStore& store)>& visit) const {
+  for (const Set& set : sets_) visit(set.name, *set.store);
+}
+
 }  // namespace packtrain

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ class EvaluationSets {
   // Collective; every rank gets the same record: that of the set that decides, and where sets have
   // names those of all.
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step);
+
+  void for_each(
+      const std::function<void(const std::string& name, const TokenStore& store)>& visit) const;
 
   bool empty() const { return sets_.empty(); }
   // Name of the set that decides; empty without names.

@@ -50,7 +50,8 @@ std::optional<std::int64_t> Trainer::run() {
     const std::int64_t done = step + 1;
     const bool save_due = is_save_due(done);
     const bool evaluate_due = is_evaluation_due(done);
-    if (save_due || evaluate_due || stop_agreed_) finish_all();
+    const bool sample_due = is_sample_due(done);
+    if (save_due || evaluate_due || sample_due || stop_agreed_) finish_all();
     if (dropped_) {
       step = recover() - 1;
       continue;
@@ -58,6 +59,7 @@ std::optional<std::int64_t> Trainer::run() {
     if (stop_agreed_) stop(done);
     const bool best = evaluate_due && evaluate(done);
     const bool ends_early = early_stopping_->is_over();
+    if (sample_due || (ends_early && samples_ != nullptr)) sample(done);
     if (save_due || best || (ends_early && config_.checkpoint.save_final)) {
       save(done, ends_early || done == total_steps_);
     }
@@ -77,6 +79,11 @@ bool Trainer::is_save_due(std::int64_t done) const {
 bool Trainer::is_evaluation_due(std::int64_t done) const {
   const std::int64_t every = config_.run.evaluate_steps;
   return (every > 0 && done % every == 0) || done == total_steps_;
+}
+
+bool Trainer::is_sample_due(std::int64_t done) const {
+  if (samples_ == nullptr) return false;
+  return done % config_.samples.steps == 0 || done == total_steps_;
 }
 
 void Trainer::trace_before(std::int64_t number) {
@@ -180,6 +187,14 @@ bool Trainer::evaluate(std::int64_t step) {
   watchdog_->enter(RunPhase::kStep, step + 1);
   clock_->restart();
   return best_->add(step, record.loss);
+}
+
+void Trainer::sample(std::int64_t step) {
+  set_log_position(step, "sample");
+  watchdog_->enter(RunPhase::kCheckpoint, step);
+  samples_->write(*model_, step);
+  watchdog_->enter(RunPhase::kStep, step + 1);
+  clock_->restart();
 }
 
 TrainingState Trainer::state(std::int64_t steps_done) const {

@@ -28,6 +28,7 @@
 #include "framework/training/run_device.h"
 #include "framework/training/run_plan.h"
 #include "framework/training/run_saver.h"
+#include "framework/training/samples.h"
 #include "framework/training/step_clock.h"
 #include "framework/training/step_graphs.h"
 #include "framework/training/step_guard.h"
@@ -84,6 +85,7 @@ class Trainer {
   void trace_after(std::int64_t number);
   bool is_save_due(std::int64_t done) const;
   bool is_evaluation_due(std::int64_t done) const;
+  bool is_sample_due(std::int64_t done) const;
   void train_step(std::int64_t step);
   void add_memory_loads(std::span<const PackedBatch> batches);
   // Runs forward and backward and gives the optimizer what they leave.
@@ -119,6 +121,8 @@ class Trainer {
   void add_memory(StepRecord& record);
   MetricsOptions metrics_options() const;
   bool evaluate(std::int64_t step);  // whether it is among the best
+  void start_samples();
+  void sample(std::int64_t step);
   TrainingState state(std::int64_t steps_done) const;
   void save(std::int64_t steps_done, bool is_last);
   void stop(std::int64_t steps_done);
@@ -144,6 +148,7 @@ class Trainer {
   FaultInjector faults_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<ExampleLedger> ledger_;  // or none
+  std::unique_ptr<Samples> samples_;       // or none
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<RunSaver> saver_;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
@@ -74,6 +76,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   make_graphs();
   tell_memory_plan();
   start_metrics();
+  start_samples();
   make_batches(first_step_);
   // A graph is captured from the very calls that would be timed.
   if (graphs_ == nullptr) {
@@ -162,6 +165,24 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
     log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
              num_bad);
   }
+}
+
+// Once the run's folder is there.
+void Trainer::start_samples() {
+  if (config_.samples.steps == 0) return;
+  const ContinuationOptions options{config_.samples, config_.run.seed, source_.decoder.vocab_size,
+                                    plan_->layout().max_tokens_per_micro_batch};
+  const auto ends = end_tokens(source_.config_json);
+  std::vector<Prompt> prompts;
+  const auto add = [&](const std::string& set, const TokenStore& store) {
+    std::ranges::move(
+        choose_prompts(store, set, config_.samples, options.max_tokens_per_micro_batch, ends),
+        std::back_inserter(prompts));
+  };
+  evaluations_->for_each(add);
+  if (evaluations_->empty()) add("", *train_store_);
+  samples_ = std::make_unique<Samples>(std::move(prompts), options, config_.run.output, first_step_,
+                                       *device_.device, world_);
 }
 
 std::size_t Trainer::num_source_sums() const {

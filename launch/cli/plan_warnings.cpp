@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "framework/data/store_format.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/json.h"
+#include "framework/data/special_tokens.h"
 #include "framework/training/learning_rate.h"
 
 namespace packtrain {
@@ -140,34 +136,6 @@ void check_batches(const Config& config, const PlanReport& report, Warnings& war
                           "Hold some out with `packtrain prepare --validation-fraction`."});
     }
   }
-}
-
-// Null where the text is no JSON.
-nlohmann::json json_or_null(const std::string& text) {
-  try {
-    return parse_json(text);
-  } catch (const JsonFault&) {
-    return nullptr;
-  }
-}
-
-bool is_special(const nlohmann::json& token) {
-  if (!token.is_object() || !token.contains("special") || !token.contains("id")) return false;
-  return token["special"] == true && token["id"].is_number_integer();
-}
-
-// The special tokens of a store's tokenizer; none where it has no tokenizer, or another form.
-std::unordered_set<std::int32_t> special_tokens(const std::string& store) {
-  std::unordered_set<std::int32_t> ids;
-  const std::string path = store + "/" + kStoreTokenizerFolder + "/tokenizer.json";
-  if (!std::filesystem::exists(path)) return ids;
-  const auto tokenizer = json_or_null(read_text(path, ErrorCategory::kData, kMaxJsonBytes));
-  const auto tokens = tokenizer.is_object() ? tokenizer.find("added_tokens") : tokenizer.end();
-  if (tokens == tokenizer.end() || !tokens->is_array()) return ids;
-  for (const auto& token : *tokens) {
-    if (is_special(token)) ids.insert(token["id"].get<std::int32_t>());
-  }
-  return ids;
 }
 
 // Passages that are learned, and those of them that end in one of `ends`.

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Shows examples of a token store, decoded, with their loss mask; or the pack that a rank trains in
-a step of a configuration.
+a step of a configuration; or what the model of a run wrote after beginnings of examples
+(samples.steps).
 
   packtrain inspect STORE [EXAMPLE...]
   packtrain inspect CONFIG [section.key=value ...] --step N --rank R --ranks WORLD
+  packtrain inspect RUN [EXAMPLE...] [--step N]
 """
 
 import argparse
@@ -14,7 +16,8 @@ import numpy as np
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.planned_step import JoinedStores, PlannedStep
-from packtrain_tools.showing import has_color, legend, load_decoder, show_tokens
+from packtrain_tools.run_samples import SampleTexts, has_samples, read_samples, title
+from packtrain_tools.showing import has_color, legend, load_decoder, show_passages, show_tokens
 from packtrain_tools.store import MANIFEST
 from packtrain_tools.store_reader import StoreReader
 
@@ -24,9 +27,10 @@ PROGRAM = "packtrain inspect"
 def parse_arguments() -> argparse.Namespace:
     parser = Parser(prog=PROGRAM, description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", metavar="STORE|CONFIG", help="a token store, or a configuration")
+    parser.add_argument("target", metavar="STORE|CONFIG|RUN",
+                        help="a token store, a configuration, or a run's folder")
     parser.add_argument("words", nargs="*", metavar="EXAMPLE|section.key=value",
-                        help="of a store: numbers of examples, from 0; of a configuration: overrides")
+                        help="of a store or a run: numbers of examples, from 0; of a configuration: overrides")
     parser.add_argument("--ids", action="store_true", help="token ids instead of text")
     parser.add_argument("--max-chars", type=int, metavar="N",
                         help="of a passage that is learned or not (default: 1000, in packs 200; "
@@ -38,10 +42,13 @@ def parse_arguments() -> argparse.Namespace:
                        "(without it and without numbers: the first 3)")
     store.add_argument("--seed", type=int, default=0, metavar="S", help="of that drawing")
     pack = parser.add_argument_group("of a configuration")
-    pack.add_argument("--step", type=int, metavar="N", help="from 0 (default: 0)")
+    pack.add_argument("--step", type=int, metavar="N", help="from 0 (default: 0); of a run: after "
+                      "so many steps (default: the last; with numbers of examples: all)")
     pack.add_argument("--rank", type=int, metavar="R", help="from 0 (default: 0)")
     pack.add_argument("--ranks", type=int, metavar="WORLD", help="as in a run of so many (default: 1)")
     pack.add_argument("--micro-batch", type=int, metavar="M", help="only this one, from 0")
+    run = parser.add_argument_group("of a run")
+    run.add_argument("--set", metavar="NAME", help="only examples of this evaluation set")
     parser.add_argument("--program", help=argparse.SUPPRESS)  # packtrain itself, for plans
     arguments = parser.parse_args()
     for name in ("random", "step", "rank", "micro_batch", "max_chars"):
@@ -49,6 +56,13 @@ def parse_arguments() -> argparse.Namespace:
         if value is not None and value < 0:
             parser.error(f"--{name.replace('_', '-')} is {value}, wanted at least 0")
     return arguments
+
+
+def refuse(arguments, names: tuple[str, ...], theirs: str, is_a: str):
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise ToolError(f"--{name.replace('_', '-')} is of {theirs}, and {arguments.target} is "
+                            f"{is_a}", exit_code=CONFIG)
 
 
 class Shower:
@@ -65,10 +79,8 @@ class Shower:
 
 
 def show_store(arguments):
-    for name in ("step", "rank", "ranks", "micro_batch"):
-        if getattr(arguments, name) is not None:
-            raise ToolError(f"--{name.replace('_', '-')} is of configurations, and "
-                            f"{arguments.target} is a store", exit_code=CONFIG)
+    refuse(arguments, ("step", "rank", "ranks", "micro_batch"), "configurations", "a store")
+    refuse(arguments, ("set",), "runs", "a store")
     store = StoreReader(arguments.target)
     shower = Shower(arguments, 1000)
     info = store.info
@@ -119,10 +131,8 @@ def source_index(wanted: str, store: StoreReader) -> int:
 
 
 def show_pack(arguments):
-    for name in ("source", "random"):
-        if getattr(arguments, name) is not None:
-            raise ToolError(f"--{name} is of stores, and {arguments.target} is a configuration",
-                            exit_code=CONFIG)
+    refuse(arguments, ("source", "random"), "stores", "a configuration")
+    refuse(arguments, ("set",), "runs", "a configuration")
     rank, ranks = arguments.rank or 0, arguments.ranks or 1
     if rank >= ranks:
         raise ToolError(f"--rank is {rank}, of --ranks {ranks} the last is {ranks - 1}",
@@ -160,9 +170,44 @@ def show_micro_batch(number: int, pieces: list, rows: int, stores: JoinedStores,
         at += length
 
 
+def show_samples(arguments):
+    refuse(arguments, ("source", "random"), "stores", "a run")
+    refuse(arguments, ("rank", "ranks", "micro_batch"), "configurations", "a run")
+    samples = read_samples(arguments.target)
+    steps = sorted({sample["step"] for sample in samples})
+    if not samples:
+        raise ToolError(f"{arguments.target}: holds no sample yet")
+    numbers = [example_number(word) for word in arguments.words]
+    step = arguments.step if arguments.step is not None or numbers else steps[-1]
+    chosen = [sample for sample in samples
+              if step in (None, sample["step"]) and (not numbers or sample["example"] in numbers)
+              and arguments.set in (None, sample.get("set"))]
+    if not chosen:
+        raise ToolError(f"{arguments.target}: has no such sample",
+                        "There are " + ", ".join(sorted({title(s) for s in samples}))
+                        + f" after steps {', '.join(map(str, steps))}.", CONFIG)
+    texts, color = SampleTexts(arguments.ids), has_color(sys.stdout)
+    limit = 1000 if arguments.max_chars is None else arguments.max_chars
+    print(f"{arguments.target}: after {len(steps):,} steps, the last of them {steps[-1]:,} "
+          f"({legend(color, 'written by the model')})")
+    for sample in chosen:
+        ended = "" if sample["ended"] else ", not ended"
+        print(f"--- step {sample['step']:,}, {title(sample)}: {len(sample['continuation']):,} "
+              f"tokens{ended}")
+        passages = [(False, texts.text(sample, "prompt")), (True, texts.text(sample, "continuation"))]
+        print(show_passages(passages, color, limit or None))
+        print("  the example itself: " + show_passages([(False, texts.text(sample, "reference"))],
+                                                       color, limit or None))
+
+
 def main():
     arguments = parse_arguments()
-    if os.path.isdir(arguments.target):
+    if has_samples(arguments.target):
+        show_samples(arguments)
+    elif os.path.isdir(arguments.target):
+        if os.path.isfile(os.path.join(arguments.target, "metrics.jsonl")):
+            raise ToolError(f"{arguments.target}: is a run that took no samples",
+                            "Set samples.steps, and see `packtrain config --explain samples.steps`.")
         if not os.path.isfile(os.path.join(arguments.target, MANIFEST)):
             raise ToolError(f"{arguments.target}: is no token store: it has no {MANIFEST}",
                             "Give a folder that `packtrain prepare` finished.")
@@ -170,8 +215,8 @@ def main():
     elif os.path.isfile(arguments.target):
         show_pack(arguments)
     else:
-        raise ToolError(f"{arguments.target}: is neither a token store nor a configuration: there "
-                        "is no such file or folder", exit_code=CONFIG)
+        raise ToolError(f"{arguments.target}: is no token store, configuration or run: there is no "
+                        "such file or folder", exit_code=CONFIG)
 
 
 if __name__ == "__main__":

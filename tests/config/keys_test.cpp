@@ -29,7 +29,7 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
   EXPECT_EQ(load_error("\n\nentirely: {different: 1}"),
             "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, data, batch, "
             "optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
-            "debug, fault.");
+            "samples, debug, fault.");
 }
 
 TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {

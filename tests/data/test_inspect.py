@@ -124,6 +124,38 @@ def test_the_pack_of_a_rank_holds_the_planned_pieces_of_the_joined_stores(stores
     assert seen == {"a", "b"}
 
 
+@pytest.fixture(scope="module")
+def run(stores):
+    """One step on pairs and texts; its folder."""
+    folder = stores / "sampled"
+    subprocess.run([PROGRAM, "train", stores / "config.yaml", f"run.output={folder}", "run.max_steps=2",
+                    f"data.validation={{pairs: {stores / 'a'}, long: {stores / 'b'}}}", "samples.steps=1",
+                    "samples.num_prompts=2", "samples.max_new_tokens=3", "samples.prompt_tokens=4",
+                    "precision.compute=fp32", "precision.reduce=fp32", "batch.max_tokens_per_micro_batch=256",
+                    "checkpoint.save_final=false", "metrics.serve=false"],
+                   check=True, capture_output=True, timeout=200)
+    return folder
+
+
+def test_what_a_run_wrote_is_shown_behind_its_prompt(run):
+    examples = shown(inspect(run))
+    assert [title.split(":")[0] for title in examples] == [
+        f"step 2, example {number} of {name}" for name, number in
+        [("pairs", 0), ("pairs", 15), ("long", 0), ("long", 5)]], "after the last step"
+    first = next(iter(examples.values()))
+    assert first.startswith("The owl 0\u27e6") and "the example itself:  saw 0 birds<|endoftext|>" in first
+    assert len(shown(inspect(run, "--step", 1, "--set", "long"))) == 2
+    assert len(shown(inspect(run, 15))) == 2, "after each step"
+    line = json.loads((run / "samples.jsonl").read_text().splitlines()[0])
+    assert "\u27e6" + " ".join(map(str, line["continuation"])) in inspect(run, 0, "--ids", "--step", 1)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["77"], "There are example 0 of long"), (["--step", 9], "after steps 1, 2"), (["--rank", 0], "is a run")])
+def test_samples_that_are_not_there_are_named(run, arguments, message):
+    assert message in inspect(run, *arguments, exit_code=64)
+
+
 @pytest.mark.parametrize("arguments, exit_code, message", [
     (["a", "30"], 64, "has no example 30, only 0..29"),
     (["a", "x=1"], 64, "'x=1' is no number of an example"),
@@ -132,7 +164,7 @@ def test_the_pack_of_a_rank_holds_the_planned_pieces_of_the_joined_stores(stores
     (["a", "--step", "1"], 64, "--step is of configurations"),
     (["a", "1", "--random", "1"], 64, "numbers of examples exclude --random"),
     ([""], 65, "is no token store: it has no store.json"),
-    (["missing"], 64, "is neither a token store nor a configuration"),
+    (["missing"], 64, "is no token store, configuration or run"),
     (["config.yaml", "--random", "1"], 64, "--random is of stores"),
     (["config.yaml", "--rank", "1"], 64, "--rank is 1, of --ranks 1 the last is 0"),
     (["config.yaml", "--step", "9"], 65, "has no step 9: the run has the steps 0..8"),

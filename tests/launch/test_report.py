@@ -46,7 +46,8 @@ def runs(tmp_path_factory):
         config.write_text(CONFIG.replace("STORE", str(folder / "store"))
                           .replace("OUTPUT", str(made[strategy])))
         done = subprocess.run([REPO / "launch" / "packtrain-run", "-n", "2", "--program", PROGRAM,
-                               config, f"batch.strategy={strategy}"], capture_output=True,
+                               config, f"batch.strategy={strategy}", "samples.steps=2",
+                               "samples.max_new_tokens=4"], capture_output=True,
                               text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
     return made
@@ -120,6 +121,18 @@ def test_the_packing_is_the_plans(runs, tmp_path):
     lengths = [int(tokens) for tokens in re.findall(r": (\d+) tokens", pictures[0])]
     assert sum(pads) == num_rows - num_tokens > 0
     assert sum(lengths) == num_tokens
+
+
+def test_continuations_are_those_of_the_run(runs, tmp_path):
+    text = report(tmp_path, runs["balanced"])
+    lines = (runs["balanced"] / "samples.jsonl").read_text().splitlines()
+    samples = [json.loads(line) for line in lines]
+    assert {sample["step"] for sample in samples} == {2, 4, 5}
+    assert "What the model writes" in Outline(text).headings
+    for sample in samples:
+        written = "".join(f"{token} " for token in sample["continuation"])
+        assert f'<td class="text">step {sample["step"]}</td><td class="text long">{written}</td>' in text
+    assert text.count("the example itself") == len(samples) / 3
 
 
 def test_one_run_is_reported_in_its_own_folder(runs):

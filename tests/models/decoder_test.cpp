@@ -256,6 +256,20 @@ TEST_P(Decoder, EvaluationGivesTheSameLossAndEachRows) {
   expect_close((batch.row_losses * batch.loss_weight).sum(), loss, 1e-6, "sum of rows");
 }
 
+TEST_P(Decoder, EvaluationWritesTheLogitsOfSupervisedRowsOnRequest) {
+  const OperatorCase& on = GetParam();
+  for (const auto& [name, config] : decoder_variants()) {
+    SCOPED_TRACE(name);
+    TestModel model(config, {}, on.options());
+    DeviceBatch batch = random_batch(kLengths, 61, on.device);
+    const at::Tensor all = model.logits(batch);
+    batch.row_logits =
+        at::empty({batch.loss_index.size(0), all.size(1)}, batch.loss_weight.options());
+    model.evaluate(batch);
+    expect_close(batch.row_logits, all.index_select(0, batch.loss_index), 1e-6, "logits");
+  }
+}
+
 TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
   DecoderConfig config = small_config();
   config.qkv_bias = config.attention_output_bias = config.mlp_bias = false;

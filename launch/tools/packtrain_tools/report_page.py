@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from html import escape
 
-from packtrain_tools import html_page, report_charts, report_packing
+from packtrain_tools import html_page, report_charts, report_packing, report_samples
 from packtrain_tools.report_charts import Chart, Line, draw, smooth
 from packtrain_tools.report_runs import RunFolder, differences
 from packtrain_tools.run_figures import GIB
@@ -245,6 +245,7 @@ def render(runs: Runs, title: str) -> str:
             section("Where the time goes", time(runs)),
             section("How steps are packed", packings(runs)),
             section("Lengths of examples", histograms(runs)),
+            section("What the model writes", "".join(map(report_samples.continuations, runs))),
             section("Planned memory", memory(runs)),
             section("Configuration differences" if len(runs) > 1 else "Configuration",
                     configurations(runs))]

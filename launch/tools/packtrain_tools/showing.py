@@ -24,8 +24,21 @@ def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
     return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)
 
 
-def legend(color: bool) -> str:
-    return f"{LEARNED}green: learned{PLAIN}" if color else f"{OPEN_MARK}learned{CLOSE_MARK}"
+def legend(color: bool, marked: str = "learned") -> str:
+    return f"{LEARNED}green: {marked}{PLAIN}" if color else f"{OPEN_MARK}{marked}{CLOSE_MARK}"
+
+
+def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int | None) -> str:
+    """(whether it is marked, text) of each, one after the other."""
+    before, after = (LEARNED, PLAIN) if color else (OPEN_MARK, CLOSE_MARK)
+    parts = []
+    for marked, text in passages:
+        text = _safe(text)
+        if max_chars is not None and len(text) > max_chars:
+            text = f"{text[:max_chars // 2]} [... {len(text) - max_chars:,} characters ...] " \
+                   f"{text[-(max_chars // 2):]}"
+        parts.append(before + text + after if marked else text)
+    return "".join(parts)
 
 
 def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
@@ -36,15 +49,9 @@ def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
     learned[:1] = False
     bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
     decode = decode or (lambda ids: " ".join(map(str, ids)) + " ")
-    before, after = (LEARNED, PLAIN) if color else (OPEN_MARK, CLOSE_MARK)
-    parts = []
-    for begin, end in zip(bounds, bounds[1:]):
-        text = _safe(decode(input_ids[begin:end].tolist()))
-        if max_chars is not None and len(text) > max_chars:
-            text = f"{text[:max_chars // 2]} [... {len(text) - max_chars:,} characters ...] " \
-                   f"{text[-(max_chars // 2):]}"
-        parts.append(before + text + after if learned[begin] else text)
-    return "".join(parts)
+    passages = [(bool(learned[begin]), decode(input_ids[begin:end].tolist()))
+                for begin, end in zip(bounds, bounds[1:])]
+    return show_passages(passages, color, max_chars)
 
 
 def _safe(text: str) -> str:

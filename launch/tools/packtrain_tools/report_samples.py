@@ -1,0 +1,29 @@
+"""What the model of a run wrote after beginnings of examples, as HTML: how it came along."""
+
+from html import escape
+
+from packtrain_tools import html_page
+from packtrain_tools.report_runs import RunFolder
+from packtrain_tools.run_samples import SampleTexts, read_samples, title
+
+
+def continuations(run: RunFolder) -> str:
+    """Of each prompt those of the first, the middle and the last step."""
+    samples = read_samples(run.folder)
+    steps = sorted({sample["step"] for sample in samples})
+    shown = {steps[0], steps[len(steps) // 2], steps[-1]} if steps else set()
+    by_prompt: dict[str, list[dict]] = {}
+    for sample in samples:
+        if sample["step"] in shown:
+            by_prompt.setdefault(title(sample), []).append(sample)
+    texts = SampleTexts()
+    return "".join(_of_prompt(f"{run.name}, {name}", found, texts) for name, found in by_prompt.items())
+
+
+def _of_prompt(name: str, samples: list[dict], texts: SampleTexts) -> str:
+    written = [(f"step {sample['step']:,}", texts.text(sample, "continuation")) for sample in samples]
+    written.append(("the example itself", texts.text(samples[-1], "reference")))
+    rows = [f"<tr>{html_page.cell(who, 'text')}{html_page.cell(what, 'text long')}</tr>"
+            for who, what in written]
+    return (f"<h3>{escape(name)}</h3><pre>{escape(texts.text(samples[-1], 'prompt'))}</pre>"
+            + html_page.table([("", "text"), ("goes on with", "text")], rows, sortable=False))
