@@ -20,9 +20,8 @@
 namespace packtrain {
 namespace {
 
-// model.path when given, else the newest checkpoint of the run, else the configured random weights.
-ModelSource evaluated_model(const Config& config) {
-  if (config.model.path.empty()) {
+ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
+  if (which == EvaluatedModel::kOfRun) {
     const auto newest = find_latest_checkpoint(checkpoints_folder(config));
     if (newest) return checkpoint_source(*newest);
   }
@@ -96,10 +95,10 @@ void run_training(const Config& config, World& world) {
   }
 }
 
-EvaluationRecord run_evaluation(const Config& config, World& world) {
+EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world) {
   check_same_settings(config, world);
   EvaluationSets sets(config.data.validation, config.checkpoint.best_by);
-  const ModelSource source = evaluated_model(config);
+  const ModelSource source = evaluated_model(config, which);
   const RunDevice device = choose_device(config, world);
   const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
   sets.prepare(source.decoder, budget.tokens, *device.device, world);

@@ -11,8 +11,11 @@ namespace packtrain {
 // Error(kStopped) after a signal asked it to save and stop, and Errors of every other category.
 void run_training(const Config& config, World& world);
 
-// Loss of data.validation under model.path (a Hugging Face folder or a checkpoint) or, without it,
-// the newest checkpoint of run.output. Collective; the same on every rank.
-EvaluationRecord run_evaluation(const Config& config, World& world);
+// kConfigured: model.path (a Hugging Face folder or a checkpoint), or the random weights of
+// model.config. kOfRun: the newest checkpoint of run.output, where there is none as kConfigured.
+enum class EvaluatedModel { kOfRun, kConfigured };
+
+// Loss of data.validation. Collective; the same on every rank.
+EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world);
 
 }  // namespace packtrain

@@ -1,7 +1,9 @@
 // packtrain evaluate: loss on the validation store, of a model folder or a checkpoint.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "framework/config/load.h"
 #include "framework/support/logging.h"
@@ -46,12 +48,21 @@ std::string to_texts(const EvaluationRecord& record) {
   return text;
 }
 
+// A model.path on the command line is what is asked about, whatever the run has saved.
+EvaluatedModel which_model(const Config& config, const std::vector<std::string>& overrides) {
+  const bool is_named = std::ranges::any_of(
+      overrides, [](const std::string_view text) { return text.starts_with("model.path="); });
+  return is_named && !config.model.path.empty() ? EvaluatedModel::kConfigured
+                                                : EvaluatedModel::kOfRun;
+}
+
 }  // namespace
 
 int run_evaluate(int argc, char** argv) {
   return in_world([argc, argv](World& world) {
     CLI::App app(
-        "Loss on data.validation of model.path, or of the newest checkpoint of run.output.",
+        "Loss on data.validation of the newest checkpoint of run.output or, where there is none or "
+        "model.path is given on the command line, of the configured model.",
         "packtrain evaluate");
     ConfigArguments arguments;
     bool as_json = false;
@@ -59,13 +70,14 @@ int run_evaluate(int argc, char** argv) {
     app.add_flag("--json", as_json, "print one JSON object");
     app.footer(
         "Examples:\n"
-        "  packtrain evaluate my.yaml                           the run's newest checkpoint\n"
-        "  packtrain evaluate my.yaml run.output=runs/none      model.path as it came");
+        "  packtrain evaluate my.yaml                             the run's newest checkpoint\n"
+        "  packtrain evaluate my.yaml model.path=models/Llama     that model, as it came");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
-    const EvaluationRecord record = run_evaluation(config, world);
+    const EvaluationRecord record =
+        run_evaluation(config, which_model(config, arguments.overrides), world);
     if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
   });
 }

@@ -48,14 +48,28 @@ def test_a_step_of_training_is_given_back_to_transformers(name, tmp_path):
     run = Run(family.cases_of(name)[0], tmp_path)
     program.finished("train", run.config)
     program.finished("export", tmp_path / "run", "--dtype", "float32", "--out", tmp_path / "out")
-    trained = f"model.path={tmp_path}/run/checkpoints/step-1"
-    evaluated = json.loads(program.finished("evaluate", run.config, trained, "--json"))
+    evaluated = json.loads(program.finished("evaluate", run.config, "--json"))
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "out", attn_implementation="eager")
     assert evaluated["loss"] == pytest.approx(run.validation_loss(exported.eval()), rel=1e-4)
     before, after = tensors_of(tmp_path / "model"), tensors_of(tmp_path / "out")
     assert before.keys() == after.keys()
     unchanged = [name for name in before if before[name].equal(after[name])]
     assert not unchanged, "one step of training left these as they were"
+
+
+def test_what_is_evaluated_is_the_run_or_what_the_command_line_names(tmp_path):
+    run = Run(family.cases_of("llama")[0], tmp_path)
+    checkpoint = f"model.path={tmp_path}/run/checkpoints/step-1"
+
+    def loss(*overrides):
+        return json.loads(program.finished("evaluate", run.config, *overrides, "--json"))["loss"]
+
+    untrained = loss()
+    program.finished("train", run.config)
+    trained = loss()
+    assert trained != untrained
+    assert loss(checkpoint) == trained
+    assert loss(f"model.path={tmp_path}/model") == untrained
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
