@@ -10,6 +10,7 @@
 #include "framework/support/logging.h"
 #include "framework/training/evaluation_sets.h"
 #include "framework/training/exit_deadline.h"
+#include "framework/training/folder_in_use.h"
 #include "framework/training/model_source.h"
 #include "framework/training/rank_settings.h"
 #include "framework/training/run_device.h"
@@ -81,6 +82,7 @@ std::optional<std::int64_t> train(const Config& config, World& world,
 // A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
   check_same_settings(config, world);
+  wait_for_folder(config.run.output, world);
   Config current = config;
   std::set<std::int64_t> left_out;
   for (;;) {

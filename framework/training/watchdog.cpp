@@ -148,6 +148,7 @@ void Watchdog::watch() {
 // Not synced, and a failure is no reason to end a run: without signs only names are missing.
 void Watchdog::leave_sign(const Position& at) const {
   const json sign = {{"host", host_},
+                     {"pid", ::getpid()},
                      {"step", at.step},
                      {"phase", phase_name(at.phase)},
                      {"num_collectives", num_collectives_begun()}};

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from runs import steps
-from watch import ranks_of, wait_for_step
+from watch import ranks_of, wait_for_step, wait_until
 
 NUM_STARTS = 50
 SETTINGS = ["run.max_steps=2", "run.num_epochs=9", "checkpoint.save_final=false", "data.validation="]
@@ -37,3 +37,39 @@ def test_a_run_ended_by_force_leaves_no_process_behind(lab):
         os.kill(ranks_of(f"{name}.yaml")[2], number)
         lab.finish(process)
         assert_no_process(name)
+
+
+def test_a_job_is_refused_in_the_folder_of_one_that_trains(lab):
+    first = lab.start("shared", "run.max_steps=5000", "run.num_epochs=5000", ranks=2)
+    wait_for_step(lab.folder / "runs" / "shared", 2)
+    pids = ranks_of("shared.yaml")
+    code, _, err = lab.finish(lab.start("shared", "run.max_steps=5000", "run.num_epochs=5000"))
+    assert code == 64, err
+    assert f"another job is at work in {lab.folder / 'runs' / 'shared'} (process {pids[0]} on host " in err \
+        or f"(process {pids[1]} on host " in err, err
+    os.kill(pids[0], signal.SIGTERM)
+    assert lab.finish(first)[0] == 75
+    assert not list((lab.folder / "runs" / "shared" / "progress").iterdir())
+
+
+def has_sign_of(pid, progress):
+    return any(f'"pid":{pid},' in path.read_text() for path in progress.glob("*.json"))
+
+
+def test_a_job_follows_on_one_that_was_killed_and_waits_for_one_that_ends(lab):
+    settings = ["run.max_steps=5000", "run.num_epochs=5000"]
+    progress = lab.folder / "runs" / "followed" / "progress"
+    first = lab.start("followed", *settings, ranks=2)
+    wait_for_step(lab.folder / "runs" / "followed", 2)
+    os.kill(ranks_of("followed.yaml")[1], signal.SIGKILL)
+    lab.finish(first)
+    assert list(progress.iterdir())
+    second = lab.start("followed", *settings)
+    wait_until(lambda: has_sign_of(second.pid, progress), "the second job's sign of life")
+    third = lab.start("followed", "run.max_steps=5")
+    time.sleep(4)
+    second.kill()
+    _, _, err = lab.finish(second)
+    assert "another job" not in err, err
+    code, _, err = lab.finish(third)
+    assert code == 0 and "waiting for its end" in err, err
