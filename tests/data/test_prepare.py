@@ -280,6 +280,42 @@ def test_stores_are_replaced_only_when_told_and_nothing_else_ever(tokenizer_fold
     assert len(dump(tmp_path / "store")["examples"]) == 1
 
 
+def test_an_attempt_that_failed_is_not_in_the_way_of_the_next_one(tokenizer_folder, tmp_path):
+    source = tmp_path / "a.jsonl"
+    store, held = tmp_path / "store", tmp_path / "held"
+    arguments = [source, "--tokenizer", tokenizer_folder, "--out", store,
+                 "--validation-fraction", "0.5", "--validation-out", held]
+    source.write_text('{"text": "owl"}\nfox\n')
+    for _ in range(2):
+        assert "a.jsonl:2" in run_tool("prepare.py", *arguments, exit_code=65).stderr
+        assert not any(store.iterdir()) and not any(held.iterdir())
+    too_many = run_tool("prepare.py", *arguments, "--skip-bad-lines", exit_code=65)
+    assert "1 of 2 lines are bad" in too_many.stderr
+    assert [path.name for path in store.iterdir()] == ["bad-lines.jsonl"]
+    source.write_text("".join(f'{{"text": "owl {i}"}}\n' for i in range(40)))
+    run_tool("prepare.py", *arguments)
+    assert not (store / "bad-lines.jsonl").exists()
+
+
+def test_a_store_that_is_there_outlives_an_attempt_beside_it(tokenizer_folder, tmp_path):
+    source = write_lines(tmp_path / "a.jsonl", *[{"text": f"owl {i}"} for i in range(40)])
+    arguments = [source, "--tokenizer", tokenizer_folder, "--out"]
+    run_tool("prepare.py", *arguments, tmp_path / "held")
+    result = run_tool("prepare.py", *arguments, tmp_path / "store", "--validation-fraction", "0.5",
+                      "--validation-out", tmp_path / "held", exit_code=65)
+    assert f"{tmp_path / 'held'}: exists and is not empty" in result.stderr
+    assert not any((tmp_path / "store").iterdir())
+    assert len(dump(tmp_path / "held")["examples"]) == 40
+
+
+@pytest.mark.parametrize("misspelt, wanted", [
+    ("--tokeniser", "unknown option --tokeniser, did you mean --tokenizer?"),
+    ("--zzz", "unknown option --zzz\n")])
+def test_an_option_that_is_misspelt_is_named(tmp_path, misspelt, wanted):
+    result = run_tool("prepare.py", tmp_path, misspelt, tmp_path, "--out", tmp_path, exit_code=64)
+    assert wanted in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [
     ["--processes", "0"], ["--max-examples", "0"], ["--validation-fraction", "0.1"],
     ["--validation-fraction", "1.5", "--validation-out", "v"], ["--unknown"],

@@ -19,8 +19,8 @@ from packtrain_tools.readers import Reader
 from packtrain_tools.shard_file import write_json
 from packtrain_tools.sources import SourceFile
 from packtrain_tools.splitting import HoldFraction, HoldNumber, Seen
-from packtrain_tools.store import (MANIFEST, TOKENIZER_FILES, UNFINISHED, StoreWriter, new_store,
-                                   remove_unfinished, restore_examples, save_examples)
+from packtrain_tools.store import (MANIFEST, TOKENIZER_FILES, UNFINISHED, StoreWriter, discard,
+                                   new_store, remove_unfinished, restore_examples, save_examples)
 
 SECONDS_BETWEEN_SAVES = 60.0
 # What may differ from the command that is gone on with.
@@ -46,11 +46,20 @@ class Preparation:
         self._stores = self._restore() or self._begin()
 
     def _begin(self) -> list[StoreWriter]:
+        stores: list[StoreWriter] = []
+        try:
+            for folder in self._folders:
+                stores.append(StoreWriter(folder, self._new_store(folder)))
+        except Exception:
+            for store in stores:
+                discard(store.folder)
+            raise
+        return stores
+
+    def _new_store(self, folder: str) -> dict:
         arguments = self._arguments
-        return [StoreWriter(folder, new_store(folder, arguments.tokenizer,
-                                              self._encoder.vocab_size, arguments.sources,
-                                              arguments.overwrite, arguments.chat_template))
-                for folder in self._folders]
+        return new_store(folder, arguments.tokenizer, self._encoder.vocab_size, arguments.sources,
+                         arguments.overwrite, arguments.chat_template)
 
     def _restore(self) -> list[StoreWriter] | None:
         state = read_unfinished(self._folders[0])
@@ -98,7 +107,18 @@ class Preparation:
             remove_unfinished(folder, [UNFINISHED, state["pool"], store["waiting"]])
 
     def run(self) -> dict:
-        """Returns the summary. Raises ToolError, with STOPPED after a signal to stop."""
+        """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. What failed
+        before anything was saved leaves nothing in the way of the next attempt."""
+        try:
+            self._encode()
+            return self._finish()
+        except Exception:
+            if not self._num_saves:
+                for folder in self._folders:
+                    discard(folder)
+            raise
+
+    def _encode(self):
         progress = Progress(sum(file.num_bytes for file in self._files), self._num_examples)
         chunks = itertools.islice(Reader(self._files, self._arguments.separator).chunks(),
                                   self._num_chunks, None)
@@ -118,7 +138,6 @@ class Preparation:
                                         "The same command goes on from here.", STOPPED)
         finally:
             progress.close()
-        return self._finish()
 
     def _num_left(self) -> int:
         return (self._arguments.max_examples or sys.maxsize) - self._num_examples

@@ -172,7 +172,8 @@ def _clear_folder(folder: str, overwrite: bool):
     """Leaves `folder` existing and empty; removes a store, or what is left of one, only."""
     os.makedirs(folder, exist_ok=True)
     names = sorted(os.listdir(folder))
-    if names and not overwrite:
+    # A list of bad lines alone is what an attempt leaves that met too many of them.
+    if names and names != [bad_lines.NAME] and not overwrite:
         raise ToolError(f"{folder}: exists and is not empty",
                         "Give another folder, or --overwrite to replace the store in it.")
     for name in names:
@@ -180,6 +181,11 @@ def _clear_folder(folder: str, overwrite: bool):
             raise ToolError(f"{folder}: holds '{name}', which is no part of a token store",
                             "Only a folder that holds nothing but a store can be overwritten.")
     remove_files(folder, [], _PART)
+
+
+def discard(folder: str):
+    """What an attempt has made that failed; its list of bad lines stays."""
+    remove_files(folder, [bad_lines.NAME], _PART)
 
 
 def remove_unfinished(folder: str, keep: list[str]):
