@@ -85,7 +85,12 @@ TEST(ConfigOverrides, AreNamedInErrors) {
   EXPECT_EQ(load_error("", {"seed"}),
             "command line: seed: wanted section.key=value, for example run.max_steps=100");
   EXPECT_EQ(load_error("", {"seed=1"}),
-            "command line: seed=1: wanted section.key=value, for example run.max_steps=100");
+            "command line: seed=1: unknown section 'seed'\n  Did you mean run.seed?");
+  EXPECT_EQ(load_error("", {"lr=1"}),
+            "command line: lr=1: unknown section 'lr'\n"
+            "  'lr' is called optimizer.learning_rate here.");
+  EXPECT_EQ(load_error("", {"run=1"}),
+            "command line: run=1: wanted section.key=value, for example run.max_steps=100");
 }
 
 TEST(ConfigChecks, TheLongestExampleMustFitAMicroBatch) {

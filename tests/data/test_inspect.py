@@ -173,3 +173,12 @@ def test_samples_that_are_not_there_are_named(run, arguments, message):
     (["config.yaml", "--random", "-1"], 64, "--random is -1, wanted at least 0")])
 def test_mistakes_are_named(stores, arguments, exit_code, message):
     assert message in inspect(stores / arguments[0], *arguments[1:], exit_code=exit_code)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(stores):
+    with subprocess.Popen([PROGRAM, "inspect", stores / "a", *map(str, range(30))], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=os.environ | {"PACKTRAIN_PYTHON": sys.executable}) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141

@@ -195,6 +195,15 @@ def test_wrong_usage_is_a_configuration_error(arguments):
     assert "usage" in errors
 
 
+def test_a_misspelt_option_and_one_that_stands_too_late_are_named():
+    code, _, errors = run("-n", "1", "--restrts", "2", "a.yaml")
+    assert code == 64 and "unknown option --restrts, did you mean --restarts?" in errors
+    code, _, errors = run("-n", "1", "--program", FAKE, "a.yaml", "run.seed=1", "--restarts", "2")
+    assert code == 64 and "--restarts is packtrain-run's own: write it before a.yaml" in errors
+    code, output, _ = run("-n", "1", "--program", FAKE, "train", "--help")
+    assert code == 0 and "arguments ['train', '--help']" in output
+
+
 def test_a_program_that_is_not_there_is_named():
     code, _, errors = run("-n", "1", "--program", "/nowhere/packtrain", "a.yaml")
     assert code == 69

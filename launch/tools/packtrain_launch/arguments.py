@@ -106,6 +106,10 @@ def _check(options: argparse.Namespace, parser: Parser, roster: Roster | None) -
         parser.error("--ranks-per-node, --exclude, --spares and --min-hosts go with hosts, -n is this machine")
     if not options.arguments:
         parser.error("which configuration?")
+    ours = parser.own_options() - {"-h", "--help"}
+    for word in options.arguments:
+        if word.partition("=")[0] in ours:
+            parser.error(f"{word} is packtrain-run's own: write it before {options.arguments[0]}")
 
 
 def parse(words: list[str], environment: dict[str, str]) -> Settings:

@@ -1,6 +1,9 @@
 """Errors a user can do something about, with the exit codes of framework/support/error.h."""
 
 import argparse
+import difflib
+import os
+import signal
 import sys
 
 CONFIG = 64
@@ -22,11 +25,40 @@ class ToolError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose usage errors exit with CONFIG, as the rest of packtrain does."""
+    """An argument parser whose usage errors exit with CONFIG, as the rest of packtrain does, and
+    name the nearest option."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        self._words = sys.argv[1:] if args is None else list(args)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str):
-        self.print_usage(sys.stderr)
-        self.exit(CONFIG, f"{self.prog}: {message}\n")
+        misspelt = self._first_unknown(message)
+        if misspelt:
+            near = difflib.get_close_matches(misspelt, self._option_string_actions, 1)
+            message = f"unknown option {misspelt}" + (f", did you mean {near[0]}?" if near else "")
+        if self.usage:  # the short one that was written for it
+            self.print_usage(sys.stderr)
+        self.exit(CONFIG, f"{self.prog}: {message}\n  `{self.prog} --help` shows what it takes.\n")
+
+    def own_options(self) -> set[str]:
+        return set(self._option_string_actions)
+
+    def _first_unknown(self, message: str) -> str | None:
+        """A misspelt option may show as others that are missing."""
+        if not message.startswith(("unrecognized arguments: -", "the following arguments are required")):
+            return None
+        for word in self._words:
+            name = word.partition("=")[0]
+            if name == "--":
+                return None
+            if name.startswith("--") and not self._knows(name):
+                return name
+        return None
+
+    def _knows(self, name: str) -> bool:
+        known = self._option_string_actions
+        return name in known or (self.allow_abbrev and any(each.startswith(name) for each in known))
 
 
 def run_main(program: str, main) -> int:
@@ -36,6 +68,9 @@ def run_main(program: str, main) -> int:
         exit_code = main()
         sys.stdout.flush()
         return exit_code or 0
+    except BrokenPipeError:  # `... | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 128 + signal.SIGPIPE
     except ToolError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return error.exit_code

@@ -88,7 +88,7 @@ def add_selection_arguments(parser: Parser):
                             "chosen by a hash of their contents")
     group.add_argument("--validation-examples", type=int, metavar="N",
                        help="put exactly N examples there, chosen so")
-    group.add_argument("--validation-out", metavar="STORE")
+    group.add_argument("--validation-out", metavar="STORE", help="the folder of the held out ones")
     group.add_argument("--seed", type=int, default=0, metavar="S", help="of that choice")
 
 
