@@ -57,6 +57,11 @@ def test_a_subcommand_is_completed(cache):
     assert {"prepare", "train", "verify", "config", "--help"} <= set(everything)
 
 
+def test_an_answer_that_failed_is_not_kept(tmp_path):
+    assert in_bash("packtrain-run --rest", tmp_path, cwd="/") == []  # not on PATH
+    assert in_bash(f"{LAUNCH}/packtrain-run --rest", tmp_path) == ["--restarts"]
+
+
 def test_options_are_those_of_the_subcommand(cache):
     options = in_bash(f"{PROGRAM} plan my.yaml --", cache)
     assert {"--ranks", "--json", "--gpu-gib"} <= set(options)
