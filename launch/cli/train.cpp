@@ -10,6 +10,18 @@
 
 namespace packtrain {
 
+namespace {
+
+std::string whats_next(const Config& config) {
+  const std::string& output = config.run.output;
+  const std::string shows = fmt::format("`packtrain report {}` shows the run", output);
+  if (!config.checkpoint.save_final) return shows;
+  return fmt::format("{}, `packtrain export {} --out FOLDER` makes a Hugging Face folder of it",
+                     shows, output);
+}
+
+}  // namespace
+
 int run_train(int argc, char** argv) {
   return in_world([argc, argv](World& world) {
     CLI::App app(
@@ -30,6 +42,7 @@ int run_train(int argc, char** argv) {
     start_logging(world.rank(), world.size(),
                   fmt::format("{}/log/rank-{}.log", config.run.output, world.rank()));
     run_training(config, world);
+    log_info("done: {}", whats_next(config));
   });
 }
 
