@@ -1,10 +1,10 @@
 #include "framework/training/folder_in_use.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
