@@ -186,11 +186,15 @@ void MemoryPlanner::add_outside(MemoryPlan& plan) const {
 }
 
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
-  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  constexpr double kGibibyte = 1024.0 * kMebibyte;
+  const bool is_small = std::max(plan.total(), device_bytes) < static_cast<std::int64_t>(kGibibyte);
   std::string table;
-  const auto line = [&table](const std::string& name, std::int64_t bytes, const std::string& what) {
-    table +=
-        fmt::format("  {:<52}{:>9.3f}  {}\n", name, static_cast<double>(bytes) / kGibibyte, what);
+  const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {
+    const auto size = static_cast<double>(bytes);
+    const std::string amount = is_small ? fmt::format("{:.1f} MiB", size / kMebibyte)
+                                        : fmt::format("{:.3f} GiB", size / kGibibyte);
+    table += fmt::format("  {:<52}{:>13}  {}\n", name, amount, what);
   };
   for (const auto* entries : {&plan.allocated, &plan.outside}) {
     for (const MemoryEntry& entry : *entries) line(entry.name, entry.bytes, entry.what);

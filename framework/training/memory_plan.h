@@ -88,8 +88,8 @@ class MemoryPlanner {
   int num_grad_slots_ = 0;
 };
 
-// A line an entry, the largest moment named; with the device's memory also what stays free. The
-// last line is not ended.
+// A line an entry, in MiB where all is below a GiB, the largest moment named; with the device's
+// memory also what stays free. The last line is not ended.
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
 }  // namespace packtrain

@@ -56,7 +56,7 @@ void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size) {
   ranks_.shard_size = shard_size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
   plan_ = planner_->plan(load);
-  log_info("memory of a rank, planned for micro-batches of up to {} rows, GiB\n{}", load.num_rows,
+  log_info("memory of a rank, planned for micro-batches of up to {} rows\n{}", load.num_rows,
            memory_table(plan_, device_bytes_));
   write(nullptr);
 }

@@ -56,8 +56,9 @@ struct DoctorArguments {
 };
 
 std::vector<Facts> examine(const Config& config, const DoctorArguments& arguments, World& world) {
-  const InjectedTrouble trouble =
-      arguments.injected.empty() ? InjectedTrouble{} : parse_trouble(arguments.injected);
+  const InjectedTrouble trouble = arguments.injected.empty()
+                                      ? InjectedTrouble{}
+                                      : parse_trouble(arguments.injected, world.size());
   ProbeWatch watch(world, arguments.limit_s);
   Facts facts = {{"rank", world.rank()}, {"host", world.host()}};
   const auto look = [&watch](const char* check, const auto& probe) {

@@ -53,7 +53,10 @@ int run_export(int argc, char** argv) {
   options.model_config = state.model_config;
   export_model(out, parse_decoder_config(state.model_config), checkpoint_parameters(checkpoint),
                options);
-  print_result(fmt::format("{}: step {} of {}, {}\n", out, state.step, checkpoint, dtype));
+  print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,
+                           options.tokenizer_folder.empty()
+                               ? ", without a tokenizer (--tokenizer DIR copies one)"
+                               : ""));
   return 0;
 }
 

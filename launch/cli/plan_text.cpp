@@ -91,7 +91,7 @@ std::string figures(const PlanReport& report) {
 }
 
 std::string memory_lines(const MemoryOutlook& memory) {
-  return fmt::format("memory of a rank, GiB\n{}\n  kept by a layer: {}\n",
+  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
                      saved_values_text(memory.plan.layer_values));
 }
@@ -109,9 +109,9 @@ std::string length_histogram(const PlanReport& report) {
 }
 
 std::string rank_loads(const StepPlan& plan, const StepLoads& loads) {
-  std::string text =
-      fmt::format("\nstep {}: busy share of each rank, {} examples in {} micro-batches\n",
-                  plan.step, plan.num_examples, plan.num_micro_batches());
+  std::string text = fmt::format(
+      "\nstep {}: busy share of each rank, {} examples in {} micro-batch{}\n", plan.step,
+      plan.num_examples, plan.num_micro_batches(), plan.num_micro_batches() == 1 ? "" : "es");
   const std::size_t num_shown = std::min(kMaxRanksShown, loads.ranks.size());
   for (std::size_t rank = 0; rank < num_shown; ++rank) {
     const double share = loads.step > 0 ? loads.ranks[rank] / loads.step : 1.0;

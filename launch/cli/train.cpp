@@ -16,8 +16,9 @@ std::string whats_next(const Config& config) {
   const std::string& output = config.run.output;
   std::string shows = fmt::format("`packtrain report {}` shows the run", output);
   if (!config.checkpoint.save_final) return shows;
-  return fmt::format("{}, `packtrain export {} --out FOLDER` makes a Hugging Face folder of it",
-                     shows, output);
+  return fmt::format(
+      "{}, `packtrain export {} --out FOLDER --tokenizer FOLDER` makes a Hugging Face folder",
+      shows, output);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ std::string wait_for_text(const std::string& path, const std::string& wanted) {
 
 }  // namespace
 
-InjectedTrouble parse_trouble(const std::string& text) {
+InjectedTrouble parse_trouble(const std::string& text, int num_ranks) {
   constexpr std::array kKinds = {"disk", "products", "clock", "folder"};
   const std::size_t colon = std::min(text.find(':'), text.size());
   InjectedTrouble trouble{text.substr(0, colon), 0};
@@ -80,12 +80,13 @@ InjectedTrouble parse_trouble(const std::string& text) {
   const char* const begin = text.data() + std::min(colon + 1, text.size());
   const bool known = std::ranges::find(kKinds, trouble.kind) != kKinds.end();
   const auto [rest, failure] = std::from_chars(begin, end, trouble.rank);
-  if (known && failure == std::errc() && rest == end) return trouble;
+  const bool exists = trouble.rank >= 0 && trouble.rank < num_ranks;
+  if (known && failure == std::errc() && rest == end && exists) return trouble;
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("--inject: got '{}', wanted KIND:RANK, KIND one of disk, products, clock, "
-                  "folder",
-                  text));
+                  "folder, RANK from 0 to {}",
+                  text, num_ranks - 1));
 }
 
 void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World& world,

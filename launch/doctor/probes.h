@@ -21,8 +21,8 @@ struct InjectedTrouble {
   }
 };
 
-// Reads "KIND:RANK". Throws Error(kConfig).
-InjectedTrouble parse_trouble(const std::string& text);
+// Reads "KIND:RANK", RANK one of `num_ranks`. Throws Error(kConfig).
+InjectedTrouble parse_trouble(const std::string& text, int num_ranks);
 
 // disk_folder, disk_mb_s or disk_error: every rank writes 16 MiB there and syncs them, all at once
 // as they save a checkpoint; the best of three times.

@@ -174,10 +174,10 @@ TEST(OutputOf, IsWhatAProgramPrints) {
 }
 
 TEST(InjectedTrouble, IsReadOrRefused) {
-  EXPECT_EQ(parse_trouble("disk:3").kind, "disk");
-  EXPECT_EQ(parse_trouble("disk:3").rank, 3);
+  EXPECT_EQ(parse_trouble("disk:3", 4).kind, "disk");
+  EXPECT_EQ(parse_trouble("disk:3", 4).rank, 3);
   for (const char* wrong : {"", "disk", "disk:", "disk:x", "disc:1", "disk:1x"}) {
-    EXPECT_EQ(testing::error_of([wrong] { parse_trouble(wrong); }).exit_code(), 64) << wrong;
+    EXPECT_EQ(testing::error_of([wrong] { parse_trouble(wrong, 4); }).exit_code(), 64) << wrong;
   }
 }
 

@@ -216,6 +216,15 @@ TEST(MemoryPlan, TableNamesEveryPurposeAndWhatStaysFree) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }
   EXPECT_EQ(memory_table(plan, 0).find("free"), std::string::npos);
+  EXPECT_EQ(table.find("MiB"), std::string::npos);
+}
+
+TEST(MemoryPlan, TableOfASmallModelIsInMebibytes) {
+  const MemoryPlan plan =
+      MemoryPlanner(Config{}, small_decoder(true), {DeviceKind::kCpu, 2}).plan({.num_rows = 128});
+  const std::string table = memory_table(plan, 0);
+  EXPECT_NE(table.find(" MiB  most in the"), std::string::npos) << table;
+  EXPECT_EQ(table.find("GiB"), std::string::npos) << table;
 }
 
 }  // namespace
