@@ -106,6 +106,9 @@ def main():
     check(arguments, ours, *sum_losses(model, validation))
     unigram = unigram_loss(train, validation)
     check_unigram(arguments.max_unigram_ratio, math.exp(ours["loss"]), math.exp(unigram))
+    print(f"ok: {arguments.model} has the same loss in transformers, and is better than a unigram model"
+          if arguments.max_unigram_ratio else
+          f"ok: {arguments.model} has the same loss in transformers")
     for prompt, continuation in sample(model, tokenizer, validation, 2):
         print(f"continuation of {prompt!r}:\n  {continuation!r}")
 
