@@ -6,11 +6,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "launch" / "tools"))
+
+from packtrain_tools.report_charts import Chart, Line, draw, tick_labels  # noqa: E402
+
 PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
 CONFIG = """
 model:
@@ -177,3 +182,14 @@ def test_what_is_no_run_is_named(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{}\nnonsense\n")
     _, errors = packtrain("report", tmp_path, exit_code=65)
     assert "metrics.jsonl:2: is no line of metrics" in errors
+
+
+def test_ticks_that_lie_close_have_labels_of_their_own():
+    assert tick_labels([1.0, 1.0002, 1.0004]) == ["1", "1.0002", "1.0004"]
+    assert tick_labels([0.0, 50000.0, 100000.0]) == ["0", "50k", "100k"]
+    assert tick_labels([2.5]) == ["2.5"]
+
+
+def test_steps_are_whole():
+    drawn = draw(Chart("Validation loss", "nats", [Line("run", [(46.0, 7.6)], 0)]))
+    assert ">46<" in drawn and not re.search(r">4[56]\.", drawn)

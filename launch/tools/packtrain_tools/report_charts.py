@@ -54,13 +54,22 @@ def smooth(points: list[tuple[float, float]], share: float = 0.02) -> list[tuple
     return smoothed
 
 
-def short(value: float) -> str:
+def short(value: float, digits: int = 4) -> str:
     """1234567 -> 1.23M"""
     for power, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= power:
             unit = 1e3 if letter == "k" else power
-            return f"{value / unit:.3g}{letter}"
-    return f"{value:.4g}"
+            return f"{value / unit:.{digits - 1}g}{letter}"
+    return f"{value:.{digits}g}"
+
+
+def tick_labels(values: list[float]) -> list[str]:
+    """With as many digits as tell them apart."""
+    for digits in range(4, 10):
+        labels = [short(value, digits) for value in values]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", more: str = "") -> str:
@@ -74,11 +83,12 @@ def dashes(colour: int) -> str:
 def _frame(chart: Chart, x_axis: Axis, y_axis: Axis) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
-    for value in y_axis.ticks():
+    y_ticks = y_axis.ticks()
+    for value, label in zip(y_ticks, tick_labels(y_ticks)):
         y = y_axis.pixel(value)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-        parts.append(text(LEFT - 6, y + 4, short(value), "end"))
-    for value in x_axis.ticks():
+        parts.append(text(LEFT - 6, y + 4, label, "end"))
+    for value in (value for value in x_axis.ticks() if abs(value - round(value)) < 1e-6):  # whole steps
         x = x_axis.pixel(value)
         parts.append(f'<path class="grid" d="M{x:.1f} {bottom}v4"/>')
         parts.append(text(x, bottom + 17, short(value)))
