@@ -8,14 +8,17 @@ import math
 import sys
 from collections.abc import Iterator
 
-import numpy as np
-import torch
-import transformers
-
+from packtrain_tools.environment import use_environment
 from packtrain_tools.errors import Parser, ToolError, run_main
-from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "check_export"
+use_environment(PROGRAM, "transformers")
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+from packtrain_tools.store_reader import StoreReader  # noqa: E402
+
 VERIFY = 74  # exit code: kVerify of framework/support/error.h
 PROMPT_TOKENS = 8
 

@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Iterator
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
+from packtrain_tools.environment import use_environment
 from packtrain_tools.errors import Parser, ToolError, run_main
 from packtrain_tools.formats import read_texts
 from packtrain_tools.sources import list_files
 
 PROGRAM = "train_tokenizer"
+use_environment(PROGRAM, "tokenizers")
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
+
 END_OF_TEXT = "<|endoftext|>"
 NUM_BYTES = 256
 

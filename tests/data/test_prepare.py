@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from prepare_program import CORPUS, dump, ids_of, run_tool, write_lines
+from prepare_program import CORPUS, TOOLS, dump, ids_of, run_tool, write_lines
 from safetensors.numpy import load_file
 
 from packtrain_tools.examples import make_examples
@@ -306,6 +309,17 @@ def test_a_store_that_is_there_outlives_an_attempt_beside_it(tokenizer_folder, t
     assert f"{tmp_path / 'held'}: exists and is not empty" in result.stderr
     assert not any((tmp_path / "store").iterdir())
     assert len(dump(tmp_path / "held")["examples"]) == 40
+
+
+@pytest.mark.parametrize("environment, exit_code", [(sys.executable, 0), ("/nowhere/python", 69)])
+def test_a_tool_that_is_started_by_any_python_finds_the_environment(tmp_path, environment, exit_code):
+    (tmp_path / "a.txt").write_text("the owl saw the fox")
+    result = subprocess.run([sys.executable, "-S", TOOLS / "train_tokenizer.py", tmp_path / "a.txt",
+                             "--vocab-size", "260", "--out", tmp_path / "out"], text=True,
+                            capture_output=True, env=os.environ | {"PACKTRAIN_PYTHON": environment})
+    assert result.returncode == exit_code, result.stderr
+    assert (tmp_path / "out" / "tokenizer.json").exists() == (exit_code == 0)
+    assert exit_code == 0 or "there is no Python package tokenizers\n  Run launch/setup" in result.stderr
 
 
 @pytest.mark.parametrize("misspelt, wanted", [

@@ -8,6 +8,7 @@ import sys
 
 CONFIG = 64
 DATA = 65
+MISSING = 69
 STOPPED = 75
 
 
