@@ -16,6 +16,7 @@
 #include "framework/training/run_device.h"
 #include "framework/training/run_folder.h"
 #include "framework/training/token_budget.h"
+#include "framework/training/tokenizer_check.h"
 #include "framework/training/trainer.h"
 
 namespace packtrain {
@@ -82,6 +83,7 @@ std::optional<std::int64_t> train(const Config& config, World& world,
 // A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
   check_same_settings(config, world);
+  if (world.rank() == 0) check_tokenizers(config);
   wait_for_folder(config.run.output, world);
   Config current = config;
   std::set<std::int64_t> left_out;
@@ -99,6 +101,7 @@ void run_training(const Config& config, World& world) {
 
 EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world) {
   check_same_settings(config, world);
+  if (world.rank() == 0) check_tokenizers(config);
   EvaluationSets sets(config.data.validation, config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config, which);
   const RunDevice device = choose_device(config, world);

@@ -9,6 +9,7 @@
 #include "framework/training/model_source.h"
 #include "framework/training/plan_source.h"
 #include "framework/training/token_budget.h"
+#include "framework/training/tokenizer_check.h"
 #include "framework/training/training_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
@@ -165,6 +166,7 @@ int run_plan(int argc, char** argv) {
     return 0;
   }
   check_for_training(config);
+  check_tokenizers(config);
   const PlanReport report = make_report(arguments, config);
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())
                                  : plan_to_text(report));

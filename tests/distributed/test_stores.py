@@ -1,5 +1,7 @@
 """Several stores with repeats and loss weights: the same run on any number of ranks."""
 
+import json
+
 import numpy
 import pytest
 from runs import losses, steps
@@ -48,3 +50,36 @@ def test_stores_of_different_vocabularies_are_refused(lab, two_stores):
     code, _, err = lab.finish(lab.start("vocabularies", f"data.train=[{two_stores['first']}, {other}]"))
     assert code == 65
     assert "300" in err and "512" in err and str(other) in err
+
+
+def write_tokenizer(folder, tokens):
+    folder.mkdir(parents=True)
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": vocabulary},
+                                                       "added_tokens": []}))
+
+
+@pytest.mark.parametrize("place", ["data.train", "data.validation"])
+def test_a_store_whose_ids_mean_other_tokens_than_the_models_is_refused(lab, place):
+    tokens = [f"token {number}" for number in range(512)]
+    name = f"tokenizers-{place}"
+    model = lab.folder / f"{name}-model"
+    write_tokenizer(model, tokens)
+    (model / "config.json").write_text(json.dumps(
+        {"model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512, "rms_norm_eps": 1e-6,
+         "max_position_embeddings": 512, "tie_word_embeddings": True, "hidden_act": "silu"}))
+    config = lab.config(name)
+    config.write_text(f"model: {{path: {model}}}\ndata: {{train: {lab.train_store}, validation: "
+                      f"{lab.validation_store}, max_length: 512}}\nbatch: {{max_tokens_per_micro_batch: 1024}}\n"
+                      f"run: {{output: {lab.folder / 'runs' / name}}}\n")
+    for kind, of_store, code in [("same", tokens, 0), ("named", [*tokens[:-2], "<call>", "</call>"], 0),
+                                 ("other", tokens[1:] + tokens[:1], 65)]:
+        store = lab.make_store(f"{name}-{kind}", 40, 3)
+        write_tokenizer(store / "tokenizer", of_store)
+        found, _, err = lab.finish(lab.start(name, f"{place}={store}", command="plan", config=config))
+        assert found == code, err
+    assert (f'token store {store} was made with another tokenizer than that of {model}: 512 of 512 ids mean other '
+            'tokens (id 0: "token 1", to the model "token 0")') in err
+    found, _, err = lab.finish(lab.start(name, f"{place}={store}", config=config))
+    assert found == 65 and "was made with another tokenizer" in err
