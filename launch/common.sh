@@ -1,7 +1,7 @@
 # What the launch scripts share; sourced, never run.
 # shellcheck shell=bash
 
-packtrain_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+packtrain_root="$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 say() { printf '%s\n' "$*" >&2; }
 
