@@ -134,8 +134,9 @@ def test_a_subcommand_with_nothing_to_save_ends_at_once():
     process = start("-n", "2", "--program", FAKE, "evaluate", "wait")
     time.sleep(1.5)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
-    assert process.returncode != 0
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "ended at once by SIGTERM" in errors
 
 
 def test_sigquit_ends_training_at_once():
@@ -143,7 +144,7 @@ def test_sigquit_ends_training_at_once():
     time.sleep(1.5)
     process.send_signal(signal.SIGQUIT)
     process.communicate(timeout=30)
-    assert process.returncode != 0
+    assert process.returncode == 128 + signal.SIGQUIT
 
 
 def test_doctor_looks_before_each_start_with_trainings_own_arguments():

@@ -103,6 +103,10 @@ class Job:
     def was_asked_to_save(self) -> bool:
         return self._asked_at is not None
 
+    @property
+    def was_ended_at_once(self) -> bool:
+        return self._ended_at is not None
+
     def wait(self, limit_s: float | None = None) -> int:
         """The exit code, 128 + n where signal n ended mpirun. Ended with HANG after `limit_s` seconds, and where
         mpirun waits for a host that is gone."""
@@ -139,7 +143,7 @@ class Job:
                 self._process.kill()
         elif self._asked_at is None or now - self._asked_at >= 1.0:
             if self._asked_at is None:
-                say("stop requested, waiting for the ranks to save")
+                say("stop requested, waiting for the ranks to save (Ctrl-\\ or SIGQUIT ends them at once)")
             self._asked_at = now
             self._process.send_signal(signal.SIGUSR1)
 

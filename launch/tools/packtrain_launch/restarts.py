@@ -75,6 +75,9 @@ class Runner:
         line = self._command.line(settings.arguments, hosts, keeps_signal=settings.saves_when_stopped)
         job = Job(line, self._environment, self._stop, settings.saves_when_stopped, hosts is not None)
         status = self._explain(job.wait(), hosts)
+        if job.was_ended_at_once and status != 0:  # what mpirun says of that is 1
+            say(f"ended at once by {signal.Signals(self._stop.number).name}, nothing was saved")
+            return 128 + self._stop.number
         # Asked in the instant in which mpirun starts it, a rank dies of the request: it had done nothing.
         return STOPPED if job.was_asked_to_save and status == _KILLED_BY_REQUEST else status
 

@@ -10,6 +10,7 @@ class StopRequests:
     def __init__(self):
         self.asked = False
         self.at_once = False
+        self.number = 0  # of the latest
 
     def watch(self) -> None:
         """From now on. packtrain-run is started with these signals blocked, so that none is lost before."""
@@ -19,4 +20,5 @@ class StopRequests:
 
     def _note(self, number, _frame):
         self.asked = True
+        self.number = number
         self.at_once |= number == signal.SIGQUIT
