@@ -163,6 +163,7 @@ void probe_products(const RunDevice& device, const InjectedTrouble& trouble, Wor
 }
 
 void probe_collectives(const RunDevice& device, World& world, Facts& facts) {
+  if (world.size() == 1) return;  // it talks to nobody
   const std::size_t bytes = is_gpu(device) ? kGpuBytes : kCpuBytes;
   const auto all = world.connect(device.backend);
   {
