@@ -91,6 +91,8 @@ def check(arguments, ours: dict, total: float, count: int):
 
 def check_unigram(max_ratio: float | None, perplexity: float, unigram: float):
     print(f"validation perplexity model {perplexity:.1f}   unigram model {unigram:.1f}")
+    if perplexity > unigram:
+        print("  counting tokens does better: the text is too little to learn from, or was learned by heart")
     if max_ratio is not None and not perplexity < max_ratio * unigram:
         raise ToolError(f"the model's perplexity is {perplexity:.1f}, wanted less than "
                         f"{max_ratio:g} times a unigram model's {unigram:.1f}", exit_code=VERIFY)
