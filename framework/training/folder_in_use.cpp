@@ -14,6 +14,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 #include "framework/support/logging.h"
 
 namespace packtrain {
@@ -38,7 +39,7 @@ struct Sign {
 // Opening the file has file systems of several hosts look at the server's copy.
 std::optional<Sign> read_sign(const fs::path& path) {
   try {
-    const auto json = nlohmann::json::parse(read_text(path.string(), ErrorCategory::kInternal));
+    const auto json = parse_json(read_text(path.string(), ErrorCategory::kInternal, kMaxJsonBytes));
     return Sign{path, json.at("host"), json.at("pid"), fs::last_write_time(path)};
   } catch (const std::exception&) {  // half written, or gone
     return std::nullopt;

@@ -12,20 +12,20 @@
 #include "framework/data/store_format.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxId = 1 << 24;
 constexpr double kTolerableShare = 0.01;
 
 // Nothing where there is none.
 std::optional<std::string> read_tokenizer(const std::string& folder) {
   try {
-    return read_text(folder + "/tokenizer.json", ErrorCategory::kData, kMaxFileBytes);
+    return read_text(folder + "/tokenizer.json", ErrorCategory::kData, kMaxJsonBytes);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -36,11 +36,13 @@ class TokensById {
   // Of a tokenizer.json; without tokens where it is none that we can read.
   explicit TokensById(const std::string& text) {
     try {
-      const Json json = Json::parse(text);
+      const Json json = parse_json(text);
       add_vocabulary(json.at("model").at("vocab"));
       for (const Json& token : json.value("added_tokens", Json::array())) {
         add(token.at("content"), token.at("id"));
       }
+    } catch (const JsonFault&) {
+      tokens_.clear();
     } catch (const Json::exception&) {
       tokens_.clear();
     }
