@@ -13,8 +13,8 @@ void probe_products(const RunDevice& device, const InjectedTrouble& trouble, Wor
                     Facts& facts);
 
 // host_gather_gb_s (ranks of one host), gather_gb_s, reduce_gb_s: bus rates, that is
-// (n - 1) / n x bytes over seconds, for all-reduce twice that, as nccl-tests counts. Nothing of one rank.
-// wrong_collective where a known sum or part came out wrong. Collective.
+// (n - 1) / n x bytes over seconds, for all-reduce twice that, as nccl-tests counts. Nothing of one
+// rank. wrong_collective where a known sum or part came out wrong. Collective.
 void probe_collectives(const RunDevice& device, World& world, Facts& facts);
 
 }  // namespace packtrain
