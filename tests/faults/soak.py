@@ -51,12 +51,12 @@ class DisturbedRun:
 
     def __init__(self, lab, num_ranks, num_steps):
         self.folder = lab.folder / "runs" / "disturbed"
-        self.config_name = lab.config("disturbed").name
+        self.config_file = lab.config("disturbed")
         self.num_ranks = num_ranks
         self.num_steps = num_steps
         self.log = lab.folder / "disturbed.log"
         self.command = [str(REPO / "launch" / "packtrain-run"), "-n", str(num_ranks), "--restarts", "9999", "--program",
-                        PROGRAM, "train", str(lab.folder / self.config_name), *settings_of(num_steps)]
+                        PROGRAM, "train", str(self.config_file), *settings_of(num_steps)]
         self.job = None
 
     def start(self):
@@ -64,7 +64,7 @@ class DisturbedRun:
             self.job = subprocess.Popen(self.command, stderr=log, stdout=log, preexec_fn=hear_signals)
 
     def ranks(self):
-        return ranks_of(self.config_name)
+        return ranks_of(self.config_file)
 
     def log_since(self, offset):
         with open(self.log, "rb") as log:

@@ -47,7 +47,7 @@ def test_a_rank_killed_from_outside_ends_all_and_the_run_goes_on(lab, number, ra
                                stderr=subprocess.PIPE, text=True)
     run = lab.folder / "runs" / name
     wait_for_step(run, 4)
-    pids = ranks_of(f"{name}.yaml")
+    pids = ranks_of(lab.folder / f"{name}.yaml")
     assert sorted(pids) == [0, 1, 2]
     os.kill(pids[rank], number)
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "the end of all ranks")
@@ -64,11 +64,11 @@ def test_ranks_that_outlive_mpirun_never_meet_those_of_the_next_job(lab, unbroke
                                stderr=subprocess.PIPE, text=True)
     run = lab.folder / "runs" / "orphans"
     wait_for_step(run, 4)
-    pids = ranks_of("orphans.yaml")
+    pids = ranks_of(lab.folder / "orphans.yaml")
     os.kill(pids[1], signal.SIGSTOP)
     os.kill(parent_of(pids[0]), signal.SIGKILL)
-    wait_until(lambda: set(ranks_of("orphans.yaml").values()) - set(pids.values()), "the next job's ranks")
-    assert not set(ranks_of("orphans.yaml").values()) & set(pids.values())
+    wait_until(lambda: set(ranks_of(lab.folder / "orphans.yaml").values()) - set(pids.values()), "the next job's ranks")
+    assert not set(ranks_of(lab.folder / "orphans.yaml").values()) & set(pids.values())
     _, err = process.communicate(timeout=180)
     assert process.returncode == 0 and "restart 1 of at most 3" in err, err
     assert_bit_equal(run, unbroken)

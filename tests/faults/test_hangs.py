@@ -29,7 +29,7 @@ def test_a_rank_that_stops_making_progress_is_named(lab, rank):
 def test_a_stopped_process_is_missed_within_the_limit(lab):
     process = lab.start("frozen", *LIMITS, "run.max_steps=2000", "run.num_epochs=500", ranks=2)
     wait_for_step(lab.folder / "runs" / "frozen", 3)
-    os.kill(ranks_of("frozen.yaml")[1], signal.SIGSTOP)
+    os.kill(ranks_of(lab.folder / "frozen.yaml")[1], signal.SIGSTOP)
     code, err, seconds = ended(lab, process)
     assert code == 72, err
     assert "rank 1 has not run for" in err

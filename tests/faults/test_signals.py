@@ -25,7 +25,7 @@ def begun(lab, name, *more):
     """The run with two steps done; its ranks' process ids."""
     process = lab.start(name, *SETTINGS, SLOW, *more, ranks=2)
     wait_for_step(lab.folder / "runs" / name, 2)
-    return process, ranks_of(f"{name}.yaml")
+    return process, ranks_of(lab.folder / f"{name}.yaml")
 
 
 @pytest.mark.parametrize("number, asked", [(signal.SIGTERM, [0]), (signal.SIGTERM, [1]), (signal.SIGTERM, [0, 1]),

@@ -12,10 +12,10 @@ NUM_STARTS = 50
 SETTINGS = ["run.max_steps=2", "run.num_epochs=9", "checkpoint.save_final=false", "data.validation="]
 
 
-def assert_no_process(name):
+def assert_no_process(lab, name):
     deadline = time.monotonic() + 10
-    while ranks_of(f"{name}.yaml"):
-        assert time.monotonic() < deadline, ranks_of(f"{name}.yaml")
+    while ranks_of(lab.folder / f"{name}.yaml"):
+        assert time.monotonic() < deadline, ranks_of(lab.folder / f"{name}.yaml")
         time.sleep(0.05)
 
 
@@ -24,7 +24,7 @@ def test_fifty_runs_in_a_row_leave_nothing_behind(lab):
     for number in range(1, NUM_STARTS):
         run = lab.run(f"start-{number}", *SETTINGS, ranks=1 + number % 2)
         assert sorted(steps(run)) == [1, 2] and not list((run / "progress").iterdir())
-        assert_no_process(f"start-{number}")
+        assert_no_process(lab, f"start-{number}")
         assert [line["loss"] for line in steps(run).values()] == pytest.approx(
             [line["loss"] for line in steps(first).values()], rel=2e-5)
 
@@ -34,15 +34,15 @@ def test_a_run_ended_by_force_leaves_no_process_behind(lab):
         name = f"forced-{number}"
         process = lab.start(name, "run.max_steps=5000", "run.num_epochs=5000", ranks=3)
         wait_for_step(lab.folder / "runs" / name, 2)
-        os.kill(ranks_of(f"{name}.yaml")[2], number)
+        os.kill(ranks_of(lab.folder / f"{name}.yaml")[2], number)
         lab.finish(process)
-        assert_no_process(name)
+        assert_no_process(lab, name)
 
 
 def test_a_job_is_refused_in_the_folder_of_one_that_trains(lab):
     first = lab.start("shared", "run.max_steps=5000", "run.num_epochs=5000", ranks=2)
     wait_for_step(lab.folder / "runs" / "shared", 2)
-    pids = ranks_of("shared.yaml")
+    pids = ranks_of(lab.folder / "shared.yaml")
     code, _, err = lab.finish(lab.start("shared", "run.max_steps=5000", "run.num_epochs=5000"))
     assert code == 64, err
     assert f"another job is at work in {lab.folder / 'runs' / 'shared'} (process {pids[0]} on host " in err \
@@ -61,7 +61,7 @@ def test_a_job_follows_on_one_that_was_killed_and_waits_for_one_that_ends(lab):
     progress = lab.folder / "runs" / "followed" / "progress"
     first = lab.start("followed", *settings, ranks=2)
     wait_for_step(lab.folder / "runs" / "followed", 2)
-    os.kill(ranks_of("followed.yaml")[1], signal.SIGKILL)
+    os.kill(ranks_of(lab.folder / "followed.yaml")[1], signal.SIGKILL)
     lab.finish(first)
     assert list(progress.iterdir())
     second = lab.start("followed", *settings)

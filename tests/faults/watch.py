@@ -7,8 +7,9 @@ import time
 from runs import steps
 
 
-def ranks_of(config_name):
-    """Process ids of the run's ranks, by rank. `config_name`: of the file that it was started with."""
+def ranks_of(config_file):
+    """Process ids of the run's ranks, by rank. `config_file`: the whole path that it was started with."""
+    wanted = str(config_file).encode()
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -20,7 +21,7 @@ def ranks_of(config_name):
                 environment = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
         except OSError:
             continue
-        if words[0].endswith(b"packtrain") and any(word.endswith(config_name.encode()) for word in words):
+        if words[0].endswith(b"packtrain") and wanted in words:
             found[int(environment.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
     return found
 
