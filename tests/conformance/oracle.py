@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM
 
 LENGTHS = [7, 1, 160, 4, 12, 5]  # one 13 to 160 times as long as the others
 ROUTING_MARGIN = 1e-5  # far above float32's rounding: no rounding changes which experts are chosen
+CLIP_MARGIN = 5e-6  # nor which queries, keys and values are clipped, and so have no gradient
 
 
 def from_config(config):
@@ -76,6 +77,34 @@ def routing_margin(model, sequences):
     return margin
 
 
+def clip_of(config):
+    """What queries, keys and values are clipped at, or None."""
+    attention = getattr(config, "attn_config", config)
+    return attention.get("clip_qkv") if isinstance(attention, dict) else getattr(attention, "clip_qkv", None)
+
+
+def clip_margin(model, sequences):
+    """How near a query, key or value comes to where it is clipped."""
+    clip, margin = clip_of(model.config), float("inf")
+    if clip is None:
+        return margin
+
+    def look(module, inputs, outputs):
+        nonlocal margin
+        margin = min(margin, (outputs.abs() - clip).abs().min().item())
+
+    names = ("q_proj", "k_proj", "v_proj", "Wqkv")
+    handles = [module.register_forward_hook(look) for name, module in model.named_modules()
+               if name.rsplit(".", 1)[-1] in names]
+    assert handles
+    with torch.no_grad():
+        for ids in each_example(model, sequences):
+            model(ids, use_cache=False)
+    for handle in handles:
+        handle.remove()
+    return margin
+
+
 def random_model(case, lengths, seed=0):
     """(the case's model with random weights, sequences of these lengths)"""
     config = case.config()
@@ -90,9 +119,9 @@ def make_model(case):
     """(the case's model with random weights, sequences to run it on)"""
     for seed in range(100):
         model, sequences = random_model(case, LENGTHS, seed)
-        if routing_margin(model, sequences) > ROUTING_MARGIN:
+        if routing_margin(model, sequences) > ROUTING_MARGIN and clip_margin(model, sequences) > CLIP_MARGIN:
             return model, sequences
-    raise AssertionError(f"{case}: in each of 100 random models two experts tie")
+    raise AssertionError(f"{case}: in each of 100 random models two experts tie, or a value is at the clip")
 
 
 def round_to_bfloat16(model):
