@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/batch.h"
+#include "models/norm.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "models/routing_statistics.h"
@@ -41,24 +42,20 @@ HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) con
   return weights;
 }
 
-NormOutput HeadBlock::normed(const Weights& weights, const at::Tensor& x) const {
-  NormOutput output = norm_forward(x, weights.norm, norm_);
-  if (logit_multiplier_ != 1.0) output.y.mul_(logit_multiplier_);
-  return output;
-}
-
-at::Tensor HeadBlock::logits_of(const Weights& weights, const at::Tensor& normed) const {
+at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) const {
   const at::Tensor logits = linear_forward(normed, *weights.head, weights.bias);
   return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
+// Logits are multiplied by multiplying what they are made of, which is far smaller.
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                                const at::Tensor& x, bool training) const {
   const at::NoGradGuard no_grad;
   finish_routing(batch, experts_);
   const Weights w = weights(parameters);
-  const NormOutput normed = this->normed(w, x);
-  if (batch.row_logits.defined() && x.size(0) > 0) batch.row_logits.copy_(logits_of(w, normed.y));
+  const NormOutput normed = norm_forward(x, w.norm, norm_);
+  if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
+  if (batch.row_logits.defined() && x.size(0) > 0) batch.row_logits.copy_(logits(w, normed.y));
   const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
   const CrossEntropyOutput output =
       linear_cross_entropy(normed.y, *w.head, targets, training, {.soft_cap = soft_cap_}, w.bias);
@@ -75,12 +72,6 @@ at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
                                const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
                                const at::Tensor& /*grad_output*/) const {
   return std::move(static_cast<HeadTape&>(*tape).grad_x);
-}
-
-at::Tensor HeadBlock::logits(std::span<const Parameter> parameters, const at::Tensor& x) const {
-  const at::NoGradGuard no_grad;
-  const Weights w = weights(parameters);
-  return logits_of(w, normed(w, x).y);
 }
 
 }  // namespace packtrain

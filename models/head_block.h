@@ -6,7 +6,6 @@
 
 #include "models/block.h"
 #include "models/decoder_config.h"
-#include "models/norm.h"
 
 namespace packtrain {
 
@@ -25,15 +24,11 @@ class HeadBlock final : public Block {
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 
-  // The logits [rows, V] of x [rows, hidden], as used by conformance tests.
-  at::Tensor logits(std::span<const Parameter> parameters, const at::Tensor& x) const;
-
  private:
   struct Weights;
   Weights weights(std::span<const Parameter> parameters) const;
-  // The norm of x, times what logits are multiplied by: they are far larger.
-  NormOutput normed(const Weights& weights, const at::Tensor& x) const;
-  at::Tensor logits_of(const Weights& weights, const at::Tensor& normed) const;
+  // Of [rows, hidden] behind the norm: [rows, V].
+  at::Tensor logits(const Weights& weights, const at::Tensor& normed) const;
 
   std::string name_ = "head";
   std::vector<ParameterSpec> parameters_;

@@ -12,36 +12,13 @@
 #include <system_error>
 #include <utility>
 
+#include "framework/support/descriptor.h"
+
 namespace packtrain {
 namespace {
 
 // One call writes at most this much, so that sizes fit everywhere (Linux itself stops at 2 GiB).
 constexpr std::size_t kMaxWriteBytes = std::size_t{1} << 30U;
-
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
-
-[[noreturn]] void fail_on(const std::string& path, const char* call, int error,
-                          ErrorCategory category) {
-  throw Error(category, fmt::format("{}: {} failed: {}", path, call, reason(error)));
-}
-
-// A descriptor for reading, closed with the object.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags, ErrorCategory category)
-      : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
-    if (value_ < 0) fail_on(path, "open", errno, category);
-  }
-  ~Descriptor() { ::close(value_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 std::size_t regular_file_size(const Descriptor& file, const std::string& path,
                               ErrorCategory category) {

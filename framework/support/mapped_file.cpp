@@ -11,31 +11,10 @@
 #include <utility>
 
 #include "framework/support/bus_errors.h"
+#include "framework/support/descriptor.h"
 
 namespace packtrain {
 namespace {
-
-[[noreturn]] void fail(const std::string& path, const char* call, int error,
-                       ErrorCategory category) {
-  throw Error(category,
-              fmt::format("{}: {} failed: {}", path, call, std::generic_category().message(error)));
-}
-
-// Closed with the object: a map outlives its descriptor.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, ErrorCategory category)
-      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (value_ < 0) fail(path, "open", errno, category);
-  }
-  ~Descriptor() { ::close(value_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 std::int64_t modified_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -45,9 +24,9 @@ std::int64_t modified_ns(const struct stat& status) {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
                                                    ErrorCategory category) {
-  const Descriptor file(path, category);
+  const Descriptor file(path, O_RDONLY, category);
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0) fail(path, "fstat", errno, category);
+  if (::fstat(file.get(), &status) != 0) fail_on(path, "fstat", errno, category);
   if (!S_ISREG(status.st_mode)) {
     throw Error(category, fmt::format("{}: is not a regular file", path));
   }
@@ -56,7 +35,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return result;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail(path, "mmap", errno, category);
+  if (address == MAP_FAILED) fail_on(path, "mmap", errno, category);
   result->bytes_ = {static_cast<const std::byte*>(address), size};
   name_bus_errors(result->bytes_, result->path_.c_str(), static_cast<int>(category));
   return result;

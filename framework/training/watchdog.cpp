@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -15,17 +14,15 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/training/sign_of_life.h"
 #include "parallel/collective_log.h"
 
 namespace packtrain {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr std::chrono::seconds kSignEvery{1};
-constexpr std::size_t kSignBytes = 256;
-constexpr std::size_t kLongestHost = 64;
 constexpr double kOverdueShare = 0.5;                    // of a limit
 constexpr double kSilentAfterS = 4;                      // a rank that does not run
 constexpr std::chrono::milliseconds kOthersReport{700};  // before mpirun ends all ranks
@@ -41,33 +38,16 @@ const char* limit_key(RunPhase phase) {
   return kKeys.at(static_cast<std::size_t>(phase));
 }
 
-std::string sign_path(const std::string& folder, int rank) {
-  return fmt::format("{}/rank-{}.json", folder, rank);
-}
-
 struct Sign {
   int rank = 0;
-  std::string host;
-  std::int64_t step = 0;
-  std::uint64_t num_collectives = 0;
+  SignOfLife life;
   double age_s = 0;  // by the clock of the file system, which all signs share
 };
-
-std::optional<Sign> read_sign(const std::string& folder, int rank, fs::file_time_type now) {
-  try {
-    const std::string path = sign_path(folder, rank);
-    const json sign = json::parse(read_text(path, ErrorCategory::kInternal));
-    const std::chrono::duration<double> age = now - fs::last_write_time(path);
-    return Sign{rank, sign.at("host"), sign.at("step"), sign.at("num_collectives"), age.count()};
-  } catch (const std::exception&) {  // none yet, or half written
-    return std::nullopt;
-  }
-}
 
 // Where every rank waits for every other, what lies between them is suspect.
 std::string hosts_of(const std::vector<Sign>& signs) {
   std::map<std::string, std::vector<int>> ranks;
-  for (const Sign& sign : signs) ranks[sign.host].push_back(sign.rank);
+  for (const Sign& sign : signs) ranks[sign.life.host].push_back(sign.rank);
   if (ranks.size() < 2) return "";
   std::string text = ": is the network between their hosts cut?";
   for (const auto& [host, own] : ranks) {
@@ -90,15 +70,15 @@ void print(const std::string& text) {
 
 Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
     : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
-      folder_(run_folder + "/progress"),
-      host_(world.host().substr(0, kLongestHost)),
+      folder_(signs_folder(run_folder).string()),
+      host_(host_in_signs(world.host())),
       rank_(world.rank()),
       num_ranks_(world.size()) {
   make_folders(folder_, ErrorCategory::kInternal);
   std::error_code ignored;
   fs::remove(sign_path(folder_, rank_), ignored);  // of a process that was killed
-  sign_ = std::make_unique<OutputFile>(sign_path(folder_, rank_), OutputFile::Mode::kCreate,
-                                       ErrorCategory::kInternal);
+  sign_ = std::make_unique<OutputFile>(sign_path(folder_, rank_).string(),
+                                       OutputFile::Mode::kCreate, ErrorCategory::kInternal);
   leave_sign(position_);
   thread_ = std::thread([this] { watch(); });
 }
@@ -147,14 +127,12 @@ void Watchdog::watch() {
 
 // Not synced, and a failure is no reason to end a run: without signs only names are missing.
 void Watchdog::leave_sign(const Position& at) const {
-  const json sign = {{"host", host_},
-                     {"pid", ::getpid()},
-                     {"step", at.step},
-                     {"phase", phase_name(at.phase)},
-                     {"num_collectives", num_collectives_begun()}};
-  std::string text = sign.dump();
-  text.resize(kSignBytes - 1, ' ');  // over the whole of the last one
-  text += '\n';
+  SignOfLife sign;
+  sign.host = host_;
+  sign.pid = ::getpid();
+  sign.step = at.step;
+  sign.num_collectives = num_collectives_begun();
+  const std::string text = sign_text(sign, phase_name(at.phase));
   try {
     sign_->write_at(0, std::as_bytes(std::span(text)));
   } catch (const Error&) {
@@ -167,22 +145,24 @@ std::string Watchdog::missing_ranks() const {
   std::vector<Sign> signs;
   std::vector<std::string> missing;
   for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (const auto sign = read_sign(folder_, rank, now)) {
-      signs.push_back(*sign);
+    if (const auto life = read_sign(sign_path(folder_, rank))) {
+      const std::chrono::duration<double> age = now - life->written;
+      signs.push_back({rank, *life, age.count()});
     } else {
       missing.push_back(fmt::format("rank {} has left no sign of life", rank));
     }
   }
-  const auto most = std::ranges::max_element(signs, {}, &Sign::num_collectives);
+  const auto num_collectives = [](const Sign& sign) { return sign.life.num_collectives; };
+  const auto most = std::ranges::max_element(signs, {}, num_collectives);
   for (const Sign& sign : signs) {
     if (sign.age_s > kSilentAfterS) {
       missing.push_back(fmt::format("rank {} has not run for {:.0f} s (step {})", sign.rank,
-                                    sign.age_s, sign.step));
-    } else if (sign.num_collectives < most->num_collectives) {
-      missing.push_back(
-          fmt::format("rank {} runs, but has begun {} collectives where others have "
-                      "begun {} (step {})",
-                      sign.rank, sign.num_collectives, most->num_collectives, sign.step));
+                                    sign.age_s, sign.life.step));
+    } else if (sign.life.num_collectives < most->life.num_collectives) {
+      missing.push_back(fmt::format(
+          "rank {} runs, but has begun {} collectives where others have "
+          "begun {} (step {})",
+          sign.rank, sign.life.num_collectives, most->life.num_collectives, sign.life.step));
     }
   }
   if (missing.empty()) return "no rank is behind the others" + hosts_of(signs);

@@ -16,8 +16,8 @@ import numpy as np
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.planned_step import JoinedStores, PlannedStep
-from packtrain_tools.run_samples import SampleTexts, has_samples, read_samples, title
-from packtrain_tools.showing import has_color, legend, load_decoder, show_passages, show_tokens
+from packtrain_tools.run_samples import has_samples, read_samples, text_of, title
+from packtrain_tools.showing import Decoders, has_color, legend, show_passages, show_tokens
 from packtrain_tools.store import MANIFEST
 from packtrain_tools.store_reader import StoreReader
 
@@ -68,14 +68,11 @@ def refuse(arguments, names: tuple[str, ...], theirs: str, is_a: str):
 class Shower:
     def __init__(self, arguments, max_chars: int):
         self.color = has_color(sys.stdout)
-        self._ids = arguments.ids
         self._max_chars = arguments.max_chars if arguments.max_chars is not None else max_chars
-        self._decoders: dict[str, object] = {}
+        self._decoders = Decoders(arguments.ids)
 
     def show(self, folder: str, ids: np.ndarray, mask: np.ndarray):
-        if folder not in self._decoders:
-            self._decoders[folder] = None if self._ids else load_decoder(folder)
-        print(show_tokens(ids, mask, self._decoders[folder], self.color, self._max_chars or None))
+        print(show_tokens(ids, mask, self._decoders.of(folder), self.color, self._max_chars or None))
 
 
 def show_store(arguments):
@@ -186,7 +183,7 @@ def show_samples(arguments):
         raise ToolError(f"{arguments.target}: has no such sample",
                         "There are " + ", ".join(sorted({title(s) for s in samples}))
                         + f" after steps {', '.join(map(str, steps))}.", CONFIG)
-    texts, color = SampleTexts(arguments.ids), has_color(sys.stdout)
+    decoders, color = Decoders(arguments.ids), has_color(sys.stdout)
     limit = 1000 if arguments.max_chars is None else arguments.max_chars
     print(f"{arguments.target}: after {len(steps):,} steps, the last of them {steps[-1]:,} "
           f"({legend(color, 'written by the model')})")
@@ -194,9 +191,9 @@ def show_samples(arguments):
         ended = "" if sample["ended"] else ", not ended"
         print(f"--- step {sample['step']:,}, {title(sample)}: {len(sample['continuation']):,} "
               f"tokens{ended}")
-        passages = [(False, texts.text(sample, "prompt")), (True, texts.text(sample, "continuation"))]
+        passages = [(False, text_of(sample, "prompt", decoders)), (True, text_of(sample, "continuation", decoders))]
         print(show_passages(passages, color, limit or None))
-        print("  the example itself: " + show_passages([(False, texts.text(sample, "reference"))],
+        print("  the example itself: " + show_passages([(False, text_of(sample, "reference", decoders))],
                                                        color, limit or None))
 
 

@@ -12,7 +12,7 @@ from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.formats import FileFormat, find_format
 from packtrain_tools.preparation import Preparation
 from packtrain_tools.prepare_arguments import parse_arguments
-from packtrain_tools.showing import has_color, legend, load_decoder, show_tokens
+from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
 from packtrain_tools.sources import SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
 
@@ -77,7 +77,7 @@ def print_samples(folder: str, num_samples: int):
     num_examples = reader.info["num_examples"]
     color = has_color(sys.stdout)
     print(f"samples ({legend(color)}):")
-    decode = load_decoder(folder)
+    decode = Decoders().of(folder)
     for number in sorted({num_examples * i // num_samples for i in range(num_samples)}):
         ids, mask, _ = reader.example(number)
         print(f"--- example {number:,}, {len(ids):,} tokens")

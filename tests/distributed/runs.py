@@ -89,8 +89,9 @@ def take_checkpoint(source, step, target):
 
 
 def steps(run_folder):
-    """The step lines of metrics.jsonl, by step."""
-    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    """The step lines of metrics.jsonl, by step; of a run under way, those that are written whole."""
+    whole, _, _ = (run_folder / "metrics.jsonl").read_text().rpartition("\n")
+    lines = [json.loads(line) for line in whole.splitlines()]
     return {line["step"]: line for line in lines if "grad_norm" in line}
 
 

@@ -55,7 +55,6 @@ def test_continuations_are_those_of_transformers(sampled, lab):
 
 
 def test_a_continuation_ends_at_the_models_end_token(sampled, lab):
-    """Every token of a continuation but the first is made an end in turn."""
     first = samples(sampled)[0]["continuation"]
     end = next((token for token in first if token != first[0]), first[0])
     line = samples(lab.run("ended", "run.max_steps=2", f"model.config.eos_token_id={end}", *SAMPLES))[0]

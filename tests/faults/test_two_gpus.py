@@ -7,6 +7,7 @@ import time
 
 import pytest
 from runs import losses, steps
+from watch import ranks_of, wait_for_step
 
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16", "data.validation="]
 LIMIT_S = 6
@@ -26,33 +27,11 @@ def assert_memory_is_free(before):
         time.sleep(0.5)
 
 
-def wait_for_steps(run, count):
-    deadline = time.monotonic() + 120
-    while not (run / "metrics.jsonl").exists() or len(steps(run)) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def rank_processes(name):
-    found = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                variables = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
-        except OSError:
-            continue
-        if words[0].endswith(b"packtrain") and any(name.encode() in word for word in words):
-            found[int(variables.get(b"OMPI_COMM_WORLD_RANK", b"-1"))] = int(entry)
-    return found
-
-
 @pytest.mark.parametrize("kind", ["hang", "spin", "skip_collective"])
 def test_a_rank_that_stands_still_ends_the_run_in_time(lab, kind):
     before = used_mebibytes()
     process = lab.start(f"still-{kind}", *LONG, f"fault.kind={kind}", "fault.rank=1", "fault.step=20", ranks=2)
-    wait_for_steps(lab.folder / "runs" / f"still-{kind}", 15)
+    wait_for_step(lab.folder / "runs" / f"still-{kind}", 15)
     begin = time.monotonic()
     code, _, err = lab.finish(process)
     seconds = time.monotonic() - begin
@@ -66,8 +45,8 @@ def test_a_rank_that_stands_still_ends_the_run_in_time(lab, kind):
 def test_a_stopped_process_is_named(lab):
     before = used_mebibytes()
     process = lab.start("stopped", *LONG, ranks=2)
-    wait_for_steps(lab.folder / "runs" / "stopped", 10)
-    os.kill(rank_processes("stopped.yaml")[1], signal.SIGSTOP)
+    wait_for_step(lab.folder / "runs" / "stopped", 10)
+    os.kill(ranks_of(lab.folder / "stopped.yaml")[1], signal.SIGSTOP)
     code, _, err = lab.finish(process)
     assert code == 72 and "rank 1 has not run for" in err, err
     assert_memory_is_free(before)
@@ -76,8 +55,8 @@ def test_a_stopped_process_is_named(lab):
 def test_a_killed_process_ends_the_run_at_once(lab):
     before = used_mebibytes()
     process = lab.start("killed", *LONG, ranks=2)
-    wait_for_steps(lab.folder / "runs" / "killed", 10)
-    os.kill(rank_processes("killed.yaml")[1], signal.SIGKILL)
+    wait_for_step(lab.folder / "runs" / "killed", 10)
+    os.kill(ranks_of(lab.folder / "killed.yaml")[1], signal.SIGKILL)
     begin = time.monotonic()
     code, _, _ = lab.finish(process)
     print(f"killed: ended with {code} after {time.monotonic() - begin:.1f} s")

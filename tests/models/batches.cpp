@@ -4,12 +4,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "framework/support/random.h"
-#include "models/head_block.h"
 #include "models/initialize.h"
 #include "models/recorded_block.h"
 
@@ -134,13 +134,14 @@ at::Tensor TestModel::evaluate(const DeviceBatch& batch) {
 }
 
 at::Tensor TestModel::logits(DeviceBatch batch) {
-  batch.loss_index = at::arange(batch.input_ids.size(0), batch.loss_index.options());
-  at::Tensor x;
-  const std::size_t last = blocks_.size() - 1;
-  for (std::size_t i = 0; i < last; ++i) {
-    x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
-  }
-  return dynamic_cast<const HeadBlock&>(*blocks_[last]).logits(parameters_of(last), x);
+  const std::int64_t num_rows = batch.input_ids.size(0);
+  const std::int64_t vocab_size = blocks_.back()->parameters().back().shape.front();
+  batch.loss_index = at::arange(num_rows, batch.loss_index.options());
+  batch.loss_labels = at::zeros({num_rows}, batch.loss_labels.options());
+  batch.loss_weight = at::zeros({num_rows}, batch.loss_weight.options());
+  batch.row_logits = at::empty({num_rows, vocab_size}, batch.loss_weight.options());
+  evaluate(batch);
+  return batch.row_logits;
 }
 
 std::vector<SavedValue> TestModel::saved_by_layer(const DeviceBatch& batch, std::size_t layer) {

@@ -4,7 +4,8 @@ from html import escape
 
 from packtrain_tools import html_page
 from packtrain_tools.report_runs import RunFolder
-from packtrain_tools.run_samples import SampleTexts, read_samples, title
+from packtrain_tools.run_samples import read_samples, text_of, title
+from packtrain_tools.showing import Decoders
 
 
 def continuations(run: RunFolder) -> str:
@@ -12,18 +13,19 @@ def continuations(run: RunFolder) -> str:
     samples = read_samples(run.folder)
     steps = sorted({sample["step"] for sample in samples})
     shown = {steps[0], steps[len(steps) // 2], steps[-1]} if steps else set()
-    by_prompt: dict[str, list[dict]] = {}
+    by_prompt: dict[tuple[str, str], list[dict]] = {}  # by store and title
     for sample in samples:
         if sample["step"] in shown:
-            by_prompt.setdefault(title(sample), []).append(sample)
-    texts = SampleTexts()
-    return "".join(_of_prompt(f"{run.name}, {name}", found, texts) for name, found in by_prompt.items())
+            by_prompt.setdefault((sample["store"], title(sample)), []).append(sample)
+    decoders = Decoders()
+    return "".join(_of_prompt(f"{run.name}, {name}", found, decoders)
+                   for (_, name), found in by_prompt.items())
 
 
-def _of_prompt(name: str, samples: list[dict], texts: SampleTexts) -> str:
-    written = [(f"step {sample['step']:,}", texts.text(sample, "continuation")) for sample in samples]
-    written.append(("the example itself", texts.text(samples[-1], "reference")))
+def _of_prompt(name: str, samples: list[dict], decoders: Decoders) -> str:
+    written = [(f"step {sample['step']:,}", text_of(sample, "continuation", decoders)) for sample in samples]
+    written.append(("the example itself", text_of(samples[-1], "reference", decoders)))
     rows = [f"<tr>{html_page.cell(who, 'text')}{html_page.cell(what, 'text long')}</tr>"
             for who, what in written]
-    return (f"<h3>{escape(name)}</h3><pre>{escape(texts.text(samples[-1], 'prompt'))}</pre>"
+    return (f"<h3>{escape(name)}</h3><pre>{escape(text_of(samples[-1], 'prompt', decoders))}</pre>"
             + html_page.table([("", "text"), ("goes on with", "text")], rows, sortable=False))

@@ -4,7 +4,7 @@ import json
 import os
 
 from packtrain_tools.errors import ToolError
-from packtrain_tools.showing import load_decoder
+from packtrain_tools.showing import Decoders
 
 NAME = "samples.jsonl"
 
@@ -27,21 +27,9 @@ def read_samples(run: str) -> list[dict]:
         raise ToolError(f"{path}: has a line that is no JSON: {error}") from None
 
 
-class SampleTexts:
-    """Decodes by the tokenizers of the stores that prompts are from; keeps them."""
-
-    def __init__(self, as_ids: bool = False):
-        self._as_ids = as_ids
-        self._decoders: dict[str, object] = {}
-
-    def text(self, sample: dict, part: str) -> str:
-        """`part`: prompt, continuation or reference. Ids where there is no tokenizer."""
-        store = sample["store"]
-        if store not in self._decoders:
-            self._decoders[store] = None if self._as_ids else load_decoder(store)
-        decode = self._decoders[store]
-        ids = sample[part]
-        return decode(ids) if decode else " ".join(map(str, ids)) + " "
+def text_of(sample: dict, part: str, decoders: Decoders) -> str:
+    """`part`: prompt, continuation or reference; by the tokenizer of the store that the prompt is from."""
+    return decoders.of(sample["store"])(sample[part])
 
 
 def title(sample: dict) -> str:

@@ -24,6 +24,19 @@ def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
     return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)
 
 
+class Decoders:
+    """Of stores, by folder, each loaded once; with `as_ids`, and of a store without a tokenizer, none."""
+
+    def __init__(self, as_ids: bool = False):
+        self._as_ids = as_ids
+        self._by_folder: dict[str, Callable[[list[int]], str] | None] = {}
+
+    def of(self, folder: str) -> Callable[[list[int]], str]:
+        if folder not in self._by_folder:
+            self._by_folder[folder] = None if self._as_ids else load_decoder(folder)
+        return self._by_folder[folder] or (lambda ids: " ".join(map(str, ids)) + " ")
+
+
 def legend(color: bool, marked: str = "learned") -> str:
     return f"{LEARNED}green: {marked}{PLAIN}" if color else f"{OPEN_MARK}{marked}{CLOSE_MARK}"
 
@@ -42,13 +55,12 @@ def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int 
 
 
 def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
-                decode: Callable[[list[int]], str] | None, color: bool,
+                decode: Callable[[list[int]], str], color: bool,
                 max_chars: int | None = None) -> str:
-    """The first token has no predecessor: it is never learned. Without `decode`: ids."""
+    """The first token has no predecessor: it is never learned."""
     learned = loss_mask.astype(bool).copy()
     learned[:1] = False
     bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
-    decode = decode or (lambda ids: " ".join(map(str, ids)) + " ")
     passages = [(bool(learned[begin]), decode(input_ids[begin:end].tolist()))
                 for begin, end in zip(bounds, bounds[1:])]
     return show_passages(passages, color, max_chars)
