@@ -1,7 +1,6 @@
 #include "models/recorded_experts.h"
 
 #include <utility>
-#include <vector>
 
 #include "models/batch.h"
 #include "models/ops/experts/row_gate.h"
@@ -17,16 +16,13 @@ struct RoutedValues {
   Value weights;
   Value choice;         // experts
   Value probabilities;  // undefined where nobody reads them
-  Value order;          // rows and places
+  Value order;          // places
   Value ends;
 
   Routing routing(OperatorTape& tape) const {
     return {tape.get(weights), tape.get(choice), tape.get(probabilities)};
   }
-  ExpertOrder sorted(OperatorTape& tape) const {
-    const std::vector<at::Tensor> rows = tape.get_all(order);
-    return {rows[0], rows[1], tape.get(ends)};
-  }
+  ExpertOrder sorted(OperatorTape& tape) const { return {tape.get(order), tape.get(ends)}; }
 };
 
 RoutedValues routed_values(OperatorTape& tape, const std::string& name) {
@@ -55,7 +51,7 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
     tape.set(routed.weights, std::move(routing.weights));
     tape.set(routed.choice, std::move(routing.experts));
     tape.set(routed.probabilities, std::move(routing.probabilities));
-    tape.set_all(routed.order, {std::move(order.rows), std::move(order.places)});
+    tape.set(routed.order, std::move(order.places));
     tape.set(routed.ends, std::move(order.ends));
   };
   step.backward = [=, &tape, &batch, &router] {
@@ -108,8 +104,8 @@ Value record_combine(OperatorTape& tape, const std::string& name, Value h,
     if (residual) tape.add_gradient(*residual, grad);
     const ExpertOrder order = routed.sorted(tape);
     const at::Tensor weights = tape.get(routed.weights);
-    CombineGradients gradients = combine_backward_input(grad, weights, order, projection);
-    tape.set_gradient(h, std::exchange(gradients.h, at::Tensor()));
+    const CombineGradients gradients = combine_backward_input(grad, weights, order, projection);
+    tape.set_gradient(h, gradients.h);
     tape.when_made(h, [=, &tape](const at::Tensor& made) {
       tape.set_gradient(routed.weights,
                         combine_backward_weight(gradients, made, weights, order, projection));

@@ -159,7 +159,7 @@ class LayerValues {
     if (routing_options(experts).reads_probabilities()) {
       number("mlp.router.probabilities", experts.num_experts);
     }
-    number("mlp.order", 2 * chosen);
+    number("mlp.order", chosen);
     add(ValueKind::kStatistics, "mlp.order.ends", 1, experts.num_experts * kNumber, kMlp);
     add(ValueKind::kProjection, "mlp.experts.gate_up", behind_,
         chosen * (config_.activation.gated ? 2 : 1) * inner, kMlp);

@@ -102,12 +102,11 @@ class Moments {
 
   bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
 
-  // The gradient of all experts' matrices [out, in], as the grouped product leaves it, and once
-  // more where that is not what gradients are summed in. Elsewhere products write to the gradient.
+  // The gradient of all experts' matrices [out, in], as the grouped product leaves it. Elsewhere
+  // products write to the gradient.
   std::int64_t expert_gradients(std::int64_t out, std::int64_t in) const {
     if (!size_.on_gpu || size_.compute != at::kBFloat16) return 0;
-    const std::int64_t product = bytes(config_.experts.num_experts * out, in);
-    return size_.narrow_head_gradient ? product : 2 * product;
+    return bytes(config_.experts.num_experts * out, in);
   }
 
   // Of an activation that is made again, its backward and, right behind it, the gradient of the
@@ -126,8 +125,7 @@ class Moments {
     moments.push_back({"experts' activation backward",
                        values,
                        {output,
-                        {"gradients of the experts' activation and projections",
-                         (again ? 2 : 1) * inner + projected},
+                        {"gradients of the experts' activation and projections", inner + projected},
                         {outputs.name, again ? copies : 0},
                         {"experts' activation again", again ? inner : 0}}});
     moments.push_back(
@@ -135,9 +133,8 @@ class Moments {
          values + (again ? 0 : inner),
          {output,
           {"gradients of the experts' activation and projections",
-           2 * inner + (again ? projected + inner : 0)},
+           inner + (again ? projected + inner : 0)},
           outputs,
-          {"experts' activation, weighted", inner},
           {"gradient of the experts' weights", expert_gradients(config_.hidden_size, width)}}});
     moments.push_back({"experts' first projection backward",
                        values - projected,

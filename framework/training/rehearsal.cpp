@@ -21,6 +21,7 @@ using What = SizeKey::What;
 constexpr std::int64_t kMostTokens = std::int64_t{4} << 20;  // looked at: some 50 ms
 constexpr std::size_t kMostRehearsals = 64;
 constexpr double kMostSeconds = 15;
+constexpr double kTimingInSteps = 0.01;  // of their time, of all ranks together
 
 // The slowest rank's seconds since `begin`, on every rank.
 double agreed_seconds(Clock::time_point begin, World& world) {
@@ -102,10 +103,12 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
   const std::int64_t attention_plans = num_cudnn_plans();
   const Collator collate = find_collator(strategy);
   const std::size_t at_most = std::min(kMostRehearsals, plan.rehearsals.size());
+  limit_matmul_timing(1);
   std::size_t done = 0;
   while (done < at_most && agreed_seconds(begin, world) < kMostSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
+  limit_matmul_timing(kTimingInSteps / world.size());  // while one times, the others wait
   model.compute().take_waited();
   log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "

@@ -60,7 +60,8 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
                               const SizeOptions& options);
 
 // Runs them on all ranks alike, one after the other, up to 64 or 15 seconds; weights, optimizer
-// state and random streams stay as they are. Returns how many it ran. Collective; logs one line.
+// state and random streams stay as they are. From then on timing products takes a hundredth of the
+// time at most. Returns how many it ran. Collective; logs one line.
 std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenStore& store,
                      ShardedModel& model, const Device& device, World& world);
 

@@ -67,7 +67,12 @@ TEST_F(CudaTimeline, HasKernelsOnTheRowsOfTheirStreamsInTheRangesThatLaunchedThe
 TEST_F(CudaTimeline, ShowsHowLongAStreamStoodStill) {
   fill(*compute_, "warm-up", 1);
   TimelineRecording recording(device_->record_activities(), "host");
-  fill(*compute_, "before", 1);
+  // So long that the host has enqueued the wait before it ends: the timeline counts from that end, the
+  // stream's own clock from where the wait was enqueued.
+  fill(*compute_, "before", 20);
+  const std::unique_ptr<Event> computed = device_->make_event();
+  compute_->record(*computed);
+  gather_->wait(*computed);
   fill(*gather_, "gather", 20);
   gather_->record(*event_);
   compute_->wait(*event_);

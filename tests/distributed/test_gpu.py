@@ -79,6 +79,20 @@ def test_evaluation_equals_the_cpu(lab):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
+def test_continuations_equal_the_cpus(lab, ranks):
+    words = ["run.max_steps=4", "samples.steps=2", "samples.num_prompts=3", "samples.max_new_tokens=12"]
+    on_gpu = lab.run(f"sampled-{ranks}", *words, ranks=ranks)
+    on_cpu = lab.run(f"sampled-on-the-cpu-{ranks}", *words, "parallel.backend=mpi", ranks=ranks)
+    assert (on_gpu / "samples.jsonl").read_text() == (on_cpu / "samples.jsonl").read_text()
+
+
+def test_sampling_changes_no_bit_of_training(lab):
+    words = [*BF16, "precision.deterministic=true", "run.max_steps=8"]
+    sampled = lab.run("sampled", *words, "samples.steps=2", "samples.max_new_tokens=12", ranks=2)
+    assert_bit_equal(sampled, lab.run("not-sampled", *words, ranks=2))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_verify_passes(lab, precision, ranks):
     words = [f"precision.compute={precision}", f"precision.reduce={precision}", "--json"]

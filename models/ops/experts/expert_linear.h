@@ -34,14 +34,15 @@ at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights, const
 
 // The way back, in two steps: the second also reads h, which may have to be made again first.
 struct CombineGradients {
-  at::Tensor output;  // [A, N] of y, sorted
-  at::Tensor share;   // [A, K] of h, as if w were 1
+  at::Tensor output;  // [A, N] w times y's, sorted
   at::Tensor h;       // [A, K]
 };
 CombineGradients combine_backward_input(const at::Tensor& grad_output, const at::Tensor& weights,
                                         const ExpertOrder& order,
                                         const ExpertProjection& projection);
-// Writes d W and d b; returns d w, float32 [T, k].
+// Writes d W and d b; returns d w, float32 [T, k]. Of the weighted gradients, no row of which is
+// then scaled again: d w = (d h . h + w d y . b) / w, and 0 where w is 0, which a softmax
+// multiplies it by.
 at::Tensor combine_backward_weight(const CombineGradients& gradients, const at::Tensor& h,
                                    const at::Tensor& weights, const ExpertOrder& order,
                                    const ExpertProjection& projection);

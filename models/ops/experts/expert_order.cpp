@@ -1,9 +1,7 @@
 #include "models/ops/experts/expert_order.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/floor_divide.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 
@@ -19,25 +17,14 @@ ExpertOrder order_by_expert(const at::Tensor& experts, std::int64_t num_experts)
   places.scatter_(0, from, place);
   const at::Tensor all = at::arange(num_experts, sorted.options());
   ExpertOrder order;
-  order.rows = at::floor_divide(from, experts.size(1)).to(at::kInt);
   order.places = places.to(at::kInt).view(experts.sizes());
   order.ends = at::searchsorted(sorted, all, /*out_int32=*/true, /*right=*/true);
   return order;
 }
 
 at::Tensor experts_of(const ExpertOrder& order) {
-  const at::Tensor place = at::arange(order.rows.size(0), order.ends.options());
+  const at::Tensor place = at::arange(order.places.numel(), order.ends.options());
   return at::searchsorted(order.ends, place, /*out_int32=*/true, /*right=*/true);
-}
-
-at::Tensor sorted_rows(const at::Tensor& values, const ExpertOrder& order) {
-  return values.index_select(0, order.rows);
-}
-
-at::Tensor sorted_assignments(const at::Tensor& values, const ExpertOrder& order) {
-  at::Tensor sorted = at::empty({order.rows.size(0)}, values.options());
-  sorted.scatter_(0, order.places.reshape(-1).to(at::kLong), values.reshape(-1));
-  return sorted;
 }
 
 }  // namespace packtrain

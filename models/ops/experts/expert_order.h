@@ -11,7 +11,6 @@
 namespace packtrain {
 
 struct ExpertOrder {
-  at::Tensor rows;    // int32 [A] the row of each sorted assignment
   at::Tensor places;  // int32 [T, k] where a row's assignments went
   at::Tensor ends;    // int32 [E] the assignments of expert e end before ends[e]
 };
@@ -21,9 +20,5 @@ ExpertOrder order_by_expert(const at::Tensor& experts, std::int64_t num_experts)
 
 // int32 [A]: the expert of each sorted assignment.
 at::Tensor experts_of(const ExpertOrder& order);
-
-// values [T, ...] of a row, or of an assignment [T, k], in the sorted order.
-at::Tensor sorted_rows(const at::Tensor& values, const ExpertOrder& order);
-at::Tensor sorted_assignments(const at::Tensor& values, const ExpertOrder& order);
 
 }  // namespace packtrain

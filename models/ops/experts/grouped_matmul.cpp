@@ -2,15 +2,12 @@
 
 #include <ATen/ops/_grouped_mm.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gt.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 #include <functional>
 
+#include "models/ops/experts/grouped_gradient_cuda.h"
 #include "models/ops/gradient.h"
 #include "models/ops/matmul/matmul.h"
 
@@ -54,19 +51,10 @@ void for_each_group(const at::Tensor& ends,
 
 void write_in_one_launch(const Parameter& weight, const at::Tensor& left, const at::Tensor& right,
                          const at::Tensor& ends) {
-  const at::Tensor none = at::zeros({1}, ends.options());
-  const at::Tensor filled = at::gt(at::diff(ends, 1, 0, none), 0).view({-1, 1, 1});
-  const at::Tensor product = at::_grouped_mm(aligned_rows(left).t(), aligned_rows(right), ends)
-                                 .narrow(1, 0, left.size(1))
-                                 .narrow(2, 0, right.size(1));
-  // What the kernel leaves in the matrix of an empty group is nobody's promise.
-  const at::Tensor zero = at::zeros({}, product.options());
-  if (!weight.accumulate && weight.grad.scalar_type() == product.scalar_type()) {
-    at::Tensor grad = weight.grad;
-    at::where_out(grad, filled, product, zero);
-  } else {
-    write_gradient(weight, at::where(filled, product, zero));
-  }
+  const at::Tensor products = at::_grouped_mm(aligned_rows(left).t(), aligned_rows(right), ends)
+                                  .narrow(1, 0, left.size(1))
+                                  .narrow(2, 0, right.size(1));
+  write_grouped_gradient_cuda(weight, products, ends);
 }
 
 }  // namespace

@@ -1,25 +1,16 @@
 #include "models/ops/experts/row_gate.h"
 
-#include <ATen/ops/add.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/sigmoid.h>
 
+#include "models/ops/experts/slots.h"
 #include "models/ops/gradient.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
-namespace {
-
-// Float32 factors, rounded once to y's dtype.
-at::Tensor scaled(const at::Tensor& y, const at::Tensor& gate) {
-  at::Tensor product = at::empty_like(y);
-  return at::mul_out(product, y, gate);
-}
-
-}  // namespace
 
 at::Tensor row_gate(const at::Tensor& x, const Parameter& weight) {
   const at::Tensor logit = at::empty({x.size(0), 1}, x.options().dtype(at::kFloat));
@@ -29,31 +20,28 @@ at::Tensor row_gate(const at::Tensor& x, const Parameter& weight) {
 
 at::Tensor row_gate_forward(const at::Tensor& gate, const at::Tensor& y,
                             const at::Tensor& residual) {
-  at::Tensor out = scaled(y, gate);
-  return residual.defined() ? out.add_(residual) : out;
+  return slot_sum(y, /*places=*/{}, gate, residual);
 }
 
 at::Tensor row_gate_backward_logit(const at::Tensor& grad_output, const at::Tensor& gate,
                                    const at::Tensor& y) {
-  const at::Tensor dot =
-      at::mul(grad_output, y).sum(at::IntArrayRef{1}, /*keepdim=*/true, at::kFloat);
+  const at::Tensor dot = slot_dot(grad_output, y, /*places=*/{}, /*divisors=*/{});
   return dot.mul_(gate).mul_(at::rsub(gate, 1.0));
 }
 
 at::Tensor row_gate_backward(const at::Tensor& grad_output, const at::Tensor& gate) {
-  return scaled(grad_output, gate);
+  return slot_spread(grad_output, /*places=*/{}, gate);
 }
 
 at::Tensor row_gate_backward_input(const at::Tensor& grad_logit, const Parameter& weight,
                                    const at::Tensor& sum) {
-  const at::Tensor grad = at::mul(grad_logit, weight.value);
-  return (sum.defined() ? at::add(grad, sum) : grad).to(weight.value.scalar_type());
+  const at::Tensor factor = grad_logit.to(weight.value.scalar_type());
+  return sum.defined() ? at::addcmul(sum, factor, weight.value) : at::mul(factor, weight.value);
 }
 
 void row_gate_backward_weight(const at::Tensor& grad_logit, const at::Tensor& x,
                               const Parameter& weight) {
-  if (!weight.grad.defined()) return;
-  write_gradient(weight, at::mul(x, grad_logit).sum(at::IntArrayRef{0}, /*keepdim=*/true));
+  write_gradient_gemm(weight, grad_logit.to(x.scalar_type()).t(), x);
 }
 
 }  // namespace packtrain

@@ -1,7 +1,7 @@
 #include "models/ops/matmul/algorithm_cache.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "framework/device/cuda/check.h"
@@ -16,6 +16,7 @@ namespace {
 constexpr int kNumCandidates = 12;
 constexpr int kNumBesideNear = 3;  // candidates, beside the choices for nearby numbers of tokens
 constexpr std::int64_t kNearFactor = 2;  // in tokens
+constexpr std::size_t kMostNear = 4;     // choices
 
 // Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
 // gradients, whose left matrix lies transposed) what is summed over.
@@ -92,10 +93,16 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
 
 std::vector<cublasLtMatmulAlgo_t> AlgorithmCache::choices_near(const Choices& choices,
                                                                std::int64_t tokens) {
-  std::vector<cublasLtMatmulAlgo_t> near;
+  std::vector<std::pair<std::int64_t, const cublasLtMatmulAlgo_t*>> by_distance;
   const auto end = choices.upper_bound(tokens * kNearFactor);
   for (auto one = choices.lower_bound(tokens / kNearFactor); one != end; ++one) {
-    add_new(near, one->second);
+    const auto& [of_tokens, choice] = *one;
+    if (choice.settled) by_distance.emplace_back(std::abs(of_tokens - tokens), &choice.algorithm);
+  }
+  std::ranges::sort(by_distance);
+  std::vector<cublasLtMatmulAlgo_t> near;
+  for (const auto& [distance, algorithm] : by_distance) {
+    if (near.size() < kMostNear) add_new(near, *algorithm);
   }
   return near;
 }
@@ -109,7 +116,7 @@ cublasLtMatmulAlgo_t AlgorithmCache::favourite(cublasLtHandle_t handle, const Ge
 cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const GemmCall& call,
                                              const GemmWorkspace& workspace,
                                              const std::vector<cublasLtMatmulAlgo_t>& near) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   GemmDescriptors descriptors(call);
   const int num_wanted = near.empty() ? kNumCandidates : kNumBesideNear;
   auto candidates = candidates_of(handle, call, workspace, false, num_wanted);
@@ -117,8 +124,9 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
   for (const cublasLtMatmulAlgo_t& algorithm : more) add_new(candidates, algorithm);
   const AlgorithmTimes times = time_algorithms(handle, descriptors, call, candidates, workspace);
   ++num_timed_;
-  timing_seconds_ +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  timing_seconds_ += seconds;
+  limited_seconds_ += seconds;
   log_debug(
       "matmul {}: algorithm {} of {}, {:.1f} us (the heuristics' first: {:.1f}); {:.2f} s spent "
       "on timing so far",
@@ -127,20 +135,32 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
   return candidates[times.best];
 }
 
+bool AlgorithmCache::may_time(const GemmCall& call, const GemmWorkspace& workspace) const {
+  if (adds_to_output(call) || is_captured(workspace.stream)) return false;
+  const std::chrono::duration<double> elapsed = Clock::now() - limited_since_;
+  return timing_share_ >= 1 || limited_seconds_ < timing_share_ * elapsed.count();
+}
+
+AlgorithmCache::Choice AlgorithmCache::choose(cublasLtHandle_t handle, const GemmCall& call,
+                                              const GemmWorkspace& workspace,
+                                              const Choices& choices, std::int64_t tokens) {
+  if (!timing_) return {favourite(handle, call, workspace), true};
+  const std::vector<cublasLtMatmulAlgo_t> near = choices_near(choices, tokens);
+  if (may_time(call, workspace)) return {fastest(handle, call, workspace, near), true};
+  return {near.empty() ? favourite(handle, call, workspace) : near.front(), false};
+}
+
 cublasLtMatmulAlgo_t AlgorithmCache::algorithm_of(cublasLtHandle_t handle, const GemmCall& call,
                                                   const GemmWorkspace& workspace) {
   const auto [key, tokens] = key_of(call);
   Choices& choices = chosen_[key];
   const auto known = choices.find(tokens);
-  if (known != choices.end()) return known->second;
-  const bool can_time = timing_ && !adds_to_output(call);
-  if (timing_ && (!can_time || is_captured(workspace.stream))) {
-    return favourite(handle, call, workspace);  // not kept: a later call may be able to time
+  if (known != choices.end() && (known->second.settled || !may_time(call, workspace))) {
+    return known->second.algorithm;
   }
-  const auto algorithm = can_time ? fastest(handle, call, workspace, choices_near(choices, tokens))
-                                  : favourite(handle, call, workspace);
-  choices.emplace(tokens, algorithm);
-  return algorithm;
+  const Choice choice = choose(handle, call, workspace, choices, tokens);
+  choices.insert_or_assign(tokens, choice);
+  return choice.algorithm;
 }
 
 void AlgorithmCache::run(cublasLtHandle_t handle, const GemmCall& call,
@@ -158,6 +178,12 @@ void AlgorithmCache::run(cublasLtHandle_t handle, const GemmCall& call,
 void AlgorithmCache::set_timing(bool timing) {
   timing_ = timing;
   chosen_.clear();
+}
+
+void AlgorithmCache::limit_timing(double share) {
+  timing_share_ = share;
+  limited_since_ = Clock::now();
+  limited_seconds_ = 0;
 }
 
 }  // namespace packtrain

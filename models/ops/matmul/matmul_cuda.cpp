@@ -28,6 +28,7 @@ struct DeviceState {
 struct State {
   std::mutex mutex;
   bool timing = true;
+  double timing_share = 1;
   std::map<int, DeviceState> devices;
 };
 
@@ -44,6 +45,7 @@ DeviceState& device_state(int device) {
     check_cublas(cublasLtCreate(&handle), "cublasLtCreate");
     found.handle.reset(handle);
     found.algorithms.set_timing(state().timing);
+    found.algorithms.limit_timing(state().timing_share);
   }
   return found;
 }
@@ -99,6 +101,12 @@ void set_matmul_timing(bool timing) {
   const std::lock_guard lock(state().mutex);
   state().timing = timing;
   for (auto& [index, device] : state().devices) device.algorithms.set_timing(timing);
+}
+
+void limit_matmul_timing(double share) {
+  const std::lock_guard lock(state().mutex);
+  state().timing_share = share;
+  for (auto& [index, device] : state().devices) device.algorithms.limit_timing(share);
 }
 
 std::int64_t num_timed_matmuls() {

@@ -16,7 +16,10 @@ namespace {
 
 class Matmul : public testing::TestWithParam<OperatorCase> {
  protected:
-  ~Matmul() override { set_matmul_timing(true); }
+  ~Matmul() override {
+    set_matmul_timing(true);
+    limit_matmul_timing(1);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Matmul, testing::ValuesIn(operator_cases()), case_name);
 
@@ -129,6 +132,27 @@ TEST_P(Matmul, HasEqualBitsWithoutTimingWhateverCameBefore) {
   set_matmul_timing(false);
   gemm(left.narrow(0, 0, 290), right);  // the same bucket of tokens
   EXPECT_TRUE(gemm(left, right).equal(first));
+}
+
+TEST_P(Matmul, IsTimedWhenThereIsTimeForItAndRightBefore) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor left = random_tensor(on, {300, 512}, "left");
+  const at::Tensor right = by_columns(random_tensor(on, {512, 104}, "right"));
+  const at::Tensor wanted = at::matmul(wide(left), wide(right));
+  const std::int64_t a_product = on.device.is_cuda() ? 1 : 0;
+  const std::int64_t before = num_timed_matmuls();
+  limit_matmul_timing(0);
+  for (int round = 0; round < 2; ++round) {
+    expect_close(gemm(left, right), wanted, on.tolerance, "the heuristics' first");
+  }
+  EXPECT_EQ(num_timed_matmuls(), before);
+  limit_matmul_timing(1);
+  expect_close(gemm(left, right), wanted, on.tolerance, "a timed choice");
+  EXPECT_EQ(num_timed_matmuls(), before + a_product);
+  limit_matmul_timing(0);
+  const at::Tensor fewer = left.narrow(0, 0, 180);  // another bucket of tokens
+  expect_close(gemm(fewer, right), wanted.narrow(0, 0, 180), on.tolerance, "the nearest choice");
+  EXPECT_EQ(num_timed_matmuls(), before + a_product);
 }
 
 TEST_P(Matmul, RefusesWhatDoesNotFitNamingIt) {

@@ -1,0 +1,11 @@
+#include "models/ops/cuda/not_built.h"
+#include "models/ops/experts/grouped_gradient_cuda.h"
+
+namespace packtrain {
+
+void write_grouped_gradient_cuda(const Parameter& /*weight*/, const at::Tensor& /*products*/,
+                                 const at::Tensor& /*ends*/) {
+  throw_cuda_not_built("grouped_weight_gradient");
+}
+
+}  // namespace packtrain
