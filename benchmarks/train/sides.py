@@ -38,7 +38,7 @@ class Laboratory:
         with GpuMonitor(self.num_gpus) as monitor:
             steps = train_steps(config, folder, self.num_steps, timeout, settings, self.num_gpus)
         return (summarize_steps(steps[NUM_WARM_UPS:], self.num_gpus) | monitor.summary()
-                | {"planned_gib": planned["predicted_memory_bytes"] / 2**30, "variant": variant,
+                | {"planned_gib": planned["predicted_allocated_bytes"] / 2**30, "variant": variant,
                    "paths": logged_paths(folder + ".log")})
 
     def measure_peer(self, cases, name, timeout):

@@ -92,6 +92,7 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "memory_is_most_in",
                                       "gpu_memory_bytes",
                                       "predicted_memory_bytes",
+                                      "predicted_allocated_bytes",
                                       "predicted_step_time_s",
                                       "saved_bytes_per_layer",
                                       "lengths",
@@ -345,6 +346,11 @@ TEST_F(Plan, MemoryByPurposeAddsUp) {
     together += bytes.get<std::int64_t>();
   }
   EXPECT_EQ(json["predicted_memory_bytes"], together);
+  const Json& beside = json["memory_bytes_by_purpose"];
+  const std::int64_t outside = beside["context"].get<std::int64_t>() +
+                               beside["libraries"].get<std::int64_t>() +
+                               beside["NCCL"].get<std::int64_t>();
+  EXPECT_EQ(json["predicted_allocated_bytes"], together - outside);
   EXPECT_EQ(json["gpu_memory_bytes"], 80LL << 30);
   for (const char* name : {"master weights", "gather slots", "activations", "context"}) {
     EXPECT_TRUE(json["memory_bytes_by_purpose"].contains(name)) << name;

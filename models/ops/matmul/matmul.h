@@ -31,9 +31,9 @@ at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms
 // default), or by cuBLASLt's heuristics alone, so that two runs choose alike and have equal bits.
 // Forgets earlier choices.
 void set_matmul_timing(bool timing);
-// Process-wide: from now on timing takes at most this share of the time; 1, the default, is no limit.
-// What may not be timed yet runs by the choice for the nearest number of tokens, or without one by
-// the heuristics' first.
+// Process-wide: from now on timing takes at most this share of the time; 1, the default, is no
+// limit. What may not be timed yet runs by the choice for the nearest number of tokens, or without
+// one by the heuristics' first.
 void limit_matmul_timing(double share);
 // Products whose algorithm was found by timing in this process so far; 0 on the CPU.
 std::int64_t num_timed_matmuls();
