@@ -38,6 +38,12 @@ clang_tidy_folder() {
   printf '%s/clang-tidy-%s\n' "$(packtrain_cache)" "$clang_tidy_version"
 }
 
+# lizard: where functions end, for tests/lint --house.
+lizard_version=1.24.3
+lizard_folder() {
+  printf '%s/lizard-%s\n' "$(packtrain_cache)" "$lizard_version"
+}
+
 # version_at_least HAVE WANT
 version_at_least() {
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$2" ]

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "benchmarks/guarded_main.h"
 #include "benchmarks/ops/op_benchmark.h"
 #include "benchmarks/ops/timer.h"
 #include "framework/device/device.h"
@@ -116,12 +117,5 @@ int run_program(int argc, char** argv) {
 }  // namespace packtrain
 
 int main(int argc, char** argv) {
-  try {
-    return packtrain::run_program(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fputs("operator_benchmark: ", stderr);
-    std::fputs(failure.what(), stderr);
-    std::fputs("\n", stderr);
-    return 1;
-  }
+  return packtrain::guarded_main("operator_benchmark", packtrain::run_program, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/guarded_main.h"
 #include "benchmarks/planner/lengths.h"
 #include "benchmarks/planner/longest_first.h"
 #include "benchmarks/planner/measure.h"
@@ -233,12 +234,5 @@ int run_program(int argc, char** argv) {
 }  // namespace packtrain
 
 int main(int argc, char** argv) {
-  try {
-    return packtrain::run_program(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fputs("planner_benchmark: ", stderr);
-    std::fputs(failure.what(), stderr);
-    std::fputs("\n", stderr);
-    return 1;
-  }
+  return packtrain::guarded_main("planner_benchmark", packtrain::run_program, argc, argv);
 }

@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 
+#include "benchmarks/guarded_main.h"
 #include "benchmarks/step_graph/decoder_step.h"
 #include "benchmarks/step_graph/documents.h"
 #include "framework/device/cuda/check.h"
@@ -176,12 +177,5 @@ int run_program(int argc, char** argv) {
 }  // namespace packtrain
 
 int main(int argc, char** argv) {
-  try {
-    return packtrain::run_program(argc, argv);
-  } catch (const std::exception& failure) {
-    std::fputs("step_graph: ", stderr);
-    std::fputs(failure.what(), stderr);
-    std::fputs("\n", stderr);
-    return 1;
-  }
+  return packtrain::guarded_main("step_graph", packtrain::run_program, argc, argv);
 }

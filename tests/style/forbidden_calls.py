@@ -7,7 +7,8 @@ unpickler (docs/reliability.md).
 
 import pathlib
 import re
-import sys
+
+from run_check import run_check
 
 # Tests and benchmarks may start programs and read what others wrote.
 ROOMS = ("framework", "samplers", "collators", "models", "parallel", "launch")
@@ -45,13 +46,5 @@ def find_faults(root: pathlib.Path) -> list[str]:
     return faults
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    faults = find_faults(root if root.is_dir() else root.parent.parent.parent)
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check(find_faults)

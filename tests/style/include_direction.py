@@ -6,9 +6,9 @@
 
 import pathlib
 import re
-import sys
 
 from includes import Include, IncludeGraph
+from run_check import run_check
 
 # A file may include its own room and rooms of lower levels; the longest prefix names the room.
 LEVELS = {
@@ -93,13 +93,5 @@ def find_faults(root: pathlib.Path) -> list[str]:
     return faults
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    faults = find_faults(root if root.is_dir() else root.parent.parent.parent)
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check(find_faults)
