@@ -15,7 +15,7 @@
 #include "framework/config/schema.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "framework/training/plan_survey.h"
+#include "framework/training/plan/plan_survey.h"
 #include "samplers/planner.h"
 
 namespace packtrain {

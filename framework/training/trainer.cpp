@@ -15,7 +15,7 @@
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
-#include "framework/training/run_folder.h"
+#include "framework/training/saving/run_folder.h"
 
 namespace packtrain {
 namespace {

@@ -1,10 +1,10 @@
 // A step on the device, up to the gradients: as a CUDA graph or kernel by kernel.
 #include <ATen/ops/cat.h>
 
-#include "framework/training/expert_load.h"
-#include "framework/training/row_losses.h"
+#include "framework/training/steps/expert_load.h"
+#include "framework/training/steps/row_losses.h"
+#include "framework/training/steps/upload.h"
 #include "framework/training/trainer.h"
-#include "framework/training/upload.h"
 
 namespace packtrain {
 

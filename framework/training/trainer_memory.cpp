@@ -13,7 +13,7 @@
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_memory.h"
 #include "framework/support/logging.h"
-#include "framework/training/run_folder.h"
+#include "framework/training/saving/run_folder.h"
 #include "framework/training/trainer.h"
 
 namespace packtrain {

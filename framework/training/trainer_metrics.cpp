@@ -10,9 +10,9 @@
 
 #include "framework/config/load.h"
 #include "framework/device/tensor_memory.h"
-#include "framework/training/expert_load.h"
-#include "framework/training/row_losses.h"
-#include "framework/training/run_folder.h"
+#include "framework/training/saving/run_folder.h"
+#include "framework/training/steps/expert_load.h"
+#include "framework/training/steps/row_losses.h"
 #include "framework/training/trainer.h"
 #include "models/decoder.h"
 

@@ -9,14 +9,14 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
-#include "framework/training/cost_measurement.h"
-#include "framework/training/expert_load.h"
-#include "framework/training/rehearsal.h"
-#include "framework/training/resumed_settings.h"
-#include "framework/training/run_folder.h"
-#include "framework/training/token_budget.h"
+#include "framework/training/plan/cost_measurement.h"
+#include "framework/training/plan/token_budget.h"
+#include "framework/training/saving/resumed_settings.h"
+#include "framework/training/saving/run_folder.h"
+#include "framework/training/setup/training_store.h"
+#include "framework/training/steps/expert_load.h"
+#include "framework/training/steps/rehearsal.h"
 #include "framework/training/trainer.h"
-#include "framework/training/training_store.h"
 
 namespace packtrain {
 namespace {

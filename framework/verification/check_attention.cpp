@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "framework/support/random.h"
-#include "framework/training/run_device.h"
-#include "framework/training/upload.h"
+#include "framework/training/setup/run_device.h"
+#include "framework/training/steps/upload.h"
 #include "framework/verification/checks.h"
 #include "models/layer_attention.h"
 #include "models/ops/attention/attention.h"

@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
-#include "framework/training/upload.h"
+#include "framework/training/steps/upload.h"
 #include "models/batch.h"
 #include "parallel/local/local_world.h"
 

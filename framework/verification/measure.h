@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "collators/packed_batch.h"
-#include "framework/training/model_source.h"
-#include "framework/training/run_device.h"
+#include "framework/training/setup/model_source.h"
+#include "framework/training/setup/run_device.h"
 #include "parallel/sharding/sharded_model.h"
 #include "parallel/world.h"
 

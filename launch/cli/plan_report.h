@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "framework/training/memory_plan.h"
-#include "framework/training/plan_advice.h"
-#include "framework/training/plan_survey.h"
-#include "framework/training/token_budget.h"
+#include "framework/training/plan/memory_plan.h"
+#include "framework/training/plan/plan_advice.h"
+#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/token_budget.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "framework/data/special_tokens.h"
-#include "framework/training/learning_rate.h"
+#include "framework/training/steps/learning_rate.h"
 
 namespace packtrain {
 namespace {

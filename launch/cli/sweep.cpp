@@ -12,7 +12,7 @@
 #include "framework/config/sweep.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "framework/training/model_source.h"
+#include "framework/training/setup/model_source.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/program.h"
 #include "launch/cli/tools.h"

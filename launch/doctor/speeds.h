@@ -1,7 +1,7 @@
 // How fast ranks multiply and talk to each other.
 #pragma once
 
-#include "framework/training/run_device.h"
+#include "framework/training/setup/run_device.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/probes.h"
 #include "parallel/world.h"

@@ -21,10 +21,14 @@ LEVELS = {
     "parallel": 6,
     "parallel/sharding": 7,
     "framework/checkpoint": 8,
-    "framework/training": 9,
-    "framework/verification": 10, "framework/comparison": 10,
-    "launch": 11,
-    "tests": 12, "benchmarks": 12,
+    "framework/training/setup": 9, "framework/training/steps": 9,
+    "framework/training/plan": 10, "framework/training/guards": 10,
+    "framework/training/evaluation": 10,
+    "framework/training/saving": 11,
+    "framework/training": 12,
+    "framework/verification": 13, "framework/comparison": 13,
+    "launch": 14,
+    "tests": 15, "benchmarks": 15,
 }
 # Rooms that may include less than their level says.
 ONLY = {

@@ -1,0 +1,40 @@
+#include "framework/training/evaluation/evaluation_sets.h"
+
+#include "framework/training/setup/model_source.h"
+
+namespace packtrain {
+
+EvaluationSets::EvaluationSets(const std::vector<ValidationStore>& stores,
+                               const std::string& best_by) {
+  for (const ValidationStore& store : stores) {
+    if (store.name == best_by) deciding_ = sets_.size();
+    sets_.push_back({store.name, TokenStore::open(store.path), nullptr});
+  }
+}
+
+void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
+                             Device& device, World& world) {
+  for (Set& set : sets_) {
+    check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
+    set.evaluator =
+        std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device, world);
+  }
+}
+
+EvaluationRecord EvaluationSets::evaluate(ShardedModel& model, std::int64_t step) {
+  std::vector<EvaluationRecord> records;
+  for (Set& set : sets_) {
+    records.push_back(set.evaluator->evaluate(model, step));
+    records.back().set = set.name;
+  }
+  EvaluationRecord record = records.at(deciding_);
+  if (!record.set.empty()) record.all_sets = std::move(records);
+  return record;
+}
+
+void EvaluationSets::for_each(
+    const std::function<void(const std::string& name, const TokenStore& store)>& visit) const {
+  for (const Set& set : sets_) visit(set.name, *set.store);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,54 @@
+#include "framework/training/guards/stop_signal.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
+
+volatile std::sig_atomic_t stop_requested = 0;
+std::array<struct sigaction, kSignals.size()> previous_actions{};
+
+// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one: only
+// the others mean it when they come again.
+void on_signal(int signal) {
+  if (stop_requested != 0 && signal != SIGUSR1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  stop_requested = 1;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  stop_requested = 0;
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t s = 0; s < kSignals.size(); ++s) {
+    if (sigaction(kSignals[s], &action, &previous_actions[s]) != 0) {
+      throw Error(ErrorCategory::kInternal,
+                  std::string("cannot install a signal handler: ") + std::strerror(errno));
+    }
+  }
+}
+
+StopSignal::~StopSignal() {
+  for (std::size_t s = 0; s < kSignals.size(); ++s) {
+    sigaction(kSignals[s], &previous_actions[s], nullptr);  // nothing to do about a failure here
+  }
+}
+
+bool StopSignal::requested() const {
+  return stop_requested != 0;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,162 @@
+#include "framework/training/plan/cost_measurement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "collators/flattening.h"
+#include "framework/support/logging.h"
+#include "framework/training/plan/cost_fit.h"
+#include "framework/training/steps/upload.h"
+
+namespace packtrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kMostSteps = 8;  // whose examples are drawn from
+constexpr double kLeastRepeats = 2;     // one alone would tell nothing of noise
+constexpr double kMostRepeats = 5;
+constexpr double kLeastAllowedS = 2.0;
+constexpr double kShareOfRun = 0.01;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The first pieces that fit into `max_tokens` together, at least one.
+MicroBatch first_pieces(std::span<const Piece> pieces, std::int64_t max_tokens) {
+  MicroBatch taken;
+  std::int64_t tokens = 0;
+  for (const Piece& piece : pieces) {
+    tokens += piece.length;
+    if (!taken.empty() && tokens > max_tokens) break;
+    taken.push_back(piece);
+  }
+  return taken;
+}
+
+// A micro-batch ready to run, and what its time is explained by.
+struct Work {
+  PackedBatch packed;
+  DeviceBatch batch;
+  double num_rows = 0;  // rows are what is computed; pads of the row multiple among them
+  double squares = 0;   // AttentionSpan's
+};
+
+Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& model,
+               const Device& device, const AttentionSpan& span) {
+  Work work;
+  work.packed = flatten(store, pieces, LossNormalization{});
+  model.compute().run([&](StreamHandle) { work.batch = upload(work.packed, device); });
+  work.num_rows = static_cast<double>(work.packed.input_ids.size());
+  for (const Piece& piece : pieces) work.squares += span.squares(piece.length);
+  return work;
+}
+
+// This rank's own time.
+double time_of(const Work& work, ShardedModel& model) {
+  Stream& compute = model.compute();
+  compute.synchronize();
+  compute.take_waited();
+  const auto begin = Clock::now();
+  model.train({&work.batch, 1});
+  compute.synchronize();
+  return std::max(1e-9, seconds_since(begin) - compute.take_waited().total_s());
+}
+
+std::vector<double> time_all(std::span<const Work> works, ShardedModel& model) {
+  std::vector<double> seconds;
+  for (const Work& work : works) seconds.push_back(time_of(work, model));
+  return seconds;
+}
+
+// How often the works can be repeated when the warm-up took `pass_s`; the same on every rank.
+int affordable_repeats(double pass_s, std::int64_t remaining_steps, std::size_t num_works,
+                       World& world) {
+  world.control().all_reduce(&pass_s, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);
+  const double run_s =
+      static_cast<double>(remaining_steps) * pass_s / static_cast<double>(num_works);
+  const double allowed_s = std::max(kLeastAllowedS, kShareOfRun * run_s);
+  return static_cast<int>(std::clamp(allowed_s / pass_s - 1.0, kLeastRepeats, kMostRepeats));
+}
+
+void log_cost(const MeasuredCost& measured, std::span<const TimedWork> works, double noise,
+              int num_repeats, double took_s) {
+  const CostModel& cost = measured.cost;
+  const auto [slowest, fastest] = std::ranges::minmax_element(measured.speeds);
+  log_info(
+      "measured cost: {:.3g} s a token + {:.3g} s a squared token + {:.3g} s a micro-batch, within "
+      "{:.1f} %; speeds {:.3f} (rank {}) to {:.3f} (rank {}), noise {:.1f} %; {} micro-batches "
+      "{} times in {:.2f} s",
+      cost.linear, cost.quadratic, cost.constant, 100 * fit_error(cost, works), *slowest,
+      slowest - measured.speeds.begin(), *fastest, fastest - measured.speeds.begin(), 100 * noise,
+      works.size(), num_repeats + 1, took_s);
+}
+
+}  // namespace
+
+std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t first_step) {
+  std::vector<Piece> pieces;
+  std::int64_t step_tokens = 0;
+  std::int64_t num_ranks = 1;
+  const std::int64_t end = std::min(first_step + kMostSteps, plan.total_steps());
+  for (std::int64_t step = first_step; step < end; ++step) {
+    const StepPlan step_plan = plan.planner().plan(step);
+    num_ranks = std::ssize(step_plan.ranks);
+    step_tokens = std::max(step_tokens, step_plan.num_tokens);
+    for (const auto& micro_batches : step_plan.ranks) {
+      for (const MicroBatch& micro_batch : micro_batches) {
+        pieces.insert(pieces.end(), micro_batch.begin(), micro_batch.end());
+      }
+    }
+  }
+  const std::int64_t full =
+      std::min(step_tokens / num_ranks + 1, plan.layout().max_tokens_per_micro_batch);
+  std::ranges::stable_sort(pieces, std::ranges::greater{}, &Piece::length);
+  std::vector<Piece> ascending(pieces.rbegin(), pieces.rend());
+  std::vector<Piece> mixed;
+  for (std::size_t i = 0; i < pieces.size() / 2; ++i) {
+    mixed.push_back(ascending[i]);
+    mixed.push_back(pieces[i]);
+  }
+  return {first_pieces(pieces, full), first_pieces(ascending, full), first_pieces(pieces, full / 2),
+          first_pieces(ascending, full / 2),
+          first_pieces(mixed.empty() ? pieces : mixed, full * 3 / 4)};
+}
+
+MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int64_t first_step,
+                          ShardedModel& model, const Device& device, World& world) {
+  const auto begin = Clock::now();
+  const AttentionSpan span = plan.layout().cost.span;
+  std::vector<Work> works;
+  for (const MicroBatch& pieces : sample_micro_batches(plan, first_step)) {
+    works.push_back(make_work(pieces, store, model, device, span));
+  }
+  const auto warm_up = Clock::now();
+  time_all(works, model);
+  const int num_repeats = affordable_repeats(seconds_since(warm_up),
+                                             plan.total_steps() - first_step, works.size(), world);
+  std::vector<double> mine;
+  for (int repeat = 0; repeat < num_repeats; ++repeat) {
+    const std::vector<double> seconds = time_all(works, model);
+    mine.insert(mine.end(), seconds.begin(), seconds.end());
+  }
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(world.size()));
+  world.control().all_gather(mine.data(), all.data(), mine.size(), DataType::kFloat64, nullptr);
+  const Timings timings(world.size(), num_repeats, static_cast<int>(works.size()), std::move(all));
+  const std::vector<double> mean_seconds = timings.mean_seconds();
+  std::vector<TimedWork> timed;
+  for (std::size_t w = 0; w < works.size(); ++w) {
+    timed.push_back({works[w].num_rows, works[w].squares, mean_seconds[w]});
+  }
+  MeasuredCost measured{fit_cost(timed), timings.speeds()};
+  measured.cost.span = span;
+  log_cost(measured, timed, timings.noise(), num_repeats, seconds_since(begin));
+  return measured;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,37 @@
+// What would make a plan better: found by planning a sample of steps again and again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "framework/training/plan/plan_survey.h"
+#include "samplers/options.h"
+
+namespace packtrain {
+
+struct Utilization {
+  double reached = 1;
+  double bound = 1;
+};
+
+// A setting and what it reaches.
+struct Candidate {
+  std::int64_t value = 0;
+  Utilization utilization;
+};
+
+struct PlanAdvice {
+  std::optional<Utilization> balanced;  // the same batches under strategy balanced
+  std::optional<Candidate> batch_size;  // the least doubling that reaches the target
+  std::optional<Candidate> num_ranks;   // the first halving that does
+};
+
+// Plans up to 32 steps, spread over a sample of the lengths in their order, for each candidate:
+// doublings of the batch size as far as the sample goes, halvings of the number of ranks down to 1.
+// A candidate that cannot be planned (a budget too small for it) ends its search. Under a second.
+// lengths[e]: of example e of the store.
+PlanAdvice advise(std::span<const std::int32_t> lengths, const PlanOptions& options,
+                  const SurveyOptions& survey, double target);
+
+}  // namespace packtrain

@@ -1,0 +1,26 @@
+// From a configuration to what a plan depends on: one place, for training and for planning alone.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/config.h"
+#include "framework/training/plan/plan_survey.h"
+#include "models/decoder_config.h"
+#include "samplers/options.h"
+
+namespace packtrain {
+
+// The cost of an example is the model's training FLOPs for it. With fixed_length and multipack,
+// batch.global_batch_size counts rows of data.max_length tokens, as trainers count that cut or pack
+// examples before they make batches: a step is that many tokens.
+// `max_tokens_per_micro_batch`: the configured budget or the one found (token_budget.h).
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch);
+
+// Of layers with several windows the mean one.
+AttentionSpan attention_span(const DecoderConfig& decoder);
+
+// How a survey of such plans counts: rows as the strategy's collator makes them.
+SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder);
+
+}  // namespace packtrain

@@ -1,0 +1,134 @@
+#include "framework/training/plan/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collators/collator.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+#include "framework/training/plan/plan_source.h"
+#include "framework/training/plan/token_budget.h"
+
+namespace packtrain {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+
+// `auto` keeps the checkpoint's budget: packs are made of it, and a run is one run.
+std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
+                       const std::optional<ResumePoint>& resumed, const Device& device,
+                       World& world) {
+  const bool is_auto = !config.batch.max_tokens_per_micro_batch.has_value();
+  if (is_auto && resumed && !resumed->header.entries.empty()) {
+    const PlanEntry& newest = resumed->header.entries.back();
+    const std::int64_t tokens = newest.layout.max_tokens_per_micro_batch;
+    check_kept_budget(config, decoder, tokens, resumed->folder, device, world);
+    log_info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
+    return newest.first_budget();
+  }
+  const TokenBudget budget = token_budget(config, decoder, device, world);
+  if (budget.limit) {
+    log_info("{} tokens a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
+             static_cast<double>(budget.limit->bytes) / kGibibyte, budget.limit->basis);
+  }
+  return budget.tokens;
+}
+
+// The most rows of a micro-batch of more than one sequence: what another layout can make smaller.
+std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
+  std::int64_t largest = 0;
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& pieces : micro_batches) {
+      std::int64_t num_sequences = 0;
+      std::int64_t num_tokens = 0;
+      std::int64_t longest = 0;
+      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+        ++num_sequences;
+        num_tokens += length;
+        longest = std::max<std::int64_t>(longest, length);
+      });
+      if (num_sequences < 2) continue;
+      largest = std::max(largest, pad_to_longest ? num_sequences * longest : num_tokens);
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
+                 const std::optional<ResumePoint>& resumed, const Device& device, World& world)
+    : config_(config), first_step_(resumed ? resumed->step : 0) {
+  const PlanOptions options = plan_options(config, decoder, world.size(),
+                                           budget_of(config, decoder, resumed, device, world));
+  const PlanSettings settings = plan_settings(config, options, store.fingerprint());
+  if (resumed) header_.entries = resumed->header.entries;
+  header_.settings = settings;
+  loss_counter_ = std::make_unique<StoreLossCounter>(store);
+  planner_ =
+      std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_, options);
+  total_steps_ = planner_->num_steps(config.run.num_epochs, config.run.max_steps);
+  PlanEntry entry{{first_step_, options.max_tokens_per_micro_batch, options.cost, {}},
+                  world.size(),
+                  CostSource::kFlops};
+  if (config.batch.cost == CostSource::kMeasured && !header_.entries.empty()) {
+    const PlanEntry& newest = header_.entries.back();
+    const bool is_known =
+        newest.cost_source == CostSource::kMeasured && newest.num_ranks == world.size();
+    if (is_known) {
+      entry.layout.cost = newest.layout.cost;
+      entry.layout.speeds = newest.layout.speeds;
+      entry.cost_source = CostSource::kMeasured;
+    }
+  }
+  keep_lowered_budget(entry);
+  begin(std::move(entry));
+}
+
+// A budget that is configured anew counts from its step on; the same one is lowered still.
+void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
+  if (header_.entries.empty()) return;
+  const PlanEntry& newest = header_.entries.back();
+  if (newest.lowered_from != entry.layout.max_tokens_per_micro_batch) return;
+  entry.lowered_from = newest.lowered_from;
+  entry.layout.max_tokens_per_micro_batch = newest.layout.max_tokens_per_micro_batch;
+  log_info("{} tokens a micro-batch instead of {}: memory ran out before",
+           newest.layout.max_tokens_per_micro_batch, newest.lowered_from);
+}
+
+std::int64_t RunPlan::lower_budget(std::int64_t step) {
+  PlanEntry entry = header_.entries.back();
+  std::int64_t& budget = entry.layout.max_tokens_per_micro_batch;
+  entry.lowered_from = entry.first_budget();
+  const bool pads = planner_->options().strategy == Strategy::kPadding;
+  const std::int64_t largest = std::min(budget, largest_divisible(planner_->plan(step), pads));
+  const std::int64_t multiple = CollatorOptions{}.row_multiple;
+  budget = std::max<std::int64_t>(1, largest - (largest + 3) / 4);
+  if (budget > multiple) budget -= budget % multiple;
+  entry.layout.from_step = step;
+  begin(std::move(entry));
+  return layout().max_tokens_per_micro_batch;
+}
+
+void RunPlan::begin(PlanEntry entry) {
+  header_.begin(std::move(entry));
+  planner_->set_layouts(header_.layouts(header_.entries.back().num_ranks));
+}
+
+bool RunPlan::wants_measured_cost() const {
+  return config_.batch.cost == CostSource::kMeasured &&
+         header_.entries.back().cost_source != CostSource::kMeasured;
+}
+
+void RunPlan::set_measured_cost(const CostModel& cost, std::vector<double> speeds) {
+  PlanEntry entry = header_.entries.back();
+  entry.layout.from_step = first_step_;
+  entry.layout.cost = cost;
+  entry.layout.speeds = std::move(speeds);
+  entry.cost_source = CostSource::kMeasured;
+  begin(std::move(entry));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,72 @@
+// The plan of one run: the planner, and the header that it plans by.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "framework/device/device.h"
+#include "framework/training/plan/plan_header.h"
+#include "models/decoder_config.h"
+#include "parallel/world.h"
+#include "samplers/planner.h"
+
+namespace packtrain {
+
+// Where a run goes on from.
+struct ResumePoint {
+  std::int64_t step = 0;  // optimizer steps done
+  PlanHeader header;      // no entries: the checkpoint has none
+  std::string folder;     // of the checkpoint, for messages
+  std::string guard;      // StepGuard::state(), or empty
+  // Of the run that saved it, as in TrainingState.
+  std::string config_yaml;
+  std::string model_config;
+  std::int64_t total_steps = 0;
+  std::vector<double> best_losses;
+  std::string validation_set;
+  std::string early_stopping;
+};
+
+class RunPlan {
+ public:
+  // Finds the token budget: the configured one, else that of the checkpoint, else what memory
+  // allows. Costs are the model's FLOPs, unless the checkpoint holds costs that were measured on
+  // as many ranks and these are asked for. Collective. `store` must outlive it.
+  RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
+          const std::optional<ResumePoint>& resumed, const Device& device, World& world);
+
+  const Planner& planner() const { return *planner_; }
+  const PlanHeader& header() const { return header_; }
+  // What was configured or found: that of evaluations, which take less memory than steps.
+  std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
+  const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
+  std::int64_t total_steps() const { return total_steps_; }
+
+  // Steps from `step` on are laid over more micro-batches, because this layout of it took too much
+  // memory: at most three quarters of the tokens of its largest micro-batch that can be divided,
+  // the same on every rank. Returns the new budget. Not while other threads plan.
+  std::int64_t lower_budget(std::int64_t step);
+
+  // batch.cost is measured, and no measured costs of these ranks are known.
+  bool wants_measured_cost() const;
+  // From the first step of this run on. `speeds` [ranks]. Not while other threads plan.
+  void set_measured_cost(const CostModel& cost, std::vector<double> speeds);
+
+ private:
+  void begin(PlanEntry entry);
+  void keep_lowered_budget(PlanEntry& entry) const;
+
+  Config config_;
+  std::int64_t first_step_ = 0;
+  PlanHeader header_;
+  std::unique_ptr<LossCounter> loss_counter_;
+  std::unique_ptr<Planner> planner_;
+  std::int64_t total_steps_ = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,169 @@
+#include "framework/training/saving/resumed_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "framework/config/load.h"
+#include "framework/config/setting.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Values = std::map<std::string, Json>;  // by "section.key"
+
+// Beside those of plan_settings().
+constexpr std::array kDecisiveKeys = {
+    "model.frozen",
+    "model.resize_vocabulary",
+    "model.dropout",
+    "batch.cross_example_attention",
+    "batch.normalize",
+    "optimizer.name",
+    "optimizer.learning_rate",
+    "optimizer.betas",
+    "optimizer.epsilon",
+    "optimizer.weight_decay",
+    "optimizer.decay_norms_and_biases",
+    "optimizer.max_grad_norm",
+    "optimizer.moments",
+    "schedule.name",
+    "schedule.warmup_ratio",
+    "schedule.warmup_steps",
+    "schedule.min_ratio",
+    "precision.compute",
+    "precision.reduce",
+};
+
+Values values_of(const std::string& yaml, const std::string& where) {
+  Values values;
+  for (const Setting& setting : read_settings(yaml, where)) values[setting.name()] = setting.value;
+  return values;
+}
+
+class Comparison {
+ public:
+  Comparison(Values saved, Values present)
+      : saved_(std::move(saved)), present_(std::move(present)) {}
+
+  void compare(const std::string& key) {
+    const auto saved = saved_.find(key);
+    const auto present = present_.find(key);
+    if (saved == saved_.end() || present == present_.end()) return;
+    if (saved->second != present->second) add(key, saved->second.dump(), present->second.dump());
+  }
+
+  // Which store weighs how much; paths are compared by what is in them.
+  void compare_loss_weights() {
+    const std::string saved = loss_weights(saved_);
+    const std::string present = loss_weights(present_);
+    if (saved != present) add("data.train", "loss_weight " + saved, "loss_weight " + present);
+  }
+
+  void add(std::string key, std::string saved, std::string present) {
+    changes_.push_back({std::move(key), std::move(saved), std::move(present)});
+  }
+
+  std::vector<SettingChange> take() { return std::move(changes_); }
+
+ private:
+  static std::string loss_weights(const Values& values) {
+    const auto stores = values.find("data.train");
+    std::vector<double> weights;
+    if (stores != values.end() && stores->second.is_array()) {
+      for (const Json& store : stores->second) {
+        weights.push_back(store.is_object() ? store.value("loss_weight", 1.0) : 1.0);
+      }
+    } else {
+      weights.push_back(1.0);
+    }
+    return fmt::format("{}", fmt::join(weights, ", "));
+  }
+
+  Values saved_;
+  Values present_;
+  std::vector<SettingChange> changes_;
+};
+
+// Not of the model: who wrote the file.
+bool describes_model(std::string_view key) {
+  return !key.starts_with('_') && key != "transformers_version";
+}
+
+void compare_model_configs(const std::string& saved_text, const std::string& present_text,
+                           Comparison& comparison) {
+  const Json saved = Json::parse(saved_text, nullptr, /*allow_exceptions=*/false);
+  const Json present = Json::parse(present_text, nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object() || !present.is_object()) return;
+  const auto text_of = [](const Json& config, const std::string& key) {
+    return config.contains(key) ? fmt::format("{} {}", key, config[key].dump()) : "no " + key;
+  };
+  Json keys = saved;
+  keys.update(present);
+  for (const auto& [key, ignored] : keys.items()) {
+    if (!describes_model(key)) continue;
+    const std::string before = text_of(saved, key);
+    const std::string now = text_of(present, key);
+    if (before != now) comparison.add("model.config", before, now);
+  }
+}
+
+// Whether a step's learning rate is another one in a longer run.
+bool depends_on_length(const ScheduleSection& schedule) {
+  const bool warms_up_by_ratio = !schedule.warmup_steps && schedule.warmup_ratio > 0;
+  return schedule.name != ScheduleKind::kConstant || warms_up_by_ratio;
+}
+
+}  // namespace
+
+std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
+                                            const PresentSettings& present) {
+  Comparison comparison(values_of(resumed.config_yaml, resumed.folder),
+                        values_of(dump_config(present.config), "this run"));
+  for (const SettingChange& change : changes_of(resumed.header.settings, present.plan)) {
+    comparison.add(change.key, change.saved, change.present);
+  }
+  if (resumed.config_yaml.empty()) return comparison.take();
+  comparison.compare_loss_weights();
+  compare_model_configs(resumed.model_config, present.model_config, comparison);
+  for (const char* key : kDecisiveKeys) comparison.compare(key);
+  if (resumed.total_steps != present.total_steps && depends_on_length(present.config.schedule)) {
+    comparison.compare("run.num_epochs");
+    comparison.compare("run.max_steps");
+  }
+  return comparison.take();
+}
+
+void check_changes(const std::vector<SettingChange>& changes,
+                   const std::vector<std::string>& allowed, const std::string& folder) {
+  std::vector<std::string> refused;
+  std::vector<std::string> keys;
+  for (const SettingChange& change : changes) {
+    const std::string text =
+        fmt::format("{}: {}, this run has {}", change.key, change.saved, change.present);
+    if (std::ranges::find(allowed, change.key) != allowed.end()) {
+      log_warning("{} was saved with {} (allowed by checkpoint.allow_changed)", folder, text);
+      continue;
+    }
+    refused.push_back(text);
+    if (keys.empty() || keys.back() != change.key) keys.push_back(change.key);
+  }
+  if (refused.empty()) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{} was saved with other settings, so that this run would not go on as "
+                          "it began: {}",
+                          folder, fmt::join(refused, "; ")),
+              fmt::format("Restore the settings, give this run its own run.output, or allow each "
+                          "by its name: checkpoint.allow_changed=[{}]",
+                          fmt::join(keys, ",")));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,17 @@
+// The files of a run's folder that are not metrics, logs or checkpoints.
+#pragma once
+
+#include <string>
+
+#include "framework/config/config.h"
+#include "framework/training/plan/run_plan.h"
+
+namespace packtrain {
+
+std::string checkpoints_folder(const Config& config);  // run.output/checkpoints
+std::string run_name(const Config& config);            // last part of run.output
+
+// Writes config.yaml (resolved) and plan.json (the plan header, and what was left out).
+void write_run_files(const Config& config, const RunPlan& plan);
+
+}  // namespace packtrain

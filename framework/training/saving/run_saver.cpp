@@ -1,0 +1,136 @@
+#include "framework/training/saving/run_saver.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "framework/config/load.h"
+#include "framework/device/trace_range.h"
+#include "framework/support/error.h"
+#include "framework/support/file.h"
+#include "framework/support/logging.h"
+#include "framework/training/saving/run_folder.h"
+
+namespace packtrain {
+namespace {
+
+// Adds the time of its life to a sum.
+class WaitTimer {
+ public:
+  explicit WaitTimer(double& sum_s) : sum_s_(sum_s) {}
+  ~WaitTimer() {
+    sum_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+
+ private:
+  double& sum_s_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+double unix_time_s() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+// launch/packtrain-run restarts a run only as long as it saves something.
+void tell_launcher(std::int64_t step) {
+  const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
+  if (path == nullptr) return;
+  OutputFile file(path, OutputFile::Mode::kAppend, ErrorCategory::kInternal);
+  file.write("saved step " + std::to_string(step) + "\n");
+  file.close();
+}
+
+}  // namespace
+
+RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
+                   std::int64_t resumed_step)
+    : config_(config),
+      model_(model),
+      device_(device),
+      control_(world.control().split(0, world.rank())),
+      newest_(resumed_step),
+      newest_unix_time_s_(unix_time_s()) {}
+
+RunSaver::~RunSaver() {
+  if (under_way_.valid()) under_way_.wait();
+}
+
+void RunSaver::prepare() {
+  const CheckpointSection& options = config_.checkpoint;
+  if (options.asynchronous && options.save_steps > 0 && model_.saves_shards()) snapshot();
+}
+
+StateSnapshot& RunSaver::snapshot() {
+  if (snapshot_ == nullptr) snapshot_ = std::make_unique<StateSnapshot>(model_.shards(), device_);
+  return *snapshot_;
+}
+
+std::vector<ShardView> RunSaver::own_shards() {
+  model_.compute().synchronize();
+  return model_.saves_shards() ? model_.shards() : std::vector<ShardView>();
+}
+
+void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {
+  const TraceRange range("checkpoint of step " + std::to_string(state.step));
+  double duration_s = 0;
+  std::string folder;
+  {
+    const WaitTimer timer(duration_s);
+    folder = save_checkpoint(checkpoints_folder(config_), state, shards,
+                             {config_.checkpoint.keep, config_.checkpoint.keep_best}, *control_);
+  }
+  if (control_->rank() == 0) tell_launcher(state.step);
+  log_info("saved {}", folder);
+  newest_ = state.step;
+  newest_duration_s_ = duration_s;
+  newest_unix_time_s_ = unix_time_s();
+}
+
+void RunSaver::save(const TrainingState& state) {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/false);
+  const bool beside = config_.checkpoint.asynchronous;
+  if (beside && model_.saves_shards()) snapshot().take(model_.compute());
+  under_way_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
+    if (!beside) {
+      write(state, own_shards());
+      return;
+    }
+    write(state, snapshot_ ? snapshot_->shards() : std::span<const ShardView>());
+  });
+  if (!beside) settle(/*throws=*/false);
+}
+
+void RunSaver::save_now(const TrainingState& state) {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/false);
+  if (newest_ == state.step) return;
+  write(state, own_shards());
+}
+
+void RunSaver::finish() {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/true);
+}
+
+void RunSaver::settle(bool throws) {
+  if (!under_way_.valid()) return;
+  try {
+    under_way_.get();
+    num_failed_in_a_row_ = 0;
+  } catch (const Error& error) {
+    ++num_failed_;
+    ++num_failed_in_a_row_;
+    if (throws || num_failed_in_a_row_ > config_.checkpoint.max_failed_saves) throw;
+    // All ranks know of it: one says so.
+    log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
+        "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
+        error.what(), num_failed_in_a_row_, config_.checkpoint.max_failed_saves);
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,53 @@
+// Where a run's model comes from: its shape, and the weights it starts with.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/config/config.h"
+#include "framework/training/setup/run_device.h"
+#include "models/decoder_config.h"
+#include "models/operator_tape.h"
+#include "models/ops/attention/attention.h"
+#include "parallel/sharding/sharded_model.h"
+
+namespace packtrain {
+
+struct ModelSource {
+  enum class Kind { kRandom, kHuggingFace, kCheckpoint };
+  Kind kind = Kind::kRandom;
+  std::string folder;       // Hugging Face folder or checkpoint
+  std::string config_json;  // the model's config.json text
+  DecoderConfig decoder;
+  std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
+};
+
+// model.path (a Hugging Face folder, or a training checkpoint of ours) or model.config.
+// Throws Error(kConfig) when the folder is neither, and for a model.resize_vocabulary that it
+// cannot have.
+ModelSource find_model(const ModelSection& model);
+ModelSource checkpoint_source(const std::string& folder);
+
+// Throws Error(kData) when the store's ids do not fit the model's vocabulary.
+void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
+                      const DecoderConfig& decoder);
+
+RecomputePolicy recompute_policy(Recompute recompute);
+
+// prepare_attention() for all layers of this model: ops/attention/attention.h.
+void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
+                          const Device& device);
+
+// Whether this backend computes the attention of all layers.
+bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
+                      const Device& device);
+
+// Builds the blocks and shards them. Collective. Weights are zero until load_weights().
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+                                                 const RunDevice& run_device, World& world);
+
+// Random from `seed`, or read from the source's folder: the same at any number of ranks.
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model);
+
+}  // namespace packtrain

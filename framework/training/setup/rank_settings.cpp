@@ -1,0 +1,53 @@
+#include "framework/training/setup/rank_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/checkpoint/agreement.h"
+#include "framework/config/load.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+bool is_a_ranks_own(std::string_view key) {
+  return key == "metrics.address" || key == "metrics.port" || key.starts_with("debug.") ||
+         key.starts_with("fault.");
+}
+
+// "section.key: value" of each key that all ranks share, one a line.
+std::string shared_settings(const Config& config) {
+  std::string text;
+  for (const std::string& key : config_keys()) {
+    if (!is_a_ranks_own(key)) text += fmt::format("{}: {}\n", key, config_value(config, key));
+  }
+  return text;
+}
+
+// The line of `text` in which it begins to differ from `other`.
+std::string first_difference(std::string_view text, std::string_view other) {
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());
+  const std::size_t before = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  return std::string(text.substr(begin, text.find('\n', at) - begin));
+}
+
+}  // namespace
+
+void check_same_settings(const Config& config, World& world) {
+  const std::vector<std::string> all = all_gather_texts(shared_settings(config), world.control());
+  const auto odd =
+      std::ranges::find_if(all, [&](const std::string& text) { return text != all.front(); });
+  if (odd == all.end()) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("rank {} was started with {}, rank 0 with {}", odd - all.begin(),
+                          first_difference(*odd, all.front()), first_difference(all.front(), *odd)),
+              "Start all ranks with the same configuration file and the same overrides.");
+}
+
+}  // namespace packtrain

@@ -1,0 +1,173 @@
+#include "framework/training/setup/run_device.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "framework/device/tensor_memory.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+#include "models/ops/matmul/matmul.h"
+#include "parallel/checked_communicator.h"
+#include "parallel/faulty_communicator.h"
+
+namespace packtrain {
+namespace {
+
+// The least over all ranks: every rank decides the same.
+std::int64_t least(World& world, std::int64_t value) {
+  world.control().all_reduce(&value, 1, DataType::kInt64, ReduceOp::kMin, nullptr);
+  return value;
+}
+
+[[noreturn]] void too_many_ranks(const World& world) {
+  throw Error(ErrorCategory::kDevice,
+              fmt::format("{} ranks were started on host {}, which has {} GPUs", world.local_size(),
+                          world.host(), num_cuda_devices()),
+              "Start at most one rank per GPU (packtrain-run -n), or train on the CPU with "
+              "parallel.backend=mpi.");
+}
+
+Backend choose_backend(const Config& config, World& world) {
+  const Backend on_cpu = world.size() > 1 ? Backend::kMpi : Backend::kLocal;
+  const bool enough = least(world, num_cuda_devices() >= world.local_size() ? 1 : 0) == 1;
+  switch (config.parallel.backend) {
+    case BackendKind::kMpi:
+      return on_cpu;
+    case BackendKind::kLocal:
+      if (world.size() == 1) return Backend::kLocal;
+      throw Error(ErrorCategory::kConfig,
+                  fmt::format("parallel.backend is local, but {} ranks were started", world.size()),
+                  "Use parallel.backend=auto, mpi or nccl for several ranks.");
+    case BackendKind::kNccl:
+      if (!enough) too_many_ranks(world);
+      return Backend::kNccl;
+    case BackendKind::kAuto:
+      break;
+  }
+  const bool any_gpu = least(world, num_cuda_devices() > 0 ? 0 : 1) == 0;
+  if (any_gpu && !enough) too_many_ranks(world);
+  return any_gpu ? Backend::kNccl : on_cpu;
+}
+
+// The paths are NCCL's: asked for by name elsewhere, they cannot be had.
+void check_paths(const ParallelSection& parallel, Backend backend) {
+  if (backend == Backend::kNccl) return;
+  const auto refuse = [backend](const char* key) {
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("{} names a path of NCCL, but the backend is {}", key, name_of(backend)),
+        "Set it to auto, or train on GPUs with parallel.backend=nccl.");
+  };
+  if (parallel.gather_path != GatherPath::kAuto) refuse("parallel.gather_path");
+  if (parallel.reduce_path != ReducePath::kAuto) refuse("parallel.reduce_path");
+}
+
+// libtorch's operators that have no deterministic form throw from now on.
+void use_deterministic_algorithms() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // Our operators write all of what they allocate: filling it beforehand is for finding bugs.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+CommunicatorOptions gather_options(const Config& config) {
+  switch (config.parallel.gather_path) {
+    case GatherPath::kCopyEngine:
+      return {.path = CollectivePath::kCopyEngine, .required = true};
+    case GatherPath::kSymmetric:
+      return {.path = CollectivePath::kSymmetric, .required = true};
+    case GatherPath::kRing:
+      return {.path = CollectivePath::kRing};
+    case GatherPath::kAuto:
+      break;
+  }
+  return {.path = CollectivePath::kCopyEngine};
+}
+
+bool strikes_collectives(FaultKind kind) {
+  return kind == FaultKind::kSkipCollective || kind == FaultKind::kOtherCollective ||
+         kind == FaultKind::kFailedCollective;
+}
+
+std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& device, World& world,
+                                      const CommunicatorOptions& options, const char* name) {
+  std::unique_ptr<Communicator> communicator = world.connect(device.backend, options);
+  if (config.debug.check_collectives) {
+    communicator =
+        check_collectives(std::move(communicator), world.control().split(0, world.rank()), name);
+  }
+  if (strikes_collectives(config.fault.kind)) {
+    communicator = with_injected_faults(std::move(communicator));
+  }
+  return communicator;
+}
+
+}  // namespace
+
+CommunicatorOptions reduce_options(const Config& config) {
+  switch (config.parallel.reduce_path) {
+    case ReducePath::kCopyEngine:
+      return {.path = CollectivePath::kCopyEngine, .required = true};
+    case ReducePath::kSymmetric:
+      return {.path = CollectivePath::kSymmetric, .required = true};
+    case ReducePath::kRing:
+      return {.path = CollectivePath::kRing};
+    case ReducePath::kAuto:
+      break;
+  }
+  // What a gradient costs to reduce, against what its products cost, goes by the tokens alone.
+  constexpr std::int64_t kFewTokens = 3072;
+  const auto tokens = config.batch.max_tokens_per_micro_batch;
+  if (tokens && *tokens <= kFewTokens) return {.path = CollectivePath::kCopyEngine};
+  return {.path = CollectivePath::kRing};
+}
+
+RunDevice choose_device(const Config& config, World& world) {
+  DeviceOptions options;
+  options.stream_delay_us = config.debug.stream_delay_us;
+  options.delay_seed = config.run.seed + world.rank();
+  RunDevice chosen;
+  chosen.backend = choose_backend(config, world);
+  check_paths(config.parallel, chosen.backend);
+  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
+                                                   : make_cpu_device(options);
+  if (const auto cap = config.debug.memory_cap_gib) {
+    constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+    cap_tensor_memory(*chosen.device, static_cast<std::size_t>(*cap * kGibibyte));
+  }
+  if (config.precision.deterministic) use_deterministic_algorithms();
+  set_matmul_timing(!config.precision.deterministic);
+  log_info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
+           chosen.device->name(), name_of(chosen.backend));
+  return chosen;
+}
+
+at::ScalarType scalar_type(Precision precision) {
+  return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
+}
+
+std::unique_ptr<Communicator> connect_gather(const Config& config, const RunDevice& device,
+                                             World& world) {
+  return connect(config, device, world, gather_options(config), "weights");
+}
+
+std::unique_ptr<Communicator> connect_reduce(const Config& config, const RunDevice& device,
+                                             World& world) {
+  return connect(config, device, world, reduce_options(config), "gradients");
+}
+
+ShardingOptions sharding_options(const Config& config) {
+  ShardingOptions options;
+  options.zero_stage = config.parallel.zero_stage;
+  options.gather_slots = config.parallel.gather_slots;
+  options.resident_embeddings = config.parallel.resident_embeddings;
+  options.compute = scalar_type(config.precision.compute);
+  options.reduce = scalar_type(config.precision.reduce);
+  options.moments = scalar_type(config.optimizer.moments);
+  options.poison_slots = config.debug.poison_slots;
+  options.check_gathers = config.debug.check_gathers;
+  return options;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,31 @@
+// What ranks that should hold the same are told of those that do not.
+#include "framework/training/guards/replica_check.h"
+
+#include <gtest/gtest.h>
+
+namespace packtrain {
+namespace {
+
+TEST(ReplicasThatDiffer, AreNotThereWhereAllHoldTheSame) {
+  EXPECT_EQ(describe_difference({7, 7, 7}, 1), "");
+  EXPECT_EQ(describe_difference({1, 2, 1, 2}, 2), "");
+}
+
+TEST(ReplicasThatDiffer, OfThreeOrMoreTheOddOneIsNamed) {
+  EXPECT_EQ(describe_difference({7, 7, 5}, 1), "rank 2 differs from ranks 0, 1");
+  EXPECT_EQ(describe_difference({9, 7, 7, 5, 7}, 1), "ranks 0, 3 differ from ranks 1, 2, 4");
+}
+
+TEST(ReplicasThatDiffer, OfTwoBothAre) {
+  EXPECT_EQ(describe_difference({7, 5}, 1),
+            "rank 0 and rank 1 differ, and no majority tells which is right");
+  EXPECT_EQ(describe_difference({7, 5, 5, 7}, 1),
+            "ranks 0, 3 and ranks 1, 2 differ, and no majority tells which is right");
+}
+
+TEST(ReplicasThatDiffer, AreComparedWithTheOwnersOfTheSamePartOnly) {
+  EXPECT_EQ(describe_difference({1, 2, 1, 2, 1, 3}, 2), "rank 5 differs from ranks 1, 3");
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,108 @@
+// The thread that ends a process which stands still, and leaves one alone that does not.
+#include "framework/training/guards/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/support/file.h"
+#include "parallel/world.h"
+#include "tests/support/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::TemporaryFolder;
+
+GuardSection limits(double seconds) {
+  GuardSection guard;
+  guard.start_timeout_s = guard.step_timeout_s = guard.checkpoint_timeout_s = seconds;
+  return guard;
+}
+
+TEST(Watchdog, IsOverdueFromHalfOfThePhasesLimitOn) {
+  const TemporaryFolder folder;
+  const std::unique_ptr<World> world = join_world();
+  GuardSection guard = limits(0);
+  guard.step_timeout_s = 600;
+  guard.checkpoint_timeout_s = 0.2;
+  {
+    Watchdog watchdog(guard, folder.path(), *world);
+    EXPECT_EQ(watchdog.overdue(), "") << "the start has no limit here";
+    watchdog.enter(RunPhase::kStep, 12);
+    EXPECT_EQ(watchdog.overdue(), "");
+    watchdog.enter(RunPhase::kCheckpoint, 12);
+    std::this_thread::sleep_for(milliseconds(110));
+    const std::string reason = watchdog.overdue();
+    watchdog.enter(RunPhase::kStep, 13);
+    EXPECT_NE(reason.find("guard.checkpoint_timeout_s is 0.2"), std::string::npos) << reason;
+    EXPECT_NE(reason.find("step 12"), std::string::npos) << reason;
+    EXPECT_EQ(watchdog.overdue(), "");
+  }
+}
+
+TEST(Watchdog, LeavesASignOfLifeAndTakesItAway) {
+  const TemporaryFolder folder;
+  const std::string sign = folder / "progress/rank-0.json";
+  {
+    const std::unique_ptr<World> world = join_world();
+    Watchdog watchdog(limits(60), folder.path(), *world);
+    EXPECT_NE(read_text(sign, ErrorCategory::kInternal).find("\"step\":0"), std::string::npos);
+    watchdog.enter(RunPhase::kStep, 12);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (read_text(sign, ErrorCategory::kInternal).find("\"step\":12") == std::string::npos) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(sign));
+}
+
+TEST(Watchdog, IsMadeAndEndedAtOnceAsOftenAsOneLikes) {
+  const TemporaryFolder folder;
+  const std::unique_ptr<World> world = join_world();
+  for (int round = 0; round < 50; ++round) {
+    Watchdog watchdog(limits(60), folder.path(), *world);
+    for (std::int64_t step = 1; step < 20; ++step) watchdog.enter(RunPhase::kStep, step);
+  }
+}
+
+TEST(Watchdog, TakesPhasesFromOneThreadWhileItsOwnReadsThem) {
+  const std::unique_ptr<World> world = join_world();
+  std::vector<TemporaryFolder> folders(4);
+  std::vector<std::unique_ptr<Watchdog>> watchdogs;
+  for (const TemporaryFolder& folder : folders) {
+    watchdogs.push_back(std::make_unique<Watchdog>(limits(60), folder.path(), *world));
+  }
+  const auto end = std::chrono::steady_clock::now() + milliseconds(2500);
+  for (std::int64_t step = 1; std::chrono::steady_clock::now() < end; ++step) {
+    for (const auto& watchdog : watchdogs) {
+      watchdog->enter(step % 3 == 0 ? RunPhase::kCheckpoint : RunPhase::kStep, step);
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void stand_still(const std::string& folder) {
+  const std::unique_ptr<World> world = join_world();
+  Watchdog watchdog(limits(0.5), folder, *world);
+  watchdog.enter(RunPhase::kStep, 5);
+  std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+
+TEST(WatchdogDeathTest, EndsAProcessThatStandsStill) {
+  // A process of its own: the thread of this one would not be there after a fork.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TemporaryFolder folder;
+  EXPECT_EXIT(stand_still(folder.path()), ::testing::ExitedWithCode(72),
+              "rank 0: no progress for .* at step 5 \\(step; guard.step_timeout_s is 0.5\\)");
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,130 @@
+// Whole steps on a GPU, one a rank, against the memory plan: each case has its peak elsewhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "framework/device/tensor_device.h"
+#include "framework/training/plan/memory_plan.h"
+#include "framework/training/plan/memory_report.h"
+#include "framework/training/setup/model_source.h"
+#include "framework/training/setup/run_device.h"
+#include "tests/models/batches.h"
+#include "tests/parallel/world_fixture.h"
+
+namespace packtrain {
+namespace {
+
+struct Case {
+  const char* name;
+  std::int64_t hidden, inner, layers, heads, kv_heads, head_dim, vocab, rows;
+  Recompute recompute = Recompute::kNone;
+  std::size_t num_micro_batches = 1;
+  std::int32_t length = 512;
+  const char* moment = "";
+  int zero_stage = 3;
+};
+
+constexpr Case kCases[] = {
+    {"loss", 2048, 8192, 4, 32, 8, 64, 128256, 8192, Recompute::kNone, 1, 512, "loss"},
+    {"loss in chunks", 1024, 4096, 2, 16, 4, 64, 128256, 32768, Recompute::kNone, 1, 512, "loss"},
+    {"loss, three micro-batches", 1024, 4096, 2, 16, 4, 64, 128256, 8192, Recompute::kNone, 3, 512,
+     "loss"},
+    {"short documents", 2048, 8192, 2, 32, 8, 64, 32000, 16384, Recompute::kNone, 1, 4, "loss"},
+    {"MLP", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1, 512, "MLP backward"},
+    {"MLP, selective", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kSelective, 1, 512,
+     "MLP backward"},
+    {"MLP, full", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward"},
+    {"attention", 2048, 1024, 2, 32, 8, 128, 2048, 16384, Recompute::kNone, 1, 2048,
+     "attention backward"},
+    {"attention, full", 2048, 1024, 4, 32, 8, 128, 2048, 16384, Recompute::kFull, 1, 2048,
+     "attention backward"},
+    {"attention, no groups", 2048, 1024, 2, 16, 16, 128, 2048, 16384, Recompute::kNone, 1, 2048,
+     "attention backward"},
+    {"flash attention", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1, 2048,
+     "attention backward"},
+    {"flash attention, short documents", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1,
+     64, "attention backward"},
+    {"stage 2", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 2},
+};
+
+class Memory : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Steps, Memory, testing::ValuesIn(kCases),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           std::string name = info.param.name;
+                           std::erase_if(name, [](char c) { return c == ',' || c == '-'; });
+                           std::ranges::replace(name, ' ', '_');
+                           return name;
+                         });
+
+DecoderConfig decoder_of(const Case& c) {
+  DecoderConfig config;
+  config.family = "llama";
+  config.vocab_size = c.vocab;
+  config.hidden_size = c.hidden;
+  config.intermediate_size = c.inner;
+  config.num_layers = c.layers;
+  config.num_heads = c.heads;
+  config.num_kv_heads = c.kv_heads;
+  config.head_dim = c.head_dim;
+  config.max_positions = 4096;
+  return config;
+}
+
+Config config_of(const Case& c) {
+  Config config;
+  config.parallel.backend = BackendKind::kNccl;
+  config.parallel.zero_stage = c.zero_stage;
+  config.memory.recompute = c.recompute;
+  config.batch.max_tokens_per_micro_batch = c.rows;
+  config.data.max_length = c.length;
+  return config;
+}
+
+TEST_P(Memory, IsWhatThePlanSays) {
+  const Case& c = GetParam();
+  const Config config = config_of(c);
+  const DecoderConfig decoder = decoder_of(c);
+  World& world = test_world();
+  const RunDevice run_device = choose_device(config, world);
+  const Device& device = *run_device.device;
+  // What earlier cases left: a workspace for each stream they used.
+  const auto before = static_cast<std::int64_t>(device.memory_use().allocated_bytes);
+  const MemoryRanks ranks = memory_ranks(device, world.size());
+  const auto model = make_sharded_model(config, decoder, run_device, world);
+  const at::Device on = tensor_device(device);
+  const std::vector<std::int32_t> lengths(static_cast<std::size_t>(c.rows / c.length), c.length);
+  std::vector<DeviceBatch> batches;
+  for (std::size_t i = 0; i < c.num_micro_batches; ++i) {
+    batches.push_back(random_batch(lengths, static_cast<std::int32_t>(c.vocab), on));
+  }
+  for (int step = 0; step < 2; ++step) model->train(batches);
+  model->compute().synchronize();
+
+  const MemoryPlan plan = MemoryPlanner(config, decoder, ranks)
+                              .plan({.num_rows = c.rows,
+                                     .num_supervised_rows = batches[0].loss_index.size(0),
+                                     .num_sequences = c.rows / c.length,
+                                     .several_micro_batches = c.num_micro_batches > 1});
+  const MeasuredMemory measured = measure_memory(device, model->communication_bytes());
+  const auto found = static_cast<double>(measured.allocated - before);
+  const auto planned = static_cast<double>(plan.allocated_bytes());
+  if (world.rank() == 0) {
+    std::printf(
+        "%s: planned %.1f MB, most in the %s, measured %.1f MB (%+.2f %%); beside: planned "
+        "%.1f, measured %.1f MB\n",
+        c.name, planned / 1e6, plan.moment.c_str(), found / 1e6, 100 * (found - planned) / planned,
+        static_cast<double>(plan.outside_bytes()) / 1e6,
+        static_cast<double>(measured.outside) / 1e6);
+  }
+  EXPECT_NEAR(found / planned, 1.0, 0.03) << memory_table(plan, 0);
+  if (*c.moment != '\0') {
+    EXPECT_EQ(plan.moment, c.moment);
+  }
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,109 @@
+// Checkpoints written on a thread of their own, while the weights that they are of go on changing.
+#include "framework/training/saving/run_saver.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "framework/support/error.h"
+#include "tests/sharding/toy_blocks.h"
+#include "tests/support/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+class RunSaverTest : public ::testing::Test {
+ protected:
+  RunSaverTest() {
+    config_.run.output = folder_.path();
+    config_.checkpoint.keep = 100;
+    config_.checkpoint.max_failed_saves = 1;
+    set_all(0);
+  }
+
+  void set_all(double value) {
+    for (const ShardView& shard : model_.shards()) {
+      shard.weight.fill_(value);
+      shard.exp_avg.fill_(-value);
+      shard.exp_avg_sq.fill_(2 * value);
+    }
+  }
+
+  static TrainingState after(std::int64_t step) {
+    TrainingState state;
+    state.step = step;
+    state.num_ranks = 1;
+    return state;
+  }
+
+  // Every element is the step that it was saved after.
+  void expect_saved(std::int64_t step) {
+    const std::string folder = folder_ / ("checkpoints/step-" + std::to_string(step));
+    load_checkpoint(folder, model_.shards(), /*with_moments=*/true);
+    const auto is_all = [](const at::Tensor& values, std::int64_t value) {
+      return at::equal(values, at::full_like(values, value));
+    };
+    for (const ShardView& shard : model_.shards()) {
+      EXPECT_TRUE(is_all(shard.weight, step)) << shard.parameter;
+      EXPECT_TRUE(is_all(shard.exp_avg, -step)) << shard.parameter;
+      EXPECT_TRUE(is_all(shard.exp_avg_sq, 2 * step)) << shard.parameter;
+    }
+  }
+
+  const at::NoGradGuard no_grad_;
+  TemporaryFolder folder_;
+  Config config_;
+  std::unique_ptr<Device> device_ = make_cpu_device({});
+  std::unique_ptr<World> world_ = join_world();
+  ShardedModel model_{testing::make_toy_blocks({.num_layers = 2}),
+                      *device_,
+                      {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
+                      {}};
+};
+
+TEST_F(RunSaverTest, SavesWhatWasThereAtTheStepWhileTrainingGoesOn) {
+  {
+    RunSaver saver(config_, *world_, *device_, model_, -1);
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      saver.before_update();
+      model_.compute().run([&](StreamHandle) { set_all(static_cast<double>(step)); });
+      if (step % 2 == 0) saver.save(after(step));
+    }
+    saver.finish();
+    EXPECT_EQ(saver.newest(), 20);
+    EXPECT_EQ(saver.take_num_failed(), 0);
+  }
+  for (std::int64_t step = 2; step <= 20; step += 2) expect_saved(step);
+}
+
+TEST_F(RunSaverTest, EndsOnlyWhenTheLastSaveIsThere) {
+  {
+    RunSaver saver(config_, *world_, *device_, model_, -1);
+    set_all(7);
+    saver.save(after(7));
+  }
+  expect_saved(7);
+}
+
+TEST_F(RunSaverTest, AFailureSurfacesAtTheNextSaveAndIsCounted) {
+  write_bytes(folder_ / "checkpoints", "a file in the way");
+  RunSaver saver(config_, *world_, *device_, model_, -1);
+  saver.save(after(1));
+  saver.save(after(2));  // which waits for the first: one failure is allowed
+  EXPECT_EQ(saver.take_num_failed(), 1);
+  EXPECT_EQ(error_of([&] { saver.save(after(3)); }).category(), ErrorCategory::kCheckpoint);
+  std::filesystem::remove(folder_ / "checkpoints");
+  saver.save(after(4));
+  saver.finish();
+  EXPECT_EQ(saver.newest(), 4);
+}
+
+}  // namespace
+}  // namespace packtrain

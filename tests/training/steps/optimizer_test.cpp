@@ -1,0 +1,108 @@
+// The end of a step on a toy model of one rank: clipping, decay groups, and what is refused.
+#include "framework/training/steps/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "parallel/world.h"
+#include "tests/sharding/toy_blocks.h"
+
+namespace packtrain {
+namespace {
+
+class OptimizerTest : public ::testing::Test {
+ protected:
+  OptimizerTest()
+      : device_(make_cpu_device({})),
+        world_(join_world()),
+        model_(testing::make_toy_blocks({.num_layers = 2}), *device_,
+               {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)}, {}),
+        outcome_(*device_) {
+    for (const ShardView& shard : model_.shards()) shard.weight.fill_(0.5);
+    options_.betas = {0.9, 0.95};
+  }
+
+  StepOutcome::Values step(double loss) {
+    Optimizer optimizer(model_, options_, /*seed=*/0);
+    optimizer.step(at::full({}, loss, at::kFloat), 0.1, 1, {}, outcome_);
+    return outcome_.read();
+  }
+
+  const at::NoGradGuard no_grad_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<World> world_;
+  ShardedModel model_;
+  OptimizerSection options_;
+  StepOutcome outcome_;
+};
+
+TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
+  model_.gradient().fill_(3.0);
+  const double norm = 3.0 * std::sqrt(static_cast<double>(model_.gradient().numel()));
+  options_.max_grad_norm = 1.0;
+  const StepOutcome::Values values = step(2.5);
+  EXPECT_NEAR(values.grad_norm, norm, 1e-3 * norm);
+  EXPECT_DOUBLE_EQ(values.loss, 2.5);
+  EXPECT_TRUE(values.applied);
+  const double clipped = 3.0 / norm;
+  EXPECT_TRUE(at::allclose(model_.state().exp_avg,
+                           at::full_like(model_.state().exp_avg, 0.1 * clipped), 1e-4, 1e-7));
+}
+
+TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
+  StepOutcome outcome(*device_, 3);
+  Optimizer(model_, options_, /*seed=*/0)
+      .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
+            at::full({3}, 7.5, at::kFloat));
+  const StepOutcome::Values values = outcome.read();
+  EXPECT_EQ(values.details, std::vector<double>(3, 7.5));
+  EXPECT_DOUBLE_EQ(values.loss, 2.5);
+  EXPECT_TRUE(values.requests.stop);
+  EXPECT_FALSE(values.requests.save);
+  EXPECT_TRUE(step(2.5).details.empty());
+}
+
+TEST_F(OptimizerTest, PassesEveryCombinationOfRequestsOn) {
+  StepOutcome outcome(*device_);
+  for (int bits = 0; bits < 8; ++bits) {
+    const StepRequests asked{
+        .stop = (bits & 1) != 0, .save = (bits & 2) != 0, .out_of_memory = (bits & 4) != 0};
+    Optimizer(model_, options_, /*seed=*/0)
+        .step(at::full({}, 2.5, at::kFloat), 0.1, 1, asked, outcome);
+    const StepOutcome::Values values = outcome.read();
+    EXPECT_EQ(values.requests.stop, asked.stop) << bits;
+    EXPECT_EQ(values.requests.save, asked.save) << bits;
+    EXPECT_EQ(values.requests.out_of_memory, asked.out_of_memory) << bits;
+    EXPECT_EQ(values.num_ranks_out_of_memory, asked.out_of_memory ? 1 : 0) << bits;
+  }
+}
+
+TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
+  options_.weight_decay = 0.5;
+  model_.gradient().zero_();
+  step(1.0);
+  for (const ShardView& shard : model_.shards()) {
+    const double want = shard.shape.size() == 2 ? 0.5 * (1 - 0.1 * 0.5) : 0.5;
+    EXPECT_TRUE(at::allclose(shard.weight, at::full_like(shard.weight, want))) << shard.parameter;
+  }
+}
+
+TEST_F(OptimizerTest, WritesNothingWhenLossOrNormIsNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor before = model_.state().master.clone();
+  EXPECT_FALSE(step(nan).applied);
+  model_.gradient().select(0, 0).fill_(std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(step(1.0).applied);
+  EXPECT_TRUE(model_.state().master.equal(before));
+  EXPECT_EQ(model_.state().exp_avg.count_nonzero().item<std::int64_t>(), 0);
+}
+
+}  // namespace
+}  // namespace packtrain

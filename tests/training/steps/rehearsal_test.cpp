@@ -1,0 +1,158 @@
+// Which micro-batches a run rehearses, and that a rehearsal leaves a run as it was.
+#include "framework/training/steps/rehearsal.h"
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "collators/flattening.h"
+#include "framework/training/steps/upload.h"
+#include "models/decoder.h"
+#include "parallel/world.h"
+#include "samplers/loss_counter.h"
+#include "tests/samplers/memory_store.h"
+
+namespace packtrain {
+namespace {
+
+constexpr SizeOptions kSizes{.vocab_size = 100, .hidden_size = 16};
+
+// Lengths from 2 to `longest`, the first half of each example supervised.
+test::MemoryStore make_store(int num_examples, int longest) {
+  std::vector<test::MemoryExample> examples;
+  for (int e = 0; e < num_examples; ++e) {
+    const auto length = static_cast<std::size_t>(2 + e * 7919 % (longest - 1));
+    std::vector<std::uint8_t> mask(length, 0);
+    std::fill_n(mask.begin(), length / 2 + 1, std::uint8_t{1});
+    examples.push_back({std::vector<std::int32_t>(length, e % 100), std::move(mask)});
+  }
+  return test::MemoryStore(std::move(examples));
+}
+
+class RehearsalTest : public ::testing::Test {
+ protected:
+  Planner make_planner(int num_ranks) {
+    PlanOptions options;
+    options.strategy = Strategy::kBalanced;
+    options.global_batch_size = 6;
+    options.max_tokens_per_micro_batch = 2560;
+    options.num_ranks = num_ranks;
+    return {store_.lengths(), store_.num_loss_tokens(), counter_, options};
+  }
+
+  // Of all micro-batches of steps `first` to the end of the first epoch.
+  std::set<SizeKey> keys_of_epoch(const Planner& planner, std::int64_t first) {
+    std::set<SizeKey> keys;
+    for (std::int64_t step = first; step < planner.num_steps(1); ++step) {
+      const StepPlan plan = planner.plan(step);
+      const bool accumulated = plan.ranks.size() == 1 && plan.num_micro_batches() > 1;
+      for (const auto& micro_batches : plan.ranks) {
+        for (const MicroBatch& pieces : micro_batches) {
+          keys.merge(size_keys(flatten(store_, pieces, {}), accumulated, kSizes));
+        }
+      }
+    }
+    return keys;
+  }
+
+  test::MemoryStore store_ = make_store(300, 1200);
+  StoreLossCounter counter_{store_};
+};
+
+TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
+  for (const int num_ranks : {1, 2}) {
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{30}}) {
+      const Planner planner = make_planner(num_ranks);
+      const RehearsalPlan plan =
+          plan_rehearsals(planner, store_, first, planner.num_steps(3), kSizes);
+      std::set<SizeKey> met;
+      for (const Rehearsal& rehearsal : plan.rehearsals) {
+        const PackedBatch batch = flatten(store_, rehearsal.pieces, {});
+        const std::size_t before = met.size();
+        met.merge(size_keys(batch, rehearsal.accumulated, kSizes));
+        EXPECT_GT(met.size(), before) << "asks for something new";
+        EXPECT_LE(std::ssize(batch.input_ids), plan.most_rows);
+      }
+      EXPECT_EQ(met, keys_of_epoch(planner, first)) << num_ranks << " ranks from step " << first;
+    }
+  }
+}
+
+TEST_F(RehearsalTest, IsEmptyWhenNoStepIsLeft) {
+  const Planner planner = make_planner(1);
+  EXPECT_TRUE(plan_rehearsals(planner, store_, 5, 5, kSizes).rehearsals.empty());
+}
+
+TEST_F(RehearsalTest, OneRankAddsUpSeveralMicroBatchesByOtherProducts) {
+  const Planner planner = make_planner(1);
+  const RehearsalPlan plan = plan_rehearsals(planner, store_, 0, planner.num_steps(1), kSizes);
+  const auto accumulates = [](const Rehearsal& rehearsal) { return rehearsal.accumulated; };
+  EXPECT_TRUE(std::ranges::any_of(plan.rehearsals, accumulates));
+  const Planner of_two = make_planner(2);
+  EXPECT_FALSE(std::ranges::any_of(
+      plan_rehearsals(of_two, store_, 0, of_two.num_steps(1), kSizes).rehearsals, accumulates));
+}
+
+TEST(SizeKeys, KnowTheChunksOfTheHead) {
+  const test::MemoryStore store = make_store(20, 1200);
+  MicroBatch pieces;
+  for (const std::int64_t e : {1, 2, 3}) {
+    pieces.push_back({.example = e, .length = store.lengths()[static_cast<std::size_t>(e)]});
+  }
+  const PackedBatch batch = flatten(store, pieces, {});
+  const auto has = [](const std::set<SizeKey>& keys, SizeKey::What what) {
+    return std::ranges::any_of(keys, [&](const SizeKey& key) { return key.what == what; });
+  };
+  EXPECT_FALSE(has(size_keys(batch, false, kSizes), SizeKey::What::kHeadChunk));
+  constexpr SizeOptions kHuge{.vocab_size = 4 << 20, .hidden_size = 16};  // 256 rows a chunk
+  EXPECT_TRUE(has(size_keys(batch, false, kHuge), SizeKey::What::kHeadChunk));
+  EXPECT_TRUE(has(size_keys(batch, false, kHuge), SizeKey::What::kLastHeadChunk));
+}
+
+// A small decoder alone on the CPU.
+class Alone {
+ public:
+  Alone() {
+    for (const ShardView& shard : model.shards()) shard.weight.fill_(0.01);
+    model.weights_changed();
+  }
+
+  static DecoderConfig config() {
+    DecoderConfig config;
+    config.vocab_size = 100;
+    config.hidden_size = 16;
+    config.intermediate_size = 24;
+    config.num_layers = 2;
+    config.num_heads = config.num_kv_heads = 2;
+    config.head_dim = 8;
+    return config;
+  }
+
+  std::unique_ptr<Device> device = make_cpu_device({.num_threads = 1});
+  std::unique_ptr<World> world = join_world();
+  ShardedModel model{make_decoder(config(), {}),
+                     *device,
+                     {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
+                     {}};
+};
+
+TEST_F(RehearsalTest, LeavesTheNextStepAsItWouldHaveBeen) {
+  store_ = make_store(4, 20);
+  const Planner planner = make_planner(1);
+  const RehearsalPlan plan = plan_rehearsals(planner, store_, 0, planner.num_steps(1), kSizes);
+  ASSERT_FALSE(plan.rehearsals.empty());
+  const PackedBatch packed = flatten(store_, planner.plan(0).ranks[0][0], {});
+  const auto train = [&](Alone& alone) {
+    const DeviceBatch batch = upload(packed, *alone.device);
+    return alone.model.train({&batch, 1});
+  };
+  Alone rehearsed, fresh;
+  rehearse(plan, Strategy::kBalanced, store_, rehearsed.model, *rehearsed.device, *rehearsed.world);
+  EXPECT_TRUE(at::equal(train(rehearsed), train(fresh)));
+  EXPECT_TRUE(at::equal(rehearsed.model.gradient(), fresh.model.gradient()));
+  EXPECT_TRUE(at::equal(rehearsed.model.state().master, fresh.model.state().master));
+}
+
+}  // namespace
+}  // namespace packtrain

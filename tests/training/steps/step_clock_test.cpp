@@ -1,0 +1,93 @@
+#include "framework/training/steps/step_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+namespace packtrain {
+namespace {
+
+class StepClockTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Device> device_ = make_cpu_device({});
+  std::unique_ptr<Stream> stream_ = device_->make_stream(StreamKind::kReduce);  // a thread
+
+  void work(int milliseconds) {
+    stream_->run([=](StreamHandle) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    });
+  }
+};
+
+TEST_F(StepClockTest, TimesEachStepWhereverTheHostIs) {
+  StepClock clock(*device_, *stream_);
+  clock.restart();
+  work(20);
+  clock.end_step();
+  work(200);
+  clock.end_step();  // the host is here at once
+  stream_->synchronize();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and reads late
+  const double first = clock.take_step().total_s;
+  const double second = clock.take_step().total_s;
+  EXPECT_GE(first, 0.020);
+  EXPECT_GE(second, 0.200);
+  EXPECT_LT(first, second);
+}
+
+TEST_F(StepClockTest, CountsWhatTheDeviceWaitedForTheHostButNothingBeforeARestart) {
+  StepClock clock(*device_, *stream_);
+  clock.restart();
+  stream_->synchronize();  // its thread has noted the begin
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  clock.end_step();
+  EXPECT_GE(clock.take_step().total_s, 0.050);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  stream_->synchronize();
+  clock.restart();
+  clock.end_step();
+  EXPECT_LT(clock.take_step().total_s, 0.500);
+}
+
+TEST_F(StepClockTest, TellsTheTimeOfEachPhase) {
+  StepClock clock(*device_, *stream_);
+  clock.restart();
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+    clock.enter(StepPhase::kForward);
+    work(20);
+    clock.enter(StepPhase::kForward);  // another block
+    work(20);
+    clock.enter(StepPhase::kBackward);
+    work(60);
+  }
+  clock.enter(StepPhase::kOptimizer);
+  work(10);
+  clock.end_step();
+  work(300);  // the next step's, before it enters a phase
+  clock.end_step();
+  const StepTimes first = clock.take_step();
+  EXPECT_GE(first.forward_s, 0.080);
+  EXPECT_GE(first.backward_s, 0.120);
+  EXPECT_GE(first.optimizer_s, 0.010);
+  EXPECT_LE(first.forward_s + first.backward_s + first.optimizer_s, first.total_s + 1e-9);
+  const StepTimes second = clock.take_step();
+  EXPECT_GE(second.total_s, 0.300);
+  EXPECT_EQ(second.forward_s + second.backward_s + second.optimizer_s, 0);
+}
+
+TEST_F(StepClockTest, ForgetsWhatWasEnteredBeforeARestart) {
+  StepClock clock(*device_, *stream_);
+  clock.enter(StepPhase::kForward);
+  clock.enter(StepPhase::kBackward);
+  clock.restart();
+  clock.enter(StepPhase::kOptimizer);
+  clock.end_step();
+  const StepTimes times = clock.take_step();
+  EXPECT_EQ(times.forward_s, 0);
+  EXPECT_EQ(times.backward_s, 0);
+}
+
+}  // namespace
+}  // namespace packtrain
