@@ -144,7 +144,9 @@ StoreManifest read_store_manifest(const std::string& folder) {
   if (!std::filesystem::exists(path)) {
     throw Error(ErrorCategory::kData,
                 fmt::format("{}: is no token store: it has no {}", folder, kStoreManifestName),
-                "Give a folder that `packtrain prepare` finished.");
+                std::filesystem::exists(folder + "/" + kUnfinishedName)
+                    ? "`packtrain prepare` was stopped: the same command again finishes it."
+                    : "Give a folder that `packtrain prepare` finished.");
   }
   const ManifestReader reader(path);
   const Json json = reader.parse(read_text(path, ErrorCategory::kData, kMaxJsonBytes));

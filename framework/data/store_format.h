@@ -12,6 +12,7 @@ namespace packtrain {
 
 constexpr int kStoreFormatVersion = 1;
 constexpr const char* kStoreManifestName = "store.json";
+constexpr const char* kUnfinishedName = "unfinished.json";  // of a `prepare` that was stopped
 constexpr const char* kStoreTokenizerFolder = "tokenizer";
 
 struct StoreShard {

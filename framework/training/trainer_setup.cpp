@@ -156,11 +156,14 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
                                                   total_steps_);
   const PlanLosses& losses = plan_->planner().losses();
   log_info(
-      "{} examples, {} steps in {} epochs at most; left out: {} empty, {} without "
+      "{} examples, {} steps, {} epoch{} at most; left out: {} empty, {} without "
       "supervised tokens, {} too long; {} truncated, {} split",
       train_store_->info().num_examples, total_steps_, config_.run.num_epochs,
-      losses.empty_examples, losses.masked_examples, losses.dropped_examples,
-      losses.truncated_examples, losses.split_examples);
+      config_.run.num_epochs == 1 ? "" : "s", losses.empty_examples, losses.masked_examples,
+      losses.dropped_examples, losses.truncated_examples, losses.split_examples);
+  const std::string beyond =
+      beyond_positions(*train_store_, config_.data, source_.decoder.max_positions);
+  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kBeyondPositionsAdvice);
   if (const auto num_bad = train_store_->info().num_bad_lines; num_bad > 0) {
     log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
              num_bad);

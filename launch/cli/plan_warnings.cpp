@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <unordered_set>
+#include <utility>
 
 #include "framework/data/special_tokens.h"
+#include "framework/training/setup/training_store.h"
 #include "framework/training/steps/learning_rate.h"
 
 namespace packtrain {
@@ -109,14 +111,9 @@ void check_cuts(const Config& config, const PlanReport& report, Warnings& warnin
 
 void check_positions(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
                      Warnings& warnings) {
-  const std::int64_t longest =
-      std::min<std::int64_t>(std::ranges::max(store.lengths()), config.data.max_length);
-  if (decoder.max_positions == 0 || longest <= decoder.max_positions) return;
-  warnings.push_back(
-      {"positions",
-       fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
-                   longest, decoder.max_positions),
-       "Lower data.max_length, or give the model a rope_scaling."});
+  std::string what = beyond_positions(store, config.data, decoder.max_positions);
+  if (what.empty()) return;
+  warnings.push_back({"positions", std::move(what), kBeyondPositionsAdvice});
 }
 
 void check_batches(const Config& config, const PlanReport& report, Warnings& warnings) {

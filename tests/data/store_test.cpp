@@ -108,6 +108,10 @@ TEST(TokenStore, AStoreThatWasNotFinishedIsNoStore) {
   const Error error = error_of([&] { TokenStore::open(folder / "store"); });
   EXPECT_EQ(error.category(), ErrorCategory::kData);
   EXPECT_EQ(error.message(), folder / "store: is no token store: it has no store.json");
+  EXPECT_EQ(error.advice(), "Give a folder that `packtrain prepare` finished.");
+  write_bytes(folder / "store/unfinished.json", "{}");
+  EXPECT_EQ(error_of([&] { TokenStore::open(folder / "store"); }).advice(),
+            "`packtrain prepare` was stopped: the same command again finishes it.");
 }
 
 TEST(StoreWriter, RefusesAFolderInUseAndReplacesAStoreWhenTold) {

@@ -51,6 +51,14 @@ def test_a_missing_store(lab):
     expect(lab, 65, ["no-such-store"], "data.train=no-such-store")
 
 
+def test_examples_beyond_the_models_positions_are_warned_of(lab):
+    err = expect(lab, 0, ["the model's config.json knows 64 positions", "Lower data.max_length"],
+                 "model.config.max_position_embeddings=64", "run.max_steps=1", name="positions")
+    assert err.count("knows 64 positions") == 1
+    assert "positions" not in expect(lab, 0, [], "model.config.max_position_embeddings=64", "data.max_length=64",
+                                     "data.too_long=truncate", "run.max_steps=1", name="within")
+
+
 def test_a_typo_in_the_configuration_is_named_with_its_line(lab):
     config = lab.config("typo")
     config.write_text(config.read_text().replace("micro_batch_size: 2", "micro_bach_size: 2"))

@@ -14,7 +14,7 @@ def saved(run):
 # settings, ranks, which rank's bit flips, who is named, after which step
 CASES = {
     "gathered weights, stage 2": (["parallel.zero_stage=2", "guard.check_replicas_steps=2"], 3, 1,
-                                  "gathered is not the same on all ranks that hold it: rank 1 differs from ranks 0, 2", 4),
+                                  "gathered: not the same on all ranks that hold it: rank 1 differs from ranks 0, 2", 4),
     "resident weights, stage 3": (["guard.check_replicas_steps=4"], 3, 0, "rank 0 differs from ranks 1, 2", 4),
     "two ranks": (["guard.check_replicas_steps=1"], 2, 1, "rank 0 and rank 1 differ", 4),
     "replicas of a shard": (["parallel.shard_size=1", "guard.check_replicas_steps=5"], 3, 2,

@@ -38,4 +38,13 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   return join_stores(std::move(parts));
 }
 
+std::string beyond_positions(const TokenStore& store, const DataSection& data,
+                             std::int64_t max_positions) {
+  const std::int64_t longest =
+      std::min<std::int64_t>(std::ranges::max(store.lengths()), data.max_length);
+  if (max_positions == 0 || longest <= max_positions) return "";
+  return fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
+                     longest, max_positions);
+}
+
 }  // namespace packtrain

@@ -1,7 +1,9 @@
 // The examples a run trains on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -11,5 +13,13 @@ namespace packtrain {
 // data.train, several stores joined (framework/data/joined_store.h). Throws Error(kData), and
 // Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
+
+inline constexpr const char* kBeyondPositionsAdvice =
+    "Lower data.max_length, or give the model a rope_scaling.";
+
+// Why the longest example, as data.max_length leaves it, has more tokens than the model knows
+// positions (0: any number); empty where it has not.
+std::string beyond_positions(const TokenStore& store, const DataSection& data,
+                             std::int64_t max_positions);
 
 }  // namespace packtrain
