@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
@@ -19,6 +20,7 @@ constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
 constexpr std::int64_t kRowStep = 128;  // rows of a tile of the products
 constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kAligned = 8;  // elements: what fast products and 16-byte accesses ask for
 
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
@@ -27,7 +29,50 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
 // Rows of logits start at multiples of 16 bytes whatever the vocabulary: kernels and products need
 // that to read 16 bytes at once.
 std::int64_t logits_stride(std::int64_t vocab_size) {
-  return round_up(vocab_size, 8);
+  return round_up(vocab_size, kAligned);
+}
+
+// Words of the vocabulary that go through products together: as many as are a multiple of kAligned,
+// then the few that are left. cuBLAS has but old kernels for odd sizes, several times slower.
+struct WordRange {
+  std::int64_t begin;
+  std::int64_t count;
+
+  at::Tensor columns(const at::Tensor& x) const { return x.narrow(1, begin, count); }
+  at::Tensor rows(const at::Tensor& x) const { return x.narrow(0, begin, count); }
+  at::Tensor rows_or_none(const at::Tensor& x) const { return x.defined() ? rows(x) : x; }
+  Parameter rows(const Parameter& p) const {
+    return {rows(p.value), rows_or_none(p.grad), p.accumulate};
+  }
+};
+
+std::vector<WordRange> word_ranges(std::int64_t vocab_size) {
+  const std::int64_t aligned = vocab_size / kAligned * kAligned;
+  std::vector<WordRange> ranges;
+  if (aligned > 0) ranges.push_back({0, aligned});
+  if (aligned < vocab_size) ranges.push_back({aligned, vocab_size - aligned});
+  return ranges;
+}
+
+void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias) {
+  for (const WordRange& words : word_ranges(weight.size(0))) {
+    gemm_out(words.columns(logits), x, words.rows(weight).t(), {.bias = words.rows_or_none(bias)});
+  }
+}
+
+void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits,
+                  const at::Tensor& weight) {
+  for (const WordRange& words : word_ranges(weight.size(0))) {
+    gemm_out(grad_x, words.columns(grad_logits), words.rows(weight),
+             {.addend = words.begin > 0 ? grad_x : at::Tensor()});
+  }
+}
+
+void add_grad_weight(const Parameter& weight, const at::Tensor& grad_logits, const at::Tensor& x) {
+  for (const WordRange& words : word_ranges(weight.value.size(0))) {
+    write_gradient_gemm(words.rows(weight), words.columns(grad_logits).t(), x);
+  }
 }
 
 // Sums a parameter's gradient over chunks: straight into the gradient where one chunk is all or the
@@ -115,15 +160,15 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
     const std::int64_t rows = std::min(step, num_rows - begin);
     const at::Tensor chunk = x.narrow(0, begin, rows);
     const at::Tensor logits = buffer.narrow(0, 0, rows).narrow(1, 0, vocab_size);
-    gemm_out(logits, chunk, weight.value.t(), {.addend = {}, .bias = bias_or_none.value});
+    write_logits(logits, chunk, weight.value, bias_or_none.value);
     cross_entropy(logits,
                   {.labels = targets.labels.narrow(0, begin, rows),
                    .weights = targets.weights.narrow(0, begin, rows),
                    .row_losses = row_losses.narrow(0, begin, rows)},
                   gradients, options);
     if (!gradients) continue;
-    gemm_out(output.grad_x.narrow(0, begin, rows), logits, weight.value);
-    weight_gradient.add([&](const Parameter& p) { write_gradient_gemm(p, logits.t(), chunk); });
+    write_grad_x(output.grad_x.narrow(0, begin, rows), logits, weight.value);
+    weight_gradient.add([&](const Parameter& p) { add_grad_weight(p, logits, chunk); });
     bias_gradient.add([&](const Parameter& p) { linear_backward_bias(logits, p); });
   }
   if (gradients) weight_gradient.finish();
