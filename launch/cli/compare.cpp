@@ -7,6 +7,8 @@
 
 #include "framework/comparison/comparison_runs.h"
 #include "framework/comparison/report.h"
+#include "framework/config/schema.h"
+#include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
@@ -19,13 +21,20 @@ namespace packtrain {
 namespace {
 
 constexpr const char* kPlotTool = "plot_compare.py";
-const std::vector<std::string> kStrategies = {"padding", "padding_free", "fixed_length",
-                                              "multipack", "balanced"};
+
+// All that batch.strategy takes.
+std::vector<std::string> all_strategies() {
+  Config config;
+  for (const Field& field : fields_of(config)) {
+    if (field.name == "batch.strategy") return field.choices;
+  }
+  throw Error(ErrorCategory::kInternal, "batch.strategy is missing from the table of keys");
+}
 
 struct CompareArguments {
   ConfigArguments config;
   ComparisonOptions options;
-  std::string strategies = fmt::format("{}", fmt::join(kStrategies, ","));
+  std::string strategies = fmt::format("{}", fmt::join(all_strategies(), ","));
   bool as_json = false;
 
   void add_to(CLI::App& app) {

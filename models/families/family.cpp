@@ -79,14 +79,32 @@ void check_num_parameters(const DecoderConfig& config) {
 }  // namespace
 
 std::span<const Family> families() {
+  // clang-format off: one a line
   static const std::array table = {
-      dbrx_family(),        falcon_family(),     gemma_family(),   gemma2_family(),
-      gemma3_text_family(), gpt_oss_family(),    granite_family(), granitemoe_family(),
-      llama_family(),       mistral_family(),    mixtral_family(), olmo_family(),
-      olmo2_family(),       olmo3_family(),      phi_family(),     phi3_family(),
-      qwen2_family(),       qwen2_moe_family(),  qwen3_family(),   qwen3_moe_family(),
-      stablelm_family(),    starcoder2_family(),
+      dbrx_family(),
+      falcon_family(),
+      gemma_family(),
+      gemma2_family(),
+      gemma3_text_family(),
+      gpt_oss_family(),
+      granite_family(),
+      granitemoe_family(),
+      llama_family(),
+      mistral_family(),
+      mixtral_family(),
+      olmo_family(),
+      olmo2_family(),
+      olmo3_family(),
+      phi_family(),
+      phi3_family(),
+      qwen2_family(),
+      qwen2_moe_family(),
+      qwen3_family(),
+      qwen3_moe_family(),
+      stablelm_family(),
+      starcoder2_family(),
   };
+  // clang-format on
   return table;
 }
 

@@ -193,12 +193,12 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"model: {config: llama}",
                    "config.yaml:1:17: model.config: got 'llama', wanted a map of config.json keys, "
                    "like {model_type: llama, ...}"},
-        WrongValue{"batch: {strategy: ballanced}",
-                   "config.yaml:1:19: batch.strategy: got 'ballanced', wanted one of padding, "
-                   "padding_free, fixed_length, multipack, balanced\n  Did you mean balanced?"},
-        WrongValue{"batch: {strategy: true}",
-                   "config.yaml:1:19: batch.strategy: got true, wanted one of padding, "
-                   "padding_free, fixed_length, multipack, balanced"},
+        WrongValue{"memory: {recompute: sellective}",
+                   "config.yaml:1:21: memory.recompute: got 'sellective', wanted one of none, "
+                   "selective, full\n  Did you mean selective?"},
+        WrongValue{"memory: {recompute: true}",
+                   "config.yaml:1:21: memory.recompute: got true, wanted one of none, selective, "
+                   "full"},
         WrongValue{"data: {too_long: discard}",
                    "config.yaml:1:18: data.too_long: got 'discard', wanted one of error, truncate, "
                    "split, drop"},

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 
+#include "framework/metrics/fields.h"
 #include "tests/metrics/distinct_record.h"
 #include "tests/metrics/http_client.h"
 
@@ -182,7 +184,7 @@ TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
   MetricsRegistry registry = labelled_registry();
   registry.step(distinct_record());
   const std::string page = registry.page();
-  int num_samples = 0;
+  std::int64_t num_samples = 0;
   for (std::size_t begin = 0; begin < page.size();) {
     const std::size_t end = page.find('\n', begin);
     const std::string line = page.substr(begin, end - begin);
@@ -194,9 +196,9 @@ TEST(MetricsRegistry, LabelsEverySampleWithRunHostAndRank) {
       EXPECT_NE(line.find(label), std::string::npos) << line;
     }
   }
-  // 39 fields, steps, timestamp, 2 of the evaluation, 36 of the histogram, 4 states, bad lines,
+  // The fields, steps, timestamp, 2 of the evaluation, 36 of the histogram, 4 states, bad lines,
   // steps planned, restarts, 2 purposes of memory, build, run.
-  EXPECT_EQ(num_samples, 39 + 1 + 1 + 2 + 36 + 4 + 3 + 2 + 2);
+  EXPECT_EQ(num_samples, std::ssize(step_fields()) + 1 + 1 + 2 + 36 + 4 + 3 + 2 + 2);
   EXPECT_EQ(metric_value(page, "packtrain_build_info"), 1);
   EXPECT_NE(page.find(",version=\""), std::string::npos);
 }
