@@ -17,6 +17,7 @@
 #include "framework/support/file.h"
 #include "framework/training/plan/plan_survey.h"
 #include "samplers/planner.h"
+#include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 namespace {
@@ -67,8 +68,7 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
   if (options.strategy == Strategy::kFixedLength) {  // a row is a full micro-batch
     options.max_length = options.max_tokens_per_micro_batch;
   }
-  const bool by_tokens =
-      options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
+  const bool by_tokens = makes_own_steps(options.strategy);
   options.global_batch_size = by_tokens ? 0 : arguments.global_batch_size;
   if (by_tokens) {  // a full micro-batch on each rank
     options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;

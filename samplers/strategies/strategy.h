@@ -30,6 +30,9 @@ struct StrategyEntry {
 };
 
 const StrategyEntry& find_strategy(Strategy strategy);
+// Whether its steps are packs or rows of its own, counted in tokens, and not, as those of all
+// others, the examples of the order.
+bool makes_own_steps(Strategy strategy);
 
 // `num_micro_batches` empty micro-batches for each rank.
 Assignment empty_assignment(int num_ranks, std::int64_t num_micro_batches);

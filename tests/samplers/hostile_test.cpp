@@ -10,6 +10,7 @@
 #include "framework/support/random.h"
 #include "samplers/planner.h"
 #include "samplers/selection.h"
+#include "samplers/strategies/strategy.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {
@@ -53,9 +54,7 @@ PlanOptions draw_options(const CounterRandom& random) {
   constexpr std::array<std::int64_t, 6> kBudgets = {1, 64, 250, 4096, 200'000, 0x7fffffff};
   options.max_tokens_per_micro_batch = kBudgets[random.below(14, kBudgets.size())];
   options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(15, 40));
-  const bool packs =
-      options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
-  if (packs || random.below(16, 2) == 0) {
+  if (makes_own_steps(options.strategy) || random.below(16, 2) == 0) {
     constexpr std::array<std::int64_t, 5> kBatches = {1, 64, 4096, 1'000'000,
                                                       std::int64_t{1} << 40};
     options.global_batch_size = 0;

@@ -8,6 +8,7 @@
 
 #include "framework/config/load.h"
 #include "framework/support/error.h"
+#include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 namespace {
@@ -84,9 +85,8 @@ std::string number_or_null(std::int64_t number) {
 
 // padding, padding_free and balanced make the same steps.
 std::string strategy_family(const Config& config) {
-  const bool own = config.batch.strategy == Strategy::kFixedLength ||
-                   config.batch.strategy == Strategy::kMultipack;
-  return own ? config_value(config, "batch.strategy") : "padding, padding_free or balanced";
+  return makes_own_steps(config.batch.strategy) ? config_value(config, "batch.strategy")
+                                                : "padding, padding_free or balanced";
 }
 
 }  // namespace

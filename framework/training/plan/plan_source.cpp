@@ -2,6 +2,7 @@
 
 #include "collators/collator.h"
 #include "models/decoder.h"
+#include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 
@@ -12,8 +13,7 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.order = config.batch.order;
   options.too_long = config.data.too_long;
   options.max_length = config.data.max_length;
-  const bool packs =
-      options.strategy == Strategy::kFixedLength || options.strategy == Strategy::kMultipack;
+  const bool packs = makes_own_steps(options.strategy);
   const std::int64_t size = config.batch.global_batch_size.value_or(0);
   options.global_batch_size = packs ? 0 : size;
   options.global_batch_tokens =

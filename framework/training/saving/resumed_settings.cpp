@@ -142,6 +142,10 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
   return comparison.take();
 }
 
+std::span<const char* const> decisive_keys() {
+  return kDecisiveKeys;
+}
+
 void check_changes(const std::vector<SettingChange>& changes,
                    const std::vector<std::string>& allowed, const std::string& folder) {
   std::vector<std::string> refused;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct PresentSettings {
 // What the checkpoint does not know (an older one) is not compared.
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
                                             const PresentSettings& present);
+
+// Keys whose every change is one of those, beside plan_settings().
+std::span<const char* const> decisive_keys();
 
 // Throws Error(kCheckpoint) naming every change whose key is not in `allowed`
 // (checkpoint.allow_changed); logs the others as warnings. `folder`: of the checkpoint.
