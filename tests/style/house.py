@@ -19,7 +19,7 @@ from includes import IncludeGraph
 
 LONG_FILE, LONG_FUNCTION = 600, 100  # lines
 DUPLICATE_LINES = 8  # a run of so many equal lines is written twice
-NOT_OURS = ("build", ".")  # beginnings of folders at the root that hold no source
+NOT_OURS = ("build", "bundle", "runs", ".")  # beginnings of folders at the root that hold no source
 NOTHING_SAID = re.compile(r"(#include|#pragma|import |from |using |namespace|[{}()\[\];,]*$|//|#)")
 DECLARATION = re.compile(r"^(?!using |namespace |#|}|static_assert|extern)[\w:<>,&*\[\] ]+\(", re.MULTILINE)
 
