@@ -11,6 +11,7 @@
 #include "samplers/balance/descending.h"
 #include "samplers/balance/exchange.h"
 #include "samplers/balance/greedy.h"
+#include "samplers/balance/trade.h"
 
 namespace packtrain {
 namespace {
@@ -20,6 +21,8 @@ class Balancer {
  public:
   Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
                     std::span<const double> speeds);
+  Placement trade(std::span<const BalanceItem> items, const Placement& placement, int num_ranks,
+                  std::int64_t max_tokens, std::span<const double> speeds);
 
  private:
   void sort(std::span<const BalanceItem> items, std::int64_t max_tokens);
@@ -29,6 +32,7 @@ class Balancer {
 
   DescendingSort descending_;
   ExchangeSearch exchange_;
+  TradeSearch trade_;
   std::span<const SortEntry> order_;
   std::vector<BalanceItem> sorted_;
   std::vector<double> alike_;     // [ranks] of 1
@@ -48,6 +52,20 @@ Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
       std::max<int>(1, static_cast<int>((num_tokens + capacity - 1) / capacity));
   // Ends: with as many bins as items, longest first on ranks alike gives each item an empty one.
   while (!find_best(slowness_, num_micro_batches, max_tokens)) ++num_micro_batches;
+  return to_placement();
+}
+
+Placement Balancer::trade(std::span<const BalanceItem> items, const Placement& placement,
+                          int num_ranks, std::int64_t max_tokens, std::span<const double> speeds) {
+  sort(items, max_tokens);
+  set_speeds(num_ranks, speeds);
+  best_.reset(sorted_, slowness_, placement.num_micro_batches, max_tokens);
+  for (ItemNumber item = 0; item < order_.size(); ++item) {
+    const auto [rank, micro_batch] = placement.slots[order_[item].item];
+    best_.append(best_.first_bin(micro_batch) + static_cast<std::size_t>(rank), item);
+  }
+  trade_.improve(best_);
+  exchange_.improve_with_pairs(best_);  // where bins have room
   return to_placement();
 }
 
@@ -124,12 +142,21 @@ Placement Balancer::to_placement() {
   return placement;
 }
 
+Balancer& balancer_of_thread() {
+  thread_local Balancer balancer;
+  return balancer;
+}
+
 }  // namespace
 
 Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,
                   std::span<const double> speeds) {
-  thread_local Balancer balancer;
-  return balancer.balance(items, num_ranks, max_tokens, speeds);
+  return balancer_of_thread().balance(items, num_ranks, max_tokens, speeds);
+}
+
+Placement trade(std::span<const BalanceItem> items, const Placement& placement, int num_ranks,
+                std::int64_t max_tokens, std::span<const double> speeds) {
+  return balancer_of_thread().trade(items, placement, num_ranks, max_tokens, speeds);
 }
 
 }  // namespace packtrain

@@ -13,7 +13,7 @@ namespace packtrain {
 void check_balanced(const Selection& selection, const PlanOptions& options);
 
 // Packs, or pieces where there are none, are what is laid out, and stay in the step's order inside
-// a micro-batch. The assignment of fixed_length and multipack, too.
+// a micro-batch. The assignment of fixed_length, too.
 Assignment assign_balanced(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

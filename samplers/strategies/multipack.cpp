@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "framework/support/error.h"
 #include "samplers/batches/packs.h"
+#include "samplers/strategies/placing.h"
 
 namespace packtrain {
 
@@ -36,6 +39,25 @@ void check_multipack(const Selection& selection, const PlanOptions& options) {
                   "batch.max_tokens_per_micro_batch, or data.max_length to {} or less with "
                   "data.too_long: truncate, split or drop.",
                   packs_per_step * budget, capacity));
+}
+
+Assignment assign_multipack(const StepPieces& step, const PlanOptions& options) {
+  const std::int64_t max_tokens = options.max_tokens_per_micro_batch;
+  const Groups packs = packs_of(step, max_tokens);
+  Placement placement =
+      balance(items_of(packs, options), options.num_ranks, max_tokens, options.speeds);
+  Groups sequences;
+  std::vector<Placement::Slot> slots;
+  for (std::size_t p = 0; p < packs.size(); ++p) {
+    for_each_sequence(packs[p], [&](std::span<const Piece> sequence, std::int32_t) {
+      sequences.push_back(sequence);
+      slots.push_back(placement.slots[p]);
+    });
+  }
+  placement.slots = std::move(slots);
+  placement =
+      trade(items_of(sequences, options), placement, options.num_ranks, max_tokens, options.speeds);
+  return assignment_of(sequences, placement, options.num_ranks);
 }
 
 }  // namespace packtrain

@@ -22,7 +22,7 @@ constexpr std::array kStrategies = {
                   whole_example_steps, assign_padding_free},
     StrategyEntry{Strategy::kFixedLength, check_fixed_length, make_rows, row_steps,
                   assign_balanced},
-    StrategyEntry{Strategy::kMultipack, check_multipack, make_packs, pack_steps, assign_balanced},
+    StrategyEntry{Strategy::kMultipack, check_multipack, make_packs, pack_steps, assign_multipack},
     StrategyEntry{Strategy::kBalanced, check_balanced, make_whole_example_batches,
                   whole_example_steps, assign_balanced},
 };

@@ -25,7 +25,7 @@ struct StrategyEntry {
   // How many those are, of every epoch alike; nothing when epochs differ.
   std::optional<std::int64_t> (*steps_per_epoch)(const Selection& selection,
                                                  const PlanOptions& options);
-  // The step's pieces, each exactly once, packs whole. A pure function of its arguments.
+  // The step's pieces, each exactly once, rows whole. A pure function of its arguments.
   Assignment (*assign)(const StepPieces& step, const PlanOptions& options);
 };
 

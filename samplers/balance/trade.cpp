@@ -1,0 +1,105 @@
+#include "samplers/balance/trade.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace packtrain {
+namespace {
+
+constexpr double kClose = 1e-3;          // to the mean, relative: not worth more work
+constexpr double kGoodShare = 0.7;       // of the greatest possible gain: not worth another partner
+constexpr double kSmallestGain = 1e-9;   // relative: ends the search where rounding begins
+constexpr std::size_t kPartners = 8;     // lightest bins that are tried
+constexpr std::size_t kMostPaired = 24;  // of a bin's items, the costliest
+constexpr int kMostScanned = 64;         // bundles that fit in return for one
+constexpr int kTradesPerBin = 4;         // bound on the work
+
+}  // namespace
+
+void TradeSearch::improve(Bins& bins) {
+  if (bins.num_ranks < 2) return;
+  bins_ = &bins;
+  if (bundles_.size() < bins.bins.size()) bundles_.resize(bins.bins.size());
+  for (std::vector<Bundle>& bundles : bundles_) bundles.clear();
+  for (int m = 0; m < bins.num_micro_batches; ++m) {
+    for (int trades = kTradesPerBin * bins.num_ranks; trades > 0 && level(m); --trades) {
+    }
+  }
+}
+
+// One trade inside micro-batch m that lowers the greater of two times.
+bool TradeSearch::level(int m) {
+  const auto& bins = bins_->bins;
+  by_time_.resize(static_cast<std::size_t>(bins_->num_ranks));
+  std::iota(by_time_.begin(), by_time_.end(), bins_->first_bin(m));
+  std::ranges::stable_sort(by_time_, {}, [&](std::size_t bin) { return bins[bin].time; });
+  double mean = 0;
+  for (const std::size_t bin : by_time_) mean += bins[bin].time;
+  mean /= static_cast<double>(by_time_.size());
+  const std::size_t slow = by_time_.back();
+  if (bins[slow].time <= mean * (1 + kClose)) return false;
+  best_ = {};
+  for (std::size_t i = 0; i + 1 < by_time_.size() && i < kPartners; ++i) {
+    const double gap = bins[slow].time - bins[by_time_[i]].time;
+    if (best_.gain >= kGoodShare * gap / 2) break;
+    try_partner(slow, by_time_[i]);
+  }
+  if (best_.gain <= kSmallestGain * bins[slow].time) return false;
+  move(best_.give, slow, best_.partner);
+  move(best_.take, best_.partner, slow);
+  return true;
+}
+
+const std::vector<TradeSearch::Bundle>& TradeSearch::bundles_of(std::size_t bin) {
+  const auto& items = bins_->items;
+  std::vector<Bundle>& bundles = bundles_[bin];
+  if (!bundles.empty()) return bundles;
+  for (ItemNumber item = bins_->bins[bin].first; item != kNoItem; item = bins_->next[item]) {
+    bundles.push_back({items[item].tokens, items[item].cost, item, kNoItem});
+  }
+  const std::size_t num_paired = std::min(kMostPaired, bundles.size());
+  for (std::size_t i = 0; i < num_paired; ++i) {
+    for (std::size_t j = i + 1; j < num_paired; ++j) {
+      bundles.push_back({bundles[i].tokens + bundles[j].tokens, bundles[i].cost + bundles[j].cost,
+                         bundles[i].first, bundles[j].first});
+    }
+  }
+  std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
+    if (a.tokens != b.tokens) return a.tokens < b.tokens;
+    return a.first != b.first ? a.first < b.first : a.second < b.second;
+  });
+  return bundles;
+}
+
+// Each bundle of the slow bin with those of the partner that both bins have room for.
+void TradeSearch::try_partner(std::size_t slow, std::size_t partner) {
+  const Bins::Bin& from = bins_->bins[slow];
+  const Bins::Bin& to = bins_->bins[partner];
+  const double gap = from.time - to.time;
+  const std::vector<Bundle>& gives = bundles_of(slow);
+  const std::vector<Bundle>& takes = bundles_of(partner);
+  std::size_t begin = 0;  // of what is long enough: the partner keeps to the budget
+  for (const Bundle& give : gives) {
+    const std::int64_t shortest = give.tokens - (bins_->max_tokens - to.tokens);
+    const std::int64_t longest = give.tokens + (bins_->max_tokens - from.tokens);
+    while (begin < takes.size() && takes[begin].tokens < shortest) ++begin;
+    const std::size_t end = std::min(takes.size(), begin + kMostScanned);
+    for (std::size_t i = begin; i < end && takes[i].tokens <= longest; ++i) {
+      const double handed = give.cost - takes[i].cost;
+      const double gained = std::min(handed * from.slowness, gap - handed * to.slowness);
+      if (gained > best_.gain) best_ = {partner, give, takes[i], gained};
+    }
+  }
+}
+
+void TradeSearch::move(const Bundle& bundle, std::size_t from, std::size_t to) {
+  for (const ItemNumber item : {bundle.first, bundle.second}) {
+    if (item == kNoItem) continue;
+    bins_->remove(from, item);
+    bins_->insert(to, item);
+  }
+  bundles_[from].clear();
+  bundles_[to].clear();
+}
+
+}  // namespace packtrain
