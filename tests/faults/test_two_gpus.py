@@ -81,7 +81,7 @@ def test_an_injected_end_of_memory_is_survived(lab, undisturbed, settings):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_real_end_of_memory_is_survived_or_named(lab, ranks):
-    store = lab.make_store("many", 4000, 13)
+    store = lab.make_store(f"many-{ranks}", 4000, 13)
     settings = [*BF16, f"data.train={store}", "batch.global_batch_size=1024", "run.max_steps=6",
                 "batch.max_tokens_per_micro_batch=65536"]
     whole = lab.run(f"ample-{ranks}", *settings, ranks=ranks)
