@@ -111,11 +111,15 @@ struct ScheduleSection {
   double min_ratio = 0.1;                    // last learning rate / highest
 };
 
+constexpr int kLeastGatherSlots = 3;
+
 struct ParallelSection {
   BackendKind backend =
       BackendKind::kAuto;  // auto: nccl where every rank has a GPU, else mpi; local for one rank
   int zero_stage = 3;      // 3 shards weights too; 2 keeps them gathered
-  int gather_slots = 3;    // zero_stage 3: blocks whose weights are resident at once
+  // zero_stage 3: blocks whose weights are resident at once. Nothing (`auto`): as many as memory
+  // holds, kLeastGatherSlots at least.
+  std::optional<std::int64_t> gather_slots;
   // Ranks that share one copy of the model's state; groups of them hold replicas. Nothing (`auto`):
   // all ranks on one node, else the ranks of a node.
   std::optional<std::int64_t> shard_size;

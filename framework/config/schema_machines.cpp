@@ -15,10 +15,12 @@ std::vector<Field> fields_of(ParallelSection& s) {
       integer("parallel.zero_stage", s.zero_stage, 2, 3)
           .means("What is sharded: 2 gradients and the optimizer's state, 3 weights too, which are "
                  "gathered block by block."),
-      integer("parallel.gather_slots", s.gather_slots, 1, 1024)
+      integer_or_auto("parallel.gather_slots", s.gather_slots, 1, 1024)
           .in("blocks")
           .means(
-              "zero_stage 3: blocks whose weights are there at once; more gather further ahead."),
+              "zero_stage 3: blocks whose weights are there at once; what stays from forward to "
+              "backward is gathered once. `auto`: on GPUs as many as leave a tenth of the memory "
+              "free, else 3."),
       integer_or_auto("parallel.shard_size", s.shard_size, 1, 1'000'000)
           .in("ranks")
           .means("Ranks that share one copy of the model's state, of which there are several then; "

@@ -156,6 +156,7 @@ class Trainer {
   std::int64_t first_step_ = 0;
   std::int64_t num_finished_ = 0;  // steps of this process
   std::int64_t total_steps_ = 0;
+  int gather_slots_ = 0;  // what parallel.gather_slots came to
   bool stop_agreed_ = false;
   bool save_agreed_ = false;
   double last_look_s_ = 0;                    // for a request to save

@@ -10,6 +10,7 @@
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/plan/cost_measurement.h"
+#include "framework/training/plan/gather_slots.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/saving/resumed_settings.h"
 #include "framework/training/saving/run_folder.h"
@@ -197,7 +198,10 @@ std::int64_t Trainer::num_details() const {
 }
 
 void Trainer::make_model() {
-  model_ = make_sharded_model(config_, source_.decoder, device_, world_);
+  Config config = config_;
+  config.parallel.gather_slots = gather_slots_ =
+      gather_slots(config_, source_.decoder, plan_->first_budget(), *device_.device, world_);
+  model_ = make_sharded_model(config, source_.decoder, device_, world_);
   if (model_->state().master.numel() == 0) {
     throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
                 "Remove a pattern from model.frozen.");
@@ -217,7 +221,7 @@ void Trainer::tell_memory_plan() {
   memory_->tell_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
                                            most_useful_tokens(config_, world_.size())),
                       .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
-                     world_.size() / model_->num_replicas());
+                     world_.size() / model_->num_replicas(), gather_slots_);
 }
 
 void Trainer::load(const std::optional<ResumePoint>& resumed) {

@@ -6,6 +6,7 @@
 
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
+#include "framework/training/plan/gather_slots.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/model_source.h"
@@ -75,7 +76,9 @@ void plan_steps(const Planner& planner, std::int64_t begin, std::int64_t end,
 MemoryOutlook outlook(const Config& config, const DecoderConfig& decoder,
                       const AssumedDevice& device, const TokenBudget& budget,
                       const MemoryLoad& load) {
-  const MemoryPlanner planner(config, decoder, device.ranks);
+  Config found = config;
+  found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
+  const MemoryPlanner planner(found, decoder, device.ranks);
   return {num_parameters(decoder), device.ranks.num_ranks, budget, planner.plan(load),
           device.gpu_bytes};
 }

@@ -88,7 +88,7 @@ void MemoryPlanner::find_sizes() {
   options.decay_norms_and_biases = config_.optimizer.decay_norms_and_biases;
   const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.shard_size);
   const SlotTable slots =
-      make_slot_table(table, {config_.parallel.zero_stage, config_.parallel.gather_slots,
+      make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
   for (const Unit& unit : table.units) {
     sizes_.trainable += unit.trainable.shard_numel;

@@ -52,7 +52,8 @@ MemoryReport::MemoryReport(const Config& config, const DecoderConfig& decoder, c
   }
 }
 
-void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size) {
+void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size, int gather_slots) {
+  config_.parallel.gather_slots = gather_slots;
   ranks_.shard_size = shard_size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
   plan_ = planner_->plan(load);

@@ -31,8 +31,8 @@ class MemoryReport {
                const World& world);
 
   // Before the first step. Rank 0 logs the table and writes memory.json. `shard_size`: ranks that
-  // share one copy of the model's state.
-  void tell_plan(const MemoryLoad& load, int shard_size);
+  // share one copy of the model's state. `gather_slots`: what `auto` of that key came to.
+  void tell_plan(const MemoryLoad& load, int shard_size, int gather_slots);
 
   // A micro-batch that the device was given, until they are held against the measurement.
   void add(const MemoryLoad& load) { loads_.push_back(load); }

@@ -1,0 +1,52 @@
+#include "framework/training/plan/gather_slots.h"
+
+#include <algorithm>
+
+#include "framework/training/plan/memory_plan.h"
+#include "framework/training/plan/token_budget.h"
+
+namespace packtrain {
+namespace {
+
+// Of what a rank may use: evaluations, samples and what other jobs do keep some room.
+constexpr double kShare = 0.94;
+
+int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
+                 const MemoryRanks& ranks, const MemoryLimit& limit) {
+  if (config.parallel.gather_slots) return static_cast<int>(*config.parallel.gather_slots);
+  const int shard_size = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
+  const bool gathers = ranks.device == DeviceKind::kCuda && shard_size > 1;
+  if (!gathers || config.parallel.zero_stage != 3) return kLeastGatherSlots;
+  const auto room = static_cast<std::int64_t>(kShare * static_cast<double>(limit.bytes));
+  const auto need = [&](int slots) {
+    Config tried = config;
+    tried.parallel.gather_slots = slots;
+    return MemoryPlanner(tried, decoder, ranks)
+        .plan({.num_rows = max_tokens,
+               .several_micro_batches = max_tokens < most_useful_tokens(config, ranks.num_ranks)})
+        .total();
+  };
+  const int all = std::max(kLeastGatherSlots, static_cast<int>(decoder.num_layers));
+  if (need(all) <= room) return all;
+  const std::int64_t least = need(kLeastGatherSlots);
+  const std::int64_t of_a_slot = need(kLeastGatherSlots + 1) - least;  // layers are alike
+  if (least >= room || of_a_slot <= 0) return kLeastGatherSlots;
+  const auto more = static_cast<int>((room - least) / of_a_slot);
+  return std::min(all, kLeastGatherSlots + more);
+}
+
+}  // namespace
+
+int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
+                 const Device& device, World& world) {
+  const LeastRoom room = least_room(config, device, world);
+  return slots_within(config, decoder, max_tokens, room.ranks, room.limit);
+}
+
+int assumed_gather_slots(const Config& config, const DecoderConfig& decoder,
+                         std::int64_t max_tokens, const AssumedDevice& device) {
+  return slots_within(config, decoder, max_tokens, device.ranks,
+                      assumed_memory_limit(config.memory, device));
+}
+
+}  // namespace packtrain

@@ -1,0 +1,47 @@
+// How much of its device's memory a rank may use: of the device it is on, or of one assumed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "framework/config/config.h"
+#include "framework/device/device.h"
+#include "framework/training/plan/memory_plan.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+// What one rank may use of its device's memory.
+struct MemoryLimit {
+  std::int64_t bytes = 0;
+  std::int64_t with_reserve = 0;  // the same, nothing left aside
+  std::string basis;              // where the figure comes from, for people
+};
+
+// memory.limit_gib, which then holds all that a rank takes, else of the device
+// CUDA: 96 % of its memory; the rest is for what the allocator cannot use of freed memory;
+// CPU: half of what the host has available, divided by its `ranks_on_host`.
+// Throws Error(kConfig) when the host does not tell its memory.
+MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int ranks_on_host);
+
+// The device of each of `num_ranks` ranks, as this machine lets one expect it: GPUs like its first
+// one, where it has one and the backend may use it, or GPUs of `gpu_gib`; else CPU ranks on it.
+struct AssumedDevice {
+  MemoryRanks ranks;
+  std::int64_t gpu_bytes = 0;  // GPU: all its memory
+  std::string whose;           // GPU: for people
+};
+AssumedDevice assume_device(const Config& config, int num_ranks,
+                            std::optional<double> gpu_gib = std::nullopt);
+MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device);
+
+// The figures of the rank with the least room, on all of them.
+struct LeastRoom {
+  MemoryRanks ranks;
+  MemoryLimit limit;
+};
+// Collective, before the run allocates anything on the device.
+LeastRoom least_room(const Config& config, const Device& device, World& world);
+
+}  // namespace packtrain
