@@ -17,7 +17,6 @@ constexpr int kTradesPerBin = 4;         // bound on the work
 }  // namespace
 
 void TradeSearch::improve(Bins& bins) {
-  if (bins.num_ranks < 2) return;
   bins_ = &bins;
   if (bundles_.size() < bins.bins.size()) bundles_.resize(bins.bins.size());
   for (std::vector<Bundle>& bundles : bundles_) bundles.clear();
@@ -47,6 +46,8 @@ bool TradeSearch::level(int m) {
   if (best_.gain <= kSmallestGain * bins[slow].time) return false;
   move(best_.give, slow, best_.partner);
   move(best_.take, best_.partner, slow);
+  bundles_[slow].clear();
+  bundles_[best_.partner].clear();
   return true;
 }
 
@@ -98,8 +99,6 @@ void TradeSearch::move(const Bundle& bundle, std::size_t from, std::size_t to) {
     bins_->remove(from, item);
     bins_->insert(to, item);
   }
-  bundles_[from].clear();
-  bundles_[to].clear();
 }
 
 }  // namespace packtrain
