@@ -135,9 +135,10 @@ def test_a_step_of_rows_without_a_label_has_no_loss(lab):
     ["parallel.zero_stage=2"],
     ["parallel.gather_slots=1"],
     ["parallel.gather_slots=2", "debug.poison_slots=true", "debug.stream_delay_us=500"],
+    ["parallel.gather_slots=64", "debug.stream_delay_us=500"],
     ["memory.recompute=full"],
     ["parallel.resident_embeddings=false", "debug.poison_slots=true", "debug.stream_delay_us=500"],
-], ids=["zero-stage-2", "one-slot", "poisoned-and-delayed", "recomputed", "embeddings-that-share"])
+], ids=["zero-stage-2", "one-slot", "poisoned-and-delayed", "slots-for-all", "recomputed", "embeddings-that-share"])
 def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-ranks-plain", ranks=2)
     assert losses(lab.run("two-ranks-" + overrides[0].replace("=", "-"), *overrides, ranks=2)) == losses(reference)

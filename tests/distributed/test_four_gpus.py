@@ -15,7 +15,8 @@ BF16_SUMS_IN_FP32 = ["precision.compute=bf16", "precision.reduce=fp32"]
 SEVERAL_MICRO_BATCHES = "batch.max_tokens_per_micro_batch=512"
 
 LAYOUTS = {
-    "zero-3": [],
+    "zero-3": [],  # weights stay from forward to backward: on a GPU there is memory for it
+    "three-slots": ["parallel.gather_slots=3"],
     "zero-2": ["parallel.zero_stage=2"],
     "two-groups": ["parallel.shard_size=2"],
     "four-replicas": ["parallel.shard_size=1"],
