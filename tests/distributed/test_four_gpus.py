@@ -5,7 +5,7 @@ import pathlib
 
 import numpy
 import pytest
-from runs import assert_bit_equal, losses, steps, weights
+from runs import assert_bit_equal, losses, steps, take_checkpoint, weights
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses_50_steps.json").read_text())
 FIFTY_STEPS = ["run.max_steps=50", "run.num_epochs=4"]
@@ -74,6 +74,17 @@ def test_four_gpus_equal_one_up_to_bfloat16_noise(lab):
     one, four = lab.run("one", *BF16), lab.run("four", *BF16, ranks=4)
     numpy.testing.assert_allclose(losses(four), losses(one), rtol=5e-3)
     assert steps(four)[1]["grad_norm"] == pytest.approx(steps(one)[1]["grad_norm"], rel=2e-2)
+
+
+@pytest.mark.parametrize("precision, tolerance", [(FP32, 1e-4), (BF16, 5e-3)], ids=["fp32", "bf16"])
+def test_four_gpus_resumed_on_two_and_on_four(lab, precision, tolerance):
+    settings = [*precision, "checkpoint.save_steps=7", "checkpoint.keep=5"]
+    name = f"saved-{precision[0][-4:]}"
+    four = lab.run(name, *settings, ranks=4)
+    for ranks in (2, 4):
+        take_checkpoint(four, 7, lab.folder / "runs" / f"{name}-on-{ranks}")
+        resumed = lab.run(f"{name}-on-{ranks}", *settings, ranks=ranks)
+        numpy.testing.assert_allclose(losses(resumed), losses(four)[7:], rtol=tolerance)
 
 
 def test_two_nodes_are_two_groups(lab):
