@@ -80,24 +80,25 @@ class Contest {
   }
 
  private:
-  void run(std::size_t candidate, double milliseconds) {
+  // How often it ran.
+  int run(std::size_t candidate, double milliseconds) {
     const int count = std::max(1, static_cast<int>(milliseconds * 1e3 / race_.microseconds[0]));
-    num_runs_ = count;
     for (int i = 0; i < count; ++i) {
       check_cublas(descriptors_.run(handle_, call_, candidates_[candidate], workspace_), "race");
     }
+    return count;
   }
   double run_long(std::size_t candidate) {
     CudaEvent begin(/*timing=*/true);
     CudaEvent end(/*timing=*/true);
     run(candidate, kWarmUpMs);
     PACKTRAIN_CUDA_CHECK(cudaEventRecord(begin.get(), workspace_.stream));
-    run(candidate, kRunMs);
+    const int num_runs = run(candidate, kRunMs);
     PACKTRAIN_CUDA_CHECK(cudaEventRecord(end.get(), workspace_.stream));
     end.synchronize();
     float milliseconds = 0;
     PACKTRAIN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-    return static_cast<double>(milliseconds) * 1e3 / num_runs_;
+    return static_cast<double>(milliseconds) * 1e3 / num_runs;
   }
 
   cublasLtHandle_t handle_;
@@ -108,7 +109,6 @@ class Contest {
   AlgorithmTimes race_;  // the last
   std::vector<std::size_t> picks_;
   std::map<std::size_t, Long> long_;  // by candidate
-  int num_runs_ = 0;
 };
 
 int run_program(int argc, char** argv) {

@@ -43,7 +43,7 @@ Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_
 
 // `placement` of the same items, for the same ranks, with items traded between the ranks of a
 // micro-batch (balance/trade.h): for bins so full that balance() would need one micro-batch more.
-// The micro-batches stay as many, and the step never gets longer. Throws as balance() does.
+// Never more micro-batches, never a longer step. Throws as balance() does.
 Placement trade(std::span<const BalanceItem> items, const Placement& placement, int num_ranks,
                 std::int64_t max_tokens, std::span<const double> speeds = {});
 

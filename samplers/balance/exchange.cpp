@@ -79,7 +79,7 @@ bool ExchangeSearch::fits(std::size_t slow, std::size_t partner, std::int64_t to
 bool ExchangeSearch::level(int m) {
   const std::size_t slow = slowest_bin(m);
   const Bins::Bin& from = bins_->bins[slow];
-  list_bundles(from, gives_);
+  list_bundles(slow, gives_);
   best_ = {};
   for (const std::uint32_t partner : lightest_bins(m)) {
     const Bins::Bin& to = bins_->bins[partner];
@@ -101,7 +101,7 @@ bool ExchangeSearch::shorten(int m) {
   const double second =
       bins_->num_ranks > 1 ? bins_->bins[by_time_[bins_->first_bin(m + 1) - 2]].time : 0.0;
   const double most = from.time - second;  // what m can gain
-  list_bundles(from, gives_);
+  list_bundles(slow, gives_);
   best_ = {};
   for (int other = 0; other < bins_->num_micro_batches; ++other) {
     if (other == m) continue;
@@ -120,20 +120,10 @@ bool ExchangeSearch::shorten(int m) {
 }
 
 // The items of `bin`, and its pairs where these are wanted, in descending order of cost.
-void ExchangeSearch::list_bundles(const Bins::Bin& bin, std::vector<Bundle>& bundles) const {
-  const auto& items = bins_->items;
-  bundles.clear();
-  for (ItemNumber item = bin.first; item != kNoItem; item = bins_->next[item]) {
-    bundles.push_back({items[item].cost, items[item].tokens, item, kNoItem});
-  }
-  const std::size_t num_items = bundles.size();
-  if (most_items_ < 2 || num_items > kMostPaired) return;
-  for (std::size_t i = 0; i < num_items; ++i) {
-    for (std::size_t j = i + 1; j < num_items; ++j) {
-      bundles.push_back({bundles[i].cost + bundles[j].cost, bundles[i].tokens + bundles[j].tokens,
-                         bundles[i].first, bundles[j].first});
-    }
-  }
+void ExchangeSearch::list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const {
+  list_items(*bins_, bin, bundles);
+  if (most_items_ < 2 || bundles.size() > kMostPaired) return;
+  add_pairs(bundles, bundles.size());
   std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
     return a.first != b.first ? a.first < b.first : a.second < b.second;
@@ -145,7 +135,7 @@ void ExchangeSearch::list_bundles(const Bins::Bin& bin, std::vector<Bundle>& bun
 template <typename Gain>
 void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double wanted,
                                  const Gain& gain) {
-  list_bundles(bins_->bins[partner], takes_);
+  list_bundles(partner, takes_);
   takes_.push_back({});
   const auto offer = [&](const Bundle& give, const Bundle& take) {
     const double gained = gain(give.cost - take.cost);
@@ -163,24 +153,14 @@ void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double w
 
 bool ExchangeSearch::apply(int m, std::size_t slow) {
   if (best_.gain <= kSmallestGain * bins_->bins[slow].time) return false;
-  for (const ItemNumber item : {best_.give.first, best_.give.second}) {
-    move(item, slow, best_.partner);
-  }
-  for (const ItemNumber item : {best_.take.first, best_.take.second}) {
-    move(item, best_.partner, slow);
-  }
+  move(*bins_, best_.give, slow, best_.partner);
+  move(*bins_, best_.take, best_.partner, slow);
   restore_order(m);
   const auto num_ranks = static_cast<std::size_t>(bins_->num_ranks);
   if (const int other = static_cast<int>(best_.partner / num_ranks); other != m) {
     restore_order(other);
   }
   return true;
-}
-
-void ExchangeSearch::move(ItemNumber item, std::size_t from, std::size_t to) {
-  if (item == kNoItem) return;
-  bins_->remove(from, item);
-  bins_->insert(to, item);
 }
 
 }  // namespace packtrain

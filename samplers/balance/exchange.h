@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "samplers/balance/bins.h"
+#include "samplers/balance/bundles.h"
 
 namespace packtrain {
 
@@ -21,13 +22,6 @@ class ExchangeSearch {
   void improve_with_pairs(Bins& bins) { search(bins, 2); }
 
  private:
-  // Items that move together.
-  struct Bundle {
-    double cost = 0;
-    std::int64_t tokens = 0;
-    ItemNumber first = kNoItem;
-    ItemNumber second = kNoItem;
-  };
   // `give` goes from the slow bin to the partner, `take` comes back.
   struct Exchange {
     std::size_t partner = 0;
@@ -43,14 +37,13 @@ class ExchangeSearch {
   template <typename Gain>
   void try_partner(std::size_t slow, std::size_t partner, double wanted, const Gain& gain);
   bool apply(int m, std::size_t slow);
-  void move(ItemNumber item, std::size_t from, std::size_t to);
 
   double total() const;
   std::size_t slowest_bin(int m) const { return by_time_[bins_->first_bin(m + 1) - 1]; }
   std::span<const std::uint32_t> lightest_bins(int m) const;
   bool lighter(std::uint32_t a, std::uint32_t b) const;
   void restore_order(int m);
-  void list_bundles(const Bins::Bin& bin, std::vector<Bundle>& bundles) const;
+  void list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const;
   // Whether the slow bin and `partner` keep to the budget when `tokens` are handed over.
   bool fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const;
 

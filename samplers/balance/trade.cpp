@@ -44,27 +44,18 @@ bool TradeSearch::level(int m) {
     try_partner(slow, by_time_[i]);
   }
   if (best_.gain <= kSmallestGain * bins[slow].time) return false;
-  move(best_.give, slow, best_.partner);
-  move(best_.take, best_.partner, slow);
+  move(*bins_, best_.give, slow, best_.partner);
+  move(*bins_, best_.take, best_.partner, slow);
   bundles_[slow].clear();
   bundles_[best_.partner].clear();
   return true;
 }
 
-const std::vector<TradeSearch::Bundle>& TradeSearch::bundles_of(std::size_t bin) {
-  const auto& items = bins_->items;
+const std::vector<Bundle>& TradeSearch::bundles_of(std::size_t bin) {
   std::vector<Bundle>& bundles = bundles_[bin];
   if (!bundles.empty()) return bundles;
-  for (ItemNumber item = bins_->bins[bin].first; item != kNoItem; item = bins_->next[item]) {
-    bundles.push_back({items[item].tokens, items[item].cost, item, kNoItem});
-  }
-  const std::size_t num_paired = std::min(kMostPaired, bundles.size());
-  for (std::size_t i = 0; i < num_paired; ++i) {
-    for (std::size_t j = i + 1; j < num_paired; ++j) {
-      bundles.push_back({bundles[i].tokens + bundles[j].tokens, bundles[i].cost + bundles[j].cost,
-                         bundles[i].first, bundles[j].first});
-    }
-  }
+  list_items(*bins_, bin, bundles);
+  add_pairs(bundles, std::min(kMostPaired, bundles.size()));
   std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
     if (a.tokens != b.tokens) return a.tokens < b.tokens;
     return a.first != b.first ? a.first < b.first : a.second < b.second;
@@ -90,14 +81,6 @@ void TradeSearch::try_partner(std::size_t slow, std::size_t partner) {
       const double gained = std::min(handed * from.slowness, gap - handed * to.slowness);
       if (gained > best_.gain) best_ = {partner, give, takes[i], gained};
     }
-  }
-}
-
-void TradeSearch::move(const Bundle& bundle, std::size_t from, std::size_t to) {
-  for (const ItemNumber item : {bundle.first, bundle.second}) {
-    if (item == kNoItem) continue;
-    bins_->remove(from, item);
-    bins_->insert(to, item);
   }
 }
 

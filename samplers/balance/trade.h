@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "samplers/balance/bins.h"
+#include "samplers/balance/bundles.h"
 
 namespace packtrain {
 
@@ -19,13 +19,6 @@ class TradeSearch {
   void improve(Bins& bins);
 
  private:
-  // Items that move together.
-  struct Bundle {
-    std::int64_t tokens = 0;
-    double cost = 0;
-    ItemNumber first = kNoItem;
-    ItemNumber second = kNoItem;
-  };
   struct Trade {
     std::size_t partner = 0;
     Bundle give;
@@ -36,7 +29,6 @@ class TradeSearch {
   bool level(int m);
   const std::vector<Bundle>& bundles_of(std::size_t bin);
   void try_partner(std::size_t slow, std::size_t partner);
-  void move(const Bundle& bundle, std::size_t from, std::size_t to);
 
   Bins* bins_ = nullptr;
   std::vector<std::size_t> by_time_;          // a micro-batch's bins, the lightest first

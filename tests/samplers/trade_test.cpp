@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "framework/support/random.h"
 #include "samplers/batches/packs.h"
 #include "samplers/order.h"

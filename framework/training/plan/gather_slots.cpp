@@ -1,6 +1,7 @@
 #include "framework/training/plan/gather_slots.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "framework/training/plan/memory_plan.h"
 #include "framework/training/plan/token_budget.h"
@@ -11,12 +12,16 @@ namespace {
 // Of what a rank may use: evaluations, samples and what other jobs do keep some room.
 constexpr double kShare = 0.94;
 
+// What needs no look at the memory, which not every host tells.
+std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKind device,
+                                       int num_ranks) {
+  if (parallel.gather_slots) return static_cast<int>(*parallel.gather_slots);
+  const bool gathers = device == DeviceKind::kCuda && num_ranks > 1 && parallel.zero_stage == 3;
+  return gathers ? std::nullopt : std::optional(kLeastGatherSlots);
+}
+
 int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const MemoryRanks& ranks, const MemoryLimit& limit) {
-  if (config.parallel.gather_slots) return static_cast<int>(*config.parallel.gather_slots);
-  const int shard_size = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
-  const bool gathers = ranks.device == DeviceKind::kCuda && shard_size > 1;
-  if (!gathers || config.parallel.zero_stage != 3) return kLeastGatherSlots;
   const auto room = static_cast<std::int64_t>(kShare * static_cast<double>(limit.bytes));
   const auto need = [&](int slots) {
     Config tried = config;
@@ -39,12 +44,17 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
 
 int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const Device& device, World& world) {
+  const auto slots = slots_without_limit(config.parallel, device.kind(), world.size());
+  if (slots) return *slots;
   const LeastRoom room = least_room(config, device, world);
   return slots_within(config, decoder, max_tokens, room.ranks, room.limit);
 }
 
 int assumed_gather_slots(const Config& config, const DecoderConfig& decoder,
                          std::int64_t max_tokens, const AssumedDevice& device) {
+  const MemoryRanks& ranks = device.ranks;
+  const auto slots = slots_without_limit(config.parallel, ranks.device, ranks.num_ranks);
+  if (slots) return *slots;
   return slots_within(config, decoder, max_tokens, device.ranks,
                       assumed_memory_limit(config.memory, device));
 }

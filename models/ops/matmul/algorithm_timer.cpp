@@ -12,7 +12,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Below this ratio of the heuristics' favourite another is taken. Short runs are at higher clocks
 // than a step is: less of a difference does not last once the GPU runs at its limit of power
-// (Llama-3-8B's products of 8,192 tokens: 0.3 % slower at 0.99 as at 0.96, docs/performance.md).
+// (Llama-3-8B's products of 8,192 tokens: 0.3 % slower at 0.99 than at 0.97, docs/performance.md).
 constexpr double kClearlyFaster = 0.97;
 constexpr double kOutOfTheRace = 1.15;  // slower than the best by this after a round: dropped
 constexpr double kRoundMicroseconds = 300;
