@@ -35,8 +35,10 @@ std::optional<std::string> nearest_name(std::string_view name,
   std::size_t best = std::max<std::size_t>(2, name.size() / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= best) continue;  // at least so many inserts
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance >= best || distance >= std::max(name.size(), candidate.size())) continue;
+    if (distance >= best || distance >= longer) continue;
     best = distance;
     found = candidate;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 namespace packtrain {
@@ -24,6 +25,12 @@ TEST(NearestName, NeverOffersANameWithNothingInCommon) {
   EXPECT_EQ(nearest_name("xy", std::vector<std::string>{"ab"}), std::nullopt);
   EXPECT_EQ(nearest_name("", kNames), std::nullopt);
   EXPECT_EQ(nearest_name("train", {}), std::nullopt);
+}
+
+TEST(NearestName, LooksAtNoCandidateThatIsTooLongOrTooShort) {
+  const std::string endless(100'000'000, 'a');
+  EXPECT_EQ(nearest_name(endless, kNames), std::nullopt);
+  EXPECT_EQ(nearest_name("train", std::vector<std::string>{endless, "trains"}), "trains");
 }
 
 TEST(NearestName, TakesTheFirstOfEquals) {
