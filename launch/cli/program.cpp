@@ -59,12 +59,33 @@ std::string program_help() {
   return text + kAfterSubcommands;
 }
 
-[[noreturn]] void reject_subcommand(const std::string& typed) {
+struct OtherWord {
+  std::string_view word;
+  const char* advice;
+};
+
+// What other programs call it.
+constexpr OtherWord kOtherWords[] = {
+    {"convert", "`packtrain export` writes Hugging Face folders; they are read as they are."},
+    {"eval", "It is called evaluate here."},
+    {"finetune", "It is called train here; model.path names what to start from."},
+    {"generate", "samples.* in the configuration shows continuations while it trains."},
+    {"import", "Hugging Face folders are read as they are: model.path names one."},
+    {"pretrain", "It is called train here; model.config makes random weights."},
+    {"preprocess", "It is called prepare here."},
+    {"resume", "Start `packtrain train` with the same configuration again: it goes on."},
+    {"sft", "It is called train here."},
+    {"tokenize", "It is called prepare here."},
+};
+
+std::string advise(const std::string& typed) {
+  for (const auto& [word, advice] : kOtherWords) {
+    if (typed == word) return advice;
+  }
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
   const auto near = nearest_name(typed, names);
-  throw Error(ErrorCategory::kConfig, fmt::format("unknown subcommand '{}'", typed),
-              near ? fmt::format("Did you mean {}?", *near) : "`packtrain --help` lists them.");
+  return near ? fmt::format("Did you mean {}?", *near) : "`packtrain --help` lists them.";
 }
 
 int dispatch(int argc, char** argv) {
@@ -80,7 +101,7 @@ int dispatch(int argc, char** argv) {
   for (const Subcommand& subcommand : kSubcommands) {
     if (name == subcommand.name) return subcommand.run(argc - 1, argv + 1);
   }
-  reject_subcommand(name);
+  throw Error(ErrorCategory::kConfig, fmt::format("unknown subcommand '{}'", name), advise(name));
 }
 
 }  // namespace

@@ -31,6 +31,11 @@ TEST_F(Program, AnUnknownSubcommandNamesTheNearestOne) {
             "  Did you mean train?\n");
 }
 
+TEST_F(Program, WordsOfOtherProgramsAreKnown) {
+  EXPECT_EQ(count(packtrain("eval").said, "It is called evaluate here."), 1U);
+  EXPECT_EQ(count(packtrain("import hf/model").said, "model.path names one"), 1U);
+}
+
 TEST_F(Program, WrongUsageExitsWith64) {
   EXPECT_EQ(packtrain("").exit_code, 64);
   for (const char* arguments :
