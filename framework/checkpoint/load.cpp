@@ -130,7 +130,6 @@ void ShardReader::read(const std::string& kind, const std::string& parameter, st
                        const at::Tensor& destination) {
   const std::int64_t end = begin + destination.numel();
   std::int64_t cursor = begin;
-  if (cursor == end) return;
   for (const Range& range : ranges(kind, parameter)) {
     if (range.end <= cursor) continue;
     if (range.begin > cursor || cursor == end) break;

@@ -30,7 +30,7 @@ std::vector<T> copy(std::span<const T> values) {
 TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.jsonl",
-              "\xEF\xBB\xBF{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, -100]}\r\n"
+              "\xEF\xBB\xBF{\"input_ids\": [0, 6, 7], \"labels\": [-100, 6, -100]}\r\n"
               "\n"
               "  \t\r\n"
               "{\"note\": {\"input_ids\": [1]}, \"input_ids\":[9]}\n");
@@ -41,7 +41,7 @@ TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
   EXPECT_EQ(info.num_examples, 3);
   EXPECT_EQ(info.num_loss_tokens, 2);
   const auto store = TokenStore::open(folder / "store");
-  EXPECT_EQ(copy(store->input_ids(0)), (Ids{5, 6, 7}));
+  EXPECT_EQ(copy(store->input_ids(0)), (Ids{0, 6, 7}));
   EXPECT_EQ(copy(store->loss_mask(0)), (Mask{0, 1, 0}));
   EXPECT_EQ(copy(store->input_ids(1)), (Ids{9}));
   EXPECT_EQ(copy(store->loss_mask(1)), (Mask{1}));
