@@ -20,7 +20,6 @@ namespace {
 // Far above what scrapers need, so that a hundred stuck clients leave room for a working one, and
 // far below the file descriptors that the rest of the process needs.
 constexpr unsigned kMaxConnections = 256;
-constexpr unsigned kIdleTimeoutS = 10;
 constexpr std::size_t kConnectionMemoryBytes = std::size_t{16} << 10;
 // Must hold the static thread-local storage of libtorch and NCCL, more than 128 KB.
 constexpr std::size_t kThreadStackBytes = std::size_t{1} << 20;
@@ -102,7 +101,7 @@ void end_request(void* /*exporter*/, MHD_Connection* /*connection*/, void** requ
 }  // namespace
 
 std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, Page page,
-                                          Trouble trouble) {
+                                          Trouble trouble, unsigned idle_timeout_s) {
   const std::optional<ListenSocket> socket = ListenSocket::open(address, port);
   if (!socket) return nullptr;
   std::unique_ptr<Exporter> exporter(
@@ -114,7 +113,7 @@ std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, 
   exporter->daemon_ = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &answer_request, exporter.get(),
       MHD_OPTION_NOTIFY_COMPLETED, &end_request, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate,
-      MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleTimeoutS,
+      MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, idle_timeout_s,
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemoryBytes, MHD_OPTION_THREAD_STACK_SIZE,
       kThreadStackBytes, MHD_OPTION_END);
   if (exporter->daemon_ == nullptr) {

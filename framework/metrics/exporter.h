@@ -22,12 +22,15 @@ class Exporter {
   // Why the process is not well, "" where it is; called on the server's thread.
   using Trouble = std::function<std::string()>;
 
+  static constexpr unsigned kIdleTimeoutS = 10;
+
   // Serves GET and HEAD of /metrics and of /healthz (200, or 503 with `trouble`'s answer) on the
   // first free port of `address` from `port` on; anything else is answered 404 or 405. Null when no
-  // port is free or the server cannot start; throws Error(kConfig) when the address or port is no
-  // address or port of this machine.
+  // port is free or the server cannot start; clients that stand still are dropped. Throws
+  // Error(kConfig) when the address or port is no address or port of this machine.
   static std::unique_ptr<Exporter> start(const std::string& address, int port, Page page,
-                                         Trouble trouble = {});
+                                         Trouble trouble = {},
+                                         unsigned idle_timeout_s = kIdleTimeoutS);
 
   // Drops the connections that are open and waits for the thread, never for a client.
   ~Exporter();

@@ -6,10 +6,13 @@
 
 namespace packtrain {
 
+// An address of this machine that is this process's own: no other takes or leaves its ports.
+std::string own_loopback();
+
 class Connection {
  public:
   // `endpoint`: "127.0.0.1:19400" or "[::1]:19400". Throws std::runtime_error when the connection
-  // is refused. Reads give up after 20 s.
+  // is refused. Reads give up after 100 s.
   explicit Connection(const std::string& endpoint);
   ~Connection();
   Connection(const Connection&) = delete;

@@ -134,8 +134,10 @@ TEST(Metrics, HasNoEndpointWhenNotAsked) {
 
 TEST(Metrics, WarnsAndGoesOnWithoutAFreePort) {
   const TemporaryFolder folder;
-  const auto taken = ListenSocket::open("127.0.0.1", 65535);
+  const std::string address = own_loopback();
+  const auto taken = ListenSocket::open(address, 65535);
   MetricsOptions options = options_in(folder);
+  options.address = address;
   options.port = 65535;
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
