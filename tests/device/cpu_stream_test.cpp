@@ -9,15 +9,18 @@
 #include <vector>
 
 #include "framework/device/device.h"
+#include "tests/support/waiting_thread.h"
 
 namespace packtrain {
 namespace {
+
+using testing::WaitingThread;
 
 void sleep_ms(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
-class CpuStreams : public testing::Test {
+class CpuStreams : public ::testing::Test {
  protected:
   std::unique_ptr<Device> device_ = make_cpu_device({});
   std::unique_ptr<Stream> compute_ = device_->make_stream(StreamKind::kCompute);
@@ -63,18 +66,23 @@ TEST_F(CpuStreams, ComputeWaitsForTheEventOfAStream) {
 }
 
 TEST_F(CpuStreams, WaitsOfComputeAreMeasuredByTheStreamAwaited) {
-  const auto sleep_and_record = [&](Stream& stream) {
-    stream.run([](StreamHandle) { sleep_ms(20); });
+  const auto wait_long_for = [&](Stream& stream) {
+    WaitingThread compute;
+    stream.run([&](StreamHandle) {
+      compute.await();
+      sleep_ms(20);
+    });
     stream.record(*event_);
+    compute.begins_to_wait();
     compute_->wait(*event_);
   };
-  sleep_and_record(*gather_);
+  wait_long_for(*gather_);
   WaitedTime waited = compute_->take_waited();
   EXPECT_GE(waited.gather_s, 0.01);
   EXPECT_EQ(waited.reduce_s, 0);
   EXPECT_EQ(waited.total_s(), waited.gather_s);
-  sleep_and_record(*reduce_);
-  sleep_and_record(*device_->make_stream(StreamKind::kCopy));
+  wait_long_for(*reduce_);
+  wait_long_for(*device_->make_stream(StreamKind::kCopy));
   waited = compute_->take_waited();
   EXPECT_EQ(waited.gather_s, 0);
   EXPECT_GE(waited.reduce_s, 0.01);
@@ -162,10 +170,12 @@ TEST_F(CpuStreams, DestroyingAStreamFinishesItsWork) {
 
 TEST_F(CpuStreams, UnwindingDropsWorkThatHasNotStarted) {
   std::atomic<int> count = 0;
+  WaitingThread host;
   try {
     const auto stream = device_->make_stream(StreamKind::kGather);
-    stream->run([&](StreamHandle) { sleep_ms(20); });
+    stream->run([&](StreamHandle) { host.await(); });
     for (int i = 0; i < 10; ++i) stream->run([&](StreamHandle) { ++count; });
+    host.begins_to_wait();  // for the stream, on its way out
     throw std::runtime_error("host failed");
   } catch (const std::runtime_error&) {
   }

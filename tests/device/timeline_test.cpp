@@ -13,9 +13,12 @@
 
 #include "framework/device/device.h"
 #include "framework/device/trace_range.h"
+#include "tests/support/waiting_thread.h"
 
 namespace packtrain {
 namespace {
+
+using testing::WaitingThread;
 
 void sleep_ms(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -80,7 +83,7 @@ TEST(Timeline, LeavesOutRangesOfAnEarlierOne) {
   EXPECT_TRUE(second.finish().empty());
 }
 
-class StreamTimeline : public testing::Test {
+class StreamTimeline : public ::testing::Test {
  protected:
   std::unique_ptr<Device> device_ = make_cpu_device({});
   std::unique_ptr<Stream> compute_ = device_->make_stream(StreamKind::kCompute);
@@ -91,15 +94,20 @@ class StreamTimeline : public testing::Test {
 };
 
 TEST_F(StreamTimeline, NamesWorkOfAStreamAfterTheRangeItWasGivenIn) {
+  WaitingThread host;
   {
     const TraceRange step("step 1");
     {
       const TraceRange range("gather layers.0");
-      gather_->run([](StreamHandle) { sleep_ms(20); });
+      gather_->run([&](StreamHandle) {
+        host.await();
+        sleep_ms(20);
+      });
     }
     const TraceRange range("forward layers.0");
     compute_->run([](StreamHandle) { sleep_ms(1); });
   }
+  host.begins_to_wait();
   gather_->synchronize();
   const auto spans = recording_.finish();
   EXPECT_EQ(names(spans, "compute"), (Names{"step 1", "forward layers.0", "wait for gather"}));
@@ -109,9 +117,16 @@ TEST_F(StreamTimeline, NamesWorkOfAStreamAfterTheRangeItWasGivenIn) {
 }
 
 TEST_F(StreamTimeline, ShowsWaitsByWhatIsAwaited) {
-  gather_->run([](StreamHandle) { sleep_ms(20); });
+  WaitingThread compute;
+  WaitingThread reduce;
+  gather_->run([&](StreamHandle) {
+    compute.await();  // after which reduce's wait has been given too
+    reduce.await();
+  });
   gather_->record(*event_);
+  reduce_->run([&](StreamHandle) { reduce.begins_to_wait(); });
   reduce_->wait(*event_);
+  compute.begins_to_wait();
   compute_->wait(*event_);
   reduce_->synchronize();
   const auto spans = recording_.finish();
