@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 120
 
 
 class Browser:
@@ -32,10 +32,12 @@ class Browser:
         self._number = 0
         self._session = None
         self.requests, self.complaints = [], []
+        self._loaded = set()
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def close(self):
         self._process.kill()
@@ -61,7 +63,8 @@ class Browser:
             self.complaints.append(values)
         elif method == "Runtime.consoleAPICalled" and values["type"] in ("error", "warning"):
             self.complaints.append(values)
-        return method
+        elif method == "Page.lifecycleEvent" and values["name"] == "load":
+            self._loaded.add(values["loaderId"])
 
     def call(self, method, **values):
         self._number += 1
@@ -81,17 +84,22 @@ class Browser:
                   deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=path.as_uri())
-        while self._note(self._message()) != "Page.loadEventFired":
-            pass
+        loader = self.call("Page.navigate", url=path.as_uri())["loaderId"]
+        while loader not in self._loaded:  # the load of this page, not of one before
+            self._note(self._message())
 
     def evaluate(self, expression):
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def move_pointer(self, x, y):
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    def move_pointer(self, x, y, until):
+        """Until the expression is true: what moves before the page is painted may be lost."""
+        end = time.monotonic() + TIMEOUT_SECONDS
+        while not self.evaluate(until):
+            assert time.monotonic() < end, until
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+            x += 0.1
 
     def screenshot(self, path):
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]

@@ -40,12 +40,14 @@ def is_installed():
     return all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROGRAMS)
 
 
-def _free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
+def _reserve_ports(number):
+    """Sockets that hold free ports: nobody is given these, and a daemon that reuses addresses, as Slurm's do, can
+    listen there."""
+    sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
-        each.close()
-    return ports
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("", 0))
+    return sockets
 
 
 class SlurmCluster:
@@ -55,16 +57,17 @@ class SlurmCluster:
                             "PATH": f"{os.environ['PATH']}:/usr/sbin"}
         self.nodes = [f"node{number}" for number in range(num_nodes)]
         self._daemons = []
+        self._sockets = _reserve_ports(num_nodes + 1)
         self._write_config()
         self._start_munge()
         self._start("slurmctld", "-D", "-i")
         for node in self.nodes:
             self._start("slurmd", "-D", "-N", node)
-        self.wait_for(lambda: self.ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "idle nodes")
+        self.wait_for(lambda: self.ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 200, "idle nodes")
 
     def _write_config(self):
         host = socket.gethostname().split(".")[0]
-        ports = _free_ports(len(self.nodes) + 1)
+        ports = [each.getsockname()[1] for each in self._sockets]
         nodes = [_NODE.format(name=name, host=host, port=port) for name, port in zip(self.nodes, ports[1:])]
         user = subprocess.run(["id", "--user", "--name"], capture_output=True, text=True, check=True).stdout.strip()
         (self.folder / "state").mkdir()
@@ -77,7 +80,7 @@ class SlurmCluster:
         key.chmod(0o600)
         self._start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket",
                     f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munged.seed")
-        self.wait_for((self.folder / "munge.socket").exists, 10, "munged")
+        self.wait_for((self.folder / "munge.socket").exists, 100, "munged")
 
     def _start(self, *words):
         with open(self.folder / f"{words[0]}.out", "ab") as log:
@@ -120,4 +123,6 @@ class SlurmCluster:
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
-            daemon.wait(timeout=30)
+            daemon.wait(timeout=100)
+        for each in self._sockets:
+            each.close()

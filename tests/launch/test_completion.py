@@ -19,18 +19,21 @@ _packtrain
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 FISH = 'source $FOLDER/completion/packtrain.fish; complete -C $argv[1]'
-# Types $1 into a zsh of its own, asks it for its list, and prints what the screen shows.
+# Types $1 into a zsh of its own, asks it for its list, and prints what the screen shows up to $2.
 ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -fi
 zpty -w shell 'PS1=; autoload -U compinit; compinit -u -D; source $FOLDER/completion/packtrain.zsh'
-zpty -w shell 'stty cols 200 rows 50; unsetopt list_ambiguous; setopt no_beep list_packed; print READY'
+zpty -w shell 'stty cols 200 rows 50; unsetopt list_ambiguous; setopt no_beep list_packed; print REA""DY'
 zpty -r shell screen $'*READY\\r\\n'
 zpty -w -n shell "$1"$'\\t\\t'
-for (( quiet = 0; quiet < 30; quiet++ )); do  # until nothing has come for 3 s
+screen=
+for (( tenths = 0; tenths < 800; tenths++ )); do
+  while zpty -r -t shell part; do screen+=$part; done
+  [[ $screen == *$2* ]] && break
   sleep 0.1
-  if zpty -r -t shell part; then print -rn -- "$part"; quiet=0; fi
 done
+print -rn -- "$screen"
 zpty -d shell
 """
 
@@ -123,10 +126,9 @@ def test_fish_completes_alike(cache):
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not there: launch/setup --lint installs it")
 def test_zsh_completes_alike(cache):
-    def screen(words: str) -> str:
-        in_bash(f"{PROGRAM} {words}", cache)  # the program has been asked: what follows is quick
-        return run(["zsh", "-f", "-c", ZSH, "zsh", f"{PROGRAM} {words}"], cache)
+    def assert_screen(words: str, wanted: str):
+        shown = run(["zsh", "-f", "-c", ZSH, "zsh", f"{PROGRAM} {words}", wanted], cache)
+        assert wanted in shown, shown
 
-    assert "train my.yaml run.num_epochs=" in screen("train my.yaml run.num_e")
-    shown = screen("train my.yaml batch.strategy=pad")
-    assert "batch.strategy=padding_free" in shown, shown
+    assert_screen("train my.yaml run.num_e", "train my.yaml run.num_epochs=")
+    assert_screen("train my.yaml batch.strategy=pad", "batch.strategy=padding_free")

@@ -4,8 +4,10 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -18,7 +20,7 @@ from packtrain_launch import job, stop  # noqa: E402  # the path is set above
 
 
 def run(*words, cwd=None, **environment):
-    done = subprocess.run([RUN, *words], capture_output=True, text=True, timeout=60, cwd=cwd, check=False,
+    done = subprocess.run([RUN, *words], capture_output=True, text=True, timeout=100, cwd=cwd, check=False,
                           env={**os.environ, **environment})
     return done.returncode, done.stdout, done.stderr
 
@@ -153,10 +155,19 @@ def test_on_one_machine_mpiruns_code_is_handed_on(fake_mpirun):
 def test_an_mpirun_that_waits_for_a_host_that_is_gone_is_ended(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(job, "_LOOK_S", 0.2)
     monkeypatch.setattr(job, "_STUCK_S", 1.0)
-    waits = tmp_path / "waits"  # its rank lives for two seconds, it itself for longer
-    waits.write_text("#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 sleep 2\nexec sleep 60\n")
+    waits = tmp_path / "waits"  # outlives its rank, which the test ends, by far
+    waits.write_text("#!/bin/sh\nOMPI_COMM_WORLD_RANK=0 sleep 1000\nexec sleep 1000\n")
     waits.chmod(0o755)
-    begin = time.monotonic()
-    code = job.Job([str(waits)], dict(os.environ), stop.StopRequests(), saves=True, over_hosts=True).wait()
-    assert code == 72 and 3 < time.monotonic() - begin < 30
+    watched = job.Job([str(waits)], dict(os.environ), stop.StopRequests(), saves=True, over_hosts=True)
+    ended = []
+
+    def end_rank():
+        while not watched._watch._ranks:  # the watch knows it
+            time.sleep(0.05)
+        ended.append(time.monotonic())
+        os.kill(watched._watch._ranks[0], signal.SIGKILL)
+
+    threading.Thread(target=end_rank, daemon=True).start()
+    assert watched.wait() == 72
+    assert time.monotonic() - ended[0] > 1.0
     assert "a host is gone" in capfd.readouterr().err

@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from runs import PROGRAM, Lab  # noqa: E402
 OBSERVABILITY = REPO / "launch" / "observability"
 RANKS = 4
 SCRAPE_S = 0.5
-RATE = "5s"  # what rates are taken over
+RATE = "1m"  # what rates are taken over: long, for a scrape may be late
 if shutil.which("promtool") is None:
     pytest.skip("prometheus is not there: launch/setup --lint installs it", allow_module_level=True)
 
@@ -56,12 +55,6 @@ def two_sources(folder, name, num_examples):
     return store
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def get(url):
     with urllib.request.urlopen(url, timeout=30) as answer:
         return answer.read().decode()
@@ -77,11 +70,13 @@ class Prometheus:
         config = re.sub(r"(scrape_interval|evaluation_interval): 15s", rf"\1: {int(SCRAPE_S * 1000)}ms", config)
         (folder / "prometheus.yml").write_text(config)
         shutil.copy(OBSERVABILITY / "alerts.yml", folder)
-        self.url = f"http://127.0.0.1:{free_port()}"
         self.log = (folder / "prometheus.log").open("w")
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-             f"--web.listen-address={self.url[7:]}"], stdout=self.log, stderr=self.log)
+             "--web.listen-address=127.0.0.1:0"], stdout=self.log, stderr=self.log)
+        said = self.wait_for("a port", lambda: re.search(r'"Listening on" address=(\S+)\n',
+                                                         pathlib.Path(self.log.name).read_text()))
+        self.url = f"http://{said[1]}"
 
     def api(self, path, **parameters):
         return json.loads(get(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"))["data"]
@@ -91,7 +86,7 @@ class Prometheus:
         return [(entry["metric"], float(entry["value"][1])) for entry in
                 self.api("query", query=expression)["result"]]
 
-    def wait_for(self, what, condition, seconds=40):
+    def wait_for(self, what, condition, seconds=100):
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -123,7 +118,7 @@ class Watched:
             self.process = lab.start(
                 "watched", MODEL, stores, sets, "batch.strategy=padding", "run.max_steps=100000",
                 "run.num_epochs=100000", "run.evaluate_steps=8", "checkpoint.save_steps=8", "metrics.serve=true",
-                f"metrics.port={free_port()}", "metrics.last_scrape_timeout_s=20", ranks=RANKS)
+                "metrics.last_scrape_timeout_s=100", ranks=RANKS)
         finally:
             del os.environ["PACKTRAIN_TARGETS_FOLDER"]
         self.lab = lab
@@ -131,7 +126,7 @@ class Watched:
         try:
             # The metrics of experts, evaluations and comparisons of ranks are there after step 16.
             ready = f"packtrain_step >= 17 and count_over_time(packtrain_step[{RATE}]) >= 4"
-            self.server.wait_for("ranks at step 17", lambda: len(self.server.query(ready)) == RANKS, 120)
+            self.server.wait_for("ranks at step 17", lambda: len(self.server.query(ready)) == RANKS, 200)
         except AssertionError:
             self.process.kill()
             print(self.process.communicate()[1])
@@ -173,12 +168,13 @@ def test_the_alert_rules_are_right():
 
 
 def test_every_rank_is_scraped_and_says_what_it_is(watched):
-    found = watched.server.query("packtrain_steps_total")
+    found = watched.server.query(f"last_over_time(packtrain_steps_total[{RATE}])")
     assert sorted(labels["rank"] for labels, _ in found) == ["0", "1", "2", "3"]
     assert all(labels["run"] == "watched" and "exported_run" not in labels for labels, _ in found)
-    ((labels, value), *_) = watched.server.query("packtrain_run_info")
+    ((labels, value), *_) = watched.server.query(f"last_over_time(packtrain_run_info[{RATE}])")
     assert value == 1 and labels["strategy"] == "padding" and labels["num_ranks"] == "4"
-    assert [value for _, value in watched.server.query('up{job="packtrain"}')] == [1] * RANKS
+    watched.server.wait_for("scrapes in time of all at once", lambda: [
+        value for _, value in watched.server.query('up{job="packtrain"}')] == [1] * RANKS)
 
 
 def test_promtool_is_content_with_a_page(watched):
@@ -205,11 +201,12 @@ def test_a_page_has_no_label_without_bounds(watched):
 
 @pytest.mark.parametrize(("panel", "expression"), list(board_queries()))
 def test_every_query_of_the_board_finds_the_run(watched, panel, expression):
-    found = watched.server.query(expression)
+    watched.server.query(expression)  # is one
     if FOREIGN.search(expression):
         return
-    assert found, f"{panel}: {expression}"
-    assert any(math.isfinite(value) for _, value in found), f"{panel}: {expression}"
+    # A rank whose latest scrape took too long is not found until the next.
+    watched.server.wait_for(f"{panel}: {expression}", lambda: any(
+        math.isfinite(value) for _, value in watched.server.query(expression)))
 
 
 def test_the_rules_are_evaluated_without_error_and_quiet(watched):
@@ -220,7 +217,7 @@ def test_the_rules_are_evaluated_without_error_and_quiet(watched):
 
 def test_a_run_that_is_asked_to_stop_takes_its_targets_away(watched):
     watched.process.send_signal(signal.SIGUSR1)
-    out, err = watched.process.communicate(timeout=60)
+    out, err = watched.process.communicate(timeout=200)
     assert watched.process.returncode == 75, err
     gone = watched.server.wait_for
     gone("targets to go", lambda: not any(entry["labels"]["job"] == "packtrain" for entry in
@@ -233,13 +230,13 @@ def test_a_short_run_is_seen_to_its_end(watched):
     targets = server.log.name.replace("prometheus.log", "targets")
     os.environ["PACKTRAIN_TARGETS_FOLDER"] = targets
     try:
-        short = watched.lab.run("short", "run.max_steps=2", "metrics.serve=true", f"metrics.port={free_port()}",
-                                "metrics.last_scrape_timeout_s=30", "checkpoint.save_final=false", ranks=RANKS)
+        short = watched.lab.run("short", "run.max_steps=2", "metrics.serve=true", "metrics.last_scrape_timeout_s=100",
+                                "checkpoint.save_final=false", ranks=RANKS, timeout=300)
     finally:
         del os.environ["PACKTRAIN_TARGETS_FOLDER"]
-    found = server.query('last_over_time(packtrain_step{run="short"}[1m])')
+    found = server.query('last_over_time(packtrain_step{run="short"}[10m])')
     assert sorted((labels["rank"], value) for labels, value in found) == [(str(rank), 2) for rank in range(RANKS)]
-    done = server.query('last_over_time(packtrain_run_state{run="short",state="done"}[1m])')
+    done = server.query('last_over_time(packtrain_run_state{run="short",state="done"}[10m])')
     assert [value for _, value in done] == [1] * RANKS
     assert json.loads((short / "metrics-targets.json").read_text()) == []
     assert os.listdir(targets) == []

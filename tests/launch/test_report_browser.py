@@ -40,8 +40,9 @@ def test_a_report_is_whole_and_readable(browser, page, tmp_path, width, dark):
     x, y = browser.evaluate("(() => { const svg = document.querySelector('svg.chart');"
                             "svg.scrollIntoView(); const box = svg.getBoundingClientRect();"
                             "return [box.x + box.width / 2, box.y + box.height / 2]; })()")
-    browser.move_pointer(x, y)
-    shown = browser.evaluate("document.querySelector('figure output').textContent")
+    shown = "document.querySelector('figure output').textContent"
+    browser.move_pointer(x, y, until=shown)
+    shown = browser.evaluate(shown)
     assert re.fullmatch(r"step \d\npadding: [\d.]+\nbalanced: [\d.]+", shown)
     # A click on a column sorts the table.
     names = ("[...document.querySelectorAll('table.sortable')[0].tBodies[0].rows]"
