@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -24,13 +25,19 @@ def doctor(*arguments, ranks=2, cwd=None):
 
 
 @pytest.fixture
-def config(tmp_path):
+def run_folder():
+    with tempfile.TemporaryDirectory(dir=FAST) as folder:
+        yield pathlib.Path(folder)
+
+
+@pytest.fixture
+def config(tmp_path, run_folder):
     """A run's configuration, with a store that is there."""
     store = tmp_path / "store"
     subprocess.run([PROGRAM, "prepare", "--synthetic", "constant:9", "--examples", "9", "--vocab-size",
                     "32", "--out", store], check=True, capture_output=True)
     path = tmp_path / "config.yaml"
-    path.write_text(f"data: {{train: {store}}}\nrun: {{output: {tmp_path}/run}}\n")
+    path.write_text(f"data: {{train: {store}}}\nrun: {{output: {run_folder}}}\n")
     return path
 
 
@@ -57,7 +64,7 @@ def test_one_process_needs_no_mpirun_and_no_gpu(tmp_path):
 @pytest.mark.parametrize("kind, check, verdict, expected_code", [
     ("disk", "disk", "SLOW", 76), ("products", "products", "SLOW", 76), ("clock", "clocks", "SLOW", 76),
     ("folder", "shared", "BROKEN", 69)])
-def test_what_is_bad_on_one_rank_is_named(config, kind, check, verdict, expected_code):
+def test_what_is_bad_on_one_rank_is_named(config, run_folder, kind, check, verdict, expected_code):
     code, verdicts, out, _ = doctor(config, "--inject", f"{kind}:1")
     assert code == expected_code, out
     assert verdicts[check] == verdict and verdicts["stores"] == "OK"
@@ -65,7 +72,7 @@ def test_what_is_bad_on_one_rank_is_named(config, kind, check, verdict, expected
     assert "rank 1 on " in line and "rank 0 on " not in line.split("; ", 1)[1]
     advice = out.splitlines()[out.splitlines().index(line) + 1]
     assert advice.startswith(" " * 20) and advice.strip()
-    assert list((config.parent / "run").iterdir()) == []  # nothing is left behind
+    assert list(run_folder.iterdir()) == []  # nothing is left behind
 
 
 def test_what_cannot_be_used_is_broken(config, tmp_path):

@@ -14,7 +14,7 @@ int fail_as_told(const std::string& who) {
   if (who == "alike") world->fail("error: the same everywhere\n  do this", 64);
   if (who == "different") world->fail("error: unlike " + std::to_string(world->rank()), 65);
   if (std::to_string(world->rank()) == who) world->fail("error: only here", 66);
-  std::this_thread::sleep_for(std::chrono::seconds(30));  // busy with something else
+  std::this_thread::sleep_for(std::chrono::seconds(150));  // busy with something else
   return 0;
 }
 

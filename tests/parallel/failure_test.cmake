@@ -11,7 +11,7 @@ function(check name)
   if(arg_RANKS)
     set(command ${MPIRUN} -np ${arg_RANKS} ${command})
   endif()
-  execute_process(COMMAND ${command} TIMEOUT 60
+  execute_process(COMMAND ${command} TIMEOUT 200
                   RESULT_VARIABLE exit_code OUTPUT_VARIABLE output ERROR_VARIABLE output)
   message(STATUS "${command}: exit code ${exit_code}\n${output}")
   if(NOT exit_code STREQUAL arg_EXIT)
