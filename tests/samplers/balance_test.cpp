@@ -96,6 +96,16 @@ TEST(Balance, ComesWithinAFifthOfAPercentOfTheBoundOnInstructionLikeLengths) {
   }
 }
 
+// Searches that start from longest first alone reach 0.9894 here.
+TEST(Balance, SpreadsStepsOfManyMicroBatchesWhereBudgetsBind) {
+  double mean = 0;
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    const auto items = items_of(test::draw_lognormal(step, 256, 475, 1.0), 1.0 / (6 * 4096));
+    mean += bound(items, 8) / step_time(items, balance(items, 8, 4096), 8) / 20;
+  }
+  EXPECT_GE(mean, 0.991);
+}
+
 TEST(Balance, SwapsPairsWhereRanksHoldFewExamples) {
   // Four items a rank. Longest first leaves 3 %, exchanges of single items 0.8 %.
   double mean = 0;
