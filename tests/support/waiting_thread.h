@@ -6,9 +6,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <thread>
+
+#include "framework/support/file.h"
 
 namespace packtrain::testing {
 
@@ -24,9 +25,8 @@ class WaitingThread {
 
  private:
   bool is_asleep() const {
-    std::ifstream file("/proc/self/task/" + std::to_string(id_) + "/stat");
-    std::string text;
-    std::getline(file, text);
+    const std::string text =
+        read_text("/proc/self/task/" + std::to_string(id_) + "/stat", ErrorCategory::kInternal);
     const std::size_t name_end = text.rfind(')');  // the state follows
     return name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0;
   }
