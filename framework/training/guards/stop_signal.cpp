@@ -1,6 +1,7 @@
 #include "framework/training/guards/stop_signal.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -13,23 +14,24 @@ namespace {
 
 constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
 
-volatile std::sig_atomic_t stop_requested = 0;
+// Two signals at once may be handled by two threads.
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 std::array<struct sigaction, kSignals.size()> previous_actions{};
 
 // packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one: only
 // the others mean it when they come again.
 void on_signal(int signal) {
-  if (stop_requested != 0 && signal != SIGUSR1) {
+  if (stop_requested.exchange(true) && signal != SIGUSR1) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
-  stop_requested = 1;
 }
 
 }  // namespace
 
 StopSignal::StopSignal() {
-  stop_requested = 0;
+  stop_requested = false;
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -48,7 +50,7 @@ StopSignal::~StopSignal() {
 }
 
 bool StopSignal::requested() const {
-  return stop_requested != 0;
+  return stop_requested;
 }
 
 }  // namespace packtrain
