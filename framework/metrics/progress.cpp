@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "framework/metrics/step_line.h"
+#include "framework/support/logging.h"
 #include "framework/support/terminal.h"
 
 namespace packtrain {
@@ -33,7 +33,7 @@ ProgressOutput ProgressOutput::standard_error() {
   output.is_terminal = terminal_width() > 0;
   output.width = terminal_width;
   // A lost progress line is no reason to stop a run.
-  output.write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); };
+  output.write = write_between_log_lines;
   return output;
 }
 

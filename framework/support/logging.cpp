@@ -1,11 +1,13 @@
 #include "framework/support/logging.h"
 
 #include <fmt/format.h>
+#include <spdlog/details/console_globals.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -106,6 +108,12 @@ void log_text(LogLevel level, std::string_view text) {
 
 void flush_log() {
   spdlog::default_logger_raw()->flush();
+}
+
+// A coloured line is written in pieces, under this lock.
+void write_between_log_lines(std::string_view text) {
+  const std::lock_guard lock(spdlog::details::console_mutex::mutex());
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace packtrain

@@ -27,6 +27,9 @@ enum class LogLevel { kDebug, kInfo, kWarning };
 void log_text(LogLevel level, std::string_view text);
 void flush_log();
 
+// Writes to standard error as it is, but never into the middle of a log line. Any thread.
+void write_between_log_lines(std::string_view text);
+
 template <typename... Args>
 void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   log_text(level, fmt::format(format, std::forward<Args>(args)...));
