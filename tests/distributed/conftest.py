@@ -4,4 +4,6 @@ from runs import Lab
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"))
+    made = Lab(tmp_path_factory.mktemp("lab"))
+    yield made
+    made.close()

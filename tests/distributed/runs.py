@@ -26,11 +26,22 @@ run: {output: %(output)s, max_steps: 20, seed: 5, num_epochs: 2}
 """
 
 
+# Long enough for any run here on a machine that is busy with other things: what takes longer hangs.
+PATIENCE_S = 300
+
+
+def slow_from(step, num_steps, seconds=1.0):
+    """Settings with which each of these steps takes so much longer, which changes no bit: a run that is not over before
+    the test has done something to it, however late the test comes."""
+    return ["fault.kind=slow", f"fault.step={step}", f"fault.num_steps={num_steps}", f"fault.seconds={seconds}"]
+
+
 class Lab:
     """A folder with small token stores; run() trains in a fresh run folder of it."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
+        self.started = []
         self.train_store = self.make_store("train", 240, 11)
         self.validation_store = self.make_store("validation", 20, 12)
 
@@ -60,15 +71,22 @@ class Lab:
                 words += [":"] * (rank > 0) + ["-np", "1", "env", *variables, *program, *own]
         else:
             words = program if ranks == 1 else [*MPIRUN, "-np", str(ranks), *program]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.started.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                             env={**os.environ, "OMP_NUM_THREADS": "1"}))
+        return self.started[-1]
 
-    def finish(self, process, timeout=120):
+    def close(self):
+        """Ends the runs that a test which failed left behind."""
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+
+    def finish(self, process, timeout=PATIENCE_S):
         """(exit code, stdout, stderr)"""
         out, err = process.communicate(timeout=timeout)
         return process.returncode, out, err
 
-    def run(self, name, *overrides, ranks=1, rank_overrides=None, timeout=120):
+    def run(self, name, *overrides, ranks=1, rank_overrides=None, timeout=PATIENCE_S):
         """Trains to the end; the run's folder."""
         process = self.start(name, *overrides, ranks=ranks, rank_overrides=rank_overrides)
         code, _, err = self.finish(process, timeout)

@@ -6,7 +6,7 @@ import time
 
 import numpy
 import pytest
-from runs import losses, steps, take_checkpoint
+from runs import PATIENCE_S, losses, slow_from, steps, take_checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -89,9 +89,9 @@ def test_replicas_are_saved_once_and_resume_as_one_group(lab, unbroken):
 def test_a_signal_saves_and_the_same_command_continues(lab, ranks):
     name = f"stopped-{ranks}"
     longer = ["run.max_steps=60", "run.num_epochs=5"]
-    process = lab.start(name, *longer, "debug.stream_delay_us=3000", ranks=ranks)
+    process = lab.start(name, *longer, *slow_from(5, 56), ranks=ranks)
     metrics = lab.folder / "runs" / name / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
         assert time.monotonic() < deadline
         time.sleep(0.05)

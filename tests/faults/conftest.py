@@ -10,4 +10,6 @@ from runs import Lab  # noqa: E402  # the path is set above
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"))
+    made = Lab(tmp_path_factory.mktemp("lab"))
+    yield made
+    made.close()

@@ -1,6 +1,8 @@
 """Hosts that are network namespaces of this machine, joined by a bridge: each with an address, a name and an end."""
 
+import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -33,7 +35,7 @@ class Namespaces:
 
     def __init__(self, folder, *names):
         self.folder, self.names = folder, names
-        self.prefix = f"packtrain-{os.getpid()}"
+        self.prefix = f"packtrain-{secrets.token_hex(4)}"  # beside those of another test session
         self.addresses = {name: _ADDRESS.format(number) for number, name in enumerate(names, 1)}
         _ip("netns", "add", f"{self.prefix}-bridge")
         self._in("bridge", "link", "add", "bridge", "type", "bridge")
@@ -79,7 +81,8 @@ class Namespaces:
     def _end_processes(self, name):
         pids = subprocess.run(["ip", "netns", "pids", f"{self.prefix}-{name}"], capture_output=True, text=True).stdout
         for pid in pids.split():  # mpirun and its helper wait for each other for ever
-            os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # ended with the one before it
+                os.kill(int(pid), signal.SIGKILL)
 
     def close(self):
         for name in (*self.names, "bridge"):

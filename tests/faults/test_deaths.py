@@ -5,13 +5,13 @@ import signal
 import subprocess
 
 import pytest
-from runs import PROGRAM, REPO, assert_bit_equal, steps
+from runs import PATIENCE_S, PROGRAM, REPO, assert_bit_equal, slow_from, steps
 from watch import parent_of, ranks_of, saved_steps, wait_for_step, wait_until
 
 SETTINGS = ["run.max_steps=10", "checkpoint.save_steps=3", "checkpoint.keep=10", "data.validation="]
 
 
-def launch(lab, name, *overrides, ranks=2, restarts=5, timeout=180):
+def launch(lab, name, *overrides, ranks=2, restarts=5, timeout=PATIENCE_S):
     """(exit code, standard error) of the run under packtrain-run."""
     done = subprocess.run([REPO / "launch" / "packtrain-run", "-n", str(ranks), "--restarts", str(restarts), "--program",
                            PROGRAM, "train", lab.config(name), *overrides], capture_output=True, text=True,
@@ -43,7 +43,7 @@ def test_a_rank_killed_from_outside_ends_all_and_the_run_goes_on(lab, number, ra
     name = f"killed-{number}-{rank}"
     settings = ["checkpoint.save_steps=3", "data.validation=", "run.max_steps=40", "run.num_epochs=9"]
     process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "3", "--restarts", "3", "--program", PROGRAM,
-                                "train", lab.config(name), *settings, "debug.stream_delay_us=2000"],
+                                "train", lab.config(name), *settings, *slow_from(6, 35)],
                                stderr=subprocess.PIPE, text=True)
     run = lab.folder / "runs" / name
     wait_for_step(run, 4)
@@ -51,7 +51,7 @@ def test_a_rank_killed_from_outside_ends_all_and_the_run_goes_on(lab, number, ra
     assert sorted(pids) == [0, 1, 2]
     os.kill(pids[rank], number)
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "the end of all ranks")
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert f"ended by SIG{signal.Signals(number).name[3:]}" in err and "restart 1 of at most 3" in err
     assert_bit_equal(run, lab.run(f"whole-{number}-{rank}", *settings, ranks=3))
@@ -60,7 +60,7 @@ def test_a_rank_killed_from_outside_ends_all_and_the_run_goes_on(lab, number, ra
 def test_ranks_that_outlive_mpirun_never_meet_those_of_the_next_job(lab, unbroken):
     """A rank that is stopped outlives everything but SIGKILL."""
     process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "2", "--restarts", "3", "--program", PROGRAM,
-                                "train", lab.config("orphans"), *SETTINGS, "debug.stream_delay_us=3000"],
+                                "train", lab.config("orphans"), *SETTINGS, *slow_from(5, 6, seconds=5)],
                                stderr=subprocess.PIPE, text=True)
     run = lab.folder / "runs" / "orphans"
     wait_for_step(run, 4)
@@ -69,7 +69,7 @@ def test_ranks_that_outlive_mpirun_never_meet_those_of_the_next_job(lab, unbroke
     os.kill(parent_of(pids[0]), signal.SIGKILL)
     wait_until(lambda: set(ranks_of(lab.folder / "orphans.yaml").values()) - set(pids.values()), "the next job's ranks")
     assert not set(ranks_of(lab.folder / "orphans.yaml").values()) & set(pids.values())
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0 and "restart 1 of at most 3" in err, err
     assert_bit_equal(run, unbroken)
 

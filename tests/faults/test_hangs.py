@@ -2,38 +2,32 @@
 
 import os
 import signal
-import time
 
 import pytest
 from runs import assert_bit_equal
-from watch import ranks_of, wait_for_step
+from watch import assert_missed_in_time, ranks_of, silences_s, wait_for_step
 
-LIMITS = ["guard.step_timeout_s=6", "guard.start_timeout_s=60"]
-
-
-def ended(lab, process, timeout=60):
-    begin = time.monotonic()
-    code, _, err = lab.finish(process, timeout=timeout)
-    return code, err, time.monotonic() - begin
+LIMIT_S = 10  # a step that a busy machine holds up for some seconds is no hang
+LIMITS = [f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=120"]
 
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_rank_that_stops_making_progress_is_named(lab, rank):
     process = lab.start(f"hang-{rank}", *LIMITS, "fault.kind=hang", "fault.step=4", f"fault.rank={rank}", ranks=3)
-    code, err, _ = ended(lab, process)
+    code, _, err = lab.finish(process)
     assert code == 72, err
     assert f"rank {rank} runs, but has begun" in err
     assert "latest collectives" in err and "under way" in err and "step 4" in err
 
 
 def test_a_stopped_process_is_missed_within_the_limit(lab):
-    process = lab.start("frozen", *LIMITS, "run.max_steps=2000", "run.num_epochs=500", ranks=2)
+    process = lab.start("frozen", *LIMITS, "run.max_steps=100000", "run.num_epochs=100000", ranks=2)
     wait_for_step(lab.folder / "runs" / "frozen", 3)
     os.kill(ranks_of(lab.folder / "frozen.yaml")[1], signal.SIGSTOP)
-    code, err, seconds = ended(lab, process)
+    code, _, err = lab.finish(process)
     assert code == 72, err
     assert "rank 1 has not run for" in err
-    assert seconds < 6 + 2 + 3  # the limit, the sign of life, mpirun's own end
+    assert_missed_in_time(err, LIMIT_S)
 
 
 def test_a_slow_rank_is_left_alone(lab):
@@ -45,8 +39,8 @@ def test_a_slow_rank_is_left_alone(lab):
 
 def test_a_rank_that_dies_ends_the_run_at_once(lab):
     process = lab.start("dead", "fault.kind=abort", "fault.step=5", "fault.rank=1", "checkpoint.save_steps=2", ranks=3)
-    code, err, seconds = ended(lab, process)
-    assert code not in (0, 75) and seconds < 30
+    code, _, err = lab.finish(process)  # which waits less than guard.step_timeout_s
+    assert code not in (0, 72, 75) and not silences_s(err), err
     assert "injected on rank 1 at step 5" in err
     resumed = lab.run("dead", "checkpoint.save_steps=2", ranks=3)
     assert_bit_equal(resumed, lab.run("alive", "checkpoint.save_steps=2", ranks=3))

@@ -5,7 +5,7 @@ import subprocess
 
 import namespaces
 import pytest
-from runs import PROGRAM, REPO, assert_bit_equal, losses
+from runs import PATIENCE_S, PROGRAM, REPO, assert_bit_equal, losses, slow_from
 from watch import saved_steps, wait_until
 
 RUN = REPO / "launch" / "packtrain-run"
@@ -28,7 +28,7 @@ def start(lab, hosts, name, *flags):
     listed = ",".join(f"{address}:1" for address in hosts.addresses.values())
     words = hosts.on_first(RUN, "--hosts", listed, "--interface", namespaces.NETWORK, "--launch-agent",
                            hosts.agent(hosts.folder / "agent"), *QUICK, *flags, "--restarts", "3", "--program",
-                           PROGRAM, lab.config(name), *SETTINGS)
+                           PROGRAM, lab.config(name), *SETTINGS, *slow_from(21, 20))
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=lab.folder,
                             env={**os.environ, "OMP_NUM_THREADS": "1"})
 
@@ -39,7 +39,7 @@ def test_a_spare_takes_the_place_of_a_host_that_dies(lab, hosts):
     run = lab.folder / "runs" / "spare"
     wait_until(lambda: saved_steps(run)[-1:] >= [20], "a checkpoint")
     hosts.kill("west")
-    _, errors = process.communicate(timeout=150)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     west, north = hosts.addresses["west"], hosts.addresses["north"]
     assert "mpirun could not reach a host or lost it" in errors and "restart 1 of at most 3 (" in errors

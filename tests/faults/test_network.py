@@ -2,15 +2,14 @@
 
 import os
 import subprocess
-import time
 
 import namespaces
 import pytest
 from runs import PROGRAM
-from watch import wait_for_step, wait_until
+from watch import assert_missed_in_time, wait_for_step, wait_until
 
-LIMIT_S = 6
-SETTINGS = [f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=60", "run.max_steps=100000",
+LIMIT_S = 10
+SETTINGS = [f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=120", "run.max_steps=100000",
             "run.num_epochs=100000", "data.validation="]
 # A rank whose output and exit code can be read whatever becomes of mpirun.
 RANK = """#!/bin/sh
@@ -58,18 +57,17 @@ def test_a_link_that_is_cut_ends_both_sides_by_the_deadline(lab, hosts, shared):
     process, folder = start(lab, hosts, name, "" if shared else f"mount -t tmpfs none {signs} &&")
     wait_for_step(run, 3)
     hosts.cut("east")
-    begin = time.monotonic()
     codes = [folder / f"code-{rank}" for rank in (0, 1)]
-    wait_until(lambda: all(path.exists() for path in codes), "both ranks' ends", timeout=60)
-    seconds = time.monotonic() - begin
+    wait_until(lambda: all(path.exists() for path in codes), "both ranks' ends")
     process.kill()
     process.wait()
     assert [path.read_text().strip() for path in codes] == ["72", "72"]
-    assert seconds < LIMIT_S + 2 + 4  # the limit, the sign of life, a machine with other work
     for rank in (0, 1):
         errors = (folder / f"errors-{rank}").read_text()
         assert f"rank {rank}: no progress for" in errors and "under way" in errors, errors
-        if shared:
-            assert "is the network between their hosts cut? (east: rank 0) (west: rank 1)" in errors, errors
+        assert_missed_in_time(errors, LIMIT_S)
+        if shared:  # cut in the middle of an exchange, one of them has begun a collective more
+            assert "is the network between their hosts cut? (east: rank 0) (west: rank 1)" in errors \
+                or "runs, but has begun" in errors, errors
         else:
             assert f"missing: rank {1 - rank} has left no sign of life" in errors, errors

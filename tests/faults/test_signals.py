@@ -5,11 +5,11 @@ import signal
 import subprocess
 
 import pytest
-from runs import PROGRAM, REPO, assert_bit_equal, steps
+from runs import PATIENCE_S, PROGRAM, REPO, assert_bit_equal, slow_from, steps
 from watch import ranks_of, saved_steps, wait_for_step, wait_until
 
 SETTINGS = ["run.max_steps=30", "run.num_epochs=9", "checkpoint.save_steps=8", "checkpoint.keep=10", "data.validation="]
-SLOW = "debug.stream_delay_us=3000"  # changes no bit
+SLOW = slow_from(10, 21)  # to the end
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def assert_continues(lab, name, unbroken):
 
 def begun(lab, name, *more):
     """The run with two steps done; its ranks' process ids."""
-    process = lab.start(name, *SETTINGS, SLOW, *more, ranks=2)
+    process = lab.start(name, *SETTINGS, *SLOW, *more, ranks=2)
     wait_for_step(lab.folder / "runs" / name, 2)
     return process, ranks_of(lab.folder / f"{name}.yaml")
 
@@ -74,24 +74,24 @@ def test_asked_twice_a_rank_ends_at_once_and_the_last_checkpoint_is_good(lab, un
 def test_the_launcher_that_is_asked_has_the_ranks_save(lab, unbroken, number):
     name = f"launcher-{number}"
     process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "2", "--restarts", "3", "--program", PROGRAM,
-                                "train", lab.config(name), *SETTINGS, SLOW], stderr=subprocess.PIPE, text=True,
+                                "train", lab.config(name), *SETTINGS, *SLOW], stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     wait_for_step(lab.folder / "runs" / name, 2)
     process.send_signal(number)
     process.send_signal(number)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 75 and "restart 1 of" not in err, err
     assert_continues(lab, name, unbroken)
 
 
 def test_a_step_may_last_longer_than_the_launcher_waits_before_it_asks_again(lab, unbroken):
     process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "2", "--program", PROGRAM, "train",
-                                lab.config("long-step"), *SETTINGS, "fault.kind=slow", "fault.step=3",
-                                "fault.num_steps=1000", "fault.seconds=3"], stderr=subprocess.PIPE, text=True)
+                                lab.config("long-step"), *SETTINGS, *slow_from(3, 28, seconds=3)],
+                               stderr=subprocess.PIPE, text=True)
     run = lab.folder / "runs" / "long-step"
     wait_for_step(run, 2)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 75 and "stopped on request after step" in err, err
     assert saved_steps(run)
     assert_continues(lab, "long-step", unbroken)
@@ -115,8 +115,7 @@ def test_a_grace_that_is_too_short_costs_the_steps_since_the_last_checkpoint(lab
 
 def test_a_request_to_save_is_answered_without_stopping(lab, unbroken):
     """Slow steps: the run looks once a second. No other save is due before the end, so that one earlier was asked for."""
-    process, _ = begun(lab, "save-now", "checkpoint.save_steps=1000", "fault.kind=slow", "fault.step=3",
-                       "fault.num_steps=27", "fault.seconds=0.2")
+    process, _ = begun(lab, "save-now", "checkpoint.save_steps=1000", *slow_from(3, 15))
     run = lab.folder / "runs" / "save-now"
     (run / "checkpoint-now").touch()
     code, _, err = lab.finish(process)

@@ -2,8 +2,8 @@
 
 from runs import steps
 
-SETTINGS = ["run.max_steps=50", "run.num_epochs=4", "data.validation=", "fault.kind=slow", "fault.seconds=0.3",
-            "fault.num_steps=50"]
+SETTINGS = ["run.max_steps=50", "run.num_epochs=4", "data.validation=", "fault.kind=slow", "fault.seconds=0.8",
+            "fault.num_steps=50"]  # so slow that no other rank is, even one that is held up for some seconds
 
 
 def test_a_slow_rank_is_named_with_its_phase(lab):

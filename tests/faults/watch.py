@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import time
 
-from runs import steps
+from runs import PATIENCE_S, steps
 
 
 def ranks_of(config_file):
@@ -21,6 +22,8 @@ def ranks_of(config_file):
                 environment = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
         except OSError:
             continue
+        if not environment:  # it ended between the two
+            continue
         if words[0].endswith(b"packtrain") and wanted in words:
             found[int(environment.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
     return found
@@ -31,7 +34,7 @@ def parent_of(pid):
         return int(file.read().rsplit(b")", 1)[1].split()[1])
 
 
-def wait_until(condition, what, timeout=60.0):
+def wait_until(condition, what, timeout=PATIENCE_S):
     """What `condition` returns as soon as it is something."""
     deadline = time.monotonic() + timeout
     while True:
@@ -44,6 +47,16 @@ def wait_until(condition, what, timeout=60.0):
 
 def wait_for_step(run, step):
     wait_until(lambda: (run / "metrics.jsonl").exists() and len(steps(run)) >= step, f"step {step} of {run}")
+
+
+def silences_s(errors):
+    """How long the ranks that gave up had waited by then, as they say themselves: without mpirun's end and this test's."""
+    return [float(seconds) for seconds in re.findall(r"no progress for ([0-9.]+) s at step", errors)]
+
+
+def assert_missed_in_time(errors, limit_s):
+    """The watchdog looks every second, and a busy machine lets it wait for some more."""
+    assert silences_s(errors) and all(limit_s <= seconds < limit_s + 10 for seconds in silences_s(errors)), errors
 
 
 def saved_steps(run):
