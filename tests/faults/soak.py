@@ -49,14 +49,14 @@ def hear_signals():
 class DisturbedRun:
     """The run under packtrain-run. When it ends on request, the same command is given again, as a user would."""
 
-    def __init__(self, lab, num_ranks, num_steps):
+    def __init__(self, lab, num_ranks, num_steps, more):
         self.folder = lab.folder / "runs" / "disturbed"
         self.config_file = lab.config("disturbed")
         self.num_ranks = num_ranks
         self.num_steps = num_steps
         self.log = lab.folder / "disturbed.log"
         self.command = [str(REPO / "launch" / "packtrain-run"), "-n", str(num_ranks), "--restarts", "9999", "--program",
-                        PROGRAM, "train", str(self.config_file), *settings_of(num_steps)]
+                        PROGRAM, "train", str(self.config_file), *settings_of(num_steps), *more]
         self.job = None
 
     def start(self):
@@ -76,6 +76,11 @@ class DisturbedRun:
 
     def step(self):
         return last_step(self.folder)
+
+    def has_saved_since_restart(self):
+        """packtrain-run gives up a run of which three jobs in a row saved nothing."""
+        log = self.log_since(0)
+        return log.rfind(": saved ") > log.rfind(": restart ")
 
     def is_done(self):
         return self.job.poll() == 0
@@ -97,14 +102,14 @@ class DisturbedRun:
                 self.start()
                 return "asked to stop"
             return "packtrain-run: exit code" in self.log_since(since) and "restart"
-        wait_until(end_of_job, "the end of the job", timeout=120)
+        wait_until(end_of_job, "the end of the job")
         begin_s = time.time()
 
         def new_step():
             resumed = resumed_step(self.log_since(since))
             path = self.folder / "metrics.jsonl"
             return path.stat().st_mtime > begin_s and self.step() > resumed and (resumed + 1)
-        return wait_until(new_step, "the first step after the restart", timeout=120) - 1
+        return wait_until(new_step, "the first step after the restart") - 1
 
 
 def resumed_step(log):
@@ -125,6 +130,7 @@ class Soak:
         self.run.start()
         next_step = 5
         while self.run.wait_for_step(min(next_step, self.run.num_steps)):
+            wait_until(lambda: self.run.has_saved_since_restart() or self.run.is_done(), "a save")
             if self.run.step() > self.run.num_steps - QUIET_STEPS:
                 self.run.wait_for_step(self.run.num_steps + 1)
                 return
@@ -167,10 +173,11 @@ def mounted(folder):
     return subprocess.run(words, capture_output=True).returncode == 0
 
 
-def soak(folder, num_steps, num_ranks, seed):
-    """Strikes until the run is through; asserts that nothing was lost. The Soak, for its figures."""
+def soak(folder, num_steps, num_ranks, seed, more=()):
+    """Strikes until the run is through; asserts that nothing was lost. The Soak, for its figures. `more`: settings of
+    the run that is struck which change no bit."""
     lab = Lab(folder)
-    run = DisturbedRun(lab, num_ranks, num_steps)
+    run = DisturbedRun(lab, num_ranks, num_steps, more)
     checkpoints = run.folder / "checkpoints"
     small_disk = mounted(checkpoints)
     try:

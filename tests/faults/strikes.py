@@ -1,6 +1,8 @@
 """The faults that a soak chooses from: each one is what happens to real runs, done from outside."""
 
+import contextlib
 import dataclasses
+import errno
 import os
 import pathlib
 import shutil
@@ -31,7 +33,8 @@ def signal_one(run, chance, number):
 
 def signal_all(run, number):
     for pid in run.ranks().values():
-        os.kill(pid, number)
+        with contextlib.suppress(ProcessLookupError):  # the signal before was enough
+            os.kill(pid, number)
     return Outcome()
 
 
@@ -60,7 +63,7 @@ def stop_for_a_second(run, chance):
 
 def kill_in_save(run, chance):
     checkpoints = run.folder / "checkpoints"
-    wait_until(lambda: list(checkpoints.glob("step-*.tmp")), "a save", timeout=120)
+    wait_until(lambda: list(checkpoints.glob("step-*.tmp")), "a save")
     time.sleep(chance.random() * 0.02)
     return kill(run, chance)
 
@@ -108,12 +111,15 @@ def damage(path, chance):
 
 
 def kill_and_damage_newest(run, chance):
-    """Where there are two checkpoints at least: one is to be left."""
-    wait_until(lambda: len(saved_steps(run.folder)) >= 2, "two checkpoints", timeout=120)
+    """Where there are two checkpoints at least: one is to be left. The launcher waits until the damage is done."""
+    wait_until(lambda: len(saved_steps(run.folder)) >= 2, "two checkpoints")
+    run.job.send_signal(signal.SIGSTOP)
     outcome = signal_all(run, signal.SIGKILL)
+    wait_until(lambda: not run.ranks(), "the end of all ranks")
     newest = max(checkpoint_folders(run.folder))
     folder = run.folder / "checkpoints" / f"step-{newest[0]}"
     damage(chance.choice(sorted(path for path in folder.iterdir() if path.suffix == ".safetensors")), chance)
+    run.job.send_signal(signal.SIGCONT)
     outcome.damaged = {newest}
     return outcome
 
@@ -126,17 +132,29 @@ def fill(run, chance):
     left = chance.choice([0, needed // 2, needed + 4096])
     ballast = pathlib.Path(checkpoints) / "ballast"
     with open(ballast, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(shutil.disk_usage(checkpoints).free - left, 1))
+        while not takes_all_but(left, file, checkpoints):
+            pass
     return ballast
+
+
+def takes_all_but(left, file, folder):
+    """False when a save was quicker: it took some of the room that was seen."""
+    try:
+        os.posix_fallocate(file.fileno(), 0, max(shutil.disk_usage(folder).free - left, 1))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
 
 
 def fill_disk(run, chance):
     """Training goes on; saves fail until there is room again."""
-    wait_until(lambda: saved_steps(run.folder), "a checkpoint", timeout=120)
+    wait_until(lambda: saved_steps(run.folder), "a checkpoint")
     since = run.log_size()
     ballast = fill(run, chance)
     wait_until(lambda: "training goes on" in run.log_since(since) or run.step() >= run.num_steps or
-               ballast_is_outgrown(run, since), "a failed save", timeout=120)
+               ballast_is_outgrown(run, since), "a failed save")
     ballast.unlink()
     return Outcome(ends_job=False)
 
@@ -147,7 +165,7 @@ def ballast_is_outgrown(run, since):
 
 
 def kill_on_full_disk(run, chance):
-    wait_until(lambda: saved_steps(run.folder), "a checkpoint", timeout=120)
+    wait_until(lambda: saved_steps(run.folder), "a checkpoint")
     ballast = fill(run, chance)
     time.sleep(chance.random())
     outcome = kill(run, chance)
