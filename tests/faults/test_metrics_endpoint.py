@@ -1,33 +1,37 @@
 """Clients that do what no scraper should, while a run trains, saves and ends: it does not notice."""
 
+import http.client
 import json
 import random
 import socket
 import threading
 import time
-import urllib.error
 import urllib.request
 
 import pytest
-from runs import assert_bit_equal
+from runs import assert_bit_equal, slow_from
+from watch import wait_until
 
 SAVES = ["checkpoint.save_steps=2", "run.max_steps=30"]
-SERVE = ["metrics.serve=true", "metrics.port=29400"]
+# Of the loopback network one that no other test session takes the ports of.
+ADDRESS = ".".join(["127", *(str(random.randrange(1, 255)) for _ in range(3))])
+SERVE = ["metrics.serve=true", "metrics.port=29400", f"metrics.address={ADDRESS}"]
+# Time for the clients to come, and in any case one of them before the end.
+LINGERS = [*slow_from(2, 29, seconds=0.2), "metrics.last_scrape_timeout_s=120"]
 
 
 def endpoints(run, ranks):
     """Of all ranks, once they are there."""
     targets = run / "metrics-targets.json"
-    while not targets.exists():
-        time.sleep(0.01)
+    wait_until(targets.exists, "the endpoints")
     found = [target for entry in json.loads(targets.read_text()) for target in entry["targets"]]
-    assert len(found) == ranks and all(target.startswith("127.0.0.1:") for target in found)
+    assert len(found) == ranks and all(target.startswith(f"{ADDRESS}:") for target in found)
     return found
 
 
 def connect(target):
     host, port = target.split(":")
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 class Clients:
@@ -49,10 +53,10 @@ class Clients:
     def _scrape(self, target):
         while not self._stop:
             try:
-                with urllib.request.urlopen(f"http://{target}/metrics", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://{target}/metrics", timeout=60) as answer:
                     self.page = answer.read().decode()
                     self.pages += 1
-            except (OSError, urllib.error.URLError):  # the run is over
+            except (OSError, http.client.HTTPException):  # the run is over
                 time.sleep(0.01)
 
     def _garbage(self, target):
@@ -76,7 +80,7 @@ class Clients:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_run_with_bad_clients_is_the_run_without(lab, ranks):
     alone = lab.run(f"alone-{ranks}", *SAVES, ranks=ranks)
-    process = lab.start(f"watched-{ranks}", *SAVES, *SERVE, ranks=ranks)
+    process = lab.start(f"watched-{ranks}", *SAVES, *SERVE, *LINGERS, ranks=ranks)
     watched = lab.folder / "runs" / f"watched-{ranks}"
     clients = Clients(endpoints(watched, ranks))
     code, _, err = lab.finish(process)
@@ -91,13 +95,12 @@ def test_ports_that_are_taken_cost_a_warning(lab):
     for port in range(29600, 29701):
         listener = socket.socket()
         try:
-            listener.bind(("127.0.0.1", port))
+            listener.bind((ADDRESS, port))
             listener.listen()
-        except OSError:  # somebody else's: taken too
+        except OSError:  # of a program that listens at every address: taken too
             pass
         taken.append(listener)
-    code, _, err = lab.finish(lab.start("no-port", "run.max_steps=2", "metrics.serve=true",
-                                        "metrics.port=29600", ranks=2))
+    code, _, err = lab.finish(lab.start("no-port", "run.max_steps=2", *SERVE, "metrics.port=29600", ranks=2))
     for listener in taken:
         listener.close()
     assert code == 0, err
