@@ -123,6 +123,7 @@ def test_a_store_may_be_replaced_by_renaming_under_a_run(lab):
     part = store / "part-00000.safetensors"
     lines = lab.folder / "runs" / "renamed-after" / "metrics.jsonl"
     while not lines.exists():
+        assert process.poll() is None or lines.exists(), process.communicate()
         time.sleep(0.01)
     part.with_suffix(".new").write_bytes(b"another store")
     part.with_suffix(".new").rename(part)
