@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 #include "models/ops/gradient.h"
@@ -61,11 +62,14 @@ void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tenso
   }
 }
 
+// The few words first: their share, below half of the last bit of the whole, would be rounded away
+// in every row if it were added to a sum that is already rounded.
 void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits,
                   const at::Tensor& weight) {
-  for (const WordRange& words : word_ranges(weight.size(0))) {
-    gemm_out(grad_x, words.columns(grad_logits), words.rows(weight),
-             {.addend = words.begin > 0 ? grad_x : at::Tensor()});
+  at::Tensor few;
+  for (const WordRange& words : word_ranges(weight.size(0)) | std::views::reverse) {
+    gemm_out(grad_x, words.columns(grad_logits), words.rows(weight), {.addend = few});
+    few = grad_x;
   }
 }
 

@@ -139,6 +139,22 @@ TEST_P(LinearCrossEntropy, AddsABiasAndSumsItsGradientOverChunks) {
   }
 }
 
+// What few words add to each row's d x is less than what rounding leaves of a bfloat16: rounded
+// away row by row it would be missing in sums over rows, which are the weights' gradients.
+TEST_P(LinearCrossEntropy, WordsBeyondAMultipleOf8AreNotRoundedAway) {
+  const OperatorCase& on = GetParam();
+  LossCase loss = loss_case(on, 2000, 1003);
+  loss.targets.weights.fill_(1);
+  loss.x = loss.x.mul(0.1);  // all words about alike
+  const at::Tensor x = reference_leaf(loss.x);
+  const at::Tensor weight = reference_leaf(loss.weight.value);
+  const at::Tensor want =
+      formula(x, weight, at::zeros_like(weight.select(1, 0)), loss.targets.labels, {}).sum();
+  const at::Tensor grad = torch::autograd::grad({want}, {x})[0];
+  const auto got = linear_cross_entropy(loss.x, loss.weight, loss.targets, true, {});
+  expect_close(wide_copy(got.grad_x).sum(0), grad.sum(0), 0.003, "sum of d x over rows");
+}
+
 TEST_P(LinearCrossEntropy, TouchesNoGradientInEvaluation) {
   const OperatorCase& on = GetParam();
   const LossCase loss = loss_case(on, 20, 30);
