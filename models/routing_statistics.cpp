@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "models/batch.h"
+#include "models/ops/experts/expert_order.h"
 
 namespace packtrain {
 namespace {
@@ -67,11 +68,10 @@ void make_room(at::Tensor& sums, at::IntArrayRef shape, const at::TensorOptions&
   if (!sums.defined() || sums.sizes() != shape) sums = at::zeros(shape, options);
 }
 
-// [rows, E]: `what` (a number, or one a row) at each expert that a row chose, else 0.
-template <typename What>
-at::Tensor at_chosen(const Routing& routing, std::int64_t num_experts, const What& what) {
+// [rows, E]: 1 at each expert that a row chose, else 0.
+at::Tensor at_chosen(const Routing& routing, std::int64_t num_experts) {
   at::Tensor chosen = at::zeros({routing.experts.size(0), num_experts}, routing.weights.options());
-  return chosen.scatter_(1, routing.experts.to(at::kLong), what);
+  return chosen.scatter_(1, routing.experts.to(at::kLong), 1.0);
 }
 
 // RoutingStatistics::real_rows
@@ -83,16 +83,13 @@ at::Tensor real_rows(const DeviceBatch& batch) {
   return row_examples(batch, bounds).is_real.to(at::kFloat).unsqueeze(1);
 }
 
-// Choices by all rows but pads, [1, E]. Sums of ones: exact in any order.
-at::Tensor count_choices(const DeviceBatch& batch, const Routing& routing, std::int64_t num_experts,
-                         bool all_rows) {
+// Adds the choices by all rows but pads to counts [E].
+void count_choices(const DeviceBatch& batch, const Routing& routing, bool all_rows,
+                   const at::Tensor& counts) {
   RoutingStatistics& statistics = *batch.routing;
-  if (!all_rows || !batch.examples.defined()) {
-    return at_chosen(routing, num_experts, 1.0).sum(at::IntArrayRef{0}, /*keepdim=*/true);
-  }
-  if (!statistics.real_rows.defined()) statistics.real_rows = real_rows(batch);
-  return at_chosen(routing, num_experts, statistics.real_rows.expand_as(routing.experts))
-      .sum(at::IntArrayRef{0}, /*keepdim=*/true);
+  const bool has_pads = all_rows && batch.examples.defined();
+  if (has_pads && !statistics.real_rows.defined()) statistics.real_rows = real_rows(batch);
+  count_by_expert(routing.experts, has_pads ? statistics.real_rows : at::Tensor(), counts);
 }
 
 }  // namespace
@@ -104,8 +101,8 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   const at::TensorOptions options = routing.weights.options();
   if (config.auxiliary_loss == 0) {
     make_room(statistics.counts, {num_layers, 1, config.num_experts}, options);
-    statistics.counts.select(0, layer).copy_(
-        count_choices(batch, routing, config.num_experts, all_rows));
+    const at::Tensor counts = statistics.counts.select(0, layer).select(0, 0);
+    count_choices(batch, routing, all_rows, counts.zero_());  // made again: the same once more
     return;
   }
   const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);
@@ -113,7 +110,7 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   make_room(statistics.counts, {num_layers, num_examples, config.num_experts}, options);
   make_room(statistics.probabilities, {num_layers, num_examples, config.num_experts}, options);
   statistics.counts.select(0, layer).copy_(
-      sum_by_example(at_chosen(routing, config.num_experts, 1.0), bounds));
+      sum_by_example(at_chosen(routing, config.num_experts), bounds));
   statistics.probabilities.select(0, layer).copy_(sum_by_example(routing.probabilities, bounds));
 }
 

@@ -7,7 +7,8 @@
 //   written/            what was imported, exported again
 // and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU. For a line
 // `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
-// `conformance_tool cuda` computes in bfloat16 on the GPU, and writes of `packed` alone.
+// `conformance_tool bfloat16 [cuda]` computes in bfloat16, on the GPU with cuda, and writes of
+// `packed` alone.
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -156,16 +158,16 @@ void run(const std::string& folder) {
   export_tensors(folder + "/written", config, parameters);
 }
 
-void run_in_bfloat16(const std::string& folder) {
+void run_in_bfloat16(const std::string& folder, at::DeviceType device) {
   set_matmul_timing(false);  // sizes are met once
   const DecoderConfig config = read_config(folder);
-  TestModel model(config, {}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+  TestModel model(config, {}, at::TensorOptions(at::kBFloat16).device(device));
   const Tensors parameters = parameters_of(model);
   const Tensors host = on_host(parameters);
   import_model(folder + "/model", config, host);
   for (const auto& [name, value] : parameters) value.copy_(host.at(name));
   const Sequences sequences = read_sequences(folder + "/batch.safetensors");
-  write(folder + "/packed", config, compute(model, config.experts, sequences, at::kCUDA));
+  write(folder + "/packed", config, compute(model, config.experts, sequences, device));
 }
 
 std::string rewritten(const std::string& path) {
@@ -181,11 +183,19 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string answer(const std::string& line, bool on_gpu) {
+// Where to compute in bfloat16; nothing: in float32.
+using Bfloat16On = std::optional<at::DeviceType>;
+
+Bfloat16On bfloat16_on(int num_words, char** words) {
+  if (num_words < 2 || std::string_view(words[1]) != "bfloat16") return std::nullopt;
+  return num_words > 2 && std::string_view(words[2]) == "cuda" ? at::kCUDA : at::kCPU;
+}
+
+std::string answer(const std::string& line, Bfloat16On bfloat16) {
   constexpr std::string_view kConfig = "config ";
   try {
     if (line.starts_with(kConfig)) return "ok " + rewritten(line.substr(kConfig.size()));
-    on_gpu ? run_in_bfloat16(line) : run(line);
+    bfloat16 ? run_in_bfloat16(line, *bfloat16) : run(line);
     return "ok";
   } catch (const Error& error) {
     return fmt::format("error {} {}", error.exit_code(), one_line(error.what()));
@@ -198,12 +208,12 @@ std::string answer(const std::string& line, bool on_gpu) {
 }  // namespace packtrain
 
 int main(int num_words, char** words) {
-  const bool on_gpu = num_words == 2 && std::string_view(words[1]) == "cuda";
+  const packtrain::Bfloat16On bfloat16 = packtrain::bfloat16_on(num_words, words);
   std::array<char, 4096> line{};  // a path
   while (std::fgets(line.data(), line.size(), stdin) != nullptr) {
     std::string folder = line.data();
     if (folder.ends_with('\n')) folder.pop_back();
-    fmt::print("{}\n", packtrain::answer(folder, on_gpu));
+    fmt::print("{}\n", packtrain::answer(folder, bfloat16));
     std::fflush(stdout);
   }
   return 0;

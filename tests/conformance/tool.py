@@ -14,7 +14,7 @@ class Answer:
 
 
 class Tool:
-    """`words`: what it is started with, `cuda` or nothing."""
+    """`words`: what it is started with."""
 
     def __init__(self, *words):
         self.command = [PROGRAM, *words]

@@ -21,4 +21,9 @@ ExpertOrder order_by_expert(const at::Tensor& experts, std::int64_t num_experts)
 // int32 [A]: the expert of each sorted assignment.
 at::Tensor experts_of(const ExpertOrder& order);
 
+// Adds to counts (float32 [E], contiguous) how many rows have each expert. row_counts: float32,
+// T of them, 1 or 0 for rows that do not count; undefined: all do. Exact below 2^24.
+void count_by_expert(const at::Tensor& experts, const at::Tensor& row_counts,
+                     const at::Tensor& counts);
+
 }  // namespace packtrain

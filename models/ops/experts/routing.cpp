@@ -10,6 +10,7 @@
 
 #include <tuple>
 
+#include "models/ops/experts/routing_cuda.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
@@ -34,6 +35,7 @@ at::Tensor router_logits(const at::Tensor& x, const Parameter& weight, const Par
 Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
               const RoutingOptions& options) {
   const at::Tensor logits = router_logits(x, weight, bias);
+  if (logits.is_cuda()) return choose_experts_cuda(logits, options);
   // libtorch's topk promises no order among equals; a stable sort does.
   const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
   const at::Tensor chosen = order.narrow(1, 0, options.experts_per_row);
@@ -48,6 +50,9 @@ Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bia
 at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
                             const Routing& routing, std::int64_t num_experts,
                             const RoutingOptions& options) {
+  if (grad_weights.is_cuda()) {
+    return routing_backward_cuda(grad_weights, grad_probabilities, routing, num_experts, options);
+  }
   const at::Tensor chosen = routing.experts.to(at::kLong);
   const std::int64_t num_rows = chosen.size(0);
   at::Tensor spread = at::zeros({num_rows, num_experts}, grad_weights.options());

@@ -100,9 +100,21 @@ __global__ void __launch_bounds__(kThreads)
   output[slot] = divisor == 0 ? 0 : sum / divisor;
 }
 
-unsigned num_blocks(std::int64_t count, int a_block) {
+unsigned blocks_of(std::int64_t count, int a_block) {
   return static_cast<unsigned>((count + a_block - 1) / a_block);
 }
+
+// One thread for each run of N elements of the rows.
+struct RunGrid {
+  device::Divisor runs_a_row;
+  std::int64_t num_runs;
+  unsigned num_blocks;
+
+  RunGrid(const SlotArguments& a, int run_numel)
+      : runs_a_row(a.width / run_numel),
+        num_runs(a.num_rows * a.width / run_numel),
+        num_blocks(blocks_of(num_runs, kThreads)) {}
+};
 
 // use(an element, a Numel<elements of a run>).
 template <int N>
@@ -127,11 +139,10 @@ void launch_slot_sum(const SlotArguments& a, const void* values, const void* add
   const auto launch = [&](auto element, auto numel) {
     using T = decltype(element);
     constexpr int N = decltype(numel)::value;
-    const std::int64_t num_runs = a.num_rows * a.width / N;
-    slot_sum_kernel<T, N>
-        <<<num_blocks(num_runs, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            a, static_cast<const T*>(values), static_cast<const T*>(addend),
-            static_cast<T*>(output), device::Divisor(a.width / N), num_runs);
+    const RunGrid grid(a, N);
+    slot_sum_kernel<T, N><<<grid.num_blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        a, static_cast<const T*>(values), static_cast<const T*>(addend), static_cast<T*>(output),
+        grid.runs_a_row, grid.num_runs);
   };
   with_runs(a, launch, values, addend, output);
 }
@@ -141,11 +152,9 @@ void launch_slot_spread(const SlotArguments& a, const void* rows, void* output, 
   const auto launch = [&](auto element, auto numel) {
     using T = decltype(element);
     constexpr int N = decltype(numel)::value;
-    const std::int64_t num_runs = a.num_rows * a.width / N;
-    slot_spread_kernel<T, N>
-        <<<num_blocks(num_runs, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            a, static_cast<const T*>(rows), static_cast<T*>(output), device::Divisor(a.width / N),
-            num_runs);
+    const RunGrid grid(a, N);
+    slot_spread_kernel<T, N><<<grid.num_blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        a, static_cast<const T*>(rows), static_cast<T*>(output), grid.runs_a_row, grid.num_runs);
   };
   with_runs(a, launch, rows, output);
 }
@@ -158,7 +167,7 @@ void launch_slot_dot(const SlotArguments& arguments, const void* a, const void* 
     using T = decltype(element);
     constexpr int N = decltype(numel)::value;
     slot_dot_kernel<T, N>
-        <<<num_blocks(num_slots, kWarps), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        <<<blocks_of(num_slots, kWarps), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
             arguments, static_cast<const T*>(a), static_cast<const T*>(b), output);
   };
   with_runs(arguments, launch, a, b);

@@ -1,8 +1,8 @@
-"""Every family in bfloat16 on a GPU, through the kernels that training uses, against transformers in
-float32 on the same GPU. The yardstick is transformers in bfloat16 (SDPA where it has that, experts one by
-one): its own error, tensor by tensor.
+"""Every family in bfloat16 against transformers in float32 on the same device: on a GPU through the kernels
+that training uses, all cases of a GPU; where there is none, each family's first case on the CPU. The yardstick
+is transformers in bfloat16 (SDPA where it has that, experts one by one): its own error, tensor by tensor.
 
-    pytest tests/conformance/test_gpu.py -s    # -s: the errors beside each other
+    pytest tests/conformance/test_bfloat16.py -s    # -s: the errors beside each other
 """
 
 import dataclasses
@@ -28,12 +28,14 @@ FACTOR_OF_CHOICES = 4
 FACTOR_OF_CANCELLED = 4
 CANCELLED = ("q_proj.bias", "k_proj.bias")
 LOSS_TOLERANCE = 1e-3
-CASES = [case for name in family.names() for case in family.gpu_cases_of(name)]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+CASES = [case for name in family.names()
+         for case in family.gpu_cases_of(name)[:None if DEVICE == "cuda" else 1]]
 
 
 @pytest.fixture(scope="module")
 def tool():
-    tool = Tool("cuda")
+    tool = Tool("bfloat16", DEVICE)
     yield tool
     tool.close()
 
@@ -48,8 +50,8 @@ class Sides:
 
 def computed_by_transformers(model, folder, sequences):
     """The model is used up."""
-    model = model.cuda().eval()
-    logits, loss = oracle.logits_and_loss(model, [ids.cuda() for ids in sequences])
+    model = model.to(DEVICE).eval()
+    logits, loss = oracle.logits_and_loss(model, [ids.to(DEVICE) for ids in sequences])
     oracle.save_gradients(model, folder)
     return {name: tensor.cpu().float()
             for name, tensor in {"logits": logits, "loss": loss, **tensors_of(folder)}.items()}
