@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "framework/config/checks.h"
@@ -24,15 +25,25 @@ bool is_below_model_config(const std::string& name) {
   return name.starts_with(kBelowModelConfig) && name.size() > kBelowModelConfig.size();
 }
 
-// "model.config.rope_scaling.factor" -> /rope_scaling/factor
-Json::json_pointer place_in_model_config(const std::string& name) {
-  Json::json_pointer place;
+// "model.config.rope_scaling.factor" -> {"rope_scaling", "factor"}
+std::vector<std::string> path_in_model_config(const std::string& name) {
+  std::vector<std::string> path;
   for (std::size_t begin = kBelowModelConfig.size(); begin <= name.size();) {
     const std::size_t end = std::min(name.find('.', begin), name.size());
-    place.push_back(name.substr(begin, end - begin));
+    path.push_back(name.substr(begin, end - begin));
     begin = end + 1;
   }
-  return place;
+  return path;
+}
+
+// What is at `key`: of a map, which gets the key when it has none, or of a list, where it must be
+// there: an index beyond the end would fill what is between. Throws Json::exception else.
+Json& child_of(Json& value, const std::string& key) {
+  if (value.is_null()) value = Json::object();
+  if (!value.is_array()) return value[key];
+  Json::json_pointer index;
+  index.push_back(key);
+  return value.at(index);
 }
 
 void change_model_config(Setting& whole, const Setting& part) {
@@ -42,9 +53,13 @@ void change_model_config(Setting& whole, const Setting& part) {
                 "It changes one key of a model.config that is there.");
   }
   try {
-    whole.value[place_in_model_config(part.name())] = part.value;
+    Json* place = &whole.value;
+    for (const std::string& key : path_in_model_config(part.name())) {
+      place = &child_of(*place, key);
+    }
+    *place = part.value;
   } catch (const Json::exception&) {  // a key below something that is no map
-    reject(part, "a key of a map in model.config");
+    reject(part, "a key of a map, or an index within a list, in model.config");
   }
 }
 
@@ -120,7 +135,8 @@ std::string write_setting(const Setting& setting) {
 std::string resolved_value(const Config& config, const std::string& key) {
   if (!is_below_model_config(key)) return config_value(config, key);
   const Json model_config = Json::parse(config.model.config.empty() ? "{}" : config.model.config);
-  const auto place = place_in_model_config(key);
+  Json::json_pointer place;
+  for (const std::string& part : path_in_model_config(key)) place.push_back(part);
   return model_config.contains(place) ? write_json(model_config[place]) : "null";
 }
 

@@ -120,7 +120,8 @@ std::optional<Json> read_number(std::string_view text) {
   std::uint64_t positive = 0;
   if (!negative && all_read(std::from_chars(text.data(), end, positive))) return Json(positive);
   double real = 0;
-  if (all_read(std::from_chars(text.data(), end, real))) return Json(real);
+  // -0.0 becomes 0: it would be written as -0, which is a whole number.
+  if (all_read(std::from_chars(text.data(), end, real))) return Json(real + 0.0);
   return std::nullopt;
 }
 

@@ -92,6 +92,11 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   EXPECT_EQ(again.run.output, config.run.output);
 }
 
+TEST(ConfigValues, ANegativeZeroIsZero) {
+  const Config config = load("optimizer: {betas: [-.0, 0.5], weight_decay: -0.0}");
+  EXPECT_NE(dump_config(config).find("betas: [0, 0.5]"), std::string::npos) << dump_config(config);
+}
+
 TEST(ConfigValues, EvaluationTakesOneStoreOrSeveralWithNames) {
   const auto stores = [](const char* yaml) { return load(yaml).data.validation; };
   EXPECT_EQ(stores("data: {validation: a}"), (std::vector<ValidationStore>{{"", "a"}}));
