@@ -85,6 +85,7 @@ class Moments {
             kept(LayerMoment::kBetween, rows_of(config_.num_layers - 1)),
             {{"head: its input, norm and gradient", 3 * stream},
              {"logits", chunks.logits_bytes},
+             {"head: its weight for a multiple of 8 words", chunks.weight_bytes},
              {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
   }
 
@@ -101,13 +102,6 @@ class Moments {
   }
 
   bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
-
-  // The gradient of all experts' matrices [out, in], as the grouped product leaves it. Elsewhere
-  // products write to the gradient.
-  std::int64_t expert_gradients(std::int64_t out, std::int64_t in) const {
-    if (!size_.on_gpu || size_.compute != at::kBFloat16) return 0;
-    return bytes(config_.experts.num_experts * out, in);
-  }
 
   // Of an activation that is made again, its backward and, right behind it, the gradient of the
   // projection after it; else that gradient; and the gradient of the projection before it.
@@ -128,22 +122,18 @@ class Moments {
                         {"gradients of the experts' activation and projections", inner + projected},
                         {outputs.name, again ? copies : 0},
                         {"experts' activation again", again ? inner : 0}}});
-    moments.push_back(
-        {"experts' second projection backward",
-         values + (again ? 0 : inner),
-         {output,
-          {"gradients of the experts' activation and projections",
-           inner + (again ? projected + inner : 0)},
-          outputs,
-          {"gradient of the experts' weights", expert_gradients(config_.hidden_size, width)}}});
+    moments.push_back({"experts' second projection backward",
+                       values + (again ? 0 : inner),
+                       {output,
+                        {"gradients of the experts' activation and projections",
+                         inner + (again ? projected + inner : 0)},
+                        outputs}});
     moments.push_back({"experts' first projection backward",
                        values - projected,
                        {output,
                         {"gradients of the experts' activation and projections", projected},
                         {"experts' inputs, by expert", copies},
-                        {"gradient of the MLP's input", stream},
-                        {"gradient of the experts' weights",
-                         expert_gradients(projected / inner * width, config_.hidden_size)}}});
+                        {"gradient of the MLP's input", stream}}});
   }
 
   StepMoment attention_backward(const LayerRows& rows) const {

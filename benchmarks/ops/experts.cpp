@@ -42,8 +42,9 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
     return [=] {
       const Routing routing = mixture.routing();
       const ExpertOrder order = order_by_expert(routing.experts, mixture.num_experts);
-      const Parameter weight =
-          random_weight({mixture.num_experts, 2 * mixture.inner, mixture.hidden});
+      Parameter weight =
+          random_weight({mixture.num_experts, 2 * mixture.inner, mixture.hidden}, at::kFloat);
+      weight.accumulate = true;
       const at::Tensor x = random_numbers({mixture.tokens, mixture.hidden}, at::kBFloat16);
       const at::Tensor g =
           random_numbers({mixture.tokens * mixture.per_token, 2 * mixture.inner}, at::kBFloat16);
@@ -75,7 +76,9 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
 
 void add_experts(OpBenchmarks& benchmarks) {
   add_mixture(benchmarks, {16384, 2048, 1408, 60, 4});  // Qwen1.5-MoE-A2.7B
+  add_mixture(benchmarks, {2048, 2048, 1408, 60, 4});   // a small micro-batch of it
   add_mixture(benchmarks, {16384, 4096, 14336, 8, 2});  // Mixtral 8x7B
+  add_mixture(benchmarks, {16384, 1024, 3584, 8, 2});   // a quarter of its widths
   add_mixture(benchmarks, {16384, 2048, 768, 128, 8});  // Qwen3-30B-A3B
 }
 

@@ -1,56 +1,269 @@
-// Bound by memory: a thread has one run of 16 bytes of a product; a row of blocks has a group.
+// A block makes tiles of 128 x 256 sums: one warp keeps copying 64 rows of both operands into four
+// stages of shared memory, two warp groups multiply them, 64 x 256 sums each in registers, and the
+// sums go to the gradient from there. Two blocks of a cluster have tiles below each other and fetch
+// half of the right operand each for both. The form is that of CUTLASS's persistent
+// warp-specialized cooperative kernels (github.com/NVIDIA/cutlass,
+// media/docs/cpp/efficient_gemm.md).
+#include <cuda_bf16.h>
+
+#include <algorithm>
+
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/cluster.cuh"
+#include "models/ops/cuda/hopper/tensor_copy.cuh"
+#include "models/ops/cuda/hopper/tensor_map.h"
+#include "models/ops/cuda/hopper/wgmma.cuh"
 #include "models/ops/cuda/launch.h"
-#include "models/ops/cuda/vector.cuh"
 #include "models/ops/experts/grouped_gradient_launch.h"
+#include "models/ops/experts/grouped_gradient_tile.cuh"
 
 namespace packtrain {
 namespace {
 
-constexpr int kThreads = 256;
+using device::GradientTile;
+using device::kTileThreads;
 
-template <typename G, int N>
-__global__ void __launch_bounds__(kThreads)
-    grouped_gradient_kernel(const GroupedGradientArguments a) {
-  const std::int64_t at = (std::int64_t{kThreads} * blockIdx.x + threadIdx.x) * N;
-  if (at >= a.matrix_numel) return;
-  const int group = blockIdx.y;
-  const std::int32_t begin = group == 0 ? 0 : a.ends[group - 1];
-  const std::int64_t offset = group * a.matrix_numel + at;
-  G* const grad = static_cast<G*>(a.target.grad) + offset;
-  float value[N] = {};
-  if (a.ends[group] > begin) {
-    device::load(static_cast<const __nv_bfloat16*>(a.products) + offset, value);
-  } else if (a.target.accumulate) {
-    return;
+constexpr int kStages = 4;
+constexpr int kRows = 64;      // of a stage
+constexpr int kBox = 64;       // columns that are copied at once: 128 bytes
+constexpr int kStepRows = 16;  // of one instruction
+constexpr int kCluster = 2;
+constexpr int kThreads = 128 + kTileThreads;
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+
+using Box = __nv_bfloat16[kRows][kBox];
+struct Stage {
+  Box left[GradientTile::kLeft / kBox];
+  Box right[GradientTile::kRight / kBox];
+};
+struct alignas(1024) Shared {
+  Stage stages[kStages];
+  device::Barrier full[kStages];
+  device::Barrier empty[kStages];
+};
+
+struct Operands {
+  CUtensorMap left;
+  CUtensorMap right;
+};
+
+// The tiles of a block, of all that its cluster makes. Clusters at work at one time have tiles of a
+// panel, 8 clusters high, so that what they read is small enough to stay in L2.
+class Tiles {
+ public:
+  __device__ explicit Tiles(const GroupedGradientArguments& a)
+      : a_(a),
+        high_((a.num_left + kCluster * GradientTile::kLeft - 1) / (kCluster * GradientTile::kLeft)),
+        wide_((a.num_right + GradientTile::kRight - 1) / GradientTile::kRight),
+        next_(blockIdx.x / kCluster) {}
+
+  __device__ bool next(GradientTile& tile) {
+    const int of_group = high_ * wide_;
+    if (next_ >= of_group * a_.num_groups) return false;
+    const int within = next_ % of_group;
+    const int top = within / (kPanel * wide_) * kPanel;
+    const int height = min(kPanel, high_ - top);
+    const int in_panel = within - top * wide_;
+    tile.group = next_ / of_group;
+    tile.left =
+        ((top + in_panel % height) * kCluster + device::cluster_rank()) * GradientTile::kLeft;
+    tile.right = in_panel / height * GradientTile::kRight;
+    tile.begin = tile.group == 0 ? 0 : a_.ends[tile.group - 1];
+    tile.end = a_.ends[tile.group];
+    tile.num_stages = (tile.end - tile.begin + kRows - 1) / kRows;
+    if (!a_.target.accumulate) tile.num_stages = max(1, tile.num_stages);
+    next_ += gridDim.x / kCluster;
+    return true;
   }
-  if (a.target.accumulate) {
-    float before[N];
-    device::load(grad, before);
-#pragma unroll
-    for (int i = 0; i < N; ++i) value[i] += before[i];
+
+ private:
+  static constexpr int kPanel = 8;
+
+  const GroupedGradientArguments& a_;
+  int high_;
+  int wide_;
+  int next_;
+};
+
+// Which stage is next, and the parity of its barriers' phase.
+struct Turn {
+  int stage = 0;
+  int parity = 0;
+
+  __device__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
   }
-  device::store(value, grad);
+};
+
+// One thread.
+__device__ void produce(const Operands& operands, const GroupedGradientArguments& a,
+                        Shared& shared) {
+  constexpr int kShare = GradientTile::kRight / kBox / kCluster;  // boxes of the right operand
+  const int rank = device::cluster_rank();
+  Tiles tiles(a);
+  Turn turn;
+  for (GradientTile tile; tiles.next(tile);) {
+    for (int i = 0; i < tile.num_stages; ++i, turn.advance()) {
+      const int row = tile.begin + i * kRows;
+      Stage& stage = shared.stages[turn.stage];
+      device::Barrier& full = shared.full[turn.stage];
+      shared.empty[turn.stage].wait(turn.parity ^ 1);
+      full.arrive_expecting(sizeof(Stage));
+      for (int b = 0; b < GradientTile::kLeft / kBox; ++b) {
+        device::copy_box(operands.left, tile.left + b * kBox, row, stage.left[b], full);
+      }
+      for (int b = rank * kShare; b < (rank + 1) * kShare; ++b) {
+        device::copy_box_to_blocks(operands.right, tile.right + b * kBox, row, stage.right[b], full,
+                                   (1 << kCluster) - 1);
+      }
+    }
+  }
 }
 
-template <typename G, int N>
-void launch_runs(const GroupedGradientArguments& a, cudaStream_t stream) {
-  const std::int64_t num_runs = a.matrix_numel / N;
-  const dim3 blocks(static_cast<unsigned>((num_runs + kThreads - 1) / kThreads),
-                    static_cast<unsigned>(a.num_groups));
-  grouped_gradient_kernel<G, N><<<blocks, kThreads, 0, stream>>>(a);
+__device__ void consumers_barrier() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kTileThreads) : "memory");
+}
+
+// Rows of a stage from `begin` on are another group's: zeros, as NaN times zero is none.
+__device__ void clear_rows(Stage& stage, int begin) {
+  constexpr int kRuns = kBox * sizeof(__nv_bfloat16) / sizeof(uint4);  // of a row of a box
+  constexpr int kBoxes = sizeof(Stage) / sizeof(Box);
+  auto* const boxes = reinterpret_cast<uint4(*)[kRows * kRuns]>(&stage);
+  for (int i = begin * kRuns + threadIdx.x % 128; i < kRows * kRuns; i += 128) {
+    for (int b = threadIdx.x / 128 - 1; b < kBoxes; b += kTileThreads / 128) boxes[b][i] = uint4{};
+  }
+  device::publish_to_engines();
+  consumers_barrier();
+}
+
+// 16 rows, from a stage's `step`-th on.
+__device__ void multiply_step(const Stage& stage, int half, int step, device::Sums64x256& sums,
+                              bool add) {
+  constexpr int kStepBytes = kStepRows * kBox * sizeof(__nv_bfloat16);
+  const std::uint32_t left = device::shared_address(stage.left[half]) + step * kStepBytes;
+  const std::uint32_t right = device::shared_address(stage.right[0]) + step * kStepBytes;
+  device::multiply_outer_major(sums, device::outer_major_operand(left, sizeof(Box)),
+                               device::outer_major_operand(right, sizeof(Box)), add);
+}
+
+// This warp has read a stage: so it tells all blocks that write to it.
+__device__ void release(Shared& shared, int stage) {
+  if (threadIdx.x % 32 == 0) {
+    for (int rank = 0; rank < kCluster; ++rank) shared.empty[stage].arrive_at(rank);
+  }
+}
+
+// A warp group's half of a tile.
+__device__ void multiply_tile(const GradientTile& tile, int half, Shared& shared, Turn& turn,
+                              device::Sums64x256& sums) {
+  int previous = 0;
+  for (int i = 0; i < tile.num_stages; ++i, turn.advance()) {
+    Stage& stage = shared.stages[turn.stage];
+    const int num_rows = tile.end - tile.begin - i * kRows;
+    shared.full[turn.stage].wait(turn.parity);
+    if (num_rows < kRows) clear_rows(stage, num_rows);
+    device::begin_products(sums);
+#pragma unroll
+    for (int step = 0; step < kRows / kStepRows; ++step) {
+      multiply_step(stage, half, step, sums, step > 0 || i > 0);
+    }
+    device::commit_products();
+    device::wait_for_products<1>(sums);
+    if (i > 0) release(shared, previous);
+    previous = turn.stage;
+  }
+  device::wait_for_products<0>(sums);
+  release(shared, previous);
+}
+
+template <typename G, bool kFours>
+__device__ void consume(const GroupedGradientArguments& a, Shared& shared) {
+  const int half = threadIdx.x / 128 - 1;
+  Tiles tiles(a);
+  Turn turn;
+  for (GradientTile tile; tiles.next(tile);) {
+    if (tile.num_stages == 0) continue;
+    if (kFours && a.target.accumulate) device::fetch_tile<G>(tile, a);
+    device::Sums64x256 sums;
+    multiply_tile(tile, half, shared, turn, sums);
+    if constexpr (kFours) {
+      device::write_in_fours<G>(tile, half, sums, a);
+    } else {
+      device::write_one_by_one<G>(tile, half, sums, a);
+    }
+  }
+}
+
+template <typename G, bool kFours>
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
+    grouped_gradient_kernel(const __grid_constant__ Operands operands,
+                            const __grid_constant__ GroupedGradientArguments a) {
+  extern __shared__ unsigned char memory[];
+  const std::uintptr_t aligned = (reinterpret_cast<std::uintptr_t>(memory) + alignof(Shared) - 1) /
+                                 alignof(Shared) * alignof(Shared);
+  Shared& shared = *reinterpret_cast<Shared*>(aligned);
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      shared.full[s].init(1);
+      shared.empty[s].init(kCluster * kTileThreads / 32);
+    }
+    device::publish_barriers();
+  }
+  device::cluster_barrier();
+  if (threadIdx.x < kThreads - kTileThreads) {
+    device::give_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) produce(operands, a, shared);
+    __syncwarp();
+  } else {
+    device::take_registers<kConsumerRegisters>();
+    consume<G, kFours>(a, shared);
+  }
+  device::cluster_barrier();  // no block ends while another one arrives at its barriers
+}
+
+template <typename G, bool kFours>
+void launch_kernel(const GroupedGradientArguments& a, cudaStream_t stream) {
+  constexpr int kBytes = sizeof(Shared) + alignof(Shared);
+  const Operands operands = {
+      bfloat16_map(a.left, {a.num_rows, a.num_left, a.left_stride}, {kRows, kBox}),
+      bfloat16_map(a.right, {a.num_rows, a.num_right, a.right_stride}, {kRows, kBox})};
+  int device = 0;
+  int num_processors = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(
+      cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, device));
+  const auto kernel = grouped_gradient_kernel<G, kFours>;
+  PACKTRAIN_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const int blocks = num_processors / kCluster * kCluster;
+  kernel<<<blocks, kThreads, kBytes, stream>>>(operands, a);
 }
 
 template <typename G>
 void launch_type(const GroupedGradientArguments& a, cudaStream_t stream) {
-  can_vectorize(a.matrix_numel, 2, a.products, a.target.grad) ? launch_runs<G, 8>(a, stream)
-                                                              : launch_runs<G, 1>(a, stream);
+  a.num_right % 8 == 0 && can_vectorize(a.num_right, sizeof(G), a.target.grad)
+      ? launch_kernel<G, true>(a, stream)
+      : launch_kernel<G, false>(a, stream);
 }
 
 }  // namespace
 
+bool has_grouped_gradient_kernel() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return PACKTRAIN_HAS_HOPPER_KERNELS && major == 9 && minor == 0;
+}
+
 void launch_grouped_gradient(const GroupedGradientArguments& arguments, void* stream) {
-  if (arguments.num_groups == 0 || arguments.matrix_numel == 0) return;
+  if (arguments.num_groups == 0 || arguments.num_left == 0 || arguments.num_right == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   arguments.target.bfloat16 ? launch_type<__nv_bfloat16>(arguments, on)
                             : launch_type<float>(arguments, on);

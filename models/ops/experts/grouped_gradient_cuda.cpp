@@ -6,18 +6,26 @@
 
 namespace packtrain {
 
-void write_grouped_gradient_cuda(const Parameter& weight, const at::Tensor& products,
-                                 const at::Tensor& ends) {
+bool has_grouped_gradient_cuda() {
+  return has_grouped_gradient_kernel();
+}
+
+void grouped_weight_gradient_cuda(const Parameter& weight, const at::Tensor& left,
+                                  const at::Tensor& right, const at::Tensor& ends) {
   const GradientTarget target = gradient_target(&weight, "the experts' weights");
   if (target.grad == nullptr) return;
-  const at::Tensor in = products.contiguous();
   GroupedGradientArguments arguments;
-  arguments.products = in.const_data_ptr();
+  arguments.left = left.const_data_ptr();
+  arguments.right = right.const_data_ptr();
+  arguments.left_stride = left.stride(0);
+  arguments.right_stride = right.stride(0);
   arguments.ends = ends.const_data_ptr<std::int32_t>();
   arguments.target = target;
-  arguments.num_groups = static_cast<int>(in.size(0));
-  arguments.matrix_numel = in.size(1) * in.size(2);
-  launch_grouped_gradient(arguments, current_stream(in));
+  arguments.num_rows = left.size(0);
+  arguments.num_left = static_cast<int>(weight.value.size(1));
+  arguments.num_right = static_cast<int>(weight.value.size(2));
+  arguments.num_groups = static_cast<int>(ends.size(0));
+  launch_grouped_gradient(arguments, current_stream(left));
 }
 
 }  // namespace packtrain

@@ -3,8 +3,12 @@
 
 namespace packtrain {
 
-void write_grouped_gradient_cuda(const Parameter& /*weight*/, const at::Tensor& /*products*/,
-                                 const at::Tensor& /*ends*/) {
+bool has_grouped_gradient_cuda() {
+  return false;
+}
+
+void grouped_weight_gradient_cuda(const Parameter& /*weight*/, const at::Tensor& /*left*/,
+                                  const at::Tensor& /*right*/, const at::Tensor& /*ends*/) {
   throw_cuda_not_built("grouped_weight_gradient");
 }
 

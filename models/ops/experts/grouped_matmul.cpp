@@ -49,14 +49,6 @@ void for_each_group(const at::Tensor& ends,
   }
 }
 
-void write_in_one_launch(const Parameter& weight, const at::Tensor& left, const at::Tensor& right,
-                         const at::Tensor& ends) {
-  const at::Tensor products = at::_grouped_mm(aligned_rows(left).t(), aligned_rows(right), ends)
-                                  .narrow(1, 0, left.size(1))
-                                  .narrow(2, 0, right.size(1));
-  write_grouped_gradient_cuda(weight, products, ends);
-}
-
 }  // namespace
 
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
@@ -76,8 +68,8 @@ void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
   if (!weight.grad.defined()) return;
   if (left.size(0) == 0) {
     write_zero_gradient(weight);
-  } else if (in_one_launch(left)) {
-    write_in_one_launch(weight, left, right, ends);
+  } else if (in_one_launch(left) && has_grouped_gradient_cuda()) {
+    grouped_weight_gradient_cuda(weight, aligned_rows(left), aligned_rows(right), ends);
   } else {
     for_each_group(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t num_rows) {
       const Parameter expert{weight.value.select(0, e), weight.grad.select(0, e),

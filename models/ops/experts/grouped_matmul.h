@@ -2,10 +2,11 @@
 //   grouped_matmul            out[a] = left[a] right[e]          a in group e
 //   grouped_weight_gradient   dW[e] = sum over a in e of left[a]^T right[a]
 // Groups are consecutive rows that end at ends[e] (int32 [E], on the device); a group may be empty.
-// float32 or bfloat16, sums in float32. In bfloat16 on CUDA libtorch's grouped kernels, which read
-// the ends on the device; widths that are no multiple of 8 are padded with zeros to one, which
-// copies the operands. On the CPU, and for float32 on CUDA (which waits for the ends), one product
-// after another. Deterministic. 2 A K N operations each.
+// float32 or bfloat16, sums in float32. In bfloat16 on CUDA one launch, which reads the ends on the
+// device: libtorch's grouped kernels, and for gradients one of our own (grouped_gradient.cu);
+// widths that are no multiple of 8 are padded with zeros to one, which copies the operands. On the
+// CPU, for float32 on CUDA, and for gradients on GPUs other than Hopper's, one product after
+// another, which waits for the ends. Deterministic. 2 A K N operations each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +19,7 @@ namespace packtrain {
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends);
 
 // left [A, N], right [A, K]; writes the gradient of weight [E, N, K], of their dtype or float32;
-// zeros for empty groups. bfloat16 on CUDA rounds a sum to bfloat16 before a float32 gradient.
+// zeros for empty groups.
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends);
 

@@ -1,12 +1,12 @@
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <ranges>
 #include <vector>
 
 #include "models/ops/gradient.h"
@@ -33,8 +33,9 @@ std::int64_t logits_stride(std::int64_t vocab_size) {
   return round_up(vocab_size, kAligned);
 }
 
-// Words of the vocabulary that go through products together: as many as are a multiple of kAligned,
-// then the few that are left. cuBLAS has but old kernels for odd sizes, several times slower.
+// Words of the vocabulary that go through a product whose rows or columns they are: as many as are
+// a multiple of kAligned, then the few that are left. cuBLAS has but old kernels for odd sizes,
+// several times slower.
 struct WordRange {
   std::int64_t begin;
   std::int64_t count;
@@ -62,15 +63,20 @@ void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tenso
   }
 }
 
-// The few words first: their share, below half of the last bit of the whole, would be rounded away
-// in every row if it were added to a sum that is already rounded.
-void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits,
-                  const at::Tensor& weight) {
-  at::Tensor few;
-  for (const WordRange& words : word_ranges(weight.size(0)) | std::views::reverse) {
-    gemm_out(grad_x, words.columns(grad_logits), words.rows(weight), {.addend = few});
-    few = grad_x;
-  }
+// The weight with rows of zeros up to a multiple of kAligned words. d x is one sum over all words:
+// of two products the second would be added to the first one's rounded sum, or the other way round
+// (matmul.h), and the few words' share, alike in all rows, would be rounded away in each of them.
+at::Tensor aligned_weight(const at::Tensor& weight) {
+  const std::int64_t more = round_up(weight.size(0), kAligned) - weight.size(0);
+  return more == 0 ? weight : at::constant_pad_nd(weight, {0, 0, 0, more});
+}
+
+// grad_logits [rows, a multiple of kAligned]; what lies beyond the vocabulary becomes zero.
+void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits, std::int64_t vocab_size,
+                  const at::Tensor& aligned) {
+  const std::int64_t more = aligned.size(0) - vocab_size;
+  if (more > 0) grad_logits.narrow(1, vocab_size, more).zero_();
+  gemm_out(grad_x, grad_logits, aligned);
 }
 
 void add_grad_weight(const Parameter& weight, const at::Tensor& grad_logits, const at::Tensor& x) {
@@ -131,13 +137,18 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
   const std::int64_t sum_bytes =
       size.narrow_gradient ? size.vocab_size * size.hidden_size * kFloatBytes : 0;
   const std::int64_t row_bytes = stride * size.element_bytes;
+  HeadChunks chunks;
+  if (stride > size.vocab_size) chunks.weight_bytes = row_bytes * size.hidden_size;
   if (size.num_rows <= max_rows + sum_bytes / row_bytes) {
-    return {size.num_rows, size.num_rows * row_bytes, 0};
+    chunks.rows = size.num_rows;
+  } else {
+    const std::int64_t num_chunks = (size.num_rows + max_rows - 1) / max_rows;
+    chunks.rows =
+        round_up((size.num_rows + num_chunks - 1) / num_chunks, std::min(kRowStep, max_rows));
+    chunks.gradient_bytes = sum_bytes;
   }
-  const std::int64_t num_chunks = (size.num_rows + max_rows - 1) / max_rows;
-  const std::int64_t rows =
-      round_up((size.num_rows + num_chunks - 1) / num_chunks, std::min(kRowStep, max_rows));
-  return {rows, rows * row_bytes, sum_bytes};
+  chunks.logits_bytes = chunks.rows * row_bytes;
+  return chunks;
 }
 
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
@@ -155,6 +166,7 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
   }
   const std::int64_t step = chunks_of(x, weight, gradients, options).rows;
   const at::Tensor buffer = at::empty({step, logits_stride(vocab_size)}, x.options());
+  const at::Tensor aligned = gradients ? aligned_weight(weight.value) : at::Tensor();
   const at::Tensor row_losses =
       targets.row_losses.defined() ? targets.row_losses : at::empty_like(targets.weights);
   const Parameter bias_or_none = bias != nullptr ? *bias : Parameter{};
@@ -163,7 +175,8 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
   for (std::int64_t begin = 0; begin < num_rows; begin += step) {
     const std::int64_t rows = std::min(step, num_rows - begin);
     const at::Tensor chunk = x.narrow(0, begin, rows);
-    const at::Tensor logits = buffer.narrow(0, 0, rows).narrow(1, 0, vocab_size);
+    const at::Tensor wide_logits = buffer.narrow(0, 0, rows);
+    const at::Tensor logits = wide_logits.narrow(1, 0, vocab_size);
     write_logits(logits, chunk, weight.value, bias_or_none.value);
     cross_entropy(logits,
                   {.labels = targets.labels.narrow(0, begin, rows),
@@ -171,7 +184,7 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
                    .row_losses = row_losses.narrow(0, begin, rows)},
                   gradients, options);
     if (!gradients) continue;
-    write_grad_x(output.grad_x.narrow(0, begin, rows), logits, weight.value);
+    write_grad_x(output.grad_x.narrow(0, begin, rows), wide_logits, vocab_size, aligned);
     weight_gradient.add([&](const Parameter& p) { add_grad_weight(p, logits, chunk); });
     bias_gradient.add([&](const Parameter& p) { linear_backward_bias(logits, p); });
   }

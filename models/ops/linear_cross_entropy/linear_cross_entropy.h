@@ -54,6 +54,7 @@ struct HeadChunks {
   std::int64_t rows = 0;  // of a chunk; the last may have fewer
   std::int64_t logits_bytes = 0;
   std::int64_t gradient_bytes = 0;  // the float32 sum of d weight, where there is one
+  std::int64_t weight_bytes = 0;    // its copy, of a vocabulary that is no multiple of 8
 };
 
 // On a GPU chunks of about 2 GiB of bfloat16 logits: on an H200 chunks of half as many rows make

@@ -1,10 +1,11 @@
 // General matrix product:  out = left right + addend + bias
 // left [M, K], right [K, N], out and addend [M, N], bias [N] added to every row. bfloat16 x
 // bfloat16 to bfloat16 or float32, float32 x float32 to float32; addend and bias have out's dtype.
-// Sums in float32 and one rounding, whatever is added. Every matrix has rows or columns of stride
-// 1, so that w.t() is read as it lies; out and addend have rows of stride 1. Deterministic for one
-// algorithm. 2 M N K operations. On CUDA through cuBLASLt (algorithm_cache.h has how algorithms are
-// chosen).
+// Sums in float32 and one rounding; but on CUDA a bfloat16 addend is added to the rounded product,
+// as by two operators: cuBLAS's kernels do so, and on average lose an addend below half of the
+// product's last bit. Every matrix has rows or columns of stride 1, so that w.t() is read as it
+// lies; out and addend have rows of stride 1. Deterministic for one algorithm. 2 M N K operations.
+// On CUDA through cuBLASLt (algorithm_cache.h has how algorithms are chosen).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -208,6 +208,9 @@ TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
   EXPECT_EQ(chunks.rows, 8192);
   EXPECT_EQ(chunks.logits_bytes, 8192LL * 128256 * 2);
   EXPECT_EQ(chunks.gradient_bytes, 128256LL * 4096 * 4);
+  EXPECT_EQ(chunks.weight_bytes, 0);
+  size.vocab_size = 49155;
+  EXPECT_EQ(plan_head_chunks(size, true).weight_bytes, 49160LL * 4096 * 2);
 }
 
 }  // namespace

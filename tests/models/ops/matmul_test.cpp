@@ -98,6 +98,28 @@ TEST_P(Matmul, AddsAMatrixAndABias) {
   }
 }
 
+// What is small beside a product moves the mean of many sums by its own, unless the product is
+// rounded before it is added: cuBLAS does that with an addend of bfloat16, with nothing else.
+TEST_P(Matmul, WhatIsAddedIsNotRoundedAway) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t inner : {64, 1000, 4096}) {
+    const at::Tensor left = random_tensor(on, {512, inner}, "left");
+    const at::Tensor right = random_tensor(on, {inner, 384}, "right");
+    const at::Tensor product = at::matmul(wide(left), wide(right));
+    const double small = std::sqrt(static_cast<double>(inner)) / 1024;
+    for (const at::ScalarType output : outputs_of(on)) {
+      const at::Tensor out = at::full({512, 384}, small, on.options().dtype(output));
+      const auto mean_moved_by = [&] { return (wide(out) - product).mean().item<double>(); };
+      if (output == at::kFloat || !on.device.is_cuda()) {
+        gemm_out(out, left, right, {.addend = out});
+        EXPECT_NEAR(mean_moved_by(), small, small / 10) << "an addend to " << inner;
+      }
+      gemm_out(out, left, right, {.bias = at::full({384}, small, out.options())});
+      EXPECT_NEAR(mean_moved_by(), small, small / 10) << "a bias to " << inner;
+    }
+  }
+}
+
 TEST_P(Matmul, WritesNothingBesideItsRows) {
   const OperatorCase& on = GetParam();
   const at::Tensor left = random_tensor(on, {9, 16}, "left");

@@ -1,0 +1,103 @@
+// Matrix products of a warp group, 128 threads whose first warp's number is a multiple of 4, with
+// operands in shared memory (wgmma; compute capability 9.0 alone, elsewhere the thread traps).
+#pragma once
+
+#include <nv/target>
+
+#include <cstdint>
+
+namespace packtrain::device {
+
+// Of the 64 x 256 sums thread t has row 16 (t / 32) + t % 32 / 4 and the one 8 below, and of each 8
+// columns from 8 j on the two from 2 (t % 4) on: values[4 j .. 4 j + 3], the upper row first.
+struct Sums64x256 {
+  float values[128];
+};
+
+// An operand's place: bfloat16 in rows of 64, in
+// 128 bytes swizzled as tensor copies do it, whose sums go over the rows. `at` starts a row of a
+// multiple of 8; blocks of 64 columns are `block_bytes` apart. PTX ISA, "Asynchronous Warpgroup
+// Level Matrix Multiply-Accumulate Operations", has the bits.
+__device__ inline std::uint64_t outer_major_operand(std::uint32_t at, int block_bytes) {
+  constexpr std::uint64_t kEightRows = 1024 >> 4;
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  return (at & 0x3ffffU) >> 4 | static_cast<std::uint64_t>(block_bytes >> 4) << 16 |
+         kEightRows << 32 | kSwizzle128;
+}
+
+// The compiler keeps what reads or writes the sums on its side of this.
+__device__ inline void pin(Sums64x256& sums) {
+#pragma unroll
+  for (float& value : sums.values) asm volatile("" : "+f"(value)::"memory");
+}
+
+// Before products that follow other uses of the sums, which are not touched until they are waited
+// for.
+__device__ inline void begin_products(Sums64x256& sums) {
+  pin(sums);
+  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a, (asm volatile("wgmma.fence.sync.aligned;" :: : "memory");))
+}
+
+__device__ inline void commit_products() {
+  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
+               (asm volatile("wgmma.commit_group.sync.aligned;" :: : "memory");))
+}
+
+// Until only the last `kGroups` commits may still be under way.
+template <int kGroups>
+__device__ void wait_for_products(Sums64x256& sums) {
+  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
+               (asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");))
+  pin(sums);
+}
+
+// Registers that a warp group leaves to others, and takes: a thread's number, a multiple of 8. All
+// warps of the group, in a kernel of known launch bounds.
+template <int kRegisters>
+__device__ void give_registers() {
+  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
+               (asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));))
+}
+template <int kRegisters>
+__device__ void take_registers() {
+  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
+               (asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));))
+}
+
+#define PACKTRAIN_4(i)                                                          \
+  "+f"(sums.values[i]), "+f"(sums.values[(i) + 1]), "+f"(sums.values[(i) + 2]), \
+      "+f"(sums.values[(i) + 3])
+#define PACKTRAIN_16(i) \
+  PACKTRAIN_4(i), PACKTRAIN_4((i) + 4), PACKTRAIN_4((i) + 8), PACKTRAIN_4((i) + 12)
+#define PACKTRAIN_64(i) \
+  PACKTRAIN_16(i), PACKTRAIN_16((i) + 16), PACKTRAIN_16((i) + 32), PACKTRAIN_16((i) + 48)
+
+// sums = left^T right, or added to them: left 16 x 64, right 16 x 256, both outer-major.
+__device__ inline void multiply_outer_major(Sums64x256& sums, std::uint64_t left,
+                                            std::uint64_t right, bool add) {
+  NV_IF_ELSE_TARGET(
+      NV_HAS_FEATURE_SM_90a,
+      (asm volatile("{ .reg .pred add;\n"
+                    "setp.ne.b32 add, %130, 0;\n"
+                    "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+                    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
+                    " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+                    " %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                    " %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                    " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+                    " %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
+                    " %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
+                    " %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                    " %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "
+                    " %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, "
+                    " %120, %121, %122, %123, %124, %125, %126, %127}, "
+                    "%128, %129, add, 1, 1, 1, 1; }" : PACKTRAIN_64(0),
+                    PACKTRAIN_64(64) : "l"(left), "l"(right), "r"(static_cast<int>(add)));),
+      (__trap();))
+}
+
+#undef PACKTRAIN_64
+#undef PACKTRAIN_16
+#undef PACKTRAIN_4
+
+}  // namespace packtrain::device

@@ -1,0 +1,114 @@
+// A tile of sums, from the registers of two warp groups to the gradient in memory.
+#pragma once
+
+#include <cstdint>
+
+#include "models/ops/cuda/hopper/tensor_copy.cuh"
+#include "models/ops/cuda/hopper/wgmma.cuh"
+#include "models/ops/cuda/vector.cuh"
+#include "models/ops/experts/grouped_gradient_launch.h"
+
+namespace packtrain::device {
+
+// A tile of a group's gradient, and the rows that it is summed over.
+struct GradientTile {
+  static constexpr int kLeft = 128;  // each warp group has half of these
+  static constexpr int kRight = 256;
+
+  int group;
+  int left;
+  int right;
+  int begin;
+  int end;
+  int num_stages;  // a group without rows has one of zeros, unless there is nothing to add
+};
+
+// Of the block's last two warp groups.
+constexpr int kTileThreads = 256;
+
+template <typename G>
+__device__ G* place_of(const GradientTile& tile, int row, const GroupedGradientArguments& a) {
+  const std::int64_t rows = std::int64_t{tile.group} * a.num_left + row;
+  return static_cast<G*>(a.target.grad) + rows * a.num_right;
+}
+
+// What the tile is added to comes to L2 while it is computed.
+template <typename G>
+__device__ void fetch_tile(const GradientTile& tile, const GroupedGradientArguments& a) {
+  constexpr int kLine = 128 / sizeof(G);  // elements of a line of L2
+  constexpr int kLines = GradientTile::kRight / kLine;
+  for (int i = threadIdx.x - 128; i < GradientTile::kLeft * kLines; i += kTileThreads) {
+    const int row = tile.left + i / kLines;
+    const int column = tile.right + i % kLines * kLine;
+    if (row < a.num_left && column < a.num_right) {
+      fetch_to_l2(place_of<G>(tile, row, a) + column);
+    }
+  }
+}
+
+// Two threads beside each other have two columns each of 8 and of the next 8: the even one takes
+// all four of the first, the odd one of the second.
+__device__ inline void exchange_columns(const float* first, const float* second, float (&four)[4]) {
+  const bool odd = threadIdx.x % 2 == 1;
+  const float x = __shfl_xor_sync(~0U, odd ? first[0] : second[0], 1);
+  const float y = __shfl_xor_sync(~0U, odd ? first[1] : second[1], 1);
+  four[0] = odd ? x : first[0];
+  four[1] = odd ? y : first[1];
+  four[2] = odd ? second[0] : x;
+  four[3] = odd ? second[1] : y;
+}
+
+// Reads a batch before it writes it, so that the reads are under way together.
+template <typename G>
+__device__ void write_in_fours(const GradientTile& tile, int half, const Sums64x256& sums,
+                               const GroupedGradientArguments& a) {
+  constexpr int kBatch = 8;
+  constexpr int kStep = 16;  // columns, from four to four
+  const int lane = threadIdx.x % 32;
+  const int top = tile.left + half * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+  const int first = tile.right + lane % 2 * 8 + lane % 4 / 2 * 4;
+#pragma unroll
+  for (int b = 0; b < 4; ++b) {
+    const int row = top + b / 2 * 8;
+    const int column = first + b % 2 * kBatch * kStep;
+    const int num_columns = row < a.num_left ? a.num_right - column : 0;
+    G* const to = place_of<G>(tile, row, a) + column;
+    Run<G, 4> before[kBatch];
+    if (a.target.accumulate) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        if (i * kStep < num_columns) before[i] = read_run<4>(to + i * kStep);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const float* const eight = sums.values + (b % 2 * kBatch + i) * 8 + b / 2 * 2;
+      float four[4];
+      exchange_columns(eight, eight + 4, four);
+      if (a.target.accumulate) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) four[c] += to_float(before[i].values[c]);
+      }
+      if (i * kStep < num_columns) store(four, to + i * kStep);
+    }
+  }
+}
+
+// Gradients whose rows do not start at multiples of four elements.
+template <typename G>
+__device__ void write_one_by_one(const GradientTile& tile, int half, const Sums64x256& sums,
+                                 const GroupedGradientArguments& a) {
+  const int lane = threadIdx.x % 32;
+  const int top = tile.left + half * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+  for (int i = 0; i < 128; ++i) {
+    const int row = top + i / 2 % 2 * 8;
+    const int column = tile.right + i / 4 * 8 + lane % 4 * 2 + i % 2;
+    if (row >= a.num_left || column >= a.num_right) continue;
+    G* const to = place_of<G>(tile, row, a) + column;
+    const float before = a.target.accumulate ? to_float(*to) : 0;
+    *to = from_float<G>(before + sums.values[i]);
+  }
+}
+
+}  // namespace packtrain::device
