@@ -157,9 +157,10 @@ __device__ void release(Shared& shared, int stage) {
   }
 }
 
-// A warp group's half of a tile.
-__device__ void multiply_tile(const GradientTile& tile, int half, Shared& shared, Turn& turn,
-                              device::Sums64x256& sums) {
+// A warp group's half of a tile. Returns the stage that the last products, which may be under way,
+// still read.
+__device__ int multiply_tile(const GradientTile& tile, int half, Shared& shared, Turn& turn,
+                             device::Sums64x256& sums) {
   int previous = 0;
   for (int i = 0; i < tile.num_stages; ++i, turn.advance()) {
     Stage& stage = shared.stages[turn.stage];
@@ -176,8 +177,7 @@ __device__ void multiply_tile(const GradientTile& tile, int half, Shared& shared
     if (i > 0) release(shared, previous);
     previous = turn.stage;
   }
-  device::wait_for_products<0>(sums);
-  release(shared, previous);
+  return previous;
 }
 
 template <typename G, bool kFours>
@@ -189,11 +189,16 @@ __device__ void consume(const GroupedGradientArguments& a, Shared& shared) {
     if (tile.num_stages == 0) continue;
     if (kFours && a.target.accumulate) device::fetch_tile<G>(tile, a);
     device::Sums64x256 sums;
-    multiply_tile(tile, half, shared, turn, sums);
+    const int last = multiply_tile(tile, half, shared, turn, sums);
     if constexpr (kFours) {
-      device::write_in_fours<G>(tile, half, sums, a);
+      device::FourColumns<G> columns(tile, a);
+      device::wait_for_products<0>(sums);
+      release(shared, last);
+      columns.write(sums);
     } else {
-      device::write_one_by_one<G>(tile, half, sums, a);
+      device::wait_for_products<0>(sums);
+      release(shared, last);
+      device::write_one_by_one<G>(tile, sums, a);
     }
   }
 }

@@ -58,48 +58,71 @@ __device__ inline void exchange_columns(const float* first, const float* second,
   four[3] = odd ? second[1] : y;
 }
 
-// Reads a batch before it writes it, so that the reads are under way together.
+// What this thread writes of its warp group's half of a tile: four batches of eight times four
+// columns. What a batch is added to is read while the one before it is written, that of the first
+// while the last products are under way.
 template <typename G>
-__device__ void write_in_fours(const GradientTile& tile, int half, const Sums64x256& sums,
-                               const GroupedGradientArguments& a) {
-  constexpr int kBatch = 8;
-  constexpr int kStep = 16;  // columns, from four to four
-  const int lane = threadIdx.x % 32;
-  const int top = tile.left + half * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
-  const int first = tile.right + lane % 2 * 8 + lane % 4 / 2 * 4;
+class FourColumns {
+ public:
+  __device__ FourColumns(const GradientTile& tile, const GroupedGradientArguments& a)
+      : add_(a.target.accumulate) {
+    const int lane = threadIdx.x % 32;
+    const int top = tile.left + threadIdx.x / 32 * 16 - 64 + lane / 4;
+    const int column = tile.right + lane % 2 * 8 + lane % 4 / 2 * 4;
 #pragma unroll
-  for (int b = 0; b < 4; ++b) {
-    const int row = top + b / 2 * 8;
-    const int column = first + b % 2 * kBatch * kStep;
-    const int num_columns = row < a.num_left ? a.num_right - column : 0;
-    G* const to = place_of<G>(tile, row, a) + column;
-    Run<G, 4> before[kBatch];
-    if (a.target.accumulate) {
+    for (int i = 0; i < 2; ++i) {
+      const int row = top + i * 8;
+      rows_[i] = place_of<G>(tile, row, a) + column;
+      num_columns_[i] = row < a.num_left ? a.num_right - column : 0;
+    }
+    if (add_) read(0, before_[0]);
+  }
+
+  __device__ void write(const Sums64x256& sums) {
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      if (add_ && b < 3) read(b + 1, before_[(b + 1) % 2]);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        if (i * kStep < num_columns) before[i] = read_run<4>(to + i * kStep);
-      }
-    }
+        const float* const eight = sums.values + (b % 2 * kBatch + i) * 8 + b / 2 * 2;
+        float four[4];
+        exchange_columns(eight, eight + 4, four);
+        if (add_) {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const float* const eight = sums.values + (b % 2 * kBatch + i) * 8 + b / 2 * 2;
-      float four[4];
-      exchange_columns(eight, eight + 4, four);
-      if (a.target.accumulate) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) four[c] += to_float(before[i].values[c]);
+          for (int c = 0; c < 4; ++c) four[c] += to_float(before_[b % 2][i].values[c]);
+        }
+        if (is_inside(b, i)) store(four, place(b, i));
       }
-      if (i * kStep < num_columns) store(four, to + i * kStep);
     }
   }
-}
+
+ private:
+  static constexpr int kBatch = 8;
+  static constexpr int kStep = 16;  // columns, from four to four
+
+  __device__ static int first_column(int b, int i) { return (b % 2 * kBatch + i) * kStep; }
+  __device__ bool is_inside(int b, int i) const { return first_column(b, i) < num_columns_[b / 2]; }
+  __device__ G* place(int b, int i) const { return rows_[b / 2] + first_column(b, i); }
+
+  __device__ void read(int b, Run<G, 4> (&to)[kBatch]) const {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (is_inside(b, i)) to[i] = read_run<4>(place(b, i));
+    }
+  }
+
+  bool add_;
+  G* rows_[2];
+  int num_columns_[2];
+  Run<G, 4> before_[2][kBatch];
+};
 
 // Gradients whose rows do not start at multiples of four elements.
 template <typename G>
-__device__ void write_one_by_one(const GradientTile& tile, int half, const Sums64x256& sums,
+__device__ void write_one_by_one(const GradientTile& tile, const Sums64x256& sums,
                                  const GroupedGradientArguments& a) {
   const int lane = threadIdx.x % 32;
-  const int top = tile.left + half * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+  const int top = tile.left + threadIdx.x / 32 * 16 - 64 + lane / 4;
 #pragma unroll
   for (int i = 0; i < 128; ++i) {
     const int row = top + i / 2 % 2 * 8;
