@@ -67,49 +67,56 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
   return routed;
 }
 
-Value record_dispatch(OperatorTape& tape, const std::string& name, Value x,
-                      const RoutedValues& routed, const ExpertProjection& projection) {
-  const Value y = tape.value(ValueKind::kProjection, name);
+struct HiddenValues {
+  Value u;
+  Value h;  // read by forward alone: the way back makes it again
+};
+
+HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value x,
+                             const RoutedValues& routed, const ExpertProjection& projection,
+                             const Activation& activation) {
+  const HiddenValues hidden{tape.value(ValueKind::kProjection, name + ".gate_up"),
+                            tape.value(ValueKind::kActivated, name + ".activation")};
   OperatorTape::Operator step;
-  step.outputs = {y};
+  step.outputs = {hidden.u, hidden.h};
   step.needs = {x, routed.order, routed.ends};
   step.forward = [=, &tape] {
-    tape.set(y, dispatch_forward(tape.get(x), routed.sorted(tape), projection));
+    ExpertsHidden made = dispatch_forward(tape.get(x), routed.sorted(tape), projection, activation);
+    tape.set(hidden.u, std::move(made.u));
+    tape.set(hidden.h, std::move(made.h));
   };
   step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(y);
+    const at::Tensor grad = tape.gradient(hidden.u);
     const ExpertOrder order = routed.sorted(tape);
     tape.set_gradient(x, dispatch_backward_input(grad, order, projection, tape.gradient(x)));
     tape.when_made(
         x, [=](const at::Tensor& in) { dispatch_backward_weight(grad, in, order, projection); });
   };
   tape.record(std::move(step));
-  return y;
+  return hidden;
 }
 
-Value record_combine(OperatorTape& tape, const std::string& name, Value h,
+Value record_combine(OperatorTape& tape, const std::string& name, const HiddenValues& hidden,
                      const RoutedValues& routed, const ExpertProjection& projection,
-                     std::optional<Value> residual) {
+                     const Activation& activation, std::optional<Value> residual) {
   const Value y = tape.value(ValueKind::kProjection, name);
   OperatorTape::Operator step;
   step.outputs = {y};
-  step.needs = {h, routed.weights, routed.order, routed.ends};
+  step.needs = {hidden.u, routed.weights, routed.order, routed.ends};
   step.forward = [=, &tape] {
     const at::Tensor added = residual ? tape.get(*residual) : at::Tensor();
-    tape.set(y, combine_forward(tape.get(h), tape.get(routed.weights), routed.sorted(tape),
+    tape.set(y, combine_forward(tape.get(hidden.h), tape.get(routed.weights), routed.sorted(tape),
                                 projection, added));
   };
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(y);
     if (residual) tape.add_gradient(*residual, grad);
-    const ExpertOrder order = routed.sorted(tape);
-    const at::Tensor weights = tape.get(routed.weights);
-    const CombineGradients gradients = combine_backward_input(grad, weights, order, projection);
-    tape.set_gradient(h, gradients.h);
-    tape.when_made(h, [=, &tape](const at::Tensor& made) {
-      tape.set_gradient(routed.weights,
-                        combine_backward_weight(gradients, made, weights, order, projection));
-    });
+    const at::Tensor u = tape.get(hidden.u);
+    tape.release(hidden.h);  // where u had to be made again
+    CombineGradients gradients = combine_backward(grad, u, tape.get(routed.weights),
+                                                  routed.sorted(tape), projection, activation);
+    tape.set_gradient(hidden.u, std::move(gradients.u));
+    tape.set_gradient(routed.weights, std::move(gradients.weights));
   };
   tape.record(std::move(step));
   return y;
@@ -127,9 +134,10 @@ Value experts(OperatorTape& tape, const std::string& name, Value x, const Expert
               const ExpertsOptions& options, const DeviceBatch& batch,
               std::optional<Value> residual) {
   const RoutedValues routed = record_router(tape, name, x, weights, options, batch);
-  const Value up = record_dispatch(tape, name + ".experts.gate_up", x, routed, weights.up);
-  const Value h = activation(tape, name + ".experts.activation", up, options.activation);
-  return record_combine(tape, name + ".experts.down", h, routed, weights.down, residual);
+  const HiddenValues hidden =
+      record_dispatch(tape, name + ".experts", x, routed, weights.up, options.activation);
+  return record_combine(tape, name + ".experts.down", hidden, routed, weights.down,
+                        options.activation, residual);
 }
 
 Value row_gate(OperatorTape& tape, std::string_view name, Value x, Value y, const Parameter& weight,

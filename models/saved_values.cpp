@@ -163,7 +163,6 @@ class LayerValues {
     add(ValueKind::kStatistics, "mlp.order.ends", 1, experts.num_experts * kNumber, kMlp);
     add(ValueKind::kProjection, "mlp.experts.gate_up", behind_,
         chosen * (config_.activation.gated ? 2 : 1) * inner, kMlp);
-    add(ValueKind::kActivated, "mlp.experts.activation", behind_, chosen * inner, kKept);
   }
 
   const DecoderConfig& config_;

@@ -6,6 +6,7 @@
 #include "models/expert_layers.h"
 #include "models/layer_attention.h"
 #include "models/ops/attention/attention_bytes.h"
+#include "models/ops/experts/gated_rows.h"
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace packtrain {
@@ -103,8 +104,7 @@ class Moments {
 
   bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
 
-  // Of an activation that is made again, its backward and, right behind it, the gradient of the
-  // projection after it; else that gradient; and the gradient of the projection before it.
+  // The second projection's backward, which makes the activation again, and the first one's.
   void add_experts_backward(const LayerRows& rows, std::vector<StepMoment>& moments) const {
     const std::int64_t width = config_.experts.intermediate_size;
     const std::int64_t num_chosen = rows.num_behind_attention * config_.experts.experts_per_token;
@@ -113,25 +113,20 @@ class Moments {
     const std::int64_t copies = bytes(num_chosen, config_.hidden_size);
     const std::int64_t stream = bytes(rows.num_behind_attention, config_.hidden_size);
     const std::int64_t values = kept(LayerMoment::kMlpBackward, rows);
-    const bool again = !policy_.keeps(ValueKind::kActivated);
+    const bool keeps_gradient = gated_rows_keep_gradient(
+        size_.on_gpu, size_.compute, config_.activation, config_.hidden_size, width);
     const SavedValue output{"gradient of the layer's output", (added_apart() ? 2 : 1) * stream};
-    const SavedValue outputs{"gradient of the experts' outputs, by expert", copies};
-    moments.push_back({"experts' activation backward",
+    moments.push_back({"experts' second projection backward",
                        values,
                        {output,
-                        {"gradients of the experts' activation and projections", inner + projected},
-                        {outputs.name, again ? copies : 0},
-                        {"experts' activation again", again ? inner : 0}}});
-    moments.push_back({"experts' second projection backward",
-                       values + (again ? 0 : inner),
-                       {output,
-                        {"gradients of the experts' activation and projections",
-                         inner + (again ? projected + inner : 0)},
-                        outputs}});
+                        {"gradient of the experts' outputs, by expert", copies},
+                        {"gradient of the experts' activation", keeps_gradient ? inner : 0},
+                        {"gradient of the experts' first projection", projected},
+                        {"experts' activation again", inner}}});
     moments.push_back({"experts' first projection backward",
                        values - projected,
                        {output,
-                        {"gradients of the experts' activation and projections", projected},
+                        {"gradient of the experts' first projection", projected},
                         {"experts' inputs, by expert", copies},
                         {"gradient of the MLP's input", stream}}});
   }

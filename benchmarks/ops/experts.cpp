@@ -1,13 +1,20 @@
 // The projections of a mixture of experts beside one GEMM of as many operations.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/activation/activation.h"
 #include "models/ops/experts/expert_linear.h"
+#include "models/ops/experts/gated_rows.h"
+#include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/experts/routing.h"
+#include "models/ops/experts/slots.h"
 
 namespace packtrain {
 namespace {
+
+constexpr Activation kSwiglu{ActivationKind::kSilu, /*gated=*/true};
 
 struct Mixture {
   std::int64_t tokens;
@@ -60,7 +67,8 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
                           .make_yardstick = mixture.gemm()});
   };
   add("experts forward", make([](const auto& x, const auto&, const auto& order, const auto& w) {
-        dispatch_forward(x, order, w);
+        const at::Tensor copies = slot_spread(x, order.places, {});
+        grouped_matmul(copies, w.weight->value.transpose(1, 2), order.ends);
       }));
   add("experts backward, input",
       make([](const auto&, const auto& g, const auto& order, const auto& w) {
@@ -72,14 +80,63 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
       }));
 }
 
+// With their activations, beside products and activations one after another.
+void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
+  const auto make = [=](auto use) {
+    return [=] {
+      const std::int64_t num_rows = mixture.tokens * mixture.per_token;
+      const Routing routing = mixture.routing();
+      const ExpertOrder order = order_by_expert(routing.experts, mixture.num_experts);
+      const at::Tensor rows = random_numbers({num_rows, mixture.hidden}, at::kBFloat16);
+      const at::Tensor x = random_numbers({num_rows, 2 * mixture.inner}, at::kBFloat16);
+      const at::Tensor up =
+          random_weight({mixture.num_experts, 2 * mixture.inner, mixture.hidden}).value;
+      const at::Tensor down =
+          random_weight({mixture.num_experts, mixture.hidden, mixture.inner}).value;
+      return Call([=] { use(rows, x, up, down, order.ends); });
+    };
+  };
+  benchmarks.push_back(
+      {.name = "experts with activation, forward",
+       .shape = mixture.text(),
+       .flops = mixture.flops(),
+       .make = make([](const auto& rows, const auto&, const auto& up, const auto&,
+                       const auto& ends) { gated_rows_forward(rows, up, ends, kSwiglu); }),
+       .yardstick = "one after another",
+       .make_yardstick =
+           make([](const auto& rows, const auto&, const auto& up, const auto&, const auto& ends) {
+             activation_forward(grouped_matmul(rows, up.transpose(1, 2), ends), kSwiglu);
+           })});
+  benchmarks.push_back(
+      {.name = "experts with activation, backward",
+       .shape = mixture.text(),
+       .flops = mixture.flops() / 2,
+       .make = make([](const auto& rows, const auto& x, const auto&, const auto& down,
+                       const auto& ends) { gated_rows_backward(rows, down, x, ends, kSwiglu); }),
+       .yardstick = "one after another",
+       .make_yardstick = make(
+           [](const auto& rows, const auto& x, const auto&, const auto& down, const auto& ends) {
+             const at::Tensor dy = grouped_matmul(rows, down, ends);
+             const at::Tensor y = at::empty_like(dy);
+             activation_backward(dy, x, kSwiglu, y);
+             slot_dot(dy, y, {}, {});
+           })});
+}
+
 }  // namespace
 
 void add_experts(OpBenchmarks& benchmarks) {
-  add_mixture(benchmarks, {16384, 2048, 1408, 60, 4});  // Qwen1.5-MoE-A2.7B
-  add_mixture(benchmarks, {2048, 2048, 1408, 60, 4});   // a small micro-batch of it
-  add_mixture(benchmarks, {16384, 4096, 14336, 8, 2});  // Mixtral 8x7B
-  add_mixture(benchmarks, {16384, 1024, 3584, 8, 2});   // a quarter of its widths
-  add_mixture(benchmarks, {16384, 2048, 768, 128, 8});  // Qwen3-30B-A3B
+  const Mixture mixtures[] = {
+      {16384, 2048, 1408, 60, 4},  // Qwen1.5-MoE-A2.7B
+      {2048, 2048, 1408, 60, 4},   // a small micro-batch of it
+      {16384, 4096, 14336, 8, 2},  // Mixtral 8x7B
+      {16384, 1024, 3584, 8, 2},   // a quarter of its widths
+      {16384, 2048, 768, 128, 8},  // Qwen3-30B-A3B
+  };
+  for (const Mixture& mixture : mixtures) {
+    add_mixture(benchmarks, mixture);
+    add_gated(benchmarks, mixture);
+  }
 }
 
 }  // namespace packtrain

@@ -2,6 +2,7 @@
 // four runs or more in all.
 #include "framework/device/cuda/check.h"
 #include "models/ops/activation/activation_launch.h"
+#include "models/ops/activation/evaluate.cuh"
 #include "models/ops/cuda/divisor.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
@@ -12,66 +13,6 @@ namespace {
 constexpr int kThreads = 256;
 template <bool kGated>
 constexpr int kRuns = kGated ? 2 : 4;
-
-struct ValueAndSlope {
-  float value;
-  float slope;
-};
-
-// 1 / (1 + e^-z) to about 2 ulp; 0 where e^-z is infinite.
-__device__ float logistic(float z) {
-  return __fdividef(1.0F, 1.0F + __expf(-z));
-}
-
-// (1 + erf(z / sqrt(2))) / 2 to 1e-7, from bell = e^(-z^2 / 2): Abramowitz and Stegun, Handbook of
-// Mathematical Functions, 7.1.26. erff would keep the arithmetic busier than the memory.
-__device__ float normal_share(float z, float bell) {
-  constexpr float kSqrtHalf = 0.70710678118654752F;
-  const float t = __fdividef(1.0F, 1.0F + 0.3275911F * kSqrtHalf * fabsf(z));
-  float sum = 1.061405429F;
-  sum = sum * t - 1.453152027F;
-  sum = sum * t + 1.421413741F;
-  sum = sum * t - 0.284496736F;
-  sum = sum * t + 0.254829592F;
-  const float tail = 0.5F * sum * t * bell;
-  return z < 0 ? tail : 1.0F - tail;
-}
-
-template <ActivationKind kKind>
-__device__ ValueAndSlope evaluate(float z) {
-  if constexpr (kKind == ActivationKind::kGeluErf) {
-    constexpr float kDensity = 0.39894228040143268F;  // 1 / sqrt(2 pi)
-    const float bell = __expf(-0.5F * z * z);
-    const float share = normal_share(z, bell);
-    return {z * share, share + z * kDensity * bell};
-  } else if constexpr (kKind == ActivationKind::kGeluTanh) {
-    constexpr float kScale = 1.59576912160573071F;  // 2 sqrt(2 / pi)
-    constexpr float kCubic = 0.044715F;
-    const float square = z * z;
-    const float s = logistic(kScale * z * (1.0F + kCubic * square));
-    const float slope = kScale * (1.0F + 3.0F * kCubic * square);
-    return {z * s, s + z * s * (1.0F - s) * slope};
-  } else if constexpr (kKind == ActivationKind::kClampedSwish) {
-    const float clamped = fminf(z, kSwishLimit);
-    const float s = logistic(kSwishScale * clamped);
-    const float slope = s + clamped * s * (1.0F - s) * kSwishScale;
-    return {clamped * s, z <= kSwishLimit ? slope : 0.0F};
-  } else {
-    const float s = logistic(z);
-    return {z * s, s + z * s * (1.0F - s)};
-  }
-}
-
-// What the gate is multiplied by.
-template <ActivationKind kKind>
-__device__ ValueAndSlope evaluate_up(float up) {
-  if constexpr (kKind == ActivationKind::kClampedSwish) {
-    const float clamped = fminf(fmaxf(up, -kSwishLimit), kSwishLimit);
-    return {clamped + 1.0F, clamped == up ? 1.0F : 0.0F};
-  } else {
-    return {up, 1.0F};
-  }
-}
 
 template <typename T, int N>
 struct Operands {
@@ -102,8 +43,8 @@ __device__ void forward(const ActivationArguments& a, const Operands<T, N>& in, 
   device::unpack(in.up, up);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    z[i] = evaluate<kKind>(z[i]).value;
-    if constexpr (kGated) z[i] *= evaluate_up<kKind>(up[i]).value;
+    z[i] = device::evaluate<kKind>(z[i]).value;
+    if constexpr (kGated) z[i] *= device::evaluate_up<kKind>(up[i]).value;
   }
   device::store(z, static_cast<T*>(a.output) + at.output);
 }
@@ -119,8 +60,8 @@ __device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
   device::unpack(in.grad, g);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const ValueAndSlope f = evaluate<kKind>(z[i]);
-    const ValueAndSlope u = evaluate_up<kKind>(up[i]);
+    const device::ValueAndSlope f = device::evaluate<kKind>(z[i]);
+    const device::ValueAndSlope u = device::evaluate_up<kKind>(up[i]);
     y[i] = kGated ? f.value * u.value : f.value;
     z[i] = kGated ? f.slope * u.value * g[i] : f.slope * g[i];
     up[i] = f.value * g[i] * u.slope;

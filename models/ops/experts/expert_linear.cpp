@@ -3,6 +3,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eq.h>
 
+#include <utility>
+
+#include "models/ops/activation/activation.h"
+#include "models/ops/experts/gated_rows.h"
 #include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/experts/slots.h"
 #include "models/ops/gradient.h"
@@ -29,25 +33,32 @@ void write_bias_gradient(const Parameter& bias, const at::Tensor& grad, const Ex
 
 }  // namespace
 
-at::Tensor dispatch_forward(const at::Tensor& x, const ExpertOrder& order,
-                            const ExpertProjection& projection) {
-  return grouped_linear(slot_spread(x, order.places, {}), order, projection);
+ExpertsHidden dispatch_forward(const at::Tensor& x, const ExpertOrder& order,
+                               const ExpertProjection& projection, const Activation& activation) {
+  const at::Tensor copies = slot_spread(x, order.places, {});
+  if (projection.bias == nullptr) {
+    GatedRows made = gated_rows_forward(copies, projection.weight->value, order.ends, activation);
+    return {std::move(made.x), std::move(made.y)};
+  }
+  ExpertsHidden made;
+  made.u = grouped_linear(copies, order, projection);
+  made.h = activation_forward(made.u, activation);
+  return made;
 }
 
-at::Tensor dispatch_backward_input(const at::Tensor& grad_output, const ExpertOrder& order,
+at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const ExpertOrder& order,
                                    const ExpertProjection& projection, const at::Tensor& sum) {
-  const at::Tensor of_assignments =
-      grouped_matmul(grad_output, projection.weight->value, order.ends);
+  const at::Tensor of_assignments = grouped_matmul(grad_u, projection.weight->value, order.ends);
   return slot_sum(of_assignments, order.places, {}, sum);
 }
 
-void dispatch_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
+void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& x,
                               const ExpertOrder& order, const ExpertProjection& projection) {
   if (projection.weight->grad.defined()) {
     const at::Tensor copies = slot_spread(x, order.places, {});
-    grouped_weight_gradient(*projection.weight, grad_output, copies, order.ends);
+    grouped_weight_gradient(*projection.weight, grad_u, copies, order.ends);
   }
-  if (projection.bias != nullptr) write_bias_gradient(*projection.bias, grad_output, order);
+  if (projection.bias != nullptr) write_bias_gradient(*projection.bias, grad_u, order);
 }
 
 at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights, const ExpertOrder& order,
@@ -55,26 +66,23 @@ at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights, const
   return slot_sum(grouped_linear(h, order, projection), order.places, weights, residual);
 }
 
-CombineGradients combine_backward_input(const at::Tensor& grad_output, const at::Tensor& weights,
-                                        const ExpertOrder& order,
-                                        const ExpertProjection& projection) {
+CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tensor& u,
+                                  const at::Tensor& weights, const ExpertOrder& order,
+                                  const ExpertProjection& projection,
+                                  const Activation& activation) {
+  const at::Tensor grad = slot_spread(grad_output, order.places, weights);
+  GatedRowGradients back =
+      gated_rows_backward(grad, projection.weight->value, u, order.ends, activation);
+  grouped_weight_gradient(*projection.weight, grad, back.y, order.ends);
   CombineGradients gradients;
-  gradients.output = slot_spread(grad_output, order.places, weights);
-  gradients.h = grouped_matmul(gradients.output, projection.weight->value, order.ends);
-  return gradients;
-}
-
-at::Tensor combine_backward_weight(const CombineGradients& gradients, const at::Tensor& h,
-                                   const at::Tensor& weights, const ExpertOrder& order,
-                                   const ExpertProjection& projection) {
-  at::Tensor grad_weights = slot_dot(gradients.h, h, order.places, weights);
-  grouped_weight_gradient(*projection.weight, gradients.output, h, order.ends);
+  gradients.u = std::move(back.x);
+  gradients.weights = slot_dot(back.dots, /*b=*/{}, order.places, weights);
   if (projection.bias != nullptr) {
     const at::Tensor bias = projection.bias->value.index_select(0, experts_of(order));
-    grad_weights.add_(slot_dot(gradients.output, bias, order.places, weights));
-    write_bias_gradient(*projection.bias, gradients.output, order);
+    gradients.weights.add_(slot_dot(grad, bias, order.places, weights));
+    write_bias_gradient(*projection.bias, grad, order);
   }
-  return grad_weights;
+  return gradients;
 }
 
 }  // namespace packtrain

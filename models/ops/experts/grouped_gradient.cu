@@ -22,6 +22,7 @@ namespace {
 
 using device::GradientTile;
 using device::kTileThreads;
+using device::Major;
 
 constexpr int kStages = 4;
 constexpr int kRows = 64;      // of a stage
@@ -141,13 +142,14 @@ __device__ void clear_rows(Stage& stage, int begin) {
 }
 
 // 16 rows, from a stage's `step`-th on.
-__device__ void multiply_step(const Stage& stage, int half, int step, device::Sums64x256& sums,
+__device__ void multiply_step(const Stage& stage, int half, int step, device::Sums<256>& sums,
                               bool add) {
   constexpr int kStepBytes = kStepRows * kBox * sizeof(__nv_bfloat16);
   const std::uint32_t left = device::shared_address(stage.left[half]) + step * kStepBytes;
   const std::uint32_t right = device::shared_address(stage.right[0]) + step * kStepBytes;
-  device::multiply_outer_major(sums, device::outer_major_operand(left, sizeof(Box)),
-                               device::outer_major_operand(right, sizeof(Box)), add);
+  device::multiply<Major::kOuter, Major::kOuter>(
+      sums, device::outer_major_operand(left, sizeof(Box)),
+      device::outer_major_operand(right, sizeof(Box)), add);
 }
 
 // This warp has read a stage: so it tells all blocks that write to it.
@@ -160,7 +162,7 @@ __device__ void release(Shared& shared, int stage) {
 // A warp group's half of a tile. Returns the stage that the last products, which may be under way,
 // still read.
 __device__ int multiply_tile(const GradientTile& tile, int half, Shared& shared, Turn& turn,
-                             device::Sums64x256& sums) {
+                             device::Sums<256>& sums) {
   int previous = 0;
   for (int i = 0; i < tile.num_stages; ++i, turn.advance()) {
     Stage& stage = shared.stages[turn.stage];
@@ -188,7 +190,7 @@ __device__ void consume(const GroupedGradientArguments& a, Shared& shared) {
   for (GradientTile tile; tiles.next(tile);) {
     if (tile.num_stages == 0) continue;
     if (kFours && a.target.accumulate) device::fetch_tile<G>(tile, a);
-    device::Sums64x256 sums;
+    device::Sums<256> sums;
     const int last = multiply_tile(tile, half, shared, turn, sums);
     if constexpr (kFours) {
       device::FourColumns<G> columns(tile, a);

@@ -78,7 +78,7 @@ class FourColumns {
     if (add_) read(0, before_[0]);
   }
 
-  __device__ void write(const Sums64x256& sums) {
+  __device__ void write(const Sums<256>& sums) {
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
       if (add_ && b < 3) read(b + 1, before_[(b + 1) % 2]);
@@ -119,7 +119,7 @@ class FourColumns {
 
 // Gradients whose rows do not start at multiples of four elements.
 template <typename G>
-__device__ void write_one_by_one(const GradientTile& tile, const Sums64x256& sums,
+__device__ void write_one_by_one(const GradientTile& tile, const Sums<256>& sums,
                                  const GroupedGradientArguments& a) {
   const int lane = threadIdx.x % 32;
   const int top = tile.left + threadIdx.x / 32 * 16 - 64 + lane / 4;

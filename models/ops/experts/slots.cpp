@@ -47,7 +47,8 @@ at::Tensor slot_dot(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
                     const at::Tensor& divisors) {
   if (a.is_cuda()) return slot_dot_cuda(a, b, places, divisors);
   const at::Tensor from = places_or_own(places, a.size(0));
-  const at::Tensor products = at::mul(a.to(at::kFloat), b);
+  const at::Tensor wide = a.to(at::kFloat);
+  const at::Tensor products = b.defined() ? at::mul(wide, b) : wide;
   const at::Tensor dots =
       products.sum(/*dim=*/1).index_select(0, from.reshape(-1)).view(from.sizes());
   return divisors.defined() ? dots.div_(divisors).masked_fill_(at::eq(divisors, 0), 0) : dots;

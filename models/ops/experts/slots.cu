@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(kThreads)
     float left[N];
     float right[N];
     device::load(a + offset + i, left);
-    device::load(b + offset + i, right);
+    if (b != nullptr) device::load(b + offset + i, right);
 #pragma unroll
-    for (int j = 0; j < N; ++j) sum += left[j] * right[j];
+    for (int j = 0; j < N; ++j) sum += b == nullptr ? left[j] : left[j] * right[j];
   }
   for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(~0U, sum, lane);
   if (threadIdx.x % 32 != 0) return;

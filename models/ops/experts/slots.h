@@ -4,9 +4,9 @@
 //   slot_spread   v[places[t, s]] = w[t, s] x_t
 //   slot_dot      d[t, s] = (a[places[t, s]] . b[places[t, s]]) / w[t, s], and 0 where w[t, s] is 0
 // places int32 [T, k], or undefined: one slot a row, its own. w float32 [T, k], or undefined: 1.
-// r undefined: 0. v, a and b [A, H]; r, x and y [T, H]; all of one dtype, float32 or bfloat16; d
-// float32 [T, k]. Sums in float32, slot_sum's in the order of s and then r, with one rounding.
-// Deterministic. Elements that must move: (A + T) H, and T H for r; 2 A H of slot_dot.
+// r undefined: 0; b undefined: 1. v, a and b [A, H]; r, x and y [T, H]; all of one dtype, float32
+// or bfloat16; d float32 [T, k]. Sums in float32, slot_sum's in the order of s and then r, with one
+// rounding. Deterministic. Elements that must move: (A + T) H, and T H for r; 2 A H of slot_dot.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -59,12 +59,13 @@ at::Tensor slot_spread_cuda(const at::Tensor& rows, const at::Tensor& places,
 at::Tensor slot_dot_cuda(const at::Tensor& a, const at::Tensor& b, const at::Tensor& places,
                          const at::Tensor& divisors) {
   const at::Tensor first = a.contiguous();
-  const at::Tensor second = b.contiguous();
+  const at::Tensor second = b.defined() ? b.contiguous() : at::Tensor();
   const Slots slots(places, divisors, first.size(0), first, "slot_dot");
   const at::Tensor dots = at::empty({slots.arguments.num_rows, slots.arguments.num_slots},
                                     first.options().dtype(at::kFloat));
-  launch_slot_dot(slots.arguments, first.const_data_ptr(), second.const_data_ptr(),
-                  dots.data_ptr<float>(), current_stream(first));
+  launch_slot_dot(slots.arguments, first.const_data_ptr(),
+                  second.defined() ? second.const_data_ptr() : nullptr, dots.data_ptr<float>(),
+                  current_stream(first));
   return dots;
 }
 

@@ -97,18 +97,14 @@ Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
   const ExpertOrder order = order_by_expert(run.routing.experts, w[kRouter].value.size(0));
   const ExpertProjection up{&w[kUp], &w[kUpBias]};
   const ExpertProjection down{&w[kDown], &w[kDownBias]};
-  const at::Tensor gate_up = dispatch_forward(x, order, up);
-  const at::Tensor h = activation_forward(gate_up, kSwiglu);
-  run.y = combine_forward(h, run.routing.weights, order, down, x);
+  const ExpertsHidden hidden = dispatch_forward(x, order, up, kSwiglu);
+  run.y = combine_forward(hidden.h, run.routing.weights, order, down, x);
   const CombineGradients back =
-      combine_backward_input(grad_output, run.routing.weights, order, down);
-  const at::Tensor grad_weights =
-      combine_backward_weight(back, h, run.routing.weights, order, down);
-  const at::Tensor grad_up = activation_backward(back.h, gate_up, kSwiglu);
-  dispatch_backward_weight(grad_up, x, order, up);
-  run.dx = dispatch_backward_input(grad_up, order, up, grad_output);
+      combine_backward(grad_output, hidden.u, run.routing.weights, order, down, kSwiglu);
+  dispatch_backward_weight(back.u, x, order, up);
+  run.dx = dispatch_backward_input(back.u, order, up, grad_output);
   const at::Tensor grad_logits =
-      routing_backward(grad_weights, {}, run.routing, w[kRouter].value.size(0), options)
+      routing_backward(back.weights, {}, run.routing, w[kRouter].value.size(0), options)
           .to(x.scalar_type());
   linear_backward_weight(grad_logits, x, w[kRouter], &w[kRouterBias]);
   run.dx = linear_backward_input(grad_logits, w[kRouter], run.dx);

@@ -30,6 +30,12 @@ class Barrier {
                                "r"(num_bytes) : "memory");))
   }
 
+  __device__ void arrive() {
+    NV_IF_TARGET(NV_PROVIDES_SM_90,
+                 (asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
+                                   shared_address(&state_)) : "memory");))
+  }
+
   // At the barrier in the same place of block `rank` of the cluster.
   __device__ void arrive_at(int rank) {
     [[maybe_unused]] std::uint32_t there = 0;

@@ -8,16 +8,30 @@
 
 namespace packtrain::device {
 
-// Of the 64 x 256 sums thread t has row 16 (t / 32) + t % 32 / 4 and the one 8 below, and of each 8
+// Of 64 x N sums thread t has row 16 (t / 32) + t % 32 / 4 and the one 8 below, and of each 8
 // columns from 8 j on the two from 2 (t % 4) on: values[4 j .. 4 j + 3], the upper row first.
-struct Sums64x256 {
-  float values[128];
+template <int N>
+struct Sums {
+  static constexpr int kColumns = N;
+  float values[N / 2];
 };
 
-// An operand's place: bfloat16 in rows of 64, in
-// 128 bytes swizzled as tensor copies do it, whose sums go over the rows. `at` starts a row of a
-// multiple of 8; blocks of 64 columns are `block_bytes` apart. PTX ISA, "Asynchronous Warpgroup
-// Level Matrix Multiply-Accumulate Operations", has the bits.
+// Which of an operand's dimensions lies in one row of 128 bytes: the one that sums go over, or the
+// other.
+enum class Major { kInner, kOuter };
+
+// An operand's place: bfloat16 in rows of 64, in 128 bytes swizzled as tensor copies do it. PTX
+// ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations", has the bits.
+//
+// Inner-major: `at` is the 16 columns of a row of a multiple of 8 that sums go over.
+__device__ inline std::uint64_t inner_major_operand(std::uint32_t at) {
+  constexpr std::uint64_t kEightRows = 1024 >> 4;
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  return (at & 0x3ffffU) >> 4 | std::uint64_t{1} << 16 | kEightRows << 32 | kSwizzle128;
+}
+
+// Outer-major: sums go over the rows. `at` starts a row of a multiple of 8; blocks of 64 columns
+// are `block_bytes` apart.
 __device__ inline std::uint64_t outer_major_operand(std::uint32_t at, int block_bytes) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
@@ -26,14 +40,16 @@ __device__ inline std::uint64_t outer_major_operand(std::uint32_t at, int block_
 }
 
 // The compiler keeps what reads or writes the sums on its side of this.
-__device__ inline void pin(Sums64x256& sums) {
+template <int N>
+__device__ void pin(Sums<N>& sums) {
 #pragma unroll
   for (float& value : sums.values) asm volatile("" : "+f"(value)::"memory");
 }
 
 // Before products that follow other uses of the sums, which are not touched until they are waited
 // for.
-__device__ inline void begin_products(Sums64x256& sums) {
+template <int N>
+__device__ void begin_products(Sums<N>& sums) {
   pin(sums);
   NV_IF_TARGET(NV_HAS_FEATURE_SM_90a, (asm volatile("wgmma.fence.sync.aligned;" :: : "memory");))
 }
@@ -44,8 +60,8 @@ __device__ inline void commit_products() {
 }
 
 // Until only the last `kGroups` commits may still be under way.
-template <int kGroups>
-__device__ void wait_for_products(Sums64x256& sums) {
+template <int kGroups, int N>
+__device__ void wait_for_products(Sums<N>& sums) {
   NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
                (asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");))
   pin(sums);
@@ -64,40 +80,72 @@ __device__ void take_registers() {
                (asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));))
 }
 
-#define PACKTRAIN_4(i)                                                          \
+#define PACKTRAIN_SUMS_4(i)                                                     \
   "+f"(sums.values[i]), "+f"(sums.values[(i) + 1]), "+f"(sums.values[(i) + 2]), \
       "+f"(sums.values[(i) + 3])
-#define PACKTRAIN_16(i) \
-  PACKTRAIN_4(i), PACKTRAIN_4((i) + 4), PACKTRAIN_4((i) + 8), PACKTRAIN_4((i) + 12)
-#define PACKTRAIN_64(i) \
-  PACKTRAIN_16(i), PACKTRAIN_16((i) + 16), PACKTRAIN_16((i) + 32), PACKTRAIN_16((i) + 48)
+#define PACKTRAIN_SUMS_16(i)                                                 \
+  PACKTRAIN_SUMS_4(i), PACKTRAIN_SUMS_4((i) + 4), PACKTRAIN_SUMS_4((i) + 8), \
+      PACKTRAIN_SUMS_4((i) + 12)
+#define PACKTRAIN_SUMS_64 \
+  PACKTRAIN_SUMS_16(0), PACKTRAIN_SUMS_16(16), PACKTRAIN_SUMS_16(32), PACKTRAIN_SUMS_16(48)
+#define PACKTRAIN_SUMS_96 PACKTRAIN_SUMS_64, PACKTRAIN_SUMS_16(64), PACKTRAIN_SUMS_16(80)
+#define PACKTRAIN_SUMS_128 PACKTRAIN_SUMS_96, PACKTRAIN_SUMS_16(96), PACKTRAIN_SUMS_16(112)
+#define PACKTRAIN_NAMES_64                                       \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
+  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
+  "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
+  "%60, %61, %62, %63"
+#define PACKTRAIN_NAMES_96                                         \
+  PACKTRAIN_NAMES_64                                               \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, " \
+  "%76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, "   \
+  "%88, %89, %90, %91, %92, %93, %94, %95"
+#define PACKTRAIN_NAMES_128                                                  \
+  PACKTRAIN_NAMES_96                                                         \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "   \
+  "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, " \
+  "%120, %121, %122, %123, %124, %125, %126, %127"
+// `left` and the names after it are the numbers of the operands behind the sums.
+#define PACKTRAIN_MULTIPLY(columns, count, left, right, adds, left_outer, right_outer) \
+  (asm volatile("{ .reg .pred add;\n"                                                  \
+                "setp.ne.b32 add, " adds ", 0;\n"                                      \
+                "wgmma.mma_async.sync.aligned.m64" columns                             \
+                "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count                          \
+                "}, " left ", " right ", add, 1, 1, " left_outer ", " right_outer      \
+                "; }" : PACKTRAIN_SUMS_##count : "l"(left_operand),                    \
+                "l"(right_operand), "r"(static_cast<int>(add)),                        \
+                "n"(kLeft == Major::kOuter ? 1 : 0), "n"(kRight == Major::kOuter ? 1 : 0));)
 
-// sums = left^T right, or added to them: left 16 x 64, right 16 x 256, both outer-major.
-__device__ inline void multiply_outer_major(Sums64x256& sums, std::uint64_t left,
-                                            std::uint64_t right, bool add) {
-  NV_IF_ELSE_TARGET(
-      NV_HAS_FEATURE_SM_90a,
-      (asm volatile("{ .reg .pred add;\n"
-                    "setp.ne.b32 add, %130, 0;\n"
-                    "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-                    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
-                    " %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-                    " %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
-                    " %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                    " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
-                    " %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
-                    " %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "
-                    " %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-                    " %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "
-                    " %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, "
-                    " %120, %121, %122, %123, %124, %125, %126, %127}, "
-                    "%128, %129, add, 1, 1, 1, 1; }" : PACKTRAIN_64(0),
-                    PACKTRAIN_64(64) : "l"(left), "l"(right), "r"(static_cast<int>(add)));),
-      (__trap();))
+// sums = left right, or added to them: left 64 x 16, right 16 x N, each an operand of its major.
+template <Major kLeft, Major kRight, int N>
+__device__ void multiply(Sums<N>& sums, std::uint64_t left_operand, std::uint64_t right_operand,
+                         bool add) {
+  static_assert(N == 128 || N == 192 || N == 256);
+  if constexpr (N == 128) {
+    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
+                      PACKTRAIN_MULTIPLY("n128", 64, "%64", "%65", "%66", "%67", "%68"),
+                      (__trap();))
+  } else if constexpr (N == 192) {
+    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
+                      PACKTRAIN_MULTIPLY("n192", 96, "%96", "%97", "%98", "%99", "%100"),
+                      (__trap();))
+  } else {
+    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
+                      PACKTRAIN_MULTIPLY("n256", 128, "%128", "%129", "%130", "%131", "%132"),
+                      (__trap();))
+  }
 }
 
-#undef PACKTRAIN_64
-#undef PACKTRAIN_16
-#undef PACKTRAIN_4
+#undef PACKTRAIN_MULTIPLY
+#undef PACKTRAIN_NAMES_128
+#undef PACKTRAIN_NAMES_96
+#undef PACKTRAIN_NAMES_64
+#undef PACKTRAIN_SUMS_128
+#undef PACKTRAIN_SUMS_96
+#undef PACKTRAIN_SUMS_64
+#undef PACKTRAIN_SUMS_16
+#undef PACKTRAIN_SUMS_4
 
 }  // namespace packtrain::device

@@ -1,0 +1,120 @@
+#include "models/ops/activation/evaluate.cuh"
+#include "models/ops/cuda/vector.cuh"
+#include "models/ops/experts/gated_rows_tiles.cuh"
+
+namespace packtrain {
+namespace {
+
+// A tile has as many columns of gates as of ups, the same ones, so that a thread has both.
+template <ActivationKind kKind>
+class GatedForward {
+ public:
+  static constexpr int kColumns = 192;
+  static constexpr int kInner = kColumns / 2;
+  static constexpr device::Major kRight = device::Major::kInner;
+
+  __device__ static int num_tiles(const GatedRowsArguments& a) {
+    return (a.inner + kInner - 1) / kInner;
+  }
+
+  static CUtensorMap right_map(const GatedRowsArguments& a) {
+    const std::int64_t num_rows = std::int64_t{a.num_groups} * 2 * a.inner;
+    return bfloat16_map(a.weight, {num_rows, a.depth, a.depth}, {kInner, device::kStageDepth});
+  }
+
+  // What is beyond the gates or the ups is of columns that nobody writes.
+  __device__ static void copy_right(const CUtensorMap& map, const GatedRowsArguments& a,
+                                    const device::RowsTile& tile, int depth, __nv_bfloat16* to,
+                                    device::Barrier& full) {
+    const int gate = tile.group * 2 * a.inner + tile.column * kInner;
+    device::copy_box(map, depth, gate, to, full);
+    device::copy_box(map, depth, gate + a.inner, to + kInner * device::kStageDepth, full);
+  }
+
+  __device__ static std::uint64_t right_operand(std::uint32_t right, int step) {
+    return device::inner_major_operand(right + step * 32);
+  }
+
+  __device__ GatedForward(const GatedRowsArguments& a, const device::RowsTile& tile)
+      : a_(a), tile_(tile) {}
+
+  __device__ void begin() {}
+
+  __device__ void write(const device::TileSums<kColumns>& sums) const {
+    write_rows<0>(sums.halves[0], 0);
+    write_rows<1>(sums.halves[0], 0);
+    write_rows<0>(sums.halves[1], 64);
+    write_rows<1>(sums.halves[1], 64);
+  }
+
+ private:
+  template <int kLower>
+  __device__ __forceinline__ void write_rows(const device::Sums<kColumns>& sums, int top) const {
+    const int row =
+        tile_.row + top + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + kLower * 8;
+#pragma unroll
+    for (int i = 0; i < kInner / 32; ++i) write_run(sums.values + 16 * i + 2 * kLower, row, i);
+  }
+
+  // 32 columns of four threads, which have two of each 8, to 8 beside each other of each.
+  __device__ __forceinline__ void write_run(const float* values, int row, int i) const {
+    std::uint32_t gates[4];
+    std::uint32_t ups[4];
+    std::uint32_t y[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float* const gate = values + 4 * j;
+      const float* const up = gate + kInner / 2;
+      gates[j] = pair(gate[0], gate[1]);
+      ups[j] = pair(up[0], up[1]);
+      y[j] = pair(activated(gates[j] << 16, ups[j] << 16), activated(gates[j], ups[j]));
+    }
+    device::exchange_words(gates);
+    device::exchange_words(ups);
+    device::exchange_words(y);
+    const int column = tile_.column * kInner + 32 * i + threadIdx.x % 4 * 8;
+    if (row >= tile_.end || column >= a_.inner) return;
+    __nv_bfloat16* const x =
+        static_cast<__nv_bfloat16*>(a_.x) + std::int64_t{row} * 2 * a_.inner + column;
+    write_words(gates, x);
+    write_words(ups, x + a_.inner);
+    write_words(y, static_cast<__nv_bfloat16*>(a_.y) + std::int64_t{row} * a_.inner + column);
+  }
+
+  __device__ static std::uint32_t pair(float lower, float upper) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(lower, upper);
+    return reinterpret_cast<const std::uint32_t&>(both);
+  }
+
+  // Of the upper halves of words, as they are stored.
+  __device__ static float activated(std::uint32_t gate, std::uint32_t up) {
+    const float z = __uint_as_float(gate & 0xffff0000U);
+    const float u = __uint_as_float(up & 0xffff0000U);
+    return device::evaluate<kKind>(z).value * device::evaluate_up<kKind>(u).value;
+  }
+
+  __device__ static void write_words(const std::uint32_t (&words)[4], __nv_bfloat16* to) {
+    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+
+  const GatedRowsArguments& a_;
+  device::RowsTile tile_;
+};
+
+}  // namespace
+
+void launch_gated_rows_forward(const GatedRowsArguments& arguments, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  switch (arguments.kind) {
+    case ActivationKind::kSilu:
+      return device::launch_rows<GatedForward<ActivationKind::kSilu>>(arguments, on);
+    case ActivationKind::kGeluTanh:
+      return device::launch_rows<GatedForward<ActivationKind::kGeluTanh>>(arguments, on);
+    case ActivationKind::kGeluErf:
+      return device::launch_rows<GatedForward<ActivationKind::kGeluErf>>(arguments, on);
+    case ActivationKind::kClampedSwish:
+      return device::launch_rows<GatedForward<ActivationKind::kClampedSwish>>(arguments, on);
+  }
+}
+
+}  // namespace packtrain
