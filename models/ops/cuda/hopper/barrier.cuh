@@ -31,9 +31,8 @@ class Barrier {
   }
 
   __device__ void arrive() {
-    NV_IF_TARGET(NV_PROVIDES_SM_90,
-                 (asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
-                                   shared_address(&state_)) : "memory");))
+    NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
+                                        shared_address(&state_)) : "memory");))
   }
 
   // At the barrier in the same place of block `rank` of the cluster.
