@@ -27,6 +27,10 @@ FACTOR_OF_CHOICES = 4
 # attention, transformers' too, what is left is rounding for the most part.
 FACTOR_OF_CANCELLED = 4
 CANCELLED = ("q_proj.bias", "k_proj.bias")
+# The error of a few numbers, such as a layer's sinks, is one of few roundings: of 48 layers (16 random models of
+# gpt-oss) ours was nearer in 30, up to 2.3 times as far as transformers', which was up to 2.9 times as far.
+FACTOR_OF_FEW = 4
+FEW = 16  # numbers
 LOSS_TOLERANCE = 1e-3
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [case for name in family.names()
@@ -78,9 +82,11 @@ def compute(case, folder, tool):
                  computed_by_transformers(model, folder / "exact", sequences))
 
 
-def factor(case, name):
+def factor(case, name, tensor):
     if name.endswith(CANCELLED):
         return FACTOR_OF_CANCELLED
+    if 1 < tensor.numel() < FEW:
+        return FACTOR_OF_FEW
     return FACTOR_OF_CHOICES if oracle.has_choices(case) else FACTOR
 
 
@@ -100,6 +106,6 @@ def test_bfloat16_is_as_near_to_float32_as_transformers(case, tool, tmp_path):
           f"{theirs['loss']:.1e}, mean {mean(ours.values()):.4f} of {typical:.4f}, "
           f"worst {ratios[worst]:.2f} ({worst})")
     too_far = [f"{name}: {ours[name]:.3g}, transformers {theirs[name]:.3g}"
-               for name, ratio in ratios.items() if not ratio <= factor(case, name)]
+               for name, ratio in ratios.items() if not ratio <= factor(case, name, sides.exact[name])]
     assert not too_far, "\n".join(too_far)
     assert ours["loss"] <= LOSS_TOLERANCE

@@ -5,53 +5,59 @@
 namespace packtrain {
 namespace {
 
+using device::RowsTile;
+
 // A tile has as many columns of gates as of ups, the same ones, so that a thread has both.
 template <ActivationKind kKind>
 class GatedForward {
  public:
+  static constexpr int kRows = device::RowsTiles::kRows;
   static constexpr int kColumns = 192;
-  static constexpr int kInner = kColumns / 2;
+  static constexpr device::Major kLeft = device::Major::kInner;
   static constexpr device::Major kRight = device::Major::kInner;
+  using Arguments = GatedRowsArguments;
+  using Tile = RowsTile;
+  using Stage = device::Stage<GatedForward>;
 
-  __device__ static int num_tiles(const GatedRowsArguments& a) {
-    return (a.inner + kInner - 1) / kInner;
-  }
+  struct Tiles : device::RowsTiles {
+    __device__ explicit Tiles(const Arguments& a)
+        : device::RowsTiles(a, (a.inner + kInner - 1) / kInner) {}
+  };
 
-  static CUtensorMap right_map(const GatedRowsArguments& a) {
+  static device::Operands operands(const Arguments& a) {
     const std::int64_t num_rows = std::int64_t{a.num_groups} * 2 * a.inner;
-    return bfloat16_map(a.weight, {num_rows, a.depth, a.depth}, {kInner, device::kStageDepth});
+    return {device::rows_map(a),
+            bfloat16_map(a.weight, {num_rows, a.depth, a.depth}, {kInner, device::kStageDepth})};
   }
 
   // What is beyond the gates or the ups is of columns that nobody writes.
-  __device__ static void copy_right(const CUtensorMap& map, const GatedRowsArguments& a,
-                                    const device::RowsTile& tile, int depth, __nv_bfloat16* to,
-                                    device::Barrier& full) {
+  __device__ static void copy(const device::Operands& operands, const Arguments& a,
+                              const Tile& tile, int i, Stage& stage, const device::Barrier& full) {
+    const int depth = i * device::kStageDepth;
     const int gate = tile.group * 2 * a.inner + tile.column * kInner;
-    device::copy_box(map, depth, gate, to, full);
-    device::copy_box(map, depth, gate + a.inner, to + kInner * device::kStageDepth, full);
+    device::copy_rows(operands.left, tile, depth, stage.left, full);
+    device::copy_box(operands.right, depth, gate, stage.right, full);
+    device::copy_box(operands.right, depth, gate + a.inner,
+                     stage.right + kInner * device::kStageDepth, full);
   }
 
-  __device__ static std::uint64_t right_operand(std::uint32_t right, int step) {
-    return device::inner_major_operand(right + step * 32);
-  }
-
-  __device__ GatedForward(const GatedRowsArguments& a, const device::RowsTile& tile)
-      : a_(a), tile_(tile) {}
+  __device__ GatedForward(const Arguments& a, const Tile& tile) : a_(a), tile_(tile) {}
 
   __device__ void begin() {}
 
-  __device__ void write(const device::TileSums<kColumns>& sums) const {
-    write_rows<0>(sums.halves[0], 0);
-    write_rows<1>(sums.halves[0], 0);
-    write_rows<0>(sums.halves[1], 64);
-    write_rows<1>(sums.halves[1], 64);
+  __device__ void write(const device::TileSums<GatedForward>& sums) const {
+    write_rows<0>(sums.parts[0], 0);
+    write_rows<1>(sums.parts[0], 0);
+    write_rows<0>(sums.parts[1], 1);
+    write_rows<1>(sums.parts[1], 1);
   }
 
  private:
+  static constexpr int kInner = kColumns / 2;
+
   template <int kLower>
-  __device__ __forceinline__ void write_rows(const device::Sums<kColumns>& sums, int top) const {
-    const int row =
-        tile_.row + top + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + kLower * 8;
+  __device__ __forceinline__ void write_rows(const device::Sums<kColumns>& sums, int part) const {
+    const int row = device::row_of_thread(tile_, part) + kLower * 8;
 #pragma unroll
     for (int i = 0; i < kInner / 32; ++i) write_run(sums.values + 16 * i + 2 * kLower, row, i);
   }
@@ -97,24 +103,14 @@ class GatedForward {
     *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 
-  const GatedRowsArguments& a_;
-  device::RowsTile tile_;
+  const Arguments& a_;
+  Tile tile_;
 };
 
 }  // namespace
 
 void launch_gated_rows_forward(const GatedRowsArguments& arguments, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  switch (arguments.kind) {
-    case ActivationKind::kSilu:
-      return device::launch_rows<GatedForward<ActivationKind::kSilu>>(arguments, on);
-    case ActivationKind::kGeluTanh:
-      return device::launch_rows<GatedForward<ActivationKind::kGeluTanh>>(arguments, on);
-    case ActivationKind::kGeluErf:
-      return device::launch_rows<GatedForward<ActivationKind::kGeluErf>>(arguments, on);
-    case ActivationKind::kClampedSwish:
-      return device::launch_rows<GatedForward<ActivationKind::kClampedSwish>>(arguments, on);
-  }
+  launch_gated<GatedForward>(arguments, stream);
 }
 
 }  // namespace packtrain

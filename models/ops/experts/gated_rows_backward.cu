@@ -12,37 +12,39 @@ constexpr int kTileColumns = 128;
 template <ActivationKind kKind>
 class GatedBackward {
  public:
+  static constexpr int kRows = device::RowsTiles::kRows;
   static constexpr int kColumns = kTileColumns;
+  static constexpr device::Major kLeft = device::Major::kInner;
   static constexpr device::Major kRight = device::Major::kOuter;
+  using Arguments = GatedRowsArguments;
+  using Tile = RowsTile;
+  using Stage = device::Stage<GatedBackward>;
 
-  __device__ static int num_tiles(const GatedRowsArguments& a) {
-    return (a.inner + kColumns - 1) / kColumns;
-  }
+  struct Tiles : device::RowsTiles {
+    __device__ explicit Tiles(const Arguments& a) : device::RowsTiles(a, num_tiles(a)) {}
+  };
 
-  static CUtensorMap right_map(const GatedRowsArguments& a) {
+  static device::Operands operands(const Arguments& a) {
     const std::int64_t num_rows = std::int64_t{a.num_groups} * a.depth;
-    return bfloat16_map(a.weight, {num_rows, a.inner, a.inner}, {device::kStageDepth, kBox});
+    return {device::rows_map(a),
+            bfloat16_map(a.weight, {num_rows, a.inner, a.inner}, {device::kStageDepth, kBox})};
   }
 
-  __device__ static void copy_right(const CUtensorMap& map, const GatedRowsArguments& a,
-                                    const RowsTile& tile, int depth, __nv_bfloat16* to,
-                                    device::Barrier& full) {
+  __device__ static void copy(const device::Operands& operands, const Arguments& a,
+                              const Tile& tile, int i, Stage& stage, const device::Barrier& full) {
+    const int depth = i * device::kStageDepth;
+    device::copy_rows(operands.left, tile, depth, stage.left, full);
     for (int b = 0; b < kColumns / kBox; ++b) {
-      device::copy_box(map, tile.column * kColumns + b * kBox, tile.group * a.depth + depth,
-                       to + b * kBox * device::kStageDepth, full);
+      device::copy_box(operands.right, tile.column * kColumns + b * kBox,
+                       tile.group * a.depth + depth, stage.right + b * device::kBoxNumel, full);
     }
   }
 
-  __device__ static std::uint64_t right_operand(std::uint32_t right, int step) {
-    constexpr int kBoxBytes = kBox * device::kStageDepth * sizeof(__nv_bfloat16);
-    return device::outer_major_operand(right + step * 16 * kBox * 2, kBoxBytes);
-  }
-
   // What the way back reads of x comes to L2 while the tile is computed.
-  __device__ GatedBackward(const GatedRowsArguments& a, const RowsTile& tile) : a_(a), tile_(tile) {
+  __device__ GatedBackward(const Arguments& a, const Tile& tile) : a_(a), tile_(tile) {
     constexpr int kLine = 64;  // elements of a line of L2
     constexpr int kLines = kColumns / kLine;
-    for (int i = threadIdx.x % 128; i < device::kTileRows * kLines * 2; i += 128) {
+    for (int i = threadIdx.x % 128; i < kRows * kLines * 2; i += 128) {
       const int row = tile.row + i / (2 * kLines);
       const int column = tile.column * kColumns + i % kLines * kLine;
       const bool is_up = i / kLines % 2 == 1;
@@ -54,29 +56,32 @@ class GatedBackward {
 
   __device__ void begin() {
 #pragma unroll
-    for (int i = 0; i < kRuns; ++i) read(0, i);
+    for (int i = 0; i < kAhead; ++i) read(i);
   }
 
-  __device__ void write(const device::TileSums<kColumns>& sums) {
-    write_rows<0>(sums.halves[0]);
-    write_rows<1>(sums.halves[0]);
-    write_rows<2>(sums.halves[1]);
-    write_rows<3>(sums.halves[1]);
+  __device__ void write(const device::TileSums<GatedBackward>& sums) {
+    write_rows<0>(sums.parts[0]);
+    write_rows<1>(sums.parts[0]);
+    write_rows<2>(sums.parts[1]);
+    write_rows<3>(sums.parts[1]);
   }
 
  private:
   static constexpr int kBox = 64;              // columns that are copied at once: 128 bytes
   static constexpr int kRuns = kColumns / 32;  // of 8 columns, in a row
+  static constexpr int kAhead = 5;             // runs that are read before they are needed
 
   struct GateAndUp {
     device::Run<__nv_bfloat16, 8> gate;
     device::Run<__nv_bfloat16, 8> up;
   };
 
-  // A thread has four rows, and of each 8 columns of every 32.
-  __device__ int row_of(int b) const {
-    return tile_.row + b / 2 * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + b % 2 * 8;
+  __device__ static int num_tiles(const Arguments& a) {
+    return (a.inner + kColumns - 1) / kColumns;
   }
+
+  // A thread has four rows, and of each 8 columns of every 32.
+  __device__ int row_of(int b) const { return device::row_of_thread(tile_, b / 2) + b % 2 * 8; }
   __device__ int column_of(int i) const {
     return tile_.column * kColumns + 32 * i + threadIdx.x % 4 * 8;
   }
@@ -87,23 +92,27 @@ class GatedBackward {
     return static_cast<const __nv_bfloat16*>(a_.x) + std::int64_t{row} * 2 * a_.inner;
   }
 
-  __device__ __forceinline__ void read(int b, int i) {
+  // The `n`-th run of all rows.
+  __device__ __forceinline__ void read(int n) {
+    const int b = n / kRuns;
+    const int i = n % kRuns;
     if (!is_inside(b, i)) return;
     const __nv_bfloat16* const x = x_of(row_of(b)) + column_of(i);
-    runs_[i].gate = device::read_run<8>(x);
-    runs_[i].up = device::read_run<8>(x + a_.inner);
+    runs_[n % kAhead].gate = device::read_run<8>(x);
+    runs_[n % kAhead].up = device::read_run<8>(x + a_.inner);
   }
 
-  // A run that is used up makes room for that of the next row.
+  // A run that is used up makes room for one further on.
   template <int kRow>
   __device__ __forceinline__ void write_rows(const device::Sums<kColumns>& sums) {
     float dot = 0;
 #pragma unroll
     for (int i = 0; i < kRuns; ++i) {
+      const int n = kRow * kRuns + i;
       float dy[8];
       gather(sums.values + 16 * i + 2 * (kRow % 2), dy);
-      if (is_inside(kRow, i)) dot += write_run(kRow, i, runs_[i], dy);
-      if constexpr (kRow < 3) read(kRow + 1, i);
+      if (is_inside(kRow, i)) dot += write_run(kRow, i, runs_[n % kAhead], dy);
+      if (n + kAhead < 4 * kRuns) read(n + kAhead);
     }
     dot += __shfl_xor_sync(~0U, dot, 1);
     dot += __shfl_xor_sync(~0U, dot, 2);
@@ -156,9 +165,9 @@ class GatedBackward {
     return dot;
   }
 
-  const GatedRowsArguments& a_;
-  RowsTile tile_;
-  GateAndUp runs_[kRuns];
+  const Arguments& a_;
+  Tile tile_;
+  GateAndUp runs_[kAhead];
 };
 
 }  // namespace
@@ -167,28 +176,8 @@ int gated_rows_parts(std::int64_t inner) {
   return static_cast<int>((inner + kTileColumns - 1) / kTileColumns);
 }
 
-bool has_gated_rows_kernels() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return PACKTRAIN_HAS_HOPPER_KERNELS && major == 9 && minor == 0;
-}
-
 void launch_gated_rows_backward(const GatedRowsArguments& arguments, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  switch (arguments.kind) {
-    case ActivationKind::kSilu:
-      return device::launch_rows<GatedBackward<ActivationKind::kSilu>>(arguments, on);
-    case ActivationKind::kGeluTanh:
-      return device::launch_rows<GatedBackward<ActivationKind::kGeluTanh>>(arguments, on);
-    case ActivationKind::kGeluErf:
-      return device::launch_rows<GatedBackward<ActivationKind::kGeluErf>>(arguments, on);
-    case ActivationKind::kClampedSwish:
-      return device::launch_rows<GatedBackward<ActivationKind::kClampedSwish>>(arguments, on);
-  }
+  launch_gated<GatedBackward>(arguments, stream);
 }
 
 }  // namespace packtrain

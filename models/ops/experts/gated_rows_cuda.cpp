@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/hopper/available.h"
 #include "models/ops/experts/gated_rows_launch.h"
 
 namespace packtrain {
@@ -25,7 +26,7 @@ GatedRowsArguments arguments_of(const at::Tensor& left, const at::Tensor& weight
 }  // namespace
 
 bool has_gated_rows_cuda() {
-  return has_gated_rows_kernels();
+  return has_hopper_kernels();
 }
 
 GatedRows gated_rows_forward_cuda(const at::Tensor& rows, const at::Tensor& weight,

@@ -25,9 +25,7 @@ struct GatedRowsArguments {
   ActivationKind kind = ActivationKind::kSilu;
 };
 
-// Whether this build and the current GPU have the kernels.
-bool has_gated_rows_kernels();
-
+// Tiles of a row, each with a part of its d y . y.
 int gated_rows_parts(std::int64_t inner);
 
 // `stream` is a cudaStream_t. Throw Error(kDevice) when the launch fails.

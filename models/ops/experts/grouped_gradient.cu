@@ -259,16 +259,6 @@ void launch_type(const GroupedGradientArguments& a, cudaStream_t stream) {
 
 }  // namespace
 
-bool has_grouped_gradient_kernel() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return PACKTRAIN_HAS_HOPPER_KERNELS && major == 9 && minor == 0;
-}
-
 void launch_grouped_gradient(const GroupedGradientArguments& arguments, void* stream) {
   if (arguments.num_groups == 0 || arguments.num_left == 0 || arguments.num_right == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);

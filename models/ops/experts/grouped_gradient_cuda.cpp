@@ -2,12 +2,13 @@
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/cuda/gradient_target.h"
+#include "models/ops/cuda/hopper/available.h"
 #include "models/ops/experts/grouped_gradient_launch.h"
 
 namespace packtrain {
 
 bool has_grouped_gradient_cuda() {
-  return has_grouped_gradient_kernel();
+  return has_hopper_kernels();
 }
 
 void grouped_weight_gradient_cuda(const Parameter& weight, const at::Tensor& left,

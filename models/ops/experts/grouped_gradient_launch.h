@@ -20,9 +20,6 @@ struct GroupedGradientArguments {
   int num_groups = 0;
 };
 
-// Whether this build and the current GPU have the kernel.
-bool has_grouped_gradient_kernel();
-
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
 void launch_grouped_gradient(const GroupedGradientArguments& arguments, void* stream);
 
