@@ -208,4 +208,16 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
   return table;
 }
 
+std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes) {
+  if (device_bytes == 0 || plan.total() <= device_bytes) return {};
+  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format(
+      "memory: planned {:.2f} GiB, the device has {:.2f}; steps whose memory ends are made again "
+      "in "
+      "more micro-batches, and freeing memory on the way costs time\n"
+      "  Set batch.max_tokens_per_micro_batch: auto or lower, memory.recompute: selective or full, "
+      "or use more ranks.",
+      static_cast<double>(plan.total()) / kGibibyte, static_cast<double>(device_bytes) / kGibibyte);
+}
+
 }  // namespace packtrain

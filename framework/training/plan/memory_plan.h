@@ -92,4 +92,8 @@ class MemoryPlanner {
 // memory also what stays free. The last line is not ended.
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
+// What a plan that needs more than the device has means for a run, and what to change; empty where
+// it fits, or device_bytes is 0.
+std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes);
+
 }  // namespace packtrain

@@ -59,6 +59,8 @@ void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size, int gather_
   plan_ = planner_->plan(load);
   log_info("memory of a rank, planned for micro-batches of up to {} rows\n{}", load.num_rows,
            memory_table(plan_, device_bytes_));
+  const std::string shortage = memory_shortage(plan_, device_bytes_);
+  if (!shortage.empty()) log_warning("{}", shortage);
   write(nullptr);
 }
 

@@ -219,6 +219,16 @@ TEST(MemoryPlan, TableNamesEveryPurposeAndWhatStaysFree) {
   EXPECT_EQ(table.find("MiB"), std::string::npos);
 }
 
+TEST(MemoryPlan, OneThatTheDeviceCannotHoldIsWarnedOf) {
+  MemoryPlan plan;
+  plan.allocated = {{"weights", std::int64_t{90} << 30, ""}};
+  EXPECT_EQ(memory_shortage(plan, 0), "");
+  EXPECT_EQ(memory_shortage(plan, std::int64_t{90} << 30), "");
+  const std::string told = memory_shortage(plan, std::int64_t{80} << 30);
+  EXPECT_NE(told.find("planned 90.00 GiB, the device has 80.00"), std::string::npos) << told;
+  EXPECT_NE(told.find("batch.max_tokens_per_micro_batch"), std::string::npos) << told;
+}
+
 TEST(MemoryPlan, TableOfASmallModelIsInMebibytes) {
   const MemoryPlan plan =
       MemoryPlanner(Config{}, small_decoder(true), {DeviceKind::kCpu, 2}).plan({.num_rows = 128});
