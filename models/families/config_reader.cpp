@@ -74,6 +74,10 @@ double ConfigReader::number(const std::string& key, double fallback) {
   return has(key) ? number(key) : fallback;
 }
 
+double ConfigReader::number_or_none(const std::string& key, double fallback) {
+  return object_.contains(key) && !has(key) ? 0 : number(key, fallback);
+}
+
 std::vector<double> ConfigReader::numbers(const std::string& key) {
   const nlohmann::json& got = value(key);
   const bool all_finite =

@@ -29,6 +29,8 @@ class ConfigReader {
   std::int64_t integer_or_none(const std::string& key, std::int64_t fallback);
   double number(const std::string& key);
   double number(const std::string& key, double fallback);
+  // 0 where the key is null; the fallback only where it is absent.
+  double number_or_none(const std::string& key, double fallback);
   std::vector<double> numbers(const std::string& key);  // a list, finite
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);

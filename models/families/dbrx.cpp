@@ -56,9 +56,10 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   config.experts.intermediate_size = config.intermediate_size;
   read_experts_per_token(ffn, config, 1, "moe_top_k");
   ffn.require("moe_normalize_expert_weights", 1.0);
-  config.experts.normalize_weights = ffn.has("moe_normalize_expert_weights");
+  config.experts.normalize_weights = ffn.number_or_none("moe_normalize_expert_weights", 1.0) != 0;
   ffn.require("moe_jitter_eps", 0.0);
   const double coefficient = ffn.number("moe_loss_weight", 0.01);
+  reader.require("router_aux_loss_coef", coefficient);  // once more, as published
   config.experts.auxiliary_loss = reader.boolean("output_router_logits", false) ? coefficient : 0.0;
   ConfigReader activation = ffn.object("ffn_act_fn");
   config.activation = {read_activation(activation, "name", "silu"), /*gated=*/true};

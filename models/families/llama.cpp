@@ -16,6 +16,8 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
   reader.require("pretraining_tp", 1);
+  reader.require("rope_interleaved", false);  // of SmolLM2, with the next
+  reader.ignore({"is_llama_config", "max_sequence_length"});
   reader.finish();
   return config;
 }

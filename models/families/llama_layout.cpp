@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-// Keys that change nothing in training: generation, caching, bookkeeping.
+// Keys that change nothing in training: generation, caching, bookkeeping, other tools.
 void ignore_harmless(ConfigReader& reader) {
   reader.ignore({"architectures",
                  "attn_implementation",
@@ -16,21 +16,31 @@ void ignore_harmless(ConfigReader& reader) {
                  "bad_words_ids",
                  "bos_token_id",
                  "chunk_size_feed_forward",
+                 "do_sample",
                  "dtype",
                  "eos_token_id",
                  "id2label",
                  "is_decoder",
                  "is_encoder_decoder",
                  "label2id",
+                 "max_length",
                  "model_type",
                  "name_or_path",
                  "output_attentions",
                  "output_hidden_states",
                  "pad_token_id",
                  "problem_type",
+                 "repetition_penalty",
                  "return_dict",
+                 "temperature",
+                 "tokenizer_class",
+                 "top_k",
+                 "top_p",
                  "torch_dtype",
+                 "transformers.js_config",
                  "transformers_version",
+                 "unsloth_fixed",
+                 "unsloth_version",
                  "use_cache"});
 }
 

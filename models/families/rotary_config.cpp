@@ -41,6 +41,26 @@ RotaryConfig read_object(ConfigReader& rope, const DecoderConfig& config, double
   return rotary;
 }
 
+// rope_parameters or rope_scaling of a family whose layers all turn alike.
+struct Layout {
+  const RotaryDefaults& defaults;
+  double base;
+  std::int64_t original;
+};
+
+void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
+                 DecoderConfig& config) {
+  ConfigReader rope = reader.object(key);
+  if (layout.defaults.partial_factor) {
+    const double factor = reader.number("partial_rotary_factor", *layout.defaults.partial_factor);
+    set_turned_dim(rope.number("partial_rotary_factor", factor), rope, config);
+  } else {
+    rope.require("partial_rotary_factor", 1.0);
+  }
+  config.rotary = read_object(rope, config, layout.base, layout.original);
+  rope.finish();
+}
+
 nlohmann::json write_object(const RotaryConfig& rotary, const DecoderConfig& config) {
   nlohmann::json rope = write_rotary_scaling(rotary.scaling);
   rope["rope_theta"] = rotary.base;
@@ -59,22 +79,13 @@ void read_rotary(ConfigReader& reader, DecoderConfig& config, const RotaryDefaul
       defaults.original_max_positions > 0 || reader.has("original_max_position_embeddings");
   const bool is_new = reader.has("rope_parameters");
   const bool is_old = reader.has("rope_scaling");
-  ConfigReader rope = reader.object(is_new ? "rope_parameters" : "rope_scaling");
-  if (defaults.partial_factor) {
-    const double factor = reader.number("partial_rotary_factor", *defaults.partial_factor);
-    set_turned_dim(rope.number("partial_rotary_factor", factor), rope, config);
-  } else {
-    rope.require("partial_rotary_factor", 1.0);
-  }
-  config.rotary = read_object(rope, config, old_base, has_original ? original : 0);
-  rope.finish();
+  const Layout layout{defaults, old_base, has_original ? original : 0};
+  read_layout(reader, is_new ? "rope_parameters" : "rope_scaling", layout, config);
   if (!is_new || !is_old) return;
-  // We write both, for old and new readers: they must agree.
-  ConfigReader other = reader.object("rope_scaling");
-  if (read_object(other, config, config.rotary.base, has_original ? original : 0) !=
-      config.rotary) {
-    reader.fail("rope_scaling", "and rope_parameters are both set and differ");
-  }
+  // We write both, for old and new readers; transformers goes by rope_scaling alone.
+  DecoderConfig other = config;
+  read_layout(reader, "rope_scaling", layout, other);
+  if (other != config) reader.fail("rope_scaling", "and rope_parameters are both set and differ");
 }
 
 void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double base,
@@ -99,6 +110,9 @@ void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double bas
   ConfigReader old = reader.object("rope_scaling");
   old.require("truncate", true);
   const RotaryConfig scaled = read_object(old, config, config.rotary.base, 0);
+  if (scaled.scaling.kind != RotaryScaling::Kind::kNone && !old.has("rope_type")) {
+    old.fail("type", "is not what transformers goes by in this family: call it rope_type");
+  }
   old.finish();
   if (rope.has("full_attention") && scaled != config.rotary) {
     reader.fail("rope_scaling", "and rope_parameters are both set and differ");

@@ -7,6 +7,7 @@
     PRIVATE    what a private variant changes in BASE: unusual options together, for `packtrain
                verify` (optional: the last of CASES)
     GPU        {option: what it changes in BASE and GPU_SIZES}, for the tests on a GPU (optional: none)
+    OWN_FALLBACKS  {key of config.json} whose fallback is not transformers' (optional)
     TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
 """
 

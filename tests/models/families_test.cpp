@@ -189,6 +189,59 @@ TEST(Qwen2Config, RefusesLayerTypesThatItDoesNotKnow) {
   EXPECT_NE(message_of(config).find("want a list of strings"), std::string::npos);
 }
 
+// DBRX as published, smaller.
+nlohmann::json dbrx() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["DbrxForCausalLM"], "model_type": "dbrx", "vocab_size": 100352, "d_model": 96,
+    "n_heads": 6, "n_layers": 2, "max_seq_len": 32768, "initializer_range": 0.02,
+    "attn_config": {"clip_qkv": 8, "kv_n_heads": 2, "model_type": "", "rope_theta": 500000},
+    "ffn_config": {"ffn_hidden_size": 40, "model_type": "", "moe_jitter_eps": 0,
+                   "moe_loss_weight": 0.05, "moe_num_experts": 16, "moe_top_k": 4},
+    "output_router_logits": false, "router_aux_loss_coef": 0.05, "emb_pdrop": 0.0,
+    "resid_pdrop": 0.0, "tie_word_embeddings": false, "use_cache": true})");
+}
+
+TEST(DbrxConfig, NormalizesWeightsOfExpertsUnlessToldNotTo) {
+  nlohmann::json config = dbrx();
+  EXPECT_TRUE(parse_decoder_config(config.dump()).experts.normalize_weights);
+  config["ffn_config"]["moe_normalize_expert_weights"] = 1.0;
+  EXPECT_TRUE(parse_decoder_config(config.dump()).experts.normalize_weights);
+  config["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
+  EXPECT_FALSE(parse_decoder_config(config.dump()).experts.normalize_weights);
+}
+
+TEST(DbrxConfig, WeighsTheBalancingLossByItsExpertsConfig) {
+  nlohmann::json config = dbrx();
+  config["router_aux_loss_coef"] = 0.01;
+  EXPECT_NE(message_of(config).find("'router_aux_loss_coef'"), std::string::npos);
+}
+
+// Keys of published folders that change nothing in training.
+TEST(Families, KeysOfToolsAndOfGenerationAreHarmless) {
+  nlohmann::json config = old_llama();
+  config.update({{"unsloth_fixed", true},
+                 {"unsloth_version", "2024.9"},
+                 {"is_llama_config", true},  // SmolLM2
+                 {"rope_interleaved", false},
+                 {"transformers.js_config", {{"dtype", "q4"}}},
+                 {"max_length", 4096},
+                 {"temperature", 0.6},
+                 {"top_p", 0.9}});
+  EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));
+  expect_refused("rope_interleaved", true);
+}
+
+// Gemma-2-9B and -27B have it twice.
+TEST(Gemma2Config, TheOtherNameOfTheWindowMustSayTheSame) {
+  nlohmann::json config = nlohmann::json::parse(R"({
+    "model_type": "gemma2", "vocab_size": 33, "hidden_size": 12, "intermediate_size": 20,
+    "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 6,
+    "sliding_window": 4096, "sliding_window_size": 4096})");
+  EXPECT_EQ(message_of(config), "no error");
+  config["sliding_window_size"] = 512;
+  EXPECT_NE(message_of(config).find("'sliding_window_size'"), std::string::npos);
+}
+
 // Mistral-7B v0.1
 nlohmann::json mistral() {
   return nlohmann::json::parse(R"({

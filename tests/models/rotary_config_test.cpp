@@ -146,6 +146,31 @@ TEST(RotaryConfig, WhatIsWrittenReadsBackEqual) {
   }
 }
 
+// transformers goes by rope_scaling alone where both are set.
+TEST(RotaryConfig, BothLayoutsMustSayTheSame) {
+  const RotaryDefaults defaults{.base = 500.0, .partial_factor = 0.25};
+  const auto problem = [&](const Json& fresh, const Json& old) {
+    try {
+      read({{"rope_parameters", fresh}, {"rope_scaling", old}}, defaults);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  const Json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  Json other = linear;
+  EXPECT_EQ(problem(linear, other), "no error");
+  other["rope_theta"] = 700.0;
+  EXPECT_EQ(problem(other, other), "no error");
+  EXPECT_NE(problem(other, linear).find("'rope_scaling' and rope_parameters"), std::string::npos);
+  other = linear;
+  other["partial_rotary_factor"] = 0.5;
+  EXPECT_NE(problem(linear, other).find("'rope_scaling' and rope_parameters"), std::string::npos);
+  other = linear;
+  other["mystery"] = 1;
+  EXPECT_NE(problem(linear, other).find("'rope_scaling.mystery'"), std::string::npos);
+}
+
 TEST(RotaryConfig, EveryPartOfAHeadIsWrittenExactly) {
   for (const std::int64_t head_dim : {16, 48, 80, 96, 100}) {
     for (std::int64_t dim = 2; dim <= head_dim; dim += 2) {
@@ -173,6 +198,12 @@ TEST(RotaryConfig, OfKindsOfLayersReadsBothLayouts) {
                           {"rope_local_base_freq", 2e4},
                           {"rope_scaling", scaling}}),
             config);
+}
+
+// transformers adds rope_scaling to an object whose rope_type is "default": a type does nothing.
+TEST(RotaryConfig, OfKindsOfLayersATypeOfTheOldNameIsRefused) {
+  EXPECT_THROW(read_layered({{"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}}}), Error);
+  EXPECT_EQ(read_layered({{"rope_scaling", {{"type", "default"}}}}), read_layered(Json::object()));
 }
 
 TEST(RotaryConfig, RefusesWrongValuesByName) {

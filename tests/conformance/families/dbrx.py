@@ -23,6 +23,7 @@ BASE = dict(vocab_size=101, d_model=48, n_heads=6, n_layers=3, max_seq_len=512,
             attn_config=attention(), ffn_config=experts())
 CASES = {
     "all_experts": dict(ffn_config=experts(moe_top_k=5)),
+    "normalized": dict(ffn_config=experts(moe_normalize_expert_weights=1.0)),
     "not_normalized": dict(ffn_config=experts(moe_normalize_expert_weights=None)),
     "clipped_nowhere": dict(attn_config=attention(clip_qkv=1000)),
     "gelu": dict(ffn_config=experts(ffn_act_fn=dict(name="gelu"))),
@@ -30,6 +31,8 @@ CASES = {
     "wide_heads": dict(d_model=240, n_heads=3, attn_config=attention(kv_n_heads=1)),
 }
 TIED = False
+# attn_config has the base that published weights were trained with; transformers 5 does not look there.
+OWN_FALLBACKS = {"rope_parameters", "rope_parameters.rope_theta"}
 # Not output_router_logits: transformers 5.17 fails with it.
 PRIVATE = dict(d_model=36, n_heads=3, attn_config=attention(kv_n_heads=3, clip_qkv=0.5),
                ffn_config=experts(moe_num_experts=4, moe_top_k=3))
