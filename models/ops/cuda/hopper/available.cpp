@@ -11,7 +11,7 @@ bool has_hopper_kernels() {
   PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
   PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return PACKTRAIN_HAS_HOPPER_KERNELS && major == 9 && minor == 0;
+  return major == 9 && minor == 0;
 }
 
 }  // namespace packtrain
