@@ -17,6 +17,8 @@ namespace {
 
 using HfTensors = std::map<std::string, HfTensor>;
 
+constexpr const char* kHead = "lm_head.weight";
+
 [[noreturn]] void fail(const std::string& path, const std::string& fault,
                        const std::string& advice) {
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
@@ -27,7 +29,7 @@ using HfTensors = std::map<std::string, HfTensor>;
 bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
-  return config.tied_embeddings && name == "lm_head.weight" && tensor.shape == head_shape;
+  return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }
 
 void check_piece(const std::string& folder, const HfTensors& tensors, const WeightPiece& piece) {
@@ -48,8 +50,20 @@ void check_piece(const std::string& folder, const HfTensors& tensors, const Weig
                         tensor.dtype == DataType::kBFloat16;
   if (!is_float) {
     fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
-         "Quantized weights cannot be trained; use the unquantized model.");
+         "Quantized weights cannot be trained: use the unquantized model, in one of these types.");
   }
+}
+
+// transformers does not tie a stored head that is another tensor, whatever the config says.
+void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>& pieces,
+                       const HfTensor& head) {
+  const auto embedding = std::ranges::find(pieces, "embed.weight", &WeightPiece::parameter);
+  const TensorView& tied = *tensors.at(embedding->hf_name).view;
+  if (tied.dtype == head.view->dtype && std::ranges::equal(tied.data, head.view->data)) return;
+  fail(head.file->path(),
+       fmt::format("tensor '{}' is not '{}', but tie_word_embeddings is true", kHead,
+                   embedding->hf_name),
+       "Set tie_word_embeddings to false in its config.json, or remove the tensor.");
 }
 
 // Every tensor the model needs is there, and none that it does not know. Every rank checks all of
@@ -62,7 +76,10 @@ void check_tensors(const std::string& folder, const HfTensors& tensors,
     used.insert(piece.hf_name);
   }
   for (const auto& [name, tensor] : tensors) {
-    if (used.contains(name) || is_ignorable(name, *tensor.view, config)) continue;
+    if (used.contains(name)) continue;
+    const bool ignorable = is_ignorable(name, *tensor.view, config);
+    if (ignorable && name == kHead) check_stored_head(tensors, pieces, tensor);
+    if (ignorable) continue;
     fail(tensor.file->path(), fmt::format("tensor '{}' belongs to no parameter of the model", name),
          "The model has parts that its config.json does not tell of, or that packtrain does not "
          "know.");

@@ -153,9 +153,8 @@ void HeaderEvents::check_complete() {
   const auto* type =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.name == *dtype_; });
   if (type == kTypes.end()) {
-    throw SafetensorsFault(
-        fmt::format("tensor '{:.100}' has dtype {}, which packtrain does not read", name_,
-                    dtype_->substr(0, 32)));
+    throw UnreadType(fmt::format("tensor '{:.100}' has dtype {}, which packtrain does not read",
+                                 name_, dtype_->substr(0, 32)));
   }
   entry.dtype = type->type;
   for (const std::uint64_t size : *shape_) {

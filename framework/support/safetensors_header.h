@@ -35,6 +35,12 @@ class SafetensorsFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A sound header of a tensor whose type we do not read: fp8, int8.
+class UnreadType : public SafetensorsFault {
+ public:
+  using SafetensorsFault::SafetensorsFault;
+};
+
 // Parses and checks everything that the header alone tells, and that the tensors fill exactly
 // `num_data_bytes` without holes or overlap. Throws SafetensorsFault with the first fault.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t num_data_bytes);

@@ -14,6 +14,13 @@ namespace packtrain {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
+namespace {
+
+constexpr const char* kDamaged =
+    "The file is damaged or was cut short: write or download it again.";
+
+}  // namespace
+
 std::int64_t TensorView::numel() const {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) numel *= size;  // checked when the file was opened
@@ -22,9 +29,8 @@ std::int64_t TensorView::numel() const {
 
 std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::string& path,
                                                              ErrorCategory category) {
-  const auto fail = [&](const std::string& fault) {
-    throw Error(category, fmt::format("{}: {}", path, fault),
-                "The file is damaged or was cut short: write or download it again.");
+  const auto fail = [&](const std::string& fault, const char* advice = kDamaged) {
+    throw Error(category, fmt::format("{}: {}", path, fault), advice);
   };
   std::shared_ptr<SafetensorsFile> result(new SafetensorsFile);
   result->path_ = path;
@@ -50,6 +56,8 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::string& 
                                TensorView{entry.dtype, std::move(entry.shape),
                                           data.subspan(entry.begin, entry.end - entry.begin)});
     }
+  } catch (const UnreadType& fault) {
+    fail(fault.what(), "Quantized weights cannot be trained: use the unquantized model.");
   } catch (const SafetensorsFault& fault) {
     fail(fault.what());
   }

@@ -43,6 +43,13 @@ def test_tensors_that_do_not_fit_are_named(tmp_path, change, message):
     refuses(tmp_path, 66, message)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e5m2, torch.float64])
+def test_what_is_no_type_of_weights_is_not_called_damaged(tmp_path, dtype):
+    change_weights(save_llama(tmp_path / "in"),
+                   lambda t: t.update({"model.norm.weight": torch.ones(24).to(dtype)}))
+    refuses(tmp_path, 66, "Quantized weights cannot be trained: use the unquantized model")
+
+
 @pytest.mark.parametrize("num_bytes", [0, 5, 100, -1, -1000])
 def test_a_truncated_file_is_named(tmp_path, num_bytes):
     source = save_llama(tmp_path / "in", max_shard_size="10KB")
@@ -50,6 +57,14 @@ def test_a_truncated_file_is_named(tmp_path, num_bytes):
     content = shard.read_bytes()
     shard.write_bytes(content[:num_bytes])
     refuses(tmp_path, 66, str(shard))
+
+
+@pytest.mark.parametrize("change", [lambda head: head + 1, lambda head: head.float()], ids=["values", "type"])
+def test_a_stored_head_of_a_tied_model_that_is_not_its_embedding_is_named(tmp_path, change):
+    source = save_llama(tmp_path / "in", tie_word_embeddings=True)
+    change_weights(source, lambda t: t.update({"lm_head.weight": change(t["model.embed_tokens.weight"])}))
+    refuses(tmp_path, 66, "model.safetensors: tensor 'lm_head.weight' is not 'model.embed_tokens.weight'",
+            "tie_word_embeddings")
 
 
 def sharded(folder):
