@@ -3,8 +3,6 @@
 // the parity of a phase, 0 for the first, says which one is waited for.
 #pragma once
 
-#include <nv/target>
-
 #include <cstdint>
 
 namespace packtrain::device {
@@ -16,48 +14,44 @@ __device__ inline std::uint32_t shared_address(const void* place) {
 class Barrier {
  public:
   __device__ void init(int num_arrivals) {
-    NV_IF_TARGET(
-        NV_PROVIDES_SM_90,
-        (asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state_)),
-                      "r"(num_arrivals));))
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state_)),
+                 "r"(num_arrivals));
   }
 
   // One arrival, and bytes that copies still bring before the phase can end.
   __device__ void arrive_expecting(int num_bytes) {
-    NV_IF_TARGET(NV_PROVIDES_SM_90,
-                 (asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                                   shared_address(&state_)),
-                               "r"(num_bytes) : "memory");))
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state_)),
+        "r"(num_bytes)
+        : "memory");
   }
 
   __device__ void arrive() {
-    NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
-                                        shared_address(&state_)) : "memory");))
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state_))
+                 : "memory");
   }
 
   // At the barrier in the same place of block `rank` of the cluster.
   __device__ void arrive_at(int rank) {
-    [[maybe_unused]] std::uint32_t there = 0;
-    NV_IF_TARGET(
-        NV_PROVIDES_SM_90,
-        (asm volatile(
-             "mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(&state_)),
-             "r"(rank));
-         asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");))
+    std::uint32_t there = 0;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(there)
+                 : "r"(shared_address(&state_)), "r"(rank));
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
   }
 
   // Until the phase of this parity has ended.
   __device__ void wait(int parity) {
-    [[maybe_unused]] std::uint32_t ended = 0;
-    NV_IF_TARGET(NV_PROVIDES_SM_90, (while (ended == 0) {
-                   asm volatile(
-                       "{ .reg .pred p;\n"
-                       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                       "selp.u32 %0, 1, 0, p; }"
-                       : "=r"(ended)
-                       : "r"(shared_address(&state_)), "r"(parity)
-                       : "memory");
-                 }))
+    std::uint32_t ended = 0;
+    while (ended == 0) {
+      asm volatile(
+          "{ .reg .pred p;\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+          "selp.u32 %0, 1, 0, p; }"
+          : "=r"(ended)
+          : "r"(shared_address(&state_)), "r"(parity)
+          : "memory");
+    }
   }
 
   __device__ std::uint32_t address() const { return shared_address(&state_); }
@@ -68,8 +62,7 @@ class Barrier {
 
 // After init(), by the thread that called it, before a barrier of the block or cluster.
 __device__ inline void publish_barriers() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90,
-               (asm volatile("fence.mbarrier_init.release.cluster;" :: : "memory");))
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 }  // namespace packtrain::device

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <nv/target>
 
 #include <cstdint>
 
@@ -14,24 +13,23 @@ namespace packtrain::device {
 // outside the matrix too, which are zeros.
 __device__ inline void copy_box(const CUtensorMap& map, int column, int row, void* to,
                                 const Barrier& arrived) {
-  NV_IF_TARGET(
-      NV_PROVIDES_SM_90,
-      (asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                    "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(to)),
-                    "l"(reinterpret_cast<std::uint64_t>(&map)), "r"(column), "r"(row),
-                    "r"(arrived.address()) : "memory");))
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(to)),
+      "l"(reinterpret_cast<std::uint64_t>(&map)), "r"(column), "r"(row), "r"(arrived.address())
+      : "memory");
 }
 
 // The same into the same place of all blocks of the cluster that `blocks` has a bit of; each one's
 // barrier in the place of `arrived` gets the bytes.
 __device__ inline void copy_box_to_blocks(const CUtensorMap& map, int column, int row, void* to,
                                           const Barrier& arrived, std::uint16_t blocks) {
-  NV_IF_TARGET(
-      NV_PROVIDES_SM_90,
-      (asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                    ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(to)),
-                    "l"(reinterpret_cast<std::uint64_t>(&map)), "r"(column), "r"(row),
-                    "r"(arrived.address()), "h"(blocks) : "memory");))
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(to)),
+      "l"(reinterpret_cast<std::uint64_t>(&map)), "r"(column), "r"(row), "r"(arrived.address()),
+      "h"(blocks)
+      : "memory");
 }
 
 // Brings the line of 128 bytes that this is in to L2, and waits for nothing.
@@ -42,7 +40,7 @@ __device__ inline void fetch_to_l2(const void* place) {
 // What this thread wrote to shared memory is seen by copies and products that start after a
 // barrier.
 __device__ inline void publish_to_engines() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("fence.proxy.async.shared::cta;" :: : "memory");))
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 }  // namespace packtrain::device

@@ -1,8 +1,6 @@
 // Matrix products of a warp group, 128 threads whose first warp's number is a multiple of 4, with
-// operands in shared memory (wgmma; compute capability 9.0 alone, elsewhere the thread traps).
+// operands in shared memory (wgmma). For files that are compiled for sm_90a alone, as all here.
 #pragma once
-
-#include <nv/target>
 
 #include <cstdint>
 
@@ -51,19 +49,17 @@ __device__ void pin(Sums<N>& sums) {
 template <int N>
 __device__ void begin_products(Sums<N>& sums) {
   pin(sums);
-  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a, (asm volatile("wgmma.fence.sync.aligned;" :: : "memory");))
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
 __device__ inline void commit_products() {
-  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
-               (asm volatile("wgmma.commit_group.sync.aligned;" :: : "memory");))
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 // Until only the last `kGroups` commits may still be under way.
 template <int kGroups, int N>
 __device__ void wait_for_products(Sums<N>& sums) {
-  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
-               (asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");))
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
   pin(sums);
 }
 
@@ -71,13 +67,11 @@ __device__ void wait_for_products(Sums<N>& sums) {
 // warps of the group, in a kernel of known launch bounds.
 template <int kRegisters>
 __device__ void give_registers() {
-  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
-               (asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));))
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
 __device__ void take_registers() {
-  NV_IF_TARGET(NV_HAS_FEATURE_SM_90a,
-               (asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));))
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 #define PACKTRAIN_SUMS_4(i)                                                     \
@@ -108,15 +102,16 @@ __device__ void take_registers() {
   "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, " \
   "%120, %121, %122, %123, %124, %125, %126, %127"
 // `left` and the names after it are the numbers of the operands behind the sums.
-#define PACKTRAIN_MULTIPLY(columns, count, left, right, adds, left_outer, right_outer) \
-  (asm volatile("{ .reg .pred add;\n"                                                  \
-                "setp.ne.b32 add, " adds ", 0;\n"                                      \
-                "wgmma.mma_async.sync.aligned.m64" columns                             \
-                "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count                          \
-                "}, " left ", " right ", add, 1, 1, " left_outer ", " right_outer      \
-                "; }" : PACKTRAIN_SUMS_##count : "l"(left_operand),                    \
-                "l"(right_operand), "r"(static_cast<int>(add)),                        \
-                "n"(kLeft == Major::kOuter ? 1 : 0), "n"(kRight == Major::kOuter ? 1 : 0));)
+#define PACKTRAIN_MULTIPLY(columns, count, left, right, adds, left_outer, right_outer)         \
+  asm volatile(                                                                                \
+      "{ .reg .pred add;\n"                                                                    \
+      "setp.ne.b32 add, " adds                                                                 \
+      ", 0;\n"                                                                                 \
+      "wgmma.mma_async.sync.aligned.m64" columns "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count \
+      "}, " left ", " right ", add, 1, 1, " left_outer ", " right_outer "; }"                  \
+      : PACKTRAIN_SUMS_##count                                                                 \
+      : "l"(left_operand), "l"(right_operand), "r"(static_cast<int>(add)),                     \
+        "n"(kLeft == Major::kOuter ? 1 : 0), "n"(kRight == Major::kOuter ? 1 : 0))
 
 // sums = left right, or added to them: left 64 x 16, right 16 x N, each an operand of its major.
 template <Major kLeft, Major kRight, int N>
@@ -124,17 +119,11 @@ __device__ void multiply(Sums<N>& sums, std::uint64_t left_operand, std::uint64_
                          bool add) {
   static_assert(N == 128 || N == 192 || N == 256);
   if constexpr (N == 128) {
-    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
-                      PACKTRAIN_MULTIPLY("n128", 64, "%64", "%65", "%66", "%67", "%68"),
-                      (__trap();))
+    PACKTRAIN_MULTIPLY("n128", 64, "%64", "%65", "%66", "%67", "%68");
   } else if constexpr (N == 192) {
-    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
-                      PACKTRAIN_MULTIPLY("n192", 96, "%96", "%97", "%98", "%99", "%100"),
-                      (__trap();))
+    PACKTRAIN_MULTIPLY("n192", 96, "%96", "%97", "%98", "%99", "%100");
   } else {
-    NV_IF_ELSE_TARGET(NV_HAS_FEATURE_SM_90a,
-                      PACKTRAIN_MULTIPLY("n256", 128, "%128", "%129", "%130", "%131", "%132"),
-                      (__trap();))
+    PACKTRAIN_MULTIPLY("n256", 128, "%128", "%129", "%130", "%131", "%132");
   }
 }
 
