@@ -39,6 +39,16 @@ constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExpertsOfAllLayers = 1'000'000;
 constexpr double kMaxParameters = 1e14;
 
+void check_text_alone(const nlohmann::json& config) {
+  const auto text = config.find("text_config");
+  if (text == config.end() || !text->is_object()) return;
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is " + config["model_type"].dump() +
+                  ", a model of more than text (it has a 'text_config')",
+              "Only text models are trained: save its text model alone, with text_config as its "
+              "config.json.");
+}
+
 void check_num_layers(const nlohmann::json& config) {
   for (const char* key : {"num_hidden_layers", "n_layers"}) {
     const auto found = config.find(key);
@@ -132,6 +142,7 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
     throw Error(ErrorCategory::kConfig, "model config: key 'model_type' is missing",
                 "give the Hugging Face model_type, such as llama");
   }
+  check_text_alone(config);
   const Family& family = find_family(config["model_type"].get<std::string>());
   check_num_layers(config);
   const DecoderConfig decoder = family.parse(config);

@@ -124,6 +124,11 @@ TEST(Families, AnUnknownModelTypeListsTheKnownOnes) {
   EXPECT_THROW(parse_decoder_config("{not json"), Error);
 }
 
+TEST(Families, OfAModelOfMoreThanTextTheTextModelIsWanted) {
+  const nlohmann::json config = {{"model_type", "gemma3"}, {"text_config", old_llama()}};
+  EXPECT_NE(message_of(config).find("'text_config'"), std::string::npos) << message_of(config);
+}
+
 nlohmann::json qwen2() {
   return nlohmann::json::parse(R"({
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "torch_dtype": "bfloat16",
