@@ -25,6 +25,7 @@ struct Case {
   std::int32_t length = 512;
   const char* moment = "";
   int zero_stage = 3;
+  std::int64_t num_experts = 0;  // of `inner` each, two a token
 };
 
 constexpr Case kCases[] = {
@@ -49,6 +50,12 @@ constexpr Case kCases[] = {
     {"flash attention, short documents", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1,
      64, "attention backward"},
     {"stage 2", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 2},
+    {"experts", 1024, 3584, 2, 16, 4, 64, 2048, 16384, Recompute::kNone, 1, 512,
+     "experts' second projection backward", 3, 8},
+    {"experts, full", 1024, 3584, 3, 16, 4, 64, 2048, 16384, Recompute::kFull, 1, 512,
+     "experts' second projection backward", 3, 8},
+    {"experts of odd width", 1024, 3580, 2, 16, 4, 64, 2048, 16384, Recompute::kSelective, 1, 512,
+     "experts' second projection backward", 3, 8},
 };
 
 class Memory : public testing::TestWithParam<Case> {};
@@ -71,6 +78,11 @@ DecoderConfig decoder_of(const Case& c) {
   config.num_kv_heads = c.kv_heads;
   config.head_dim = c.head_dim;
   config.max_positions = 4096;
+  if (c.num_experts > 0) {
+    config.experts = {
+        .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
+    config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
+  }
   return config;
 }
 
