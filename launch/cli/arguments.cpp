@@ -29,6 +29,17 @@ void reject_usage(const CLI::App& app, std::string_view what) {
               fmt::format("`{} --help` shows what it takes.", app.get_name()));
 }
 
+const CLI::Validator& positive_number() {
+  static const CLI::Validator validator(
+      [](const std::string& text) {
+        double number = 0;
+        const bool fits = CLI::detail::lexical_cast(text, number) && number > 0;
+        return fits ? std::string() : fmt::format("got {}, wanted a number above 0", text);
+      },
+      "POSITIVE");
+  return validator;
+}
+
 bool has_option(int argc, char** argv, std::string_view name) {
   return std::any_of(argv + 1, argv + argc, [name](const std::string_view argument) {
     return argument.starts_with(name) &&

@@ -16,6 +16,9 @@ bool parse_arguments(CLI::App& app, int argc, char** argv);
 // Throws Error(kConfig) for arguments that the app's own rules let through.
 [[noreturn]] void reject_usage(const CLI::App& app, std::string_view what);
 
+// What CLI::PositiveNumber allows, refused in words.
+const CLI::Validator& positive_number();
+
 // `--name` or `--name=value` among the arguments.
 bool has_option(int argc, char** argv, std::string_view name);
 

@@ -50,7 +50,7 @@ struct CompareArguments {
                  "the tokens of the others' steps, not batch.global_batch_size rows");
     app.add_option("--device-time", options.device_time_s,
                    "seconds of training steps to compare at (default: the least of any run)")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.add_flag("--json", as_json, "print one JSON object");
     app.footer(
         "Examples:\n"

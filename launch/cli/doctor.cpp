@@ -33,7 +33,7 @@ struct DoctorArguments {
     app.add_option("OVERRIDES", overrides, "section.key=value, over the file, in order");
     app.add_flag("--json", as_json, "print one JSON object, with what every rank found");
     app.add_option("--limit", limit_s, "seconds until what hangs is ended (default 60)")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.add_option("--inject", injected,
                    "for trying it out: disk, products, clock or folder of that rank "
                    "are made bad")

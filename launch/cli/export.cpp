@@ -41,7 +41,7 @@ int run_export(int argc, char** argv) {
                  "of a file: like 5GB, 500MB (default 5GB)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.footer(
       "Example:\n"
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");

@@ -151,10 +151,10 @@ int run_plan(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--tflops", arguments.tflops,
                  "TFLOP/s a device sustains, measured: predicts the time of a step")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option("--gpu-gib", arguments.gpu_gib,
                  "plan for GPUs of this much memory instead of this machine's devices")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_flag("--memory", arguments.memory_only,
                "only the memory of micro-batches of the token budget; reads no data");
   app.footer(

@@ -31,7 +31,7 @@ struct StoreArguments {
   void add_to(CLI::App& app) {
     app.add_option("--vocab-size", vocab_size, "ids are 0..N-1")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.add_option("--out", out, "folder of the store to make")->required()->type_name("STORE");
     app.add_flag("--overwrite", overwrite, "replace a store that is there");
   }
@@ -77,7 +77,7 @@ int run_synthetic(int argc, char** argv) {
       ->type_name("LENGTHS");
   app.add_option("--examples", options.num_examples, "how many")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option("--supervised-fraction", options.supervised_fraction,
                  "of each example, its end, as completions are (default 1)");
   app.add_option("--seed", options.seed, "of lengths and ids (default 0)");

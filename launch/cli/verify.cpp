@@ -95,9 +95,9 @@ int run_verify(int argc, char** argv) {
     app.add_flag("--json", as_json, "print one JSON object");
     app.add_option("--examples", options.num_examples,
                    "examples of a step (default 16, or 2 a rank)")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.add_option("--steps", options.num_steps, "first steps to verify (default 1)")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.footer(
         "Example:\n"
         "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train");

@@ -47,6 +47,15 @@ TEST_F(Program, WrongUsageExitsWith64) {
   }
 }
 
+TEST_F(Program, ANumberThatMustBePositiveIsRefusedInWords) {
+  for (const char* arguments : {"export a --out b --max-shard-size 0",
+                                "prepare --synthetic fixed:9 --out b --examples=-3"}) {
+    const Outcome outcome = packtrain(arguments);
+    EXPECT_EQ(outcome.exit_code, 64) << arguments;
+    EXPECT_EQ(count(outcome.said, "wanted a number above 0"), 1U) << outcome.said;
+  }
+}
+
 TEST_F(Program, AConfigurationTypoIsFoundWithFileAndLine) {
   write("config.yaml", "run:\n  seed: 0\n  num_epoch: 2\n");
   for (const char* arguments : {"train config.yaml", "evaluate --json config.yaml"}) {
