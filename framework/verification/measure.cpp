@@ -36,6 +36,12 @@ std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
   return gradients;
 }
 
+// The lone rank is a group by itself, whatever number of ranks the run's groups have.
+Config one_in_a_group(Config config) {
+  config.parallel.shard_size = 1;
+  return config;
+}
+
 }  // namespace
 
 Measured measure_step(ShardedModel& model, const Device& device,
@@ -72,7 +78,7 @@ std::vector<float> measure_rows(ShardedModel& model, const Device& device,
 
 LoneModel::LoneModel(const Config& config, const ModelSource& source, const RunDevice& device)
     : world_(make_local_world()),
-      model_(make_sharded_model(config, source.decoder, device, *world_)) {
+      model_(make_sharded_model(one_in_a_group(config), source.decoder, device, *world_)) {
   load_weights(source, config.run.seed, *model_);
 }
 

@@ -17,6 +17,7 @@
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/training_store.h"
 #include "framework/verification/checks.h"
+#include "parallel/sharding/shard_groups.h"
 #include "samplers/planner.h"
 
 namespace packtrain {
@@ -87,6 +88,7 @@ class Verification {
         config_(limit_examples(config, *store_, options, world.size())),
         source_(find_model(config_.model)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
+    if (const auto size = config_.parallel.shard_size) check_shard_size(*size, world.size());
     device_ = choose_device(config_, world);
     const TokenBudget budget = token_budget(config_, source_.decoder, *device_.device, world);
     auto plans = first_plans(config_, *store_,

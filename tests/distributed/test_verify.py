@@ -31,6 +31,20 @@ def test_a_sound_run_passes(lab, strategy, ranks):
     assert not (lab.folder / "runs" / "verified").exists()  # nothing was trained or written
 
 
+@pytest.mark.parametrize("ranks, shard_size", [(4, 2), (2, 1)])
+def test_groups_of_ranks_pass(lab, ranks, shard_size):
+    code, report, err = verify(lab, f"parallel.shard_size={shard_size}", ranks=ranks)
+    assert code == 0, err
+    assert f"{shard_size} of {ranks} ranks share one copy" in err
+    assert report["ok"] and report["checks"][-1]["num_cases"] > 0
+
+
+def test_groups_that_do_not_divide_the_ranks_are_refused_at_once(lab):
+    code, _, err = verify(lab, "parallel.shard_size=2", ranks=3)
+    assert code == 64 and "parallel.shard_size is 2, which does not divide 3 ranks" in err, err
+    assert "on each rank alone" not in err
+
+
 def test_bfloat16_passes_in_its_own_precision(lab):
     code, report, err = verify(lab, "precision.compute=bf16", "precision.reduce=bf16", "--steps", "2", ranks=2)
     assert code == 0, err
