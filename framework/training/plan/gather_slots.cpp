@@ -32,12 +32,10 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
         .total();
   };
   const int all = std::max(kLeastGatherSlots, static_cast<int>(decoder.num_layers));
-  if (need(all) <= room) return all;
-  const std::int64_t least = need(kLeastGatherSlots);
-  const std::int64_t of_a_slot = need(kLeastGatherSlots + 1) - least;  // layers are alike
-  if (least >= room || of_a_slot <= 0) return kLeastGatherSlots;
-  const auto more = static_cast<int>((room - least) / of_a_slot);
-  return std::min(all, kLeastGatherSlots + more);
+  // One by one: where layers are not alike, which of them meet in a slot decides how large it is.
+  int slots = all;
+  while (slots > kLeastGatherSlots && need(slots) > room) --slots;
+  return slots;
 }
 
 }  // namespace

@@ -27,16 +27,27 @@ Config config_with_limit(double bytes) {
   return config;
 }
 
-int slots_of(const Config& config, int num_ranks) {
-  const AssumedDevice gpu = assume_device(config, num_ranks, 16.0);
-  return assumed_gather_slots(config, deep_decoder(), kTokens, gpu);
+// Every second layer has experts.
+DecoderConfig mixed_decoder(std::int64_t width_of_expert) {
+  DecoderConfig decoder = deep_decoder();
+  decoder.experts = {
+      .num_experts = 4, .experts_per_token = 2, .intermediate_size = width_of_expert};
+  for (int layer = 0; layer < kLayers; ++layer) {
+    decoder.layers.push_back({.experts = layer % 2 == 1});
+  }
+  return decoder;
 }
 
-double planned(int slots) {
+int slots_of(const Config& config, int num_ranks, const DecoderConfig& decoder = deep_decoder()) {
+  const AssumedDevice gpu = assume_device(config, num_ranks, 16.0);
+  return assumed_gather_slots(config, decoder, kTokens, gpu);
+}
+
+double planned(int slots, const DecoderConfig& decoder = deep_decoder()) {
   Config config = config_with_limit(1e12);
   config.parallel.gather_slots = slots;
   const MemoryRanks ranks = assume_device(config, 4, 16.0).ranks;
-  return static_cast<double>(MemoryPlanner(config, deep_decoder(), ranks)
+  return static_cast<double>(MemoryPlanner(config, decoder, ranks)
                                  .plan({.num_rows = kTokens, .several_micro_batches = true})
                                  .total());
 }
@@ -47,6 +58,22 @@ TEST(GatherSlots, AreAsManyAsMemoryLeavesRoomFor) {
     EXPECT_EQ(slots_of(config_with_limit(room / 0.94), 4), slots);
   }
   EXPECT_EQ(slots_of(config_with_limit(1e12), 4), kLayers);
+}
+
+// With one slot more, layers of the other kind may meet in each: what all need need not grow.
+TEST(GatherSlots, AreWhatMemoryLeavesRoomForWhereLayersAreNotAlike) {
+  for (const std::int64_t width : {80, 160}) {
+    const DecoderConfig decoder = mixed_decoder(width);
+    for (const int slots : {4, 10, 23, 38}) {
+      const double room = planned(slots, decoder) + 1024;
+      const int found = slots_of(config_with_limit(room / 0.94), 4, decoder);
+      EXPECT_GE(found, slots) << width;
+      EXPECT_LE(planned(found, decoder), room) << found << " slots, experts of " << width;
+      for (int more = found + 1; more <= kLayers; ++more) {
+        EXPECT_GT(planned(more, decoder), room) << more << " slots, experts of " << width;
+      }
+    }
+  }
 }
 
 TEST(GatherSlots, AreAFewWhereEvenTheseHardlyFit) {
