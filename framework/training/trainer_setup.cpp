@@ -243,6 +243,7 @@ void Trainer::prepare_sizes() {
   options.hidden_size = source_.decoder.hidden_size;
   options.element_bytes = config_.precision.compute == Precision::kFloat32 ? 4 : 2;
   options.narrow_gradients = config_.precision.reduce != Precision::kFloat32;
+  options.gradients_in_place = model_->slots().gradients_in_place;
   const RehearsalPlan plan =
       plan_rehearsals(plan_->planner(), *train_store_, first_step_, total_steps_, options);
   if (plan.rehearsals.empty()) return;

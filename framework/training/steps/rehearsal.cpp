@@ -78,7 +78,7 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
     if (planner.position(step).epoch != planner.position(first_step).epoch) break;
     const StepPlan step_plan = planner.plan(step);
     num_tokens += step_plan.num_tokens;
-    const bool accumulated = step_plan.ranks.size() == 1 && step_plan.num_micro_batches() > 1;
+    const bool accumulated = options.gradients_in_place && step_plan.num_micro_batches() > 1;
     for (const auto& micro_batches : step_plan.ranks) {
       for (const MicroBatch& pieces : micro_batches) {
         const PackedBatch batch = collate(store, pieces, LossNormalization{}, {}, {});

@@ -34,6 +34,8 @@ struct SizeOptions {
   std::int64_t hidden_size = 0;
   std::int64_t element_bytes = 2;  // of activations and weights
   bool narrow_gradients = false;   // ranks add them up in less than float32
+  // Groups of one rank (SlotTable): products add to it from the second micro-batch on.
+  bool gradients_in_place = false;
 };
 
 // The keys of a micro-batch on a GPU. Batches of equal keys ask libraries for the same things.
@@ -44,7 +46,7 @@ struct Rehearsal {
   std::int64_t num_rows = 0;  // padding included
   std::int64_t num_supervised_rows = 0;
   std::int64_t num_sequences = 0;
-  bool accumulated = false;  // run it twice in one step, as a rank alone runs several micro-batches
+  bool accumulated = false;  // run it twice in one step, whose gradients add up in place
 };
 
 struct RehearsalPlan {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "collators/flattening.h"
 #include "framework/training/steps/upload.h"
@@ -17,6 +18,7 @@ namespace packtrain {
 namespace {
 
 constexpr SizeOptions kSizes{.vocab_size = 100, .hidden_size = 16};
+constexpr SizeOptions kInPlace{.vocab_size = 100, .hidden_size = 16, .gradients_in_place = true};
 
 // Lengths from 2 to `longest`, the first half of each example supervised.
 test::MemoryStore make_store(int num_examples, int longest) {
@@ -42,14 +44,15 @@ class RehearsalTest : public ::testing::Test {
   }
 
   // Of all micro-batches of steps `first` to the end of the first epoch.
-  std::set<SizeKey> keys_of_epoch(const Planner& planner, std::int64_t first) {
+  std::set<SizeKey> keys_of_epoch(const Planner& planner, std::int64_t first,
+                                  const SizeOptions& sizes) {
     std::set<SizeKey> keys;
     for (std::int64_t step = first; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
-      const bool accumulated = plan.ranks.size() == 1 && plan.num_micro_batches() > 1;
+      const bool accumulated = sizes.gradients_in_place && plan.num_micro_batches() > 1;
       for (const auto& micro_batches : plan.ranks) {
         for (const MicroBatch& pieces : micro_batches) {
-          keys.merge(size_keys(flatten(store_, pieces, {}), accumulated, kSizes));
+          keys.merge(size_keys(flatten(store_, pieces, {}), accumulated, sizes));
         }
       }
     }
@@ -61,20 +64,22 @@ class RehearsalTest : public ::testing::Test {
 };
 
 TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
-  for (const int num_ranks : {1, 2}) {
+  for (const auto& [num_ranks, sizes] :
+       {std::pair(1, kInPlace), std::pair(2, kSizes), std::pair(2, kInPlace)}) {
     for (const std::int64_t first : {std::int64_t{0}, std::int64_t{30}}) {
       const Planner planner = make_planner(num_ranks);
       const RehearsalPlan plan =
-          plan_rehearsals(planner, store_, first, planner.num_steps(3), kSizes);
+          plan_rehearsals(planner, store_, first, planner.num_steps(3), sizes);
       std::set<SizeKey> met;
       for (const Rehearsal& rehearsal : plan.rehearsals) {
         const PackedBatch batch = flatten(store_, rehearsal.pieces, {});
         const std::size_t before = met.size();
-        met.merge(size_keys(batch, rehearsal.accumulated, kSizes));
+        met.merge(size_keys(batch, rehearsal.accumulated, sizes));
         EXPECT_GT(met.size(), before) << "asks for something new";
         EXPECT_LE(std::ssize(batch.input_ids), plan.most_rows);
       }
-      EXPECT_EQ(met, keys_of_epoch(planner, first)) << num_ranks << " ranks from step " << first;
+      EXPECT_EQ(met, keys_of_epoch(planner, first, sizes))
+          << num_ranks << " ranks from step " << first;
     }
   }
 }
@@ -84,14 +89,18 @@ TEST_F(RehearsalTest, IsEmptyWhenNoStepIsLeft) {
   EXPECT_TRUE(plan_rehearsals(planner, store_, 5, 5, kSizes).rehearsals.empty());
 }
 
-TEST_F(RehearsalTest, OneRankAddsUpSeveralMicroBatchesByOtherProducts) {
-  const Planner planner = make_planner(1);
-  const RehearsalPlan plan = plan_rehearsals(planner, store_, 0, planner.num_steps(1), kSizes);
-  const auto accumulates = [](const Rehearsal& rehearsal) { return rehearsal.accumulated; };
-  EXPECT_TRUE(std::ranges::any_of(plan.rehearsals, accumulates));
-  const Planner of_two = make_planner(2);
-  EXPECT_FALSE(std::ranges::any_of(
-      plan_rehearsals(of_two, store_, 0, of_two.num_steps(1), kSizes).rehearsals, accumulates));
+// Of groups of one rank each, however many groups there are.
+TEST_F(RehearsalTest, GradientsInPlaceAddUpSeveralMicroBatchesByOtherProducts) {
+  for (const int num_ranks : {1, 2}) {
+    const Planner planner = make_planner(num_ranks);
+    const auto accumulates = [&](const SizeOptions& sizes) {
+      return std::ranges::any_of(
+          plan_rehearsals(planner, store_, 0, planner.num_steps(1), sizes).rehearsals,
+          &Rehearsal::accumulated);
+    };
+    EXPECT_TRUE(accumulates(kInPlace));
+    EXPECT_FALSE(accumulates(kSizes));
+  }
 }
 
 TEST(SizeKeys, KnowTheChunksOfTheHead) {
