@@ -48,6 +48,13 @@ def test_every_path_of_reductions_follows(lab, path, dtypes):
     check(lab.run(name, *FIFTY_STEPS, *dtypes, f"parallel.reduce_path={path}", ranks=4), 5e-3)
 
 
+@pytest.mark.parametrize("path", GATHER_PATHS)
+def test_groups_of_two_take_every_path(lab, path):
+    """A path that is named is taken or refused: here by communicators that were split."""
+    paths = [f"parallel.gather_path={path}", f"parallel.reduce_path={path}"]
+    check(lab.run(f"grouped-{path}", *FIFTY_STEPS, *BF16, "parallel.shard_size=2", *paths, ranks=4), 5e-3)
+
+
 def test_gathers_give_the_same_bits_on_every_path(lab):
     exact = [*BF16, "precision.deterministic=true", "parallel.reduce_path=ring"]
     runs = [lab.run(f"gathered-{path}", *exact, f"parallel.gather_path={path}", ranks=4) for path in GATHER_PATHS]
