@@ -13,6 +13,7 @@
 
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/device/tensor_device.h"
+#include "framework/device/tensor_memory.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
@@ -201,6 +202,8 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
                        *run_device.device);
   log_attention(decoder, config.precision.compute, *run_device.device);
   auto blocks = make_decoder(decoder, options);
+  // NCCL's memory is not libtorch's: it gets nothing of what that keeps of an earlier model.
+  release_unused_tensor_memory(*run_device.device);
   const int shard_size = choose_shard_size(config.parallel.shard_size, world);
   ShardingCommunicators communicators = connect_shard_groups(
       shard_size, world, [&] { return connect_gather(config, run_device, world); },
