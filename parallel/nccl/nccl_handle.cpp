@@ -1,5 +1,8 @@
 #include "parallel/nccl/nccl_handle.h"
 
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
 #include <chrono>
 #include <exception>
 #include <future>
@@ -17,6 +20,29 @@ namespace packtrain {
 namespace {
 
 constexpr std::chrono::seconds kAbortLimit{2};
+constexpr std::size_t kLargestPage = std::size_t{64} << 20;  // what is free may not be of use below
+constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+
+// NCCL's own words name neither the size nor what is free.
+void* allocate_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  const ncclResult_t status = ncclMemAlloc(&memory, bytes);
+  if (status == ncclSuccess) return memory;
+  cudaGetLastError();  // told below
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess && free < bytes + kLargestPage) {
+    throw Error(
+        ErrorCategory::kDevice,
+        fmt::format("out of GPU memory: {:.2f} GiB were asked for, for weights or gradients "
+                    "that ranks exchange; {:.2f} of {:.2f} GiB are free",
+                    static_cast<double>(bytes) / kGibibyte, static_cast<double>(free) / kGibibyte,
+                    static_cast<double>(total) / kGibibyte),
+        "Use more ranks, parallel.zero_stage: 3 with fewer parallel.gather_slots, or a "
+        "smaller model; `packtrain plan` prints what each part needs.");
+  }
+  throw_nccl_error(status, nullptr, "ncclMemAlloc(&memory, bytes)", __FILE__, __LINE__);
+}
 
 }  // namespace
 
@@ -28,8 +54,7 @@ ncclComm_t NcclHandle::get() const {
 
 void* NcclHandle::allocate(std::size_t bytes, bool symmetric) {
   const ncclComm_t comm = get();
-  void* memory = nullptr;
-  PACKTRAIN_NCCL_CHECK(nullptr, ncclMemAlloc(&memory, bytes));
+  void* memory = allocate_memory(bytes);
   if (!symmetric) return memory;
   ncclWindow_t window = nullptr;
   PACKTRAIN_NCCL_CHECK(

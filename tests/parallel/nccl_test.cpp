@@ -98,6 +98,17 @@ TEST_F(Nccl, SplitMakesGroupsByColor) {
   reversed->barrier();
 }
 
+TEST_F(Nccl, MemoryThatNoGpuHasIsRefusedInWords) {
+  try {
+    comm_->allocate(std::size_t{1} << 45U);
+    FAIL() << "32 TiB were allocated";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("out of GPU memory: 32768.00 GiB"), std::string::npos)
+        << error.message();
+  }
+  comm_->barrier();  // nothing is lost by it
+}
+
 TEST_F(Nccl, AnAbortedCommunicatorRefusesWork) {
   comm_->barrier();
   comm_->abort();
