@@ -8,6 +8,8 @@
                verify` (optional: the last of CASES)
     GPU        {option: what it changes in BASE and GPU_SIZES}, for the tests on a GPU (optional: none)
     OWN_FALLBACKS  {key of config.json} whose fallback is not transformers' (optional)
+    vary       what a random configuration (random_configs.py) of this family needs: `vary(generator, changes)`
+               amends the drawn changes of BASE (optional: nothing)
     TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
 """
 

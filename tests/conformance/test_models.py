@@ -6,17 +6,21 @@ lengths. Of one family: pytest -k mistral
 """
 
 import json
+import os
 import shutil
 
 import family
 import oracle
 import pytest
+import random_configs
 import torch
 from comparison import assert_equal, assert_same_bytes, tensors_of
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 ALL_CASES = [case for name in family.names() for case in family.cases_of(name)]
+RANDOM_CASES = [random_configs.draw(name, seed) for name in family.names()
+                for seed in range(int(os.environ.get("PACKTRAIN_RANDOM_CASES", "3")))]
 
 
 class Computed:
@@ -36,7 +40,7 @@ class Computed:
         return tensors_of(self.folder / name)
 
 
-@pytest.fixture(scope="module", params=ALL_CASES, ids=str)
+@pytest.fixture(scope="module", params=ALL_CASES + RANDOM_CASES, ids=str)
 def computed(request, tool, tmp_path_factory):
     folder = tmp_path_factory.mktemp("case")
     result = Computed(request.param, folder, tool)
@@ -65,7 +69,8 @@ def test_transformers_loads_what_is_written_and_computes_the_same(computed):
     models = []
     for name in ("written", "model"):
         model, info = AutoModelForCausalLM.from_pretrained(
-            computed.folder / name, attn_implementation="eager", output_loading_info=True)
+            computed.folder / name, attn_implementation="eager", experts_implementation="eager",
+            output_loading_info=True)
         assert not any(info.values()), info
         assert type(model) is computed.architecture
         models.append(model.eval())

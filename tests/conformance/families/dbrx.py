@@ -49,3 +49,17 @@ REFUSED = {name: dict(dict(attn_config=attention(), ffn_config=experts()), **cha
     "ffn_config.moe_jitter_eps": dict(ffn_config=experts(moe_jitter_eps=0.1)),
     "attn_config.clip_qkv": dict(attn_config=attention(clip_qkv=-1.0)),
 }.items()}
+
+
+def vary(generator, changes):
+    """All its keys have names of their own."""
+    heads, key_heads = generator.choice([(2, 1), (3, 3), (6, 2)])
+    count = generator.choice([1, 3, 6])
+    hidden_size = heads * generator.choice([4, 10, 22])
+    changes.clear()
+    changes.update(
+        d_model=hidden_size, n_heads=heads, n_layers=generator.choice([1, 2, 4]),
+        attn_config=attention(kv_n_heads=key_heads, clip_qkv=generator.choice([0.5, 4.0, 100.0])),
+        ffn_config=experts(ffn_hidden_size=generator.choice([13, 32]), moe_num_experts=count,
+                           moe_top_k=generator.randint((count + 1) // 2, count), hidden_size=hidden_size,
+                           moe_normalize_expert_weights=generator.choice([None, 1.0])))

@@ -28,3 +28,12 @@ REFUSED = {
     "num_ln_in_parallel_attn": dict(num_ln_in_parallel_attn=2),
     "apply_residual_connection_post_layernorm": dict(apply_residual_connection_post_layernorm=True),
 }
+
+
+def vary(generator, changes):
+    """Its key heads go by other names: those of the old decoder are one or all."""
+    heads = changes["num_attention_heads"]
+    if generator.random() < 0.5:
+        changes.update(new_decoder_architecture=True, parallel_attn=True)
+    else:
+        changes.update(num_kv_heads=heads, num_ln_in_parallel_attn=None)

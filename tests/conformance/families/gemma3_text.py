@@ -1,3 +1,4 @@
+import random_configs
 from sizes import NO_PAD, SMALL
 from transformers import Gemma3TextConfig as Config  # noqa: F401
 
@@ -32,3 +33,9 @@ REFUSED = {
     "use_bidirectional_attention": dict(use_bidirectional_attention=True),
     "sliding_window": dict(sliding_window=-3),
 }
+
+
+def vary(generator, changes):
+    """A rotary of its own for each kind of layer; a soft-cap of attention has no effect in transformers."""
+    changes["attn_logit_softcapping"] = None
+    random_configs.draw_layered_rotary(generator, changes)

@@ -26,3 +26,7 @@ REFUSED = {
     "swiglu_limit": dict(swiglu_limit=5.0),
     "num_experts_per_tok": dict(num_experts_per_tok=8),
 }
+
+
+def vary(generator, changes):
+    changes["hidden_act"] = "silu"

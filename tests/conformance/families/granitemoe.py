@@ -17,3 +17,7 @@ PRIVATE = dict(num_local_experts=5, num_experts_per_tok=2, attention_bias=True,
                tie_word_embeddings=True)
 GPU = {"all_experts": dict(num_experts_per_tok=9, tie_word_embeddings=True)}
 REFUSED = {"attention_multiplier": dict(attention_multiplier=0.0)}
+
+
+def vary(generator, changes):
+    changes["output_router_logits"] = False

@@ -21,3 +21,9 @@ REFUSED = {
     "router_jitter_noise": dict(router_jitter_noise=0.1),
     "num_experts_per_tok": dict(num_experts_per_tok=6),
 }
+
+
+def vary(generator, changes):
+    """Not one expert a token: see CASES."""
+    changes["num_local_experts"] += 1
+    changes["num_experts_per_tok"] = max(2, changes["num_experts_per_tok"])

@@ -1,3 +1,4 @@
+import random_configs
 from sizes import NO_PAD, SMALL, WIDE_HEADS, YARN
 from transformers import Olmo3Config as Config  # noqa: F401
 
@@ -21,3 +22,7 @@ REFUSED = {
     "sliding_window": dict(sliding_window=-3),
     "hidden_act": dict(hidden_act="relu2"),
 }
+
+
+def vary(generator, changes):
+    random_configs.draw_layered_rotary(generator, changes)

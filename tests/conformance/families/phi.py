@@ -17,3 +17,7 @@ REFUSED = {
     "embd_pdrop": dict(embd_pdrop=0.1),
     "partial_rotary_factor": dict(rope_parameters=dict(QUARTER, partial_rotary_factor=0.4)),
 }
+
+
+def vary(generator, changes):
+    changes["qk_layernorm"] = False

@@ -1,3 +1,4 @@
+import random_configs
 from sizes import SMALL, WIDE_HEADS
 from transformers import Phi3Config as Config  # noqa: F401
 
@@ -29,3 +30,14 @@ REFUSED = {
     "hidden_act": dict(hidden_act="relu2"),
     "attention_bias": dict(attention_bias=True),
 }
+
+
+def vary(generator, changes):
+    """Its kinds of rotary scaling; the length of pretraining stands beside them."""
+    rope = changes.get("rope_parameters")
+    if rope is None:
+        return
+    while rope["rope_type"] not in ("default", "longrope"):
+        rope = random_configs.draw_rotary(generator, random_configs.head_dim_of(changes), partial=True)
+    changes["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings", 16)
+    changes["rope_parameters"] = rope
