@@ -60,3 +60,11 @@ use_build_tools() {
   tools="$(packtrain_env)/build-tools"
   [ ! -d "$tools" ] || PATH="$tools:$PATH"
 }
+
+# What a script's first comment says is its help.
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0"
+    exit 0
+    ;;
+esac
