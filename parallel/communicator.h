@@ -66,7 +66,9 @@ class Communicator {
   virtual std::size_t allocate_scratch(std::size_t /*bytes*/) { return 0; }
   // The path settled on, and why it is not the one asked for: for people to read.
   virtual std::string path() const = 0;
-  virtual void poll_error() = 0;  // throws when the library has seen an asynchronous fault
+  // Throws Error(kDevice) when the library has met a fault that no call reported. From any thread
+  // and beside other calls, but not after abort().
+  virtual void poll_error() = 0;
   virtual void abort() = 0;  // gives up: frees ranks that wait inside a collective; never throws
 };
 

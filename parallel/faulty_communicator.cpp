@@ -14,6 +14,11 @@ namespace {
 
 std::atomic<CollectiveFault> injected = CollectiveFault::kNone;
 std::atomic<bool> abort_hangs = false;
+std::atomic<bool> link_lost = false;
+
+[[noreturn]] void never_return() {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(24));
+}
 
 // How many elements the call is made with; nothing where it is not made.
 std::optional<std::size_t> strike(std::size_t count) {
@@ -25,6 +30,9 @@ std::optional<std::size_t> strike(std::size_t count) {
     case CollectiveFault::kFail:
       abort_hangs = true;
       throw Error(ErrorCategory::kDevice, "a collective failed: injected by fault.kind");
+    case CollectiveFault::kLose:
+      link_lost = true;
+      never_return();
     case CollectiveFault::kNone:
       break;
   }
@@ -50,8 +58,12 @@ class FaultyCommunicator final : public ForwardingCommunicator {
   std::unique_ptr<Communicator> split(int color, int key) override {
     return with_injected_faults(real().split(color, key));
   }
+  void poll_error() override {
+    if (link_lost) throw Error(ErrorCategory::kDevice, "a link was lost: injected by fault.kind");
+    real().poll_error();
+  }
   void abort() override {
-    while (abort_hangs) std::this_thread::sleep_for(std::chrono::hours(24));
+    if (abort_hangs) never_return();
     real().abort();
   }
 };

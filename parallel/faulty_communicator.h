@@ -8,8 +8,9 @@
 namespace packtrain {
 
 // kSkip: is not made; kOther: with half the elements; kFail: throws Error(kDevice), as where the
-// library reports a fault, and then abort() never returns, as NCCL's may not.
-enum class CollectiveFault { kNone, kSkip, kOther, kFail };
+// library reports a fault, and then abort() never returns, as NCCL's may not; kLose: never returns,
+// as where a link is lost, which poll_error() tells.
+enum class CollectiveFault { kNone, kSkip, kOther, kFail, kLose };
 
 // Of the next all-gather, reduce-scatter or all-reduce of any communicator below. Thread-safe.
 void inject_collective_fault(CollectiveFault fault);

@@ -39,6 +39,7 @@ enum class FaultKind {
   kSkipCollective,
   kOtherCollective,
   kFailedCollective,
+  kLostLink,
 };
 enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
 enum class ReducePath { kAuto, kCopyEngine, kSymmetric, kRing };

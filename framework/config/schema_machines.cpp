@@ -112,7 +112,8 @@ std::vector<Field> fields_of(FaultSection& s) {
               {"spin", FaultKind::kSpin},
               {"skip_collective", FaultKind::kSkipCollective},
               {"other_collective", FaultKind::kOtherCollective},
-              {"failed_collective", FaultKind::kFailedCollective}})
+              {"failed_collective", FaultKind::kFailedCollective},
+              {"lost_link", FaultKind::kLostLink}})
           .means("What goes wrong, once."),
       integer("fault.rank", s.rank, -1).means("Where; -1: on every rank."),
       integer("fault.step", s.step, 1).means("When; steps count from 1, as in the metrics."),

@@ -18,6 +18,7 @@
 #include "framework/training/evaluation/early_stopping.h"
 #include "framework/training/evaluation/evaluation_sets.h"
 #include "framework/training/evaluation/samples.h"
+#include "framework/training/guards/communicator_watch.h"
 #include "framework/training/guards/fault_injector.h"
 #include "framework/training/guards/replica_check.h"
 #include "framework/training/guards/step_guard.h"
@@ -170,6 +171,7 @@ class Trainer {
   std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
   std::deque<Pending> pending_;
   std::unique_ptr<StepClock> clock_;
+  std::unique_ptr<CommunicatorWatch> communicator_watch_;  // last: goes before the model
 };
 
 }  // namespace packtrain

@@ -202,6 +202,8 @@ void Trainer::make_model() {
   config.parallel.gather_slots = gather_slots_ =
       gather_slots(config_, source_.decoder, plan_->first_budget(), *device_.device, world_);
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
+  communicator_watch_ =
+      std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());
   if (model_->state().master.numel() == 0) {
     throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
                 "Remove a pattern from model.frozen.");

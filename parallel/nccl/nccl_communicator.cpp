@@ -259,7 +259,7 @@ void NcclCommunicator::poll_error() {
   const ncclComm_t comm = handle_->get();
   ncclResult_t fault = ncclSuccess;
   PACKTRAIN_NCCL_CHECK(comm, ncclCommGetAsyncError(comm, &fault));
-  PACKTRAIN_NCCL_CHECK(comm, fault);
+  if (fault != ncclInProgress) PACKTRAIN_NCCL_CHECK(comm, fault);
 }
 
 }  // namespace

@@ -102,6 +102,9 @@ class ShardedModel {
   std::vector<ReplicatedState> replicated_state() const {
     return packtrain::replicated_state(*storage_, table_, slots_);
   }
+  // Throws Error(kDevice) when a communicator has met a fault that no call reported. From any
+  // thread, while the model lives.
+  void poll_errors() const;
   int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
   // Of the replicas of this rank's part of the model, the one that saves it.
   bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }

@@ -11,6 +11,12 @@ std::string ShardedModel::paths() const {
   return "gathers by " + gather_->path() + ", reductions by " + reduce_->path();
 }
 
+void ShardedModel::poll_errors() const {
+  for (Communicator* communicator : {gather_.get(), reduce_.get(), replicas_.get()}) {
+    if (communicator != nullptr) communicator->poll_error();
+  }
+}
+
 void ShardedModel::begin_step(std::size_t num_micro_batches) {
   try {
     compute_->run([&](StreamHandle) { storage_->begin_step(num_micro_batches > 1); });

@@ -46,3 +46,12 @@ def test_a_collective_that_fails_ends_all_ranks_in_time_even_where_giving_up_han
                                "fault.rank=1", ranks=3)
     assert code == 69, err
     assert "rank 1: a collective failed: injected" in err and "hangs: ended at once" in err
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_fault_that_no_call_reports_ends_the_run_long_before_its_limit(lab, rank):
+    process = lab.start(f"lost-{rank}", "guard.step_timeout_s=600", "data.validation=", "run.max_steps=6",
+                        "fault.kind=lost_link", "fault.step=3", f"fault.rank={rank}", ranks=3)
+    code, _, err = lab.finish(process, timeout=300)
+    assert code == 69, err
+    assert f"rank {rank}: a link was lost: injected" in err

@@ -1,5 +1,7 @@
 // The NCCL backend, one GPU a rank.
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "framework/support/error.h"
 #include "tests/parallel/bfloat16.h"
@@ -96,6 +98,31 @@ TEST_F(Nccl, SplitMakesGroupsByColor) {
   EXPECT_EQ(reversed->size(), comm_->size());
   EXPECT_EQ(reversed->rank(), comm_->size() - 1 - comm_->rank());
   reversed->barrier();
+}
+
+// As training does (CommunicatorWatch).
+TEST_F(Nccl, AnotherThreadAsksForFaultsBesideCollectives) {
+  constexpr std::size_t kCount = 1 << 20;
+  const CommunicatorMemory all = comm_->allocate(kCount * size_ * sizeof(float));
+  std::atomic<bool> over = false;
+  std::atomic<int> num_polls = 0;
+  std::thread watch([&] {
+    while (!over) {
+      EXPECT_NO_THROW(comm_->poll_error());
+      ++num_polls;
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    stream_->run([&](StreamHandle stream) {
+      comm_->all_gather(at<float>(all, rank_ * kCount), all.data, kCount, DataType::kFloat32,
+                        stream);
+    });
+    if (round % 50 == 0) comm_->barrier();
+  }
+  comm_->barrier();
+  over = true;
+  watch.join();
+  EXPECT_GT(num_polls, 0);
 }
 
 TEST_F(Nccl, MemoryThatNoGpuHasIsRefusedInWords) {

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "framework/training/guards/end_at_once.h"
+
 namespace packtrain {
 
 ExitDeadline::~ExitDeadline() {
@@ -21,10 +23,7 @@ void ExitDeadline::arm(const std::string& text, int exit_code) {
 void ExitDeadline::wait(const std::string& text, int exit_code) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, limit_, [this] { return over_; })) return;
-  // By write(2): stdio's locks may be held by what hangs.
-  const std::string line =
-      "error: " + text + "\nerror: giving up what it held hangs: ended at once\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  print_at_once("error: " + text + "\nerror: giving up what it held hangs: ended at once\n");
   ::_exit(exit_code);
 }
 

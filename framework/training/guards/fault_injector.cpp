@@ -19,10 +19,11 @@
 namespace packtrain {
 namespace {
 
-constexpr std::array<std::pair<FaultKind, CollectiveFault>, 3> kCollectiveFaults = {
+constexpr std::array<std::pair<FaultKind, CollectiveFault>, 4> kCollectiveFaults = {
     {{FaultKind::kSkipCollective, CollectiveFault::kSkip},
      {FaultKind::kOtherCollective, CollectiveFault::kOther},
-     {FaultKind::kFailedCollective, CollectiveFault::kFail}}};
+     {FaultKind::kFailedCollective, CollectiveFault::kFail},
+     {FaultKind::kLostLink, CollectiveFault::kLose}}};
 
 bool is_restarted() {
   const char* restarts = std::getenv("PACKTRAIN_RESTARTS");  // set by launch/packtrain-run

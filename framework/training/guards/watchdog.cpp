@@ -14,6 +14,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/training/guards/end_at_once.h"
 #include "framework/training/guards/sign_of_life.h"
 #include "parallel/collective_log.h"
 
@@ -23,9 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSignEvery{1};
-constexpr double kOverdueShare = 0.5;                    // of a limit
-constexpr double kSilentAfterS = 4;                      // a rank that does not run
-constexpr std::chrono::milliseconds kOthersReport{700};  // before mpirun ends all ranks
+constexpr double kOverdueShare = 0.5;  // of a limit
+constexpr double kSilentAfterS = 4;    // a rank that does not run
 
 const char* phase_name(RunPhase phase) {
   constexpr std::array kNames = {"start", "step", "checkpoint or evaluation"};
@@ -54,16 +54,6 @@ std::string hosts_of(const std::vector<Sign>& signs) {
     text += fmt::format(" ({}: rank {})", host, fmt::join(own, ", "));
   }
   return text;
-}
-
-// By write(2): stdio's locks may be held by what hangs.
-void print(const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
-    if (written <= 0) return;
-    done += static_cast<std::size_t>(written);
-  }
 }
 
 }  // namespace
@@ -171,14 +161,12 @@ std::string Watchdog::missing_ranks() const {
 
 void Watchdog::end(const Position& at) const {
   const std::chrono::duration<double> age = Clock::now() - at.begin;
-  print(
-      fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
-                  "  {}\n  latest collectives: {}\n",
-                  rank_, age.count(), at.step, phase_name(at.phase), limit_key(at.phase),
-                  limits_s_.at(static_cast<std::size_t>(at.phase)), missing_ranks(),
-                  fmt::join(latest_collectives(), "; ")));
-  std::this_thread::sleep_for(kOthersReport);
-  ::_exit(static_cast<int>(ErrorCategory::kHang));
+  end_at_once(fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
+                          "  {}\n  latest collectives: {}\n",
+                          rank_, age.count(), at.step, phase_name(at.phase), limit_key(at.phase),
+                          limits_s_.at(static_cast<std::size_t>(at.phase)), missing_ranks(),
+                          fmt::join(latest_collectives(), "; ")),
+              ErrorCategory::kHang);
 }
 
 }  // namespace packtrain

@@ -87,7 +87,7 @@ CommunicatorOptions gather_options(const Config& config) {
 
 bool strikes_collectives(FaultKind kind) {
   return kind == FaultKind::kSkipCollective || kind == FaultKind::kOtherCollective ||
-         kind == FaultKind::kFailedCollective;
+         kind == FaultKind::kFailedCollective || kind == FaultKind::kLostLink;
 }
 
 std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& device, World& world,

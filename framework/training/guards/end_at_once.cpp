@@ -1,0 +1,30 @@
+#include "framework/training/guards/end_at_once.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+namespace packtrain {
+namespace {
+
+constexpr std::chrono::milliseconds kOthersReport{700};  // before mpirun ends all ranks
+
+}  // namespace
+
+void print_at_once(const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) return;
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void end_at_once(const std::string& text, ErrorCategory category) {
+  print_at_once(text);
+  std::this_thread::sleep_for(kOthersReport);
+  ::_exit(static_cast<int>(category));
+}
+
+}  // namespace packtrain
