@@ -115,6 +115,21 @@ void test_reduction(const at::Tensor& whole, const at::Tensor& sum, const std::s
   sum.zero_();
 }
 
+// Across groups gradients are added up where they lie.
+void test_sum_across_groups(const at::Tensor& sum, const std::string& unit,
+                            Communicator& communicator, StreamHandle stream, std::string& failure) {
+  const int rank = communicator.rank();
+  const int num_ranks = communicator.size();
+  fill(sum, term_of(rank, num_ranks));
+  communicator.all_reduce(sum.data_ptr(), sum.numel(), communicator_type(sum.scalar_type()),
+                          ReduceOp::kSum, stream);
+  expect(sum, sum_of(0, num_ranks),
+         fmt::format("the all-reduce across groups ({}) of {} in group {}", communicator.path(),
+                     unit, rank),
+         failure);
+  sum.zero_();
+}
+
 void test_gathers(const SelfTestParts& parts, std::string& failure) {
   if (parts.gather.size() == 1) return;
   const std::vector<int>& slot_of_unit = parts.slots.weight_slot_of_unit;
@@ -162,12 +177,26 @@ void test_reductions(const SelfTestParts& parts, std::string& failure) {
   parts.reduce_stream.synchronize();
 }
 
+void test_replicas(const SelfTestParts& parts, std::string& failure) {
+  if (parts.replicas == nullptr) return;
+  parts.reduce_stream.run([&](StreamHandle handle) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t unit = 0; unit < parts.table.units.size(); ++unit) {
+      if (parts.table.units[unit].trainable.empty()) continue;
+      test_sum_across_groups(parts.storage.gradient_shard(static_cast<int>(unit)),
+                             parts.table.units[unit].name, *parts.replicas, handle, failure);
+    }
+  });
+  parts.reduce_stream.synchronize();
+}
+
 }  // namespace
 
 void test_collectives(const SelfTestParts& parts) {
   std::string failure;
   test_gathers(parts, failure);
   test_reductions(parts, failure);
+  test_replicas(parts, failure);
   if (failure.empty()) return;
   throw Error(
       ErrorCategory::kDevice, failure,

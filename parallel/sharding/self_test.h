@@ -16,6 +16,7 @@ struct SelfTestParts {
   Stream& gather_stream;
   Communicator& reduce;
   Stream& reduce_stream;
+  Communicator* replicas;  // across groups, on the reduce stream; null for one group
 };
 
 // Before weights are loaded, with the memory at rest; leaves zeros in weights and gradients.

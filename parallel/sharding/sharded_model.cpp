@@ -62,8 +62,8 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
   begin_step(/*num_micro_batches=*/1);
   if (options_.check_gathers) gather_check_ = std::make_unique<GatherCheck>(gather_->size());
   if (!options_.self_test) return;
-  test_collectives(
-      {*storage_, table_, slots_, *gather_, *gather_stream_, *reduce_, *reduce_stream_});
+  test_collectives({*storage_, table_, slots_, *gather_, *gather_stream_, *reduce_, *reduce_stream_,
+                    replicas_.get()});
 }
 
 ShardedModel::~ShardedModel() {

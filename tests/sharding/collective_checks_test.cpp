@@ -19,7 +19,7 @@ constexpr int kDamagedRank = 1;
 constexpr int kRows = 3;
 constexpr int kHidden = 32;
 
-enum class Damage { kNone, kGather, kReduction };
+enum class Damage { kNone, kGather, kReduction, kReplicas };
 
 // Passes everything on, but on one rank the n-th result has one wrong element.
 class DamagingCommunicator final : public ForwardingCommunicator {
@@ -37,6 +37,11 @@ class DamagingCommunicator final : public ForwardingCommunicator {
                       void* stream) override {
     ForwardingCommunicator::reduce_scatter(send, receive, count, type, stream);
     if (strikes(Damage::kReduction)) static_cast<float*>(receive)[kElement] += 1;
+  }
+  void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
+                  void* stream) override {
+    ForwardingCommunicator::all_reduce(buffer, count, type, op, stream);
+    if (strikes(Damage::kReplicas)) static_cast<float*>(buffer)[kElement] += 1;
   }
 
   static constexpr int kElement = 5;
@@ -57,6 +62,17 @@ std::unique_ptr<ShardedModel> make_model(Device& device, Damage damage, int call
       ShardingCommunicators{std::make_unique<DamagingCommunicator>(damage, call),
                             std::make_unique<DamagingCommunicator>(damage, call), nullptr},
       options);
+}
+
+// Every rank is a group by itself.
+std::unique_ptr<ShardedModel> make_replica(Device& device, Damage damage) {
+  const auto alone = [] {
+    return test_world().connect(DamagingCommunicator::backend())->split(test_world().rank(), 0);
+  };
+  return std::make_unique<ShardedModel>(
+      make_toy_blocks({.num_layers = 4, .hidden = kHidden, .frozen_layers = {2}}), device,
+      ShardingCommunicators{alone(), alone(), std::make_unique<DamagingCommunicator>(damage, 0)},
+      ShardingOptions{.self_test = true});
 }
 
 // What this rank is told; empty where nothing was wrong.
@@ -119,6 +135,20 @@ TEST(SelfTest, TheDamagedRankNamesTheFirstWrongElement) {
   EXPECT_EQ(reduction.find("self-test at start: the reduce-scatter (mpi) of "),
             damaged ? 0 : std::string::npos);
   EXPECT_EQ(reduction.find("on rank 1 is wrong at element 5: got ") != std::string::npos, damaged);
+}
+
+TEST(SelfTest, SumsAcrossGroupsAreTestedToo) {
+  if (test_world().size() == 1) return;  // one group
+  const auto device = make_cpu_device({.num_threads = 1});
+  const auto model = make_replica(*device, Damage::kNone);
+  EXPECT_EQ(model->gradient().count_nonzero().item<std::int64_t>(), 0);
+  const bool damaged = test_world().rank() == kDamagedRank;
+  const std::string text =
+      error_of([&] { make_replica(*device, Damage::kReplicas); }, ErrorCategory::kDevice);
+  EXPECT_EQ(text.find("self-test at start: the all-reduce across groups (mpi) of first in group 1 "
+                      "is wrong at element 5: got "),
+            damaged ? 0 : std::string::npos)
+      << text;
 }
 
 }  // namespace
