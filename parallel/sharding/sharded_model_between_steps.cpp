@@ -39,13 +39,19 @@ void ShardedModel::unit_updated(int unit) {
   compute_->record(*events_[slots_.updated(unit)]);
 }
 
+// Decisions are taken by these sums, so all ranks must have the same bits: what the groups have is
+// added up in the groups' order, since libraries may add in another order for each place in a
+// group.
 void ShardedModel::sum_over_ranks(const at::Tensor& values) {
   compute_->run([&](StreamHandle handle) {
-    for (Communicator* communicator : {reduce_.get(), replicas_.get()}) {
-      if (communicator == nullptr) continue;
-      communicator->all_reduce(values.data_ptr(), values.numel(), DataType::kFloat32,
-                               ReduceOp::kSum, handle);
-    }
+    const at::NoGradGuard no_grad;
+    const std::int64_t numel = values.numel();
+    reduce_->all_reduce(values.data_ptr(), numel, DataType::kFloat32, ReduceOp::kSum, handle);
+    if (replicas_ == nullptr) return;
+    const at::Tensor groups = at::empty({replicas_->size(), numel}, values.options());
+    replicas_->all_gather(values.const_data_ptr(), groups.data_ptr(), numel, DataType::kFloat32,
+                          handle);
+    values.copy_(groups.sum(0));
   });
 }
 
