@@ -9,6 +9,7 @@ Needs lizard (https://github.com/terryyin/lizard) for the ends of functions.
 import collections
 import pathlib
 import re
+import signal
 import statistics
 import sys
 from dataclasses import dataclass
@@ -120,4 +121,5 @@ def report(root: pathlib.Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     print(report(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__ + "/../../..").resolve()))
