@@ -27,6 +27,11 @@ void read_sizes(ConfigReader& reader, DecoderConfig& config) {
   reader.require("tie_word_embeddings", false);
 }
 
+// What transformers writes into a config within a config that it has loaded.
+void ignore_bookkeeping(ConfigReader& reader) {
+  reader.ignore({"dtype", "model_type", "torch_dtype", "transformers_version"});
+}
+
 // transformers 5 has a base of its own beside that of the attention's: they must agree.
 void read_attention(ConfigReader& reader, DecoderConfig& config) {
   ConfigReader attention = reader.object("attn_config");
@@ -44,7 +49,7 @@ void read_attention(ConfigReader& reader, DecoderConfig& config) {
   const double base = attention.number("rope_theta", 10000.0);
   read_rotary(reader, config, {.base = base});
   attention.require("rope_theta", config.rotary.base);
-  attention.ignore({"model_type"});
+  ignore_bookkeeping(attention);
   attention.finish();
 }
 
@@ -64,7 +69,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   ConfigReader activation = ffn.object("ffn_act_fn");
   config.activation = {read_activation(activation, "name", "silu"), /*gated=*/true};
   activation.finish();
-  ffn.ignore({"model_type"});
+  ignore_bookkeeping(ffn);
   ffn.finish();
   set_expert_layers(config, [](std::int64_t) { return true; });
 }
