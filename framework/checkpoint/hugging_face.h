@@ -34,7 +34,8 @@ struct ExportOptions {
 
 // Writes a folder that `transformers` loads: config.json (of the family), safetensors shards of at
 // most max_shard_bytes (index file when several), tokenizer files. Written to `folder`.tmp, synced,
-// renamed. Throws Error(kCheckpoint) when `folder` exists or a write fails.
+// renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's folder has no tokenizer,
+// or a write fails.
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options);
 

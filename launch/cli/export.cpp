@@ -46,6 +46,7 @@ int run_export(int argc, char** argv) {
       "Example:\n"
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
   if (!parse_arguments(app, argc, argv)) return 0;
+  if (out.empty()) reject_usage(app, "--out is empty, wanted the folder to make");
   options.bfloat16 = dtype == "bfloat16";
 
   const std::string checkpoint = find_checkpoint(source);

@@ -147,11 +147,34 @@ def test_tokenizer_files_are_copied_and_model_files_are_not(tmp_path):
     (source / "merges.txt").write_text("")
     (source / "pytorch_model.bin").write_text("pickle")
     (source / "original").mkdir()
+    (source / "additional_chat_templates").mkdir()
+    (source / "additional_chat_templates/tools.jinja").write_text("{{ tools }}")
     roundtrip(source, tmp_path / "out", tokenizer=str(source))
+    template = "additional_chat_templates/tools.jinja"
+    assert (tmp_path / "out" / template).read_text() == (source / template).read_text()
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        "config.json", "generation_config.json", "merges.txt", "model.safetensors",
+        "additional_chat_templates", "config.json", "generation_config.json", "merges.txt", "model.safetensors",
         "tokenizer.json"}
     assert json.loads((tmp_path / "out/config.json").read_text())["dtype"] == "bfloat16"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["no_tokenizer", "no_folder"])
+def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_made(tmp_path, there):
+    source = save_llama(tmp_path / "in")
+    if there:
+        (tmp_path / "notes").mkdir()
+        (tmp_path / "notes/README.md").write_text("no tokenizer")
+    message = roundtrip(source, tmp_path / "new/out", tokenizer=str(tmp_path / "notes"), exit_code=66)
+    assert "has no tokenizer" in message if there else "cannot list the tokenizer's files" in message
+    assert f"{tmp_path}/notes: " in message and "--tokenizer wants" in message
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("end", ["/", "/.", "//./"])
+def test_a_folder_may_be_named_with_slashes(tmp_path, end):
+    source = save_llama(tmp_path / "in")
+    roundtrip(source, f"{tmp_path}/out{end}")
+    assert_same_bytes(source, tmp_path / "out")
 
 
 def test_an_export_never_replaces_a_folder(tmp_path):

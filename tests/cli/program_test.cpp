@@ -40,7 +40,7 @@ TEST_F(Program, WrongUsageExitsWith64) {
   EXPECT_EQ(packtrain("").exit_code, 64);
   for (const char* arguments :
        {"train", "train config.yaml --no-such-option", "export somewhere", "version more",
-        "prepare --pretokenized a.jsonl", "export a --out b --dtype float8"}) {
+        "prepare --pretokenized a.jsonl", "export a --out b --dtype float8", "export a --out ''"}) {
     const Outcome outcome = packtrain(arguments);
     EXPECT_EQ(outcome.exit_code, 64) << arguments;
     EXPECT_EQ(count(outcome.said, "--help` shows what it takes."), 1U) << outcome.said;
