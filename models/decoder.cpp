@@ -55,7 +55,7 @@ class ParameterOptions {
     for (std::size_t i = 0; i < used_.size(); ++i) {
       if (!used_[i]) {
         throw Error(ErrorCategory::kConfig,
-                    "frozen: pattern '" + options_.frozen[i] + "' matches no parameter",
+                    "model.frozen: pattern '" + options_.frozen[i] + "' matches no parameter",
                     "names look like embed.weight, layers.0.attention.qkv.weight, "
                     "final_norm.weight, head.weight; * matches any characters");
       }

@@ -19,6 +19,13 @@ namespace {
 constexpr const char* kDamaged =
     "The file is damaged or was cut short: write or download it again.";
 
+// What `git clone` leaves in the place of a large file where git-lfs is not installed.
+bool is_lfs_pointer(std::span<const std::byte> bytes) {
+  constexpr std::string_view kBegin = "version https://git-lfs";
+  return bytes.size() > kBegin.size() &&
+         std::memcmp(bytes.data(), kBegin.data(), kBegin.size()) == 0;
+}
+
 }  // namespace
 
 std::int64_t TensorView::numel() const {
@@ -37,6 +44,9 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::string& 
   result->category_ = category;
   result->file_ = MappedFile::open(path, category);
   const std::span<const std::byte> bytes = result->file_->bytes();
+  if (is_lfs_pointer(bytes)) {
+    fail("is a pointer of git-lfs, not the file", "`git lfs pull` in its folder fetches the file.");
+  }
   std::uint64_t length = 0;
   if (bytes.size() < sizeof length) {
     fail(fmt::format("has {} bytes, too few for a safetensors file", bytes.size()));

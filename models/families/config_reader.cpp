@@ -165,12 +165,23 @@ void ConfigReader::check_dropout(const std::string& key, const nlohmann::json& g
       "model.dropout: 0 trains the model without it.");
 }
 
+void ConfigReader::check_known(const std::string& key, const nlohmann::json& got) const {
+  if (got.is_null() || key.starts_with('_') || known_.contains(key)) return;
+  if (key == "quantization_config" || key == "compression_config") {
+    throw Error(ErrorCategory::kConfig,
+                "model config: key '" + prefix_ + key +
+                    "' says that the weights are quantized (value " + got.dump() + ")",
+                "Quantized weights cannot be trained: use the unquantized model.");
+  }
+  fail(key, "is not one that this model family honours (value " + got.dump() + ")");
+}
+
 void ConfigReader::finish() const {
   for (const auto& [key, got] : object_.items()) {
     if (is_dropout_key(key) && !got.is_null()) {
       check_dropout(key, got);
-    } else if (!got.is_null() && !key.starts_with('_') && !known_.contains(key)) {
-      fail(key, "is not one that this model family honours (value " + got.dump() + ")");
+    } else {
+      check_known(key, got);
     }
   }
 }

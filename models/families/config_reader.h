@@ -52,6 +52,7 @@ class ConfigReader {
 
  private:
   const nlohmann::json& value(const std::string& key);
+  void check_known(const std::string& key, const nlohmann::json& got) const;
   void check_dropout(const std::string& key, const nlohmann::json& got) const;
 
   nlohmann::json object_;

@@ -39,6 +39,18 @@ constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExpertsOfAllLayers = 1'000'000;
 constexpr double kMaxParameters = 1e14;
 
+void check_model_type(const nlohmann::json& config) {
+  std::string fault = "key 'model_type' is missing";
+  if (!config.is_object()) {
+    fault = std::string("is not an object, got ") + config.type_name();
+  } else if (const auto found = config.find("model_type"); found != config.end()) {
+    if (found->is_string()) return;
+    fault = "key 'model_type' is " + found->dump() + ", want a string";
+  }
+  throw Error(ErrorCategory::kConfig, "model config: " + fault,
+              "give the Hugging Face model_type, such as llama");
+}
+
 void check_text_alone(const nlohmann::json& config) {
   const auto text = config.find("text_config");
   if (text == config.end() || !text->is_object()) return;
@@ -138,10 +150,7 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
   } catch (const JsonFault& fault) {
     throw Error(ErrorCategory::kConfig, "model config: " + std::string(fault.what()));
   }
-  if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string()) {
-    throw Error(ErrorCategory::kConfig, "model config: key 'model_type' is missing",
-                "give the Hugging Face model_type, such as llama");
-  }
+  check_model_type(config);
   check_text_alone(config);
   const Family& family = find_family(config["model_type"].get<std::string>());
   check_num_layers(config);

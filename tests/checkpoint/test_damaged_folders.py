@@ -59,6 +59,13 @@ def test_a_truncated_file_is_named(tmp_path, num_bytes):
     refuses(tmp_path, 66, str(shard))
 
 
+def test_a_pointer_of_git_lfs_is_not_called_damaged(tmp_path):
+    source = save_llama(tmp_path / "in", max_shard_size="10KB")
+    shard = sorted(source.glob("*.safetensors"))[1]
+    shard.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 9000\n")
+    refuses(tmp_path, 66, f"{shard}: is a pointer of git-lfs", "git lfs pull")
+
+
 @pytest.mark.parametrize("change", [lambda head: head + 1, lambda head: head.float()], ids=["values", "type"])
 def test_a_stored_head_of_a_tied_model_that_is_not_its_embedding_is_named(tmp_path, change):
     source = save_llama(tmp_path / "in", tie_word_embeddings=True)
@@ -155,6 +162,8 @@ def change_config(folder, values):
 
 @pytest.mark.parametrize("key, value, message", [
     ("model_type", '"mamba"', "model_type is 'mamba', want one of"),
+    ("model_type", "7", "'model_type' is 7, want a string"),
+    ("quantization_config", '{"quant_method": "fp8"}', "use the unquantized model"),
     ("rope_theta", "NaN", "no valid JSON"),
     ("rms_norm_eps", "1e999", "no valid JSON"),
     ("rms_norm_eps", "-1e-5", "'rms_norm_eps'"),
