@@ -15,7 +15,6 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
-  reader.require("pretraining_tp", 1);
   reader.require("rope_interleaved", false);  // of SmolLM2, with the next
   reader.ignore({"is_llama_config", "max_sequence_length"});
   reader.finish();

@@ -130,6 +130,7 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 void check_layout(ConfigReader& reader, const DecoderConfig& config) {
   check_sizes(config, reader);
+  reader.require("pretraining_tp", 1);  // Llama's, but relatives' files have kept the key
   ignore_harmless(reader);
 }
 
