@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -107,6 +108,7 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of its write, not an end
   try {
     start_logging(0, 1, "");  // before a world is joined: one process
     return dispatch(argc, argv);

@@ -97,6 +97,20 @@ TEST_F(Program, TrainingWithoutAModelIsAConfigurationError) {
   EXPECT_EQ(count(outcome.said, "neither model.path nor model.config"), 1U) << outcome.said;
 }
 
+TEST_F(Program, AModelThatIsNotThereIsToldApartFromAFolderThatHoldsNone) {
+  write("ids.jsonl", "{\"input_ids\": [1, 2, 3]}\n");
+  ASSERT_EQ(packtrain("prepare --pretokenized ids.jsonl --vocab-size 100 --out store").exit_code,
+            0);
+  write("config.yaml", "data: {train: store, max_length: 8}\n");
+  const Outcome missing = packtrain("plan config.yaml model.path=nowhere");
+  EXPECT_EQ(missing.exit_code, 64);
+  EXPECT_EQ(count(missing.said, "model.path: nowhere does not exist"), 1U) << missing.said;
+  const Outcome other = packtrain("plan config.yaml model.path=store");
+  EXPECT_EQ(other.exit_code, 64);
+  EXPECT_EQ(count(other.said, "model.path: store is no model: it has neither config.json"), 1U)
+      << other.said;
+}
+
 TEST_F(Program, TokenIdsBecomeAStoreAndAWrongOneIsNamed) {
   write("ids.jsonl", "{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": [1, 99]}\n");
   const Outcome good = packtrain("prepare --pretokenized ids.jsonl --vocab-size 100 --out store");

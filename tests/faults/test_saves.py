@@ -1,6 +1,7 @@
 """Checkpoints written beside the training, on request, and where they cannot be written."""
 
 import json
+import resource
 import shutil
 import subprocess
 
@@ -89,6 +90,22 @@ def test_a_disk_that_takes_no_checkpoint_costs_no_step(lab, mount, options, reas
     assert err.count("training goes on") == 4
     undisturbed = lab.run("disk-none", "checkpoint.save_final=false", "data.validation=", ranks=2)
     assert [line["loss"] for line in steps(run).values()] == [line["loss"] for line in steps(undisturbed).values()]
+    assert not list((run / "checkpoints").iterdir())
+
+
+def test_a_limit_on_the_size_of_files_costs_no_step(lab):
+    """`ulimit -f`: children of this process have it, too."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # a checkpoint has 2.4 MB
+    try:
+        process = lab.start("limited", "checkpoint.save_steps=4", "checkpoint.save_final=false",
+                            "checkpoint.max_failed_saves=9", "data.validation=", "run.max_steps=9")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    code, _, err = lab.finish(process)
+    run = lab.folder / "runs" / "limited"
+    assert code == 66 and "File too large" in err, err
+    assert len(steps(run)) == 9 and err.count("training goes on") >= 1
     assert not list((run / "checkpoints").iterdir())
 
 

@@ -96,10 +96,11 @@ ModelSource read_source(const ModelSection& model) {
   if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
   const std::string file = (std::filesystem::path(model.path) / "config.json").string();
   if (!std::filesystem::exists(file)) {
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("model.path: {} is no model: it has neither config.json (Hugging Face) "
-                            "nor manifest.json (a checkpoint of packtrain)",
-                            model.path),
+    const char* fault = std::filesystem::exists(model.path)
+                            ? "is no model: it has neither config.json (Hugging Face) nor "
+                              "manifest.json (a checkpoint of packtrain)"
+                            : "does not exist";
+    throw Error(ErrorCategory::kConfig, fmt::format("model.path: {} {}", model.path, fault),
                 "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
   }
   source.kind = ModelSource::Kind::kHuggingFace;
