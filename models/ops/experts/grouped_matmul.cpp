@@ -53,8 +53,10 @@ void for_each_group(const at::Tensor& ends,
 
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
   if (in_one_launch(left) && left.size(0) > 0) {
+    // Contiguous at once: who reads it would copy it, and hold what is wider beside the copy.
     return at::_grouped_mm(aligned_rows(left), aligned_matrices(right), ends)
-        .narrow(1, 0, right.size(2));
+        .narrow(1, 0, right.size(2))
+        .contiguous();
   }
   const at::Tensor out = at::empty({left.size(0), right.size(2)}, left.options());
   for_each_group(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t num_rows) {
