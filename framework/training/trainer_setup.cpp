@@ -204,10 +204,7 @@ void Trainer::make_model() {
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
   communicator_watch_ =
       std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());
-  if (model_->state().master.numel() == 0) {
-    throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
-                "Remove a pattern from model.frozen.");
-  }
+  require_trainable(*model_);
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
   clock_ = std::make_unique<StepClock>(*device_.device, model_->compute());
   for (auto& outcome : outcomes_) {

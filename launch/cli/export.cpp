@@ -1,9 +1,14 @@
 // packtrain export: a checkpoint as a Hugging Face folder. One process, no job.
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <iterator>
+
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/hugging_face.h"
+#include "framework/data/tokenizer_tokens.h"
 #include "framework/support/error.h"
+#include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
@@ -20,6 +25,17 @@ std::string find_checkpoint(const std::string& source) {
                           "its manifest) or a run folder (with checkpoints/step-N)",
                           source),
               "Give the run.output folder of a run that saved one.");
+}
+
+// A text with a token that the model has no row for ends the program that generates from it.
+void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64_t vocab_size) {
+  const auto text = read_tokenizer(tokenizer_folder);
+  const std::int64_t num_tokens = text ? std::ssize(tokens_by_id(*text)) : 0;
+  if (num_tokens <= vocab_size) return;
+  log_warning(
+      "{}: the tokenizer has {} tokens, the model {}: the last {} have no row. Copy the tokenizer "
+      "that the data was prepared with, or train with model.resize_vocabulary: {}.",
+      tokenizer_folder, num_tokens, vocab_size, num_tokens - vocab_size, num_tokens);
 }
 
 }  // namespace
@@ -52,8 +68,9 @@ int run_export(int argc, char** argv) {
   const std::string checkpoint = find_checkpoint(source);
   const TrainingState state = read_checkpoint_state(checkpoint);
   options.model_config = state.model_config;
-  export_model(out, parse_decoder_config(state.model_config), checkpoint_parameters(checkpoint),
-               options);
+  const DecoderConfig decoder = parse_decoder_config(state.model_config);
+  export_model(out, decoder, checkpoint_parameters(checkpoint), options);
+  warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
   print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,
                            options.tokenizer_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"

@@ -1,10 +1,11 @@
 """Several stores with repeats and loss weights: the same run on any number of ranks."""
 
 import json
+import subprocess
 
 import numpy
 import pytest
-from runs import losses, steps
+from runs import PROGRAM, losses, steps
 
 SMALL = ["batch.global_batch_size=8", "data.max_length=400", "run.num_epochs=1", "run.max_steps=null"]
 
@@ -83,3 +84,14 @@ def test_a_store_whose_ids_mean_other_tokens_than_the_models_is_refused(lab, pla
             'tokens (id 0: "token 1", to the model "token 0")') in err
     found, _, err = lab.finish(lab.start(name, f"{place}={store}", config=config))
     assert found == 65 and "was made with another tokenizer" in err
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_an_export_with_tokens_that_have_no_row_says_so(lab, more):
+    run = lab.run(f"exported-{more}", "run.max_steps=1")
+    tokenizer = lab.folder / f"tokenizer-{more}"
+    write_tokenizer(tokenizer, [f"token {number}" for number in range(512 + more)])
+    done = subprocess.run([PROGRAM, "export", str(run), "--out", str(lab.folder / f"export-{more}"), "--tokenizer",
+                           str(tokenizer)], check=True, capture_output=True, text=True)
+    warning = f"{tokenizer}: the tokenizer has {512 + more} tokens, the model 512: the last {more} have no row"
+    assert (warning in done.stderr) == (more > 0), done.stderr

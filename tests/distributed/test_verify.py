@@ -45,6 +45,12 @@ def test_groups_that_do_not_divide_the_ranks_are_refused_at_once(lab):
     assert "on each rank alone" not in err
 
 
+@pytest.mark.parametrize("command", ["train", "verify"])
+def test_a_model_of_which_nothing_is_trained_is_refused(lab, command):
+    code, _, err = lab.finish(lab.start(f"frozen-{command}", "model.frozen=['*']", command=command))
+    assert code == 64 and "model.frozen leaves no parameter to train" in err, err
+
+
 def test_bfloat16_passes_in_its_own_precision(lab):
     code, report, err = verify(lab, "precision.compute=bf16", "precision.reduce=bf16", "--steps", "2", ranks=2)
     assert code == 0, err

@@ -222,6 +222,12 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   return model;
 }
 
+void require_trainable(ShardedModel& model) {
+  if (model.state().master.numel() > 0) return;
+  throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
+              "Remove a pattern from model.frozen.");
+}
+
 namespace {
 
 // The model as the folder has it, before its vocabulary was resized.

@@ -47,6 +47,9 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world);
 
+// Throws Error(kConfig) where model.frozen names every parameter.
+void require_trainable(ShardedModel& model);
+
 // Random from `seed`, or read from the source's folder: the same at any number of ranks.
 void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model);
 
