@@ -150,6 +150,7 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   if (resumed) {
     const PresentSettings present{config_, plan_->header().settings, source_.config_json,
                                   total_steps_};
+    check_model_size(*resumed, present.model_config);
     check_changes(changed_settings(*resumed, present), config_.checkpoint.allow_changed,
                   resumed->folder);
   }

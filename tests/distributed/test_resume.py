@@ -164,6 +164,15 @@ def test_every_changed_setting_is_named_and_refused_until_it_is_allowed(lab, unb
     assert losses(lab.run("changed-again", *overrides)) == losses(run)[7:]
 
 
+@pytest.mark.parametrize("allowed", ["", "checkpoint.allow_changed=[model.config]"])
+def test_a_model_of_another_size_is_refused_whatever_is_allowed(lab, unbroken, allowed):
+    name = f"resized-{bool(allowed)}"
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    code, _, err = lab.finish(lab.start(name, "model.config.vocab_size=520", *filter(None, [allowed])))
+    assert code == 66 and "vocab_size 512, this run has vocab_size 520" in err, err
+    assert "holds a model of" in err and "model.resize_vocabulary" in err and "allow_changed" not in err
+
+
 def test_another_data_set_is_trained_on_when_it_is_allowed(lab, unbroken):
     take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-data-allowed")
     other = lab.make_store("other-allowed", 240, 99)

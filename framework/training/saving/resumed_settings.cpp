@@ -13,6 +13,8 @@
 #include "framework/config/setting.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "models/decoder.h"
+#include "models/families/family.h"
 
 namespace packtrain {
 namespace {
@@ -144,6 +146,26 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
 
 std::span<const char* const> decisive_keys() {
   return kDecisiveKeys;
+}
+
+void check_model_size(const ResumePoint& resumed, const std::string& present_model_config) {
+  Comparison comparison({}, {});
+  compare_model_configs(resumed.model_config, present_model_config, comparison);
+  const std::vector<SettingChange> changes = comparison.take();
+  if (changes.empty()) return;
+  const std::int64_t saved = num_parameters(parse_decoder_config(resumed.model_config));
+  const std::int64_t present = num_parameters(parse_decoder_config(present_model_config));
+  if (saved == present) return;
+  std::vector<std::string> texts;
+  for (const SettingChange& change : changes) {
+    texts.push_back(fmt::format("{}, this run has {}", change.saved, change.present));
+  }
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{} holds a model of {} parameters, this run's has {}: {}",
+                          resumed.folder, saved, present, fmt::join(texts, "; ")),
+              "Restore the model section, or give this run its own run.output. To go on with "
+              "another vocabulary, `packtrain export` the checkpoint and start a run from that "
+              "folder: model.path, model.resize_vocabulary.");
 }
 
 void check_changes(const std::vector<SettingChange>& changes,

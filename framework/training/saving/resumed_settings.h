@@ -29,6 +29,11 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
 // Keys whose every change is one of those, beside plan_settings().
 std::span<const char* const> decisive_keys();
 
+// Throws Error(kCheckpoint) where a checkpoint's model has more or fewer parameters than the
+// present one: no setting can allow that. Models saved with no config (older ones) are not
+// compared.
+void check_model_size(const ResumePoint& resumed, const std::string& present_model_config);
+
 // Throws Error(kCheckpoint) naming every change whose key is not in `allowed`
 // (checkpoint.allow_changed); logs the others as warnings. `folder`: of the checkpoint.
 void check_changes(const std::vector<SettingChange>& changes,
