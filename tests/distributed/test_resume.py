@@ -173,6 +173,11 @@ def test_a_model_of_another_size_is_refused_whatever_is_allowed(lab, unbroken, a
     assert "holds a model of" in err and "model.resize_vocabulary" in err and "allow_changed" not in err
 
 
+def test_a_run_given_as_a_model_is_answered_with_its_newest_checkpoint(lab, unbroken):
+    code, _, err = lab.finish(lab.start("from-a-run", f"model.path={unbroken}", "model.config=null"))
+    assert code == 64 and f"give its newest checkpoint, {unbroken}/checkpoints/step-" in err, err
+
+
 def test_another_data_set_is_trained_on_when_it_is_allowed(lab, unbroken):
     take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-data-allowed")
     other = lab.make_store("other-allowed", 240, 99)

@@ -86,6 +86,17 @@ ModelSource read_checkpoint_source(const std::string& folder) {
   return source;
 }
 
+[[noreturn]] void throw_no_model(const std::string& folder) {
+  const char* fault = std::filesystem::exists(folder)
+                          ? "is no model: it has neither config.json (Hugging Face) nor "
+                            "manifest.json (a checkpoint of packtrain)"
+                          : "does not exist";
+  const auto newest = find_latest_checkpoint(folder + "/checkpoints");
+  throw Error(ErrorCategory::kConfig, fmt::format("model.path: {} {}", folder, fault),
+              newest ? fmt::format("It is a run's folder: give its newest checkpoint, {}.", *newest)
+                     : "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
+}
+
 // All but what the config says.
 ModelSource read_source(const ModelSection& model) {
   ModelSource source;
@@ -96,12 +107,7 @@ ModelSource read_source(const ModelSection& model) {
   if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
   const std::string file = (std::filesystem::path(model.path) / "config.json").string();
   if (!std::filesystem::exists(file)) {
-    const char* fault = std::filesystem::exists(model.path)
-                            ? "is no model: it has neither config.json (Hugging Face) nor "
-                              "manifest.json (a checkpoint of packtrain)"
-                            : "does not exist";
-    throw Error(ErrorCategory::kConfig, fmt::format("model.path: {} {}", model.path, fault),
-                "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
+    throw_no_model(model.path);
   }
   source.kind = ModelSource::Kind::kHuggingFace;
   source.folder = model.path;
