@@ -159,6 +159,10 @@ void remove_old_checkpoints(const std::string& root, const Retention& keep,
   }
 }
 
+std::string checkpoints_folder(const std::string& run_folder) {
+  return run_folder + "/checkpoints";
+}
+
 std::optional<std::string> find_latest_checkpoint(const std::string& root) {
   for (const StoredFolder& folder : list_folders(root)) {
     if (folder.name.kind == FolderKind::kTemporary) continue;

@@ -34,6 +34,9 @@ struct Retention {
   int num_best = 0;
 };
 
+// Where a run keeps its checkpoints: the `root` of what follows.
+std::string checkpoints_folder(const std::string& run_folder);
+
 // The newest folder of `root` with a manifest that verifies (sizes), or nothing; logs a warning for
 // each one passed over. `step-N.old` counts where a crash while replacing left no usable `step-N`.
 // Not collective.

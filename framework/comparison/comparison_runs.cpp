@@ -118,7 +118,7 @@ void check_folder(const PlannedRun& run, int num_ranks) {
                             run.strategy),
                 advice);
   }
-  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config));
+  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
   if (!newest) return;
   const std::int64_t ranks = read_checkpoint_state(*newest).num_ranks;
   if (ranks == num_ranks) return;
@@ -131,7 +131,7 @@ void check_folder(const PlannedRun& run, int num_ranks) {
 
 // Rank 0's answer, so that all ranks skip the same runs.
 bool is_finished(const PlannedRun& run, World& world) {
-  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config));
+  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
   std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;
   world.control().broadcast(&steps_done, sizeof(steps_done), 0, nullptr);
   return steps_done == run.num_steps;

@@ -24,7 +24,7 @@ namespace {
 
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
   if (which == EvaluatedModel::kOfRun) {
-    const auto newest = find_latest_checkpoint(checkpoints_folder(config));
+    const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
     if (newest) return checkpoint_source(*newest);
   }
   return find_model(config.model);
@@ -91,7 +91,7 @@ void run_training(const Config& config, World& world) {
     const std::optional<std::int64_t> rewound = train(current, world, left_out);
     if (!rewound) return;
     left_out.insert(*rewound);
-    const bool has_own = find_latest_checkpoint(checkpoints_folder(config)).has_value();
+    const bool has_own = find_latest_checkpoint(checkpoints_folder(config.run.output)).has_value();
     if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
     world.control().barrier();  // nobody saves before all have looked
     log_warning("step {} was refused: going back to {}, and on without its update", *rewound,

@@ -239,7 +239,7 @@ void Trainer::stop(std::int64_t steps_done) {
   saver_->save_now(state(steps_done));
   throw Error(ErrorCategory::kStopped,
               fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
-                          total_steps_, checkpoints_folder(config_)),
+                          total_steps_, checkpoints_folder(config_.run.output)),
               "The same command continues from there.");
 }
 

@@ -121,7 +121,7 @@ void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
 }
 
 std::optional<ResumePoint> Trainer::find_resume_point() {
-  const std::string root = checkpoints_folder(config_);
+  const std::string root = checkpoints_folder(config_.run.output);
   if (config_.checkpoint.resume == "never") {
     if (!find_latest_checkpoint(root)) return std::nullopt;
     throw Error(ErrorCategory::kConfig,

@@ -19,7 +19,7 @@ namespace {
 // `source` itself when it is a checkpoint, else the newest one of a run folder.
 std::string find_checkpoint(const std::string& source) {
   if (is_checkpoint(source)) return source;
-  if (const auto newest = find_latest_checkpoint(source + "/checkpoints")) return *newest;
+  if (const auto newest = find_latest_checkpoint(checkpoints_folder(source))) return *newest;
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("{}: got a folder without a usable checkpoint, wanted a checkpoint (with "
                           "its manifest) or a run folder (with checkpoints/step-N)",
@@ -69,8 +69,8 @@ int run_export(int argc, char** argv) {
   const TrainingState state = read_checkpoint_state(checkpoint);
   options.model_config = state.model_config;
   const DecoderConfig decoder = parse_decoder_config(state.model_config);
-  export_model(out, decoder, checkpoint_parameters(checkpoint), options);
   warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
+  export_model(out, decoder, checkpoint_parameters(checkpoint), options);
   print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,
                            options.tokenizer_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"

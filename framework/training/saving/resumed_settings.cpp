@@ -60,19 +60,17 @@ class Comparison {
     const auto saved = saved_.find(key);
     const auto present = present_.find(key);
     if (saved == saved_.end() || present == present_.end()) return;
-    if (saved->second != present->second) add(key, saved->second.dump(), present->second.dump());
+    if (saved->second != present->second) add({key, saved->second.dump(), present->second.dump()});
   }
 
   // Which store weighs how much; paths are compared by what is in them.
   void compare_loss_weights() {
     const std::string saved = loss_weights(saved_);
     const std::string present = loss_weights(present_);
-    if (saved != present) add("data.train", "loss_weight " + saved, "loss_weight " + present);
+    if (saved != present) add({"data.train", "loss_weight " + saved, "loss_weight " + present});
   }
 
-  void add(std::string key, std::string saved, std::string present) {
-    changes_.push_back({std::move(key), std::move(saved), std::move(present)});
-  }
+  void add(SettingChange change) { changes_.push_back(std::move(change)); }
 
   std::vector<SettingChange> take() { return std::move(changes_); }
 
@@ -100,22 +98,24 @@ bool describes_model(std::string_view key) {
   return !key.starts_with('_') && key != "transformers_version";
 }
 
-void compare_model_configs(const std::string& saved_text, const std::string& present_text,
-                           Comparison& comparison) {
+std::vector<SettingChange> model_changes(const std::string& saved_text,
+                                         const std::string& present_text) {
   const Json saved = Json::parse(saved_text, nullptr, /*allow_exceptions=*/false);
   const Json present = Json::parse(present_text, nullptr, /*allow_exceptions=*/false);
-  if (!saved.is_object() || !present.is_object()) return;
+  if (!saved.is_object() || !present.is_object()) return {};
   const auto text_of = [](const Json& config, const std::string& key) {
     return config.contains(key) ? fmt::format("{} {}", key, config[key].dump()) : "no " + key;
   };
   Json keys = saved;
   keys.update(present);
+  std::vector<SettingChange> changes;
   for (const auto& [key, ignored] : keys.items()) {
     if (!describes_model(key)) continue;
-    const std::string before = text_of(saved, key);
-    const std::string now = text_of(present, key);
-    if (before != now) comparison.add("model.config", before, now);
+    std::string before = text_of(saved, key);
+    std::string now = text_of(present, key);
+    if (before != now) changes.push_back({"model.config", std::move(before), std::move(now)});
   }
+  return changes;
 }
 
 // Whether a step's learning rate is another one in a longer run.
@@ -131,11 +131,13 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
   Comparison comparison(values_of(resumed.config_yaml, resumed.folder),
                         values_of(dump_config(present.config), "this run"));
   for (const SettingChange& change : changes_of(resumed.header.settings, present.plan)) {
-    comparison.add(change.key, change.saved, change.present);
+    comparison.add(change);
   }
   if (resumed.config_yaml.empty()) return comparison.take();
   comparison.compare_loss_weights();
-  compare_model_configs(resumed.model_config, present.model_config, comparison);
+  for (SettingChange& change : model_changes(resumed.model_config, present.model_config)) {
+    comparison.add(std::move(change));
+  }
   for (const char* key : kDecisiveKeys) comparison.compare(key);
   if (resumed.total_steps != present.total_steps && depends_on_length(present.config.schedule)) {
     comparison.compare("run.num_epochs");
@@ -149,9 +151,7 @@ std::span<const char* const> decisive_keys() {
 }
 
 void check_model_size(const ResumePoint& resumed, const std::string& present_model_config) {
-  Comparison comparison({}, {});
-  compare_model_configs(resumed.model_config, present_model_config, comparison);
-  const std::vector<SettingChange> changes = comparison.take();
+  const auto changes = model_changes(resumed.model_config, present_model_config);
   if (changes.empty()) return;
   const std::int64_t saved = num_parameters(parse_decoder_config(resumed.model_config));
   const std::int64_t present = num_parameters(parse_decoder_config(present_model_config));

@@ -11,10 +11,6 @@
 
 namespace packtrain {
 
-std::string checkpoints_folder(const Config& config) {
-  return config.run.output + "/checkpoints";
-}
-
 std::string run_name(const Config& config) {
   const std::filesystem::path output = std::filesystem::path(config.run.output).lexically_normal();
   return (output.has_filename() ? output : output.parent_path()).filename().string();

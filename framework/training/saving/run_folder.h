@@ -8,8 +8,7 @@
 
 namespace packtrain {
 
-std::string checkpoints_folder(const Config& config);  // run.output/checkpoints
-std::string run_name(const Config& config);            // last part of run.output
+std::string run_name(const Config& config);  // last part of run.output
 
 // Writes config.yaml (resolved) and plan.json (the plan header, and what was left out).
 void write_run_files(const Config& config, const RunPlan& plan);

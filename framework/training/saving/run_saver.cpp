@@ -80,7 +80,7 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
   std::string folder;
   {
     const WaitTimer timer(duration_s);
-    folder = save_checkpoint(checkpoints_folder(config_), state, shards,
+    folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards,
                              {config_.checkpoint.keep, config_.checkpoint.keep_best}, *control_);
   }
   if (control_->rank() == 0) tell_launcher(state.step);

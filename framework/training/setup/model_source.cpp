@@ -91,7 +91,7 @@ ModelSource read_checkpoint_source(const std::string& folder) {
                           ? "is no model: it has neither config.json (Hugging Face) nor "
                             "manifest.json (a checkpoint of packtrain)"
                           : "does not exist";
-  const auto newest = find_latest_checkpoint(folder + "/checkpoints");
+  const auto newest = find_latest_checkpoint(checkpoints_folder(folder));
   throw Error(ErrorCategory::kConfig, fmt::format("model.path: {} {}", folder, fault),
               newest ? fmt::format("It is a run's folder: give its newest checkpoint, {}.", *newest)
                      : "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
@@ -106,9 +106,7 @@ ModelSource read_source(const ModelSection& model) {
   }
   if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
   const std::string file = (std::filesystem::path(model.path) / "config.json").string();
-  if (!std::filesystem::exists(file)) {
-    throw_no_model(model.path);
-  }
+  if (!std::filesystem::exists(file)) throw_no_model(model.path);
   source.kind = ModelSource::Kind::kHuggingFace;
   source.folder = model.path;
   source.config_json = read_text(file, ErrorCategory::kConfig, kMaxJsonBytes);

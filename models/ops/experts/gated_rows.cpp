@@ -45,7 +45,7 @@ GatedRowGradients gated_rows_backward(const at::Tensor& grad, const at::Tensor& 
   }
   const at::Tensor dy = grouped_matmul(grad, weight, ends);
   GatedRowGradients gradients;
-  gradients.y = at::empty_like(dy, at::MemoryFormat::Contiguous);
+  gradients.y = at::empty_like(dy);
   gradients.x = activation_backward(dy, x, activation, gradients.y);
   gradients.dots = slot_dot(dy, gradients.y, /*places=*/{}, /*divisors=*/{});
   return gradients;
