@@ -1,8 +1,11 @@
 """Looking at a run from outside: its processes, its steps, its checkpoints."""
 
+import ctypes
 import json
 import os
 import re
+import select
+import struct
 import time
 
 from runs import PATIENCE_S, steps
@@ -43,6 +46,43 @@ def wait_until(condition, what, timeout=PATIENCE_S):
             return found
         assert time.monotonic() < deadline, f"waited {timeout:.0f} s in vain for {what}"
         time.sleep(0.01)
+
+
+IN_CREATE = 0x100  # of <sys/inotify.h>
+
+
+class NewEntries:
+    """What is made in a folder from now on, by inotify(7): looking now and then misses what lives for milliseconds."""
+
+    def __init__(self, folder):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.events = libc.inotify_init1(os.O_CLOEXEC)
+        if self.events < 0 or libc.inotify_add_watch(self.events, os.fsencode(folder), IN_CREATE) < 0:
+            raise OSError(ctypes.get_errno(), "inotify", str(folder))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        os.close(self.events)
+
+    def wait_for(self, suffix, timeout=PATIENCE_S):
+        """The name of the first one that ends with `suffix`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            readable = select.select([self.events], [], [], max(deadline - time.monotonic(), 0))[0]
+            assert readable, f"waited {timeout:.0f} s in vain for a new *{suffix}"
+            for name in names_of_events(os.read(self.events, 1 << 16)):
+                if name.endswith(suffix):
+                    return name
+
+
+def names_of_events(events):
+    """Of struct inotify_event: watch, mask, cookie, the name's length with its padding, the name."""
+    while events:
+        length = struct.unpack_from("iIII", events)[3]
+        yield os.fsdecode(events[16:16 + length].rstrip(b"\0"))
+        events = events[16 + length:]
 
 
 def wait_for_step(run, step):
