@@ -156,10 +156,9 @@ class Moments {
              {"attention's workspace", std::max(attention.workspace, qk_norm_workspace(rows))}}};
   }
 
-  // Of the norms' backward, after that of attention: heads side by side, or in float32.
+  // Of the norms' backward, after that of attention: heads in float32.
   std::int64_t qk_norm_workspace(const LayerRows& rows) const {
     const std::int64_t query = config_.num_heads * config_.head_dim;
-    if (config_.qk_norm == QkNormKind::kFull) return 3 * bytes(rows.num_rows, query);
     constexpr std::int64_t kFloats = 6;
     const bool wide = config_.qk_norm == QkNormKind::kHeadLayer;
     return wide ? kFloats * rows.num_rows * query * static_cast<std::int64_t>(sizeof(float)) : 0;

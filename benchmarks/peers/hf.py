@@ -51,8 +51,9 @@ def parse_arguments():
     parser.add_argument(
         "--liger", choices=["none", "loss", "all"], default="none",
         help="Liger's fused head and loss, or all of its kernels")
-    parser.add_argument("--attention", choices=["flash", "cudnn"], default="flash",
-                        help="cudnn: torch's, for --documents full alone")
+    parser.add_argument("--attention", choices=["flash", "cudnn", "eager"], default="flash",
+                        help="cudnn: torch's, for --documents full alone; eager: where caps or "
+                        "sinks need it or flex_attention, instead of that")
     parser.add_argument("--fsdp", action="store_true", help="FSDP2 on one GPU too")
     parser.add_argument("--reshard", action="store_true", help="FSDP2 gathers again for backward")
     parser.add_argument("--completion-only", action="store_true",
@@ -167,7 +168,7 @@ def measure_plan(model, optimizer, shape, path, arguments):
     if any(len(ranks) != num_ranks for ranks in steps):
         raise SystemExit(f"{path} is not for {num_ranks} ranks")
     make = padded if strategy == "padding" else packed
-    attend_to(model, "padded" if strategy == "padding" else "packed")
+    attend_to(model, "padded" if strategy == "padding" else "packed", arguments.attention)
     work = [[total / num_ranks for total in map(sum, zip(*map(count_work, ranks)))]
             for ranks in steps]
     several = num_ranks > 1 and max(len(ranks[0]) for ranks in steps) > 1

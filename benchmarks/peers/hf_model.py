@@ -97,12 +97,14 @@ def use_cudnn_alone():
     torch.backends.cuda.enable_math_sdp(False)
 
 
-def attention_kinds(config):
+def attention_kinds(config, wanted):
     """What computes attention of packed and of padded batches, as far as the model lets us choose: the
-    fastest that honours what its config asks for. "sdpa" and "flex_attention" are transformers' own,
-    which hide other documents by masks made from position_ids."""
+    fastest that honours what its config asks for. "sdpa", "eager" and "flex_attention" are
+    transformers' own, which hide other documents by masks made from position_ids. `wanted`: hf.py's
+    --attention."""
     if getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss":
-        return {"packed": "flex_attention", "padded": "flex_attention"}
+        kind = "eager" if wanted == "eager" else "flex_attention"
+        return {"packed": kind, "padded": kind}
     takes_ours = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_attention_backend
     return {"packed": "packed" if takes_ours else "sdpa", "padded": "sdpa"}
 
@@ -122,16 +124,16 @@ def make_model(shape, device, dtype, options):
     if options.attention == "cudnn" and device == "cuda":
         use_cudnn_alone()
     cudnn = options.attention == "cudnn"
-    kind = "full_rows" if cudnn else attention_kinds(config)["packed"]
+    kind = "full_rows" if cudnn else attention_kinds(config, options.attention)["packed"]
     experts = {"experts_implementation": "grouped_mm"} if has_grouped_experts(config) else {}
     with torch.device(device):
         return AutoModelForCausalLM.from_config(config, attn_implementation=kind, dtype=dtype,
                                                 **experts)
 
 
-def attend_to(model, batches):
-    """`batches`: "packed" or "padded"."""
-    model.config._attn_implementation = attention_kinds(model.config)[batches]
+def attend_to(model, batches, wanted):
+    """`batches`: "packed" or "padded"; `wanted`: hf.py's --attention."""
+    model.config._attn_implementation = attention_kinds(model.config, wanted)[batches]
 
 
 def decoder_layers(model):

@@ -31,7 +31,8 @@ def save_rows(jobs, rows, error):
                        None if len(figures) == len(missing) else (errors or [error])[0])
 
 
-def measure_peers(benches, strategies):
+def measure_peers(benches, strategies, attention):
+    """`attention`: hf.py's --attention."""
     jobs = jobs_of(benches, strategies)
     timeout = jobs and jobs[0][0].time_limit(sum(len(missing) for _, missing in jobs))
     if not timeout:
@@ -39,7 +40,8 @@ def measure_peers(benches, strategies):
     bench, _ = jobs[0]
     path = os.path.join(bench.out, "jobs.json")
     write_jobs(path, jobs)
-    options = ["--jobs", path, "--compile", "layers", *bench.peer_steps()]
+    options = ["--jobs", path, "--compile", "layers", "--attention", attention,
+               *bench.peer_steps()]
     rows, error = [], None
     try:
         rows = start_peer("hf.py", options, bench.setting.num_gpus, bench.log("peers"), timeout,

@@ -28,9 +28,9 @@ class Failure(Exception):
 
 
 def end_of(path, num_lines=4):
-    """Of a log, what tells why a program failed: Python's error, or the last lines."""
+    """Of a log, what tells why a program failed: Python's error, or the last lines that are no figures."""
     with open(path, encoding="utf-8", errors="replace") as log:
-        lines = [line.strip() for line in log if line.strip()]
+        lines = [line.strip() for line in log if line.strip() and not line.startswith("{")]
     errors = [line for line in lines if re.search(r"\b[A-Z]\w*(Error|Exit)\b: ", line)]
     return " | ".join(errors[:1] or lines[-num_lines:])
 

@@ -39,7 +39,7 @@ class RowCopies {
   static constexpr int kSharedBytes = kStages * kInputs * V * 16 * kRowThreads;
   struct Shape {
     std::int64_t num_rows;
-    std::int64_t hidden;
+    std::int64_t row_stride;  // elements
   };
 
   // Of `tensors` the first kInputs.
@@ -50,14 +50,14 @@ class RowCopies {
         share_(share),
         places_(static_cast<Run<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
         row_(std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y),
-        offset_(row_ * shape.hidden + share.column) {
+        offset_(row_ * shape.row_stride + share.column) {
 #pragma unroll
     for (int input = 0; input < kInputs; ++input) {
       tensors_[input] = static_cast<const T*>(tensors[input]);
     }
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-      ask(row_ + stage * stride(), offset_ + stage * stride() * shape_.hidden, stage);
+      ask(row_ + stage * stride(), offset_ + stage * stride() * shape_.row_stride, stage);
     }
   }
 
@@ -79,9 +79,9 @@ class RowCopies {
     row.index = row_;
     row.offset = offset_;
     const std::int64_t ahead = kStages * stride();
-    ask(row_ + ahead, offset_ + ahead * shape_.hidden, stage_);
+    ask(row_ + ahead, offset_ + ahead * shape_.row_stride, stage_);
     row_ += stride();
-    offset_ += stride() * shape_.hidden;
+    offset_ += stride() * shape_.row_stride;
     stage_ = (stage_ + 1) % kStages;
     return row;
   }

@@ -145,7 +145,7 @@ __device__ void add_residual(const NormArguments& a, std::int64_t offset, const 
 template <typename T, int N, int V, bool kCentered>
 __global__ void __launch_bounds__(kNormMostThreads, 2) norm_forward_kernel(const NormArguments a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  const std::int64_t offset = row * a.hidden;
+  const std::int64_t offset = row * a.row_stride;
   const Share<N> share{static_cast<int>(a.hidden), row < a.num_rows};
   Run<T, N> x[V];
   read_row(a.x, offset, share, x);

@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kRowThreads, 1) norm_backward_kernel(const Nor
   wait_for_previous_kernel();
   const WarpShare<N, V> share(a.hidden);
   const void* const tensors[3] = {a.grad_output, a.x, a.residual};
-  BackwardCopies<T, N, V, kResidual> copies(tensors, {a.num_rows, a.hidden}, share, shared);
+  BackwardCopies<T, N, V, kResidual> copies(tensors, {a.num_rows, a.row_stride}, share, shared);
   RowStatistics next = read_statistics<kCentered>(a, copies.next_row());
   float weight[V][N];
   read_weight<T>(a, share, weight);

@@ -30,8 +30,10 @@ inline RowGeometry forward_geometry(std::int64_t runs) {
 }
 
 inline bool norm_is_vectorized(const NormArguments& a) {
-  return can_vectorize(a.hidden, a.bfloat16 ? 2 : 4, a.x, a.weight, a.bias, a.residual,
-                       a.grad_output, a.output, a.sum, a.remade_y);
+  const std::int64_t element_bytes = a.bfloat16 ? 2 : 4;
+  return can_vectorize(a.row_stride, element_bytes) &&
+         can_vectorize(a.hidden, element_bytes, a.x, a.weight, a.bias, a.residual, a.grad_output,
+                       a.output, a.sum, a.remade_y);
 }
 
 inline int device_attribute(cudaDeviceAttr attribute) {

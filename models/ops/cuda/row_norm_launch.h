@@ -1,4 +1,4 @@
-// What the kernels of RMSNorm and LayerNorm are told.
+// What the kernels of RMSNorm and LayerNorm are told. All tensors of rows have the same row_stride.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct NormArguments {
   const void* bias = nullptr;         // [hidden] or null
   const void* residual = nullptr;     // added to x, or (backward) to dx; or null
   const void* grad_output = nullptr;  // [num_rows, hidden]; null: forward
-  void* output = nullptr;             // y, or dx
+  void* output = nullptr;             // y, or dx, which may be in grad_output's place
   void* sum = nullptr;                // forward with a residual: x + residual
   void* remade_y = nullptr;           // backward: y, or null
   float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads
@@ -20,6 +20,7 @@ struct NormArguments {
                               // partial sums of dw, db; null: not wanted
   std::int64_t num_rows = 0;
   std::int64_t hidden = 0;
+  std::int64_t row_stride = 0;  // elements from a row to the next one, at least hidden
   float epsilon = 0;
   float weight_offset = 0;
   bool bfloat16 = false;

@@ -53,7 +53,7 @@ __device__ void write_output_run(const NormArguments& a, const T* x, std::int64_
 template <typename T, int N, bool kCentered>
 __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const NormArguments a) {
   const std::int64_t row = blockIdx.x;
-  const std::int64_t offset = row * a.hidden;
+  const std::int64_t offset = row * a.row_stride;
   const T* x = static_cast<const T*>(a.x) + offset;
   if (a.residual != nullptr) {  // a thread reads back only what it wrote itself
     T* sum = static_cast<T*>(a.sum) + offset;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_backward_kernel(const 
   constexpr int kSums = kCentered ? 2 : 1;
   RowSums sums;
   for (std::int64_t row = blockIdx.x; row < a.num_rows; row += gridDim.x) {
-    const std::int64_t offset = row * a.hidden;
+    const std::int64_t offset = row * a.row_stride;
     RowStatistics statistics{0, a.inverse[row]};
     if constexpr (kCentered) statistics.mean = a.mean[row];
     float means[kSums] = {};

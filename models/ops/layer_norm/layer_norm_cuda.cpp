@@ -17,6 +17,7 @@ NormArguments arguments_of(const at::Tensor& x, const Parameter& weight, const P
   if (bias != nullptr) arguments.bias = bias->value.const_data_ptr();
   arguments.num_rows = x.size(0);
   arguments.hidden = x.size(1);
+  arguments.row_stride = x.size(1);
   arguments.bfloat16 = is_bfloat16(x, "layer_norm");
   return arguments;
 }

@@ -1,10 +1,12 @@
 #include "models/ops/qk_norm/row_qk_norm.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sub.h>
 
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "models/ops/gradient.h"
@@ -21,15 +23,39 @@ struct Part {
   at::Tensor of(const at::Tensor& qkv) const { return qkv.narrow(1, first_head, num_heads); }
 };
 
-std::array<Part, 2> parts_of(const at::Tensor& qkv, const QkNorm& norm) {
-  const std::int64_t num_key_heads = (qkv.size(1) - norm.num_query_heads) / 2;
-  return {Part{norm.query, 0, norm.num_query_heads},
-          Part{norm.key, norm.num_query_heads, num_key_heads}};
+std::int64_t num_key_heads_of(const at::Tensor& qkv, const QkNorm& norm) {
+  return (qkv.size(1) - norm.num_query_heads) / 2;
 }
 
-// A copy with all heads of a token side by side.
+std::array<Part, 2> parts_of(const at::Tensor& qkv, const QkNorm& norm) {
+  return {Part{norm.query, 0, norm.num_query_heads},
+          Part{norm.key, norm.num_query_heads, num_key_heads_of(qkv, norm)}};
+}
+
+// All heads of a token as one row, in place.
 at::Tensor rows_of(const at::Tensor& heads) {
-  return heads.contiguous().view({heads.size(0), heads.size(1) * heads.size(2)});
+  return heads.view({heads.size(0), heads.size(1) * heads.size(2)});
+}
+
+at::Tensor values_of(const at::Tensor& qkv, const QkNorm& norm) {
+  const std::int64_t num_value_heads = num_key_heads_of(qkv, norm);
+  return qkv.narrow(1, qkv.size(1) - num_value_heads, num_value_heads);
+}
+
+// In elements of 16 bytes where rows are whole ones: libtorch copies rows that lie apart element by
+// element.
+void copy_rows(const at::Tensor& to, const at::Tensor& from) {
+  constexpr auto kWide = at::kComplexDouble;
+  const auto factor = static_cast<std::int64_t>(c10::elementSize(kWide) / from.element_size());
+  const auto is_whole = [&](const at::Tensor& rows) {
+    return rows.size(1) % factor == 0 && rows.stride(0) % factor == 0 &&
+           rows.storage_offset() % factor == 0 && rows.stride(1) == 1;
+  };
+  if (!is_whole(to) || !is_whole(from)) {
+    to.copy_(from);
+    return;
+  }
+  to.view(kWide).copy_(from.view(kWide));
 }
 
 at::Tensor head_mean(const at::Tensor& x) {
@@ -39,13 +65,12 @@ at::Tensor head_mean(const at::Tensor& x) {
 }  // namespace
 
 RowQkNormOutput full_qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm) {
-  RowQkNormOutput output{qkv.clone(), {}};
+  RowQkNormOutput output{at::empty_like(qkv), {}};
   for (const Part& part : parts_of(qkv, norm)) {
-    RmsNormOutput normed = rms_norm_forward(rows_of(part.of(qkv)), part.weight, norm.options);
-    const at::Tensor place = part.of(output.qkv);
-    place.copy_(normed.y.view(place.sizes()));
-    output.statistics.push_back(std::move(normed.inverse_rms));
+    output.statistics.push_back(rms_norm_forward_into(
+        rows_of(part.of(output.qkv)), rows_of(part.of(qkv)), part.weight, norm.options));
   }
+  copy_rows(rows_of(values_of(output.qkv, norm)), rows_of(values_of(qkv, norm)));
   return output;
 }
 
@@ -53,10 +78,8 @@ void full_qk_norm_backward_(const at::Tensor& grad, const at::Tensor& qkv,
                             const std::vector<at::Tensor>& statistics, const QkNorm& norm) {
   std::size_t index = 0;
   for (const Part& part : parts_of(qkv, norm)) {
-    const at::Tensor place = part.of(grad);
-    const at::Tensor dx = rms_norm_backward(rows_of(place), rows_of(part.of(qkv)),
-                                            statistics.at(index++), part.weight, norm.options);
-    place.copy_(dx.view(place.sizes()));
+    rms_norm_backward_(rows_of(part.of(grad)), rows_of(part.of(qkv)), statistics.at(index++),
+                       part.weight, norm.options);
   }
 }
 

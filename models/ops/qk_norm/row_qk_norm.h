@@ -3,8 +3,8 @@
 //                [heads D] (OLMo 2)
 //   head layer   layer norm of each head, weights [heads, D], no bias (StableLM 2):
 //                n = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon),  y = n w
-// qkv [T, heads + 2 kv, D] float32 or bfloat16, maths in float32, rounded once. Values pass
-// through.
+// qkv [T, heads + 2 kv, D] contiguous, float32 or bfloat16, maths in float32, rounded once. Values
+// pass through.
 #pragma once
 
 #include <ATen/core/Tensor.h>

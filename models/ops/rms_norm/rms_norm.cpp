@@ -5,7 +5,9 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sum.h>
+#include <c10/util/StringUtil.h>
 
+#include "framework/support/error.h"
 #include "models/ops/gradient.h"
 #include "models/ops/rms_norm/rms_norm_cuda.h"
 
@@ -14,6 +16,15 @@ namespace {
 
 at::Tensor scale_of(const Parameter& weight, const RmsNormOptions& options) {
   return at::add(weight.value.to(at::kFloat), options.weight_offset);
+}
+
+void require_same_rows(const at::Tensor& x, const at::Tensor& other, const char* name) {
+  const bool side_by_side = x.stride(1) == 1 && other.stride(1) == 1;
+  if (x.sizes() == other.sizes() && side_by_side && x.stride(0) == other.stride(0)) return;
+  throw Error(ErrorCategory::kInternal,
+              c10::str("rms_norm: got x ", x.sizes(), " of strides ", x.strides(), " and ", name,
+                       " ", other.sizes(), " of strides ", other.strides(),
+                       ", wanted the same of both and elements side by side"));
 }
 
 }  // namespace
@@ -51,6 +62,22 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
   if (grad_residual.defined()) dx.add_(grad_residual);
   if (remade_y.defined()) remade_y.copy_(at::mul(normalized, scale));
   return dx.to(x.scalar_type());
+}
+
+at::Tensor rms_norm_forward_into(const at::Tensor& y, const at::Tensor& x, const Parameter& weight,
+                                 const RmsNormOptions& options) {
+  require_same_rows(x, y, "y");
+  if (x.is_cuda()) return rms_norm_forward_into_cuda(y, x, weight, options);
+  RmsNormOutput output = rms_norm_forward(x, weight, options);
+  y.copy_(output.y);
+  return std::move(output.inverse_rms);
+}
+
+void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& inverse_rms,
+                        const Parameter& weight, const RmsNormOptions& options) {
+  require_same_rows(x, grad, "grad");
+  if (x.is_cuda()) return rms_norm_backward_cuda_(grad, x, inverse_rms, weight, options);
+  grad.copy_(rms_norm_backward(grad, x, inverse_rms, weight, options));
 }
 
 }  // namespace packtrain

@@ -35,4 +35,14 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const RmsNormOptions& options, const at::Tensor& grad_residual = {},
                              const at::Tensor& remade_y = {});
 
+// The same without copies for rows that lie apart, as queries do among keys and values: x, y and
+// grad [T, H] with the same stride from row to row, elements side by side. Throw Error(kInternal)
+// on others.
+// Writes y, which must not overlap x; returns inverse_rms.
+at::Tensor rms_norm_forward_into(const at::Tensor& y, const at::Tensor& x, const Parameter& weight,
+                                 const RmsNormOptions& options);
+// Writes d weight and turns `grad`, that of y, into dx.
+void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& inverse_rms,
+                        const Parameter& weight, const RmsNormOptions& options);
+
 }  // namespace packtrain

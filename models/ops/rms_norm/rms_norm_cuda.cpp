@@ -10,6 +10,7 @@
 namespace packtrain {
 namespace {
 
+// Of x [T, H], elements side by side.
 NormArguments arguments_of(const at::Tensor& x, const Parameter& weight,
                            const RmsNormOptions& options) {
   NormArguments arguments;
@@ -17,10 +18,31 @@ NormArguments arguments_of(const at::Tensor& x, const Parameter& weight,
   arguments.weight = weight.value.const_data_ptr();
   arguments.num_rows = x.size(0);
   arguments.hidden = x.size(1);
+  arguments.row_stride = x.stride(0);
   arguments.epsilon = static_cast<float>(options.epsilon);
   arguments.weight_offset = static_cast<float>(options.weight_offset);
   arguments.bfloat16 = is_bfloat16(x, "rms_norm");
   return arguments;
+}
+
+at::Tensor empty_statistics(const at::Tensor& x) {
+  return at::empty({x.size(0), 1}, x.options().dtype(at::kFloat));
+}
+
+// The backward kernel, and the sums of its partial sums.
+void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parameter& weight) {
+  ColumnSumsArguments sums;
+  sums.num_columns = arguments.hidden;
+  sums.num_partials = rms_norm_backward_blocks(arguments);
+  sums.targets[0] = gradient_target(&weight, "rms_norm");
+  at::Tensor partials;
+  if (weight.grad.defined()) {
+    partials = at::empty({sums.num_partials, arguments.hidden}, x.options().dtype(at::kFloat));
+    arguments.partials = partials.data_ptr<float>();
+    sums.partials = arguments.partials;
+  }
+  launch_rms_norm(arguments, current_stream(x));
+  if (partials.defined()) launch_column_sums(sums, current_stream(x));
 }
 
 }  // namespace
@@ -29,8 +51,7 @@ RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight
                                     const RmsNormOptions& options, const at::Tensor& residual) {
   const at::Tensor in = x.contiguous();
   const at::Tensor added = residual.defined() ? residual.contiguous() : residual;
-  RmsNormOutput output{at::empty_like(in),
-                       at::empty({in.size(0), 1}, in.options().dtype(at::kFloat)),
+  RmsNormOutput output{at::empty_like(in), empty_statistics(in),
                        added.defined() ? at::empty_like(in) : in};
   NormArguments arguments = arguments_of(in, weight, options);
   if (added.defined()) {
@@ -57,19 +78,28 @@ at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tenso
   if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
   arguments.output = dx.data_ptr();
   arguments.inverse = inverse_rms.data_ptr<float>();
-  ColumnSumsArguments sums;
-  sums.num_columns = arguments.hidden;
-  sums.num_partials = rms_norm_backward_blocks(arguments);
-  sums.targets[0] = gradient_target(&weight, "rms_norm");
-  at::Tensor partials;
-  if (weight.grad.defined()) {
-    partials = at::empty({sums.num_partials, arguments.hidden}, in.options().dtype(at::kFloat));
-    arguments.partials = partials.data_ptr<float>();
-    sums.partials = arguments.partials;
-  }
-  launch_rms_norm(arguments, current_stream(in));
-  if (partials.defined()) launch_column_sums(sums, current_stream(in));
+  launch_backward(arguments, in, weight);
   return dx;
+}
+
+at::Tensor rms_norm_forward_into_cuda(const at::Tensor& y, const at::Tensor& x,
+                                      const Parameter& weight, const RmsNormOptions& options) {
+  at::Tensor inverse_rms = empty_statistics(x);
+  NormArguments arguments = arguments_of(x, weight, options);
+  arguments.output = y.data_ptr();
+  arguments.inverse = inverse_rms.data_ptr<float>();
+  launch_rms_norm(arguments, current_stream(x));
+  return inverse_rms;
+}
+
+void rms_norm_backward_cuda_(const at::Tensor& grad, const at::Tensor& x,
+                             const at::Tensor& inverse_rms, const Parameter& weight,
+                             const RmsNormOptions& options) {
+  NormArguments arguments = arguments_of(x, weight, options);
+  arguments.grad_output = grad.const_data_ptr();
+  arguments.output = grad.data_ptr();
+  arguments.inverse = inverse_rms.data_ptr<float>();
+  launch_backward(arguments, x, weight);
 }
 
 }  // namespace packtrain

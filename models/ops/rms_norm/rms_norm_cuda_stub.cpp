@@ -17,4 +17,16 @@ at::Tensor rms_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at::T
   throw_cuda_not_built("rms_norm");
 }
 
+at::Tensor rms_norm_forward_into_cuda(const at::Tensor& /*y*/, const at::Tensor& /*x*/,
+                                      const Parameter& /*weight*/,
+                                      const RmsNormOptions& /*options*/) {
+  throw_cuda_not_built("rms_norm");
+}
+
+void rms_norm_backward_cuda_(const at::Tensor& /*grad*/, const at::Tensor& /*x*/,
+                             const at::Tensor& /*inverse_rms*/, const Parameter& /*weight*/,
+                             const RmsNormOptions& /*options*/) {
+  throw_cuda_not_built("rms_norm");
+}
+
 }  // namespace packtrain

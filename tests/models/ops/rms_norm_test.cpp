@@ -9,7 +9,9 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "framework/support/error.h"
 #include "tests/models/cases.h"
 
 namespace packtrain {
@@ -82,6 +84,62 @@ TEST_P(RmsNorm, AddsTheResidualBeforeAndItsGradientAfter) {
     expect_close(dx, grads[0] + wide_copy(grad_residual), on.tolerance, "d x");
     expect_close(remade, got.y, 0, "y, made again");
   }
+}
+
+// Rows of `width` columns among `left` and `right` others.
+struct Between {
+  std::int64_t left;
+  std::int64_t right;
+  bool exact;  // aligned like rows that lie side by side, so that the same kernels run
+
+  at::Tensor of(const at::Tensor& wide) const {
+    return wide.narrow(1, left, wide.size(1) - left - right);
+  }
+};
+constexpr Between kBetween[] = {{8, 16, true}, {3, 2, false}, {0, 1, false}};
+
+void expect_as_side_by_side(const OperatorCase& on, std::int64_t rows, std::int64_t width,
+                            const Between& between) {
+  const double tolerance = between.exact ? 0 : on.tolerance;
+  const std::vector<std::int64_t> shape = {rows, between.left + width + between.right};
+  const at::Tensor x = between.of(random_tensor(on, shape, "x"));
+  const at::Tensor wide_y = random_tensor(on, shape, "y");
+  const at::Tensor wide_grad = random_tensor(on, shape, "grad");
+  at::Tensor want_y = wide_y.clone();
+  at::Tensor want_grad = wide_grad.clone();
+  const Parameter weight = random_parameter(on, {width}, "weight");
+  const Parameter other = random_parameter(on, {width}, "weight");
+  const RmsNormOutput want = rms_norm_forward(x.contiguous(), weight, kGemma);
+  between.of(want_y).copy_(want.y);
+  between.of(want_grad).copy_(rms_norm_backward(between.of(wide_grad).contiguous(), x.contiguous(),
+                                                want.inverse_rms, weight, kGemma));
+
+  const at::Tensor inverse_rms = rms_norm_forward_into(between.of(wide_y), x, other, kGemma);
+  rms_norm_backward_(between.of(wide_grad), x, inverse_rms, other, kGemma);
+  expect_close(inverse_rms, want.inverse_rms, between.exact ? 0 : 1e-5, "inverse rms");
+  expect_close(wide_y, want_y, tolerance, "y and its neighbours");
+  expect_close(wide_grad, want_grad, tolerance, "d x and its neighbours");
+  expect_close(other.grad, weight.grad, tolerance, "d weight");
+}
+
+TEST_P(RmsNorm, OfRowsThatLieApartIsWrittenInPlaceAndNowhereElse) {
+  for (const auto& [rows, width] : kShapes) {
+    for (const Between& between : kBetween) {
+      SCOPED_TRACE(shape_of(rows, width) + " after " + std::to_string(between.left));
+      expect_as_side_by_side(GetParam(), rows, width, between);
+    }
+  }
+}
+
+TEST_P(RmsNorm, RefusesRowsOfUnlikeStrides) {
+  const OperatorCase& on = GetParam();
+  const Parameter weight = random_parameter(on, {8}, "weight");
+  const at::Tensor x = random_tensor(on, {3, 16}, "x").narrow(1, 0, 8);
+  const at::Tensor y = random_tensor(on, {3, 8}, "y");
+  EXPECT_THROW(rms_norm_forward_into(y, x, weight, {}), Error);
+  EXPECT_THROW(rms_norm_backward_(y, x, random_tensor(on, {3, 1}, "i"), weight, {}), Error);
+  const at::Tensor columns = random_tensor(on, {8, 3}, "columns").t();
+  EXPECT_THROW(rms_norm_forward_into(columns, columns, weight, {}), Error);
 }
 
 TEST_P(RmsNorm, WritesAddsOrSkipsTheWeightsGradient) {
