@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "framework/checkpoint/hf_files.h"
@@ -32,25 +31,29 @@ bool is_ignorable(const std::string& name, const TensorView& tensor, const Decod
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }
 
-void check_piece(const std::string& folder, const HfTensors& tensors, const WeightPiece& piece) {
-  const auto found = tensors.find(piece.hf_name);
+void check_stored(const std::string& folder, const HfTensors& tensors, const StoredTensor& stored) {
+  const auto found = tensors.find(stored.name);
   if (found == tensors.end()) {
-    fail(folder, fmt::format("has no tensor '{}'", piece.hf_name),
+    fail(folder, fmt::format("has no tensor '{}'", stored.name),
          "Its config.json and its weights do not belong together.");
   }
   const TensorView& tensor = *found->second.view;
   const std::string& file = found->second.file->path();
-  if (tensor.shape != piece.hf_shape) {
+  if (tensor.shape != stored.shape) {
     fail(file,
-         fmt::format("tensor '{}' has shape [{}], want [{}]", piece.hf_name,
-                     fmt::join(tensor.shape, ", "), fmt::join(piece.hf_shape, ", ")),
+         fmt::format("tensor '{}' has shape [{}], want [{}]", stored.name,
+                     fmt::join(tensor.shape, ", "), fmt::join(stored.shape, ", ")),
          "Its config.json and its weights do not belong together.");
   }
   const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
                         tensor.dtype == DataType::kBFloat16;
-  if (!is_float) {
-    fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
+  if (!stored.is_code && !is_float) {
+    fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", stored.name),
          "Quantized weights cannot be trained: use the unquantized model, in one of these types.");
+  }
+  if (stored.is_code && tensor.dtype != DataType::kUInt8) {
+    fail(file, fmt::format("tensor '{}' is not uint8, as codes of MXFP4 are", stored.name),
+         "Download the model again.");
   }
 }
 
@@ -70,10 +73,12 @@ void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>&
 // them, so that all fail alike.
 void check_tensors(const std::string& folder, const HfTensors& tensors,
                    const std::vector<WeightPiece>& pieces, const DecoderConfig& config) {
-  std::set<std::string_view> used;
+  std::set<std::string> used;
   for (const WeightPiece& piece : pieces) {
-    check_piece(folder, tensors, piece);
-    used.insert(piece.hf_name);
+    for (const StoredTensor& stored : stored_tensors(piece)) {
+      check_stored(folder, tensors, stored);
+      used.insert(stored.name);
+    }
   }
   for (const auto& [name, tensor] : tensors) {
     if (used.contains(name)) continue;
@@ -91,9 +96,11 @@ std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderCo
   std::vector<WeightPiece> best;
   std::ptrdiff_t fewest = -1;
   for (auto& layout : weight_layouts(config)) {
-    const auto num_missing =
-        std::count_if(layout.begin(), layout.end(),
-                      [&](const WeightPiece& piece) { return !tensors.contains(piece.hf_name); });
+    const auto num_missing = std::ranges::count_if(layout, [&](const WeightPiece& piece) {
+      return std::ranges::any_of(stored_tensors(piece), [&](const StoredTensor& stored) {
+        return !tensors.contains(stored.name);
+      });
+    });
     if (fewest >= 0 && num_missing >= fewest) continue;
     fewest = num_missing;
     best = std::move(layout);

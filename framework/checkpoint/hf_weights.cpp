@@ -2,6 +2,7 @@
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "framework/checkpoint/hf_new_rows.h"
+#include "framework/checkpoint/mxfp4.h"
 #include "framework/checkpoint/shard_reader.h"
 #include "framework/checkpoint/tensor_bytes.h"
 #include "framework/support/error.h"
@@ -42,13 +44,44 @@ void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t
   }
 }
 
+// The same of a tensor in MXFP4, some at a time.
+void decode_range(const TensorView& blocks, const TensorView& scales, const WeightPiece& piece,
+                  std::int64_t first, std::int64_t last, const at::Tensor& destination) {
+  constexpr std::int64_t kAtOnce = 1 << 20;
+  std::vector<float> values(static_cast<std::size_t>(std::min(kAtOnce, last - first)));
+  for (std::int64_t next = first; next < last;) {
+    const std::int64_t count = std::min(kAtOnce, last - next);
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t column = (next + done) % piece.columns;
+      const std::int64_t run = std::min(piece.columns - column, count - done);
+      const std::int64_t row = (next + done) / piece.columns;
+      decode_mxfp4(
+          blocks.data, scales.data, piece.hf_begin + row * piece.hf_row_stride + column,
+          std::span(values).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)));
+      done += run;
+    }
+    destination.narrow(0, next - first, count)
+        .copy_(at::from_blob(values.data(), {count}, at::kFloat));
+    next += count;
+  }
+}
+
 // The part of `piece` that `shard` owns, copied out of the mapped file.
-void import_piece(const TensorView& tensor, const WeightPiece& piece, const ShardView& shard) {
+void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPiece& piece,
+                  const ShardView& shard) {
   const std::int64_t begin = std::max(shard.begin, piece.begin);
   const std::int64_t end = std::min(shard.begin + shard.numel, piece.begin + piece.numel());
   if (begin >= end) return;
-  copy_range(tensor, piece, begin - piece.begin, end - piece.begin,
-             shard.weight.narrow(0, begin - shard.begin, end - begin));
+  const std::int64_t first = begin - piece.begin;
+  const std::int64_t last = end - piece.begin;
+  const at::Tensor destination = shard.weight.narrow(0, begin - shard.begin, end - begin);
+  const std::vector<StoredTensor> stored = stored_tensors(piece);
+  const TensorView& tensor = *tensors.at(stored[0].name).view;
+  if (piece.coding == WeightCoding::kMxfp4) {
+    decode_range(tensor, *tensors.at(stored[1].name).view, piece, first, last, destination);
+  } else {
+    copy_range(tensor, piece, first, last, destination);
+  }
 }
 
 // One tensor of the files with all that it is made of.
@@ -176,7 +209,7 @@ void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
     }
     std::int64_t mapped = 0;
     for (auto piece = begin; piece != end; ++piece) {
-      import_piece(*tensors.at(piece->second->hf_name).view, *piece->second, shard);
+      import_piece(tensors, *piece->second, shard);
       mapped += piece->second->numel();
     }
     const std::int64_t numel = std::accumulate(shard.shape.begin(), shard.shape.end(),

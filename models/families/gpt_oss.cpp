@@ -11,19 +11,20 @@ namespace {
 
 constexpr std::int64_t kWindow = 128;  // where a config names none
 
-void refuse_quantized(ConfigReader& reader) {
+// The experts of published folders are in MXFP4, which is another layout of the same tensors.
+void read_quantization(ConfigReader& reader) {
   if (!reader.has("quantization_config")) return;
-  reader.fail("quantization_config",
-              "says that the weights are quantized (MXFP4 in published folders), want bfloat16 or "
-              "float32: load the model with transformers' Mxfp4Config(dequantize=True) and "
-              "save_pretrained it");
+  ConfigReader quantization = reader.object("quantization_config");
+  quantization.require("quant_method", "mxfp4");
+  quantization.ignore({"quant_method", "modules_to_not_convert", "dequantize"});
+  quantization.finish();
 }
 
 DecoderConfig parse(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "gpt_oss";
-  refuse_quantized(reader);
+  read_quantization(reader);
   reader.integer("num_key_value_heads");
   const char* rotary = reader.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
   if (!reader.has(rotary)) reader.fail(rotary, "is missing");
@@ -65,42 +66,97 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-// gate_up_proj [E, H, 2 I] has gate and up in turns, and both projections are [in, out].
-void add_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
-  const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
-  const std::string theirs = "model." + ours;
+constexpr const char* kGateUp = "experts.gate_up_proj";
+constexpr const char* kDown = "experts.down_proj";
+
+struct Names {
+  std::string ours;
+  std::string theirs;
+};
+
+// Gate and up have turns in theirs, and both projections are [in, out].
+void add_plain(WeightMap& map, const DecoderConfig& config, const Names& names) {
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.experts.intermediate_size;
   const std::int64_t count = config.experts.num_experts;
-  map.linear(ours + "router", theirs + "router", count, hidden, true);
   for (std::int64_t e = 0; e < count; ++e) {
     for (const std::int64_t turn : {0, 1}) {
-      map.strided(ours + "experts.gate_up.weight", theirs + "experts.gate_up_proj",
+      map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUp,
                   {count, hidden, 2 * inner},
                   {.begin = e * hidden * 2 * inner + turn,
                    .rows = inner,
                    .columns = hidden,
                    .row_stride = 2,
                    .column_stride = 2 * inner});
-      map.strided(ours + "experts.gate_up.bias", theirs + "experts.gate_up_proj_bias",
+    }
+    map.transposed(names.ours + "experts.down.weight", names.theirs + kDown, {count, inner, hidden},
+                   e * inner * hidden, hidden, inner);
+  }
+}
+
+// Coded, they are [out, in].
+void add_mxfp4(WeightMap& map, const DecoderConfig& config, const Names& names) {
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t inner = config.experts.intermediate_size;
+  const std::int64_t count = config.experts.num_experts;
+  for (std::int64_t e = 0; e < count; ++e) {
+    for (const std::int64_t turn : {0, 1}) {
+      map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUp,
+                  {count, 2 * inner, hidden},
+                  {.begin = (e * 2 * inner + turn) * hidden,
+                   .rows = inner,
+                   .columns = hidden,
+                   .row_stride = 2 * hidden,
+                   .coding = WeightCoding::kMxfp4});
+    }
+  }
+  map.strided(names.ours + "experts.down.weight", names.theirs + kDown, {count, hidden, inner},
+              {.columns = count * hidden * inner, .coding = WeightCoding::kMxfp4});
+}
+
+void add_router_and_biases(WeightMap& map, const DecoderConfig& config, const Names& names) {
+  const std::int64_t inner = config.experts.intermediate_size;
+  const std::int64_t count = config.experts.num_experts;
+  map.linear(names.ours + "router", names.theirs + "router", count, config.hidden_size, true);
+  for (std::int64_t e = 0; e < count; ++e) {
+    for (const std::int64_t turn : {0, 1}) {
+      map.strided(names.ours + "experts.gate_up.bias", names.theirs + kGateUp + "_bias",
                   {count, 2 * inner},
                   {.begin = e * 2 * inner + turn, .columns = inner, .column_stride = 2});
     }
-    map.transposed(ours + "experts.down.weight", theirs + "experts.down_proj",
-                   {count, inner, hidden}, e * inner * hidden, hidden, inner);
   }
-  map.whole(ours + "experts.down.bias", theirs + "experts.down_proj_bias", {count, hidden});
+  map.whole(names.ours + "experts.down.bias", names.theirs + kDown + "_bias",
+            {count, config.hidden_size});
+}
+
+std::vector<WeightPiece> weights_by(const DecoderConfig& config, decltype(add_plain)* add_weights) {
+  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
+    const Names names{ours, "model." + ours};
+    add_router_and_biases(map, config, names);
+    add_weights(map, config, names);
+  });
 }
 
 std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return llama_layout_weights(
-      config, [&](WeightMap& map, std::int64_t layer) { add_experts(map, config, layer); });
+  return weights_by(config, add_plain);
+}
+
+std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+  const bool in_blocks =
+      config.hidden_size % kMxfp4Block == 0 && config.experts.intermediate_size % kMxfp4Block == 0;
+  if (!in_blocks) return {};
+  return {weights_by(config, add_mxfp4)};
 }
 
 }  // namespace
 
 Family gpt_oss_family() {
-  return {"gpt_oss", parse, weights, write};
+  return {.model_type = "gpt_oss",
+          .parse = parse,
+          .weights = weights,
+          .write = write,
+          .other_weights = other_weights};
 }
 
 }  // namespace packtrain

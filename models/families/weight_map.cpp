@@ -50,13 +50,22 @@ void WeightMap::strided(const std::string& parameter, const std::string& hf_name
                         const std::vector<std::int64_t>& hf_shape, const HfRegion& region) {
   std::int64_t& next = next_[parameter];
   pieces_.push_back({parameter, hf_name, hf_shape, next, region.rows, region.columns, region.begin,
-                     region.row_stride, region.column_stride});
+                     region.row_stride, region.column_stride, region.coding});
   next += pieces_.back().numel();
 }
 
 std::vector<WeightPiece> WeightMap::take() {
   next_.clear();
   return std::exchange(pieces_, {});
+}
+
+std::vector<StoredTensor> stored_tensors(const WeightPiece& piece) {
+  if (piece.coding == WeightCoding::kPlain) return {{piece.hf_name, piece.hf_shape}};
+  std::vector<std::int64_t> scales = piece.hf_shape;
+  scales.back() /= kMxfp4Block;
+  std::vector<std::int64_t> blocks = scales;
+  blocks.push_back(kMxfp4Block / 2);
+  return {{piece.hf_name + "_blocks", blocks, true}, {piece.hf_name + "_scales", scales, true}};
 }
 
 std::vector<WeightPiece> without_prefix(std::vector<WeightPiece> pieces,

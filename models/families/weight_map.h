@@ -10,6 +10,14 @@
 
 namespace packtrain {
 
+// How the files hold a tensor's elements.
+enum class WeightCoding : std::uint8_t {
+  kPlain,  // as they are, in float32, float16 or bfloat16
+  kMxfp4,  // as NAME_blocks and NAME_scales, of which import makes them (checkpoint/mxfp4.h)
+};
+
+inline constexpr std::int64_t kMxfp4Block = 32;  // neighbours in the last dimension, of one scale
+
 // Elements [begin, begin + rows * columns) of our flattened parameter. Element (r, c) of the run is
 // element hf_begin + r * hf_row_stride + c * hf_column_stride of the (row-major) Hugging Face
 // tensor. A parameter may have pieces of several tensors, a tensor those of several parameters.
@@ -23,6 +31,7 @@ struct WeightPiece {
   std::int64_t hf_begin = 0;
   std::int64_t hf_row_stride = 0;
   std::int64_t hf_column_stride = 1;
+  WeightCoding coding = WeightCoding::kPlain;  // else hf_shape's last size is whole blocks
 
   std::int64_t numel() const { return rows * columns; }
   std::int64_t hf_numel() const;
@@ -39,6 +48,7 @@ struct HfRegion {
   std::int64_t columns = 0;
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 1;
+  WeightCoding coding = WeightCoding::kPlain;
 };
 
 // Builds a map: every call adds the *next* elements of a parameter, so that the order of calls is
@@ -72,6 +82,16 @@ class WeightMap {
   std::vector<WeightPiece> pieces_;
   std::map<std::string, std::int64_t> next_;  // first element not yet mapped, by parameter
 };
+
+// A tensor as the files have it.
+struct StoredTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool is_code = false;  // bytes, and no numbers yet
+};
+
+// What holds a piece's tensor: itself, or the two that it is coded in, blocks first.
+std::vector<StoredTensor> stored_tensors(const WeightPiece& piece);
 
 // The same map for files whose names lack `prefix` ("model.") where ours have it.
 std::vector<WeightPiece> without_prefix(std::vector<WeightPiece> pieces, const std::string& prefix);
