@@ -7,6 +7,7 @@
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
 #include "framework/training/plan/gather_slots.h"
+#include "framework/training/plan/memory_remedies.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/model_source.h"
@@ -79,8 +80,13 @@ MemoryOutlook outlook(const Config& config, const DecoderConfig& decoder,
   Config found = config;
   found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
   const MemoryPlanner planner(found, decoder, device.ranks);
-  return {num_parameters(decoder), device.ranks.num_ranks, budget, planner.plan(load),
-          device.gpu_bytes};
+  MemoryOutlook outlook{num_parameters(decoder), device.ranks.num_ranks, budget,
+                        planner.plan(load),      device.gpu_bytes,       {}};
+  if (device.gpu_bytes > 0 || config.memory.limit_gib) {
+    const MemoryLimit limit = assumed_memory_limit(config.memory, device);
+    outlook.remedies = memory_remedies(found, decoder, device.ranks, load, limit);
+  }
+  return outlook;
 }
 
 // Of micro-batches of the token budget, whatever the data.

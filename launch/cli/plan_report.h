@@ -38,6 +38,7 @@ struct MemoryOutlook {
   TokenBudget budget;
   MemoryPlan plan;
   std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
+  std::string remedies;        // where the plan has no room: what fits (memory_remedies.h)
 };
 
 struct PlanReport {

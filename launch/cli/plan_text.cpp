@@ -175,8 +175,10 @@ std::string advice(const PlanReport& report) {
 }  // namespace
 
 std::string memory_to_text(const MemoryOutlook& memory) {
-  return fmt::format("{} parameters, ranks {}, token budget {}\n{}", memory.num_parameters,
-                     memory.num_ranks, token_budget_text(memory.budget), memory_lines(memory));
+  const std::string shortage = memory_shortage(memory.plan, memory.gpu_bytes, memory.remedies);
+  return fmt::format("{} parameters, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
+                     memory.num_ranks, token_budget_text(memory.budget), memory_lines(memory),
+                     shortage, shortage.empty() ? "" : "\n");
 }
 
 std::string plan_to_text(const PlanReport& report) {

@@ -42,7 +42,8 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
        fmt::format("a rank is to take {:.2f} GiB, {} has {:.2f}", planned / kGiB, name,
                    limit / kGiB),
        "Lower batch.max_tokens_per_micro_batch (or auto), raise memory.recompute, or take more "
-       "ranks."});
+       "ranks." +
+           (memory.remedies.empty() ? "" : " What fits: " + memory.remedies + ".")});
 }
 
 void check_steps(const Config& config, const PlanReport& report, Warnings& warnings) {

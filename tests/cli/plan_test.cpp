@@ -371,6 +371,18 @@ TEST_F(Plan, MemoryAloneNeedsNoData) {
   }
 }
 
+TEST_F(Plan, WhatDoesNotFitIsToldWithWhatDoes) {
+  const std::string large =
+      "batch.max_tokens_per_micro_batch=2000000 batch.global_batch_size=1000000 --gpu-gib ";
+  const Outcome ample = packtrain("plan config.yaml --memory " + large + "64");
+  EXPECT_EQ(count(ample.said, "What fits"), 0U) << ample.said;
+  const Outcome scarce = packtrain("plan config.yaml --memory " + large + "2");
+  EXPECT_EQ(scarce.exit_code, 0) << scarce.said;
+  for (const char* part : {"the device has 2.00", "What fits: ", "_batch=auto takes "}) {
+    EXPECT_EQ(count(scarce.said, part), 1U) << part << "\n" << scarce.said;
+  }
+}
+
 TEST_F(Plan, BadInputHasItsExitCodeAndNothingElse) {
   EXPECT_EQ(packtrain("plan config.yaml --ranks 0").exit_code, 64);
   EXPECT_EQ(packtrain("plan config.yaml batch.max_tokens_per_micro_batch=8").exit_code, 64);

@@ -14,7 +14,7 @@ PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
 PAGES = sorted(
     path
     for path in [*REPO.glob("*.md"), *(REPO / "docs").glob("*.md"), *REPO.glob("[a-z]*/**/README.md")]
-    if not path.relative_to(REPO).parts[0].startswith("build")
+    if not path.relative_to(REPO).parts[0].startswith(("build", "bundle"))
 )
 OTHER_SECTIONS = {"sweep"}  # of sweep files
 

@@ -208,16 +208,17 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
   return table;
 }
 
-std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes) {
+std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes,
+                            const std::string& remedies) {
   if (device_bytes == 0 || plan.total() <= device_bytes) return {};
   constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
   return fmt::format(
       "memory: planned {:.2f} GiB, the device has {:.2f}; steps whose memory ends are made again "
-      "in "
-      "more micro-batches, and freeing memory on the way costs time\n"
+      "in more micro-batches, and freeing memory on the way costs time\n"
       "  Set batch.max_tokens_per_micro_batch: auto or lower, memory.recompute: selective or full, "
-      "or use more ranks.",
-      static_cast<double>(plan.total()) / kGibibyte, static_cast<double>(device_bytes) / kGibibyte);
+      "or use more ranks.{}{}",
+      static_cast<double>(plan.total()) / kGibibyte, static_cast<double>(device_bytes) / kGibibyte,
+      remedies.empty() ? "" : "\n  What fits: ", remedies);
 }
 
 }  // namespace packtrain

@@ -93,7 +93,8 @@ class MemoryPlanner {
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
 // What a plan that needs more than the device has means for a run, and what to change; empty where
-// it fits, or device_bytes is 0.
-std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes);
+// it fits, or device_bytes is 0. `remedies`: those of memory_remedies.h.
+std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes,
+                            const std::string& remedies);
 
 }  // namespace packtrain

@@ -9,6 +9,8 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
+#include "framework/training/plan/memory_limit.h"
+#include "framework/training/plan/memory_remedies.h"
 
 namespace packtrain {
 namespace {
@@ -59,9 +61,15 @@ void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size, int gather_
   plan_ = planner_->plan(load);
   log_info("memory of a rank, planned for micro-batches of up to {} rows\n{}", load.num_rows,
            memory_table(plan_, device_bytes_));
-  const std::string shortage = memory_shortage(plan_, device_bytes_);
-  if (!shortage.empty()) log_warning("{}", shortage);
+  warn_of_shortage(load);
   write(nullptr);
+}
+
+void MemoryReport::warn_of_shortage(const MemoryLoad& load) const {
+  if (device_bytes_ == 0 || plan_.total() <= device_bytes_) return;
+  const MemoryLimit limit = memory_limit(config_.memory, device_, world_.local_size());
+  log_warning("{}", memory_shortage(plan_, device_bytes_,
+                                    memory_remedies(config_, decoder_, ranks_, load, limit)));
 }
 
 void MemoryReport::compare(std::int64_t communication_bytes) {

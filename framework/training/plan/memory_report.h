@@ -44,6 +44,7 @@ class MemoryReport {
   void compare(std::int64_t communication_bytes);
 
  private:
+  void warn_of_shortage(const MemoryLoad& load) const;
   void write(const MeasuredMemory* measured) const;
 
   Config config_;

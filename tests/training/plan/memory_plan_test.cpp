@@ -222,9 +222,10 @@ TEST(MemoryPlan, TableNamesEveryPurposeAndWhatStaysFree) {
 TEST(MemoryPlan, OneThatTheDeviceCannotHoldIsWarnedOf) {
   MemoryPlan plan;
   plan.allocated = {{"weights", std::int64_t{90} << 30, ""}};
-  EXPECT_EQ(memory_shortage(plan, 0), "");
-  EXPECT_EQ(memory_shortage(plan, std::int64_t{90} << 30), "");
-  const std::string told = memory_shortage(plan, std::int64_t{80} << 30);
+  EXPECT_EQ(memory_shortage(plan, 0, ""), "");
+  EXPECT_EQ(memory_shortage(plan, std::int64_t{90} << 30, ""), "");
+  const std::string told = memory_shortage(plan, std::int64_t{80} << 30, "this");
+  EXPECT_NE(told.find("What fits: this"), std::string::npos) << told;
   EXPECT_NE(told.find("planned 90.00 GiB, the device has 80.00"), std::string::npos) << told;
   EXPECT_NE(told.find("batch.max_tokens_per_micro_batch"), std::string::npos) << told;
 }

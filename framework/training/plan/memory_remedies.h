@@ -1,0 +1,21 @@
+// What would make a memory plan fit that does not: each way is planned, nothing is guessed.
+#pragma once
+
+#include <string>
+
+#include "framework/config/config.h"
+#include "framework/training/plan/memory_limit.h"
+#include "framework/training/plan/memory_plan.h"
+#include "models/decoder_config.h"
+
+namespace packtrain {
+
+// For people: the cheapest change of memory.recompute and optimizer.moments under which `load`
+// stays within `limit`, and the tokens that batch.max_tokens_per_micro_batch: auto would take as it
+// is. Empty when the plan fits already, or nothing helps. `config` has the gather slots of the
+// plan.
+std::string memory_remedies(const Config& config, const DecoderConfig& decoder,
+                            const MemoryRanks& ranks, const MemoryLoad& load,
+                            const MemoryLimit& limit);
+
+}  // namespace packtrain
