@@ -74,44 +74,35 @@ struct Names {
   std::string theirs;
 };
 
-// Gate and up have turns in theirs, and both projections are [in, out].
-void add_plain(WeightMap& map, const DecoderConfig& config, const Names& names) {
+// Gate and up have turns in theirs. Plain projections are [in, out], coded ones [out, in].
+void add_projections(WeightMap& map, const DecoderConfig& config, const Names& names,
+                     WeightCoding coding) {
+  const bool coded = coding != WeightCoding::kPlain;
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.experts.intermediate_size;
-  const std::int64_t count = config.experts.num_experts;
-  for (std::int64_t e = 0; e < count; ++e) {
+  const auto shape = [&](std::int64_t in, std::int64_t out) {
+    return std::vector<std::int64_t>{config.experts.num_experts, coded ? out : in,
+                                     coded ? in : out};
+  };
+  for (std::int64_t e = 0; e < config.experts.num_experts; ++e) {
     for (const std::int64_t turn : {0, 1}) {
       map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUp,
-                  {count, hidden, 2 * inner},
-                  {.begin = e * hidden * 2 * inner + turn,
+                  shape(hidden, 2 * inner),
+                  {.begin = e * 2 * inner * hidden + turn * (coded ? hidden : 1),
                    .rows = inner,
                    .columns = hidden,
-                   .row_stride = 2,
-                   .column_stride = 2 * inner});
+                   .row_stride = 2 * (coded ? hidden : 1),
+                   .column_stride = coded ? 1 : 2 * inner,
+                   .coding = coding});
     }
-    map.transposed(names.ours + "experts.down.weight", names.theirs + kDown, {count, inner, hidden},
-                   e * inner * hidden, hidden, inner);
+    map.strided(names.ours + "experts.down.weight", names.theirs + kDown, shape(inner, hidden),
+                {.begin = e * inner * hidden,
+                 .rows = hidden,
+                 .columns = inner,
+                 .row_stride = coded ? inner : 1,
+                 .column_stride = coded ? 1 : hidden,
+                 .coding = coding});
   }
-}
-
-// Coded, they are [out, in].
-void add_mxfp4(WeightMap& map, const DecoderConfig& config, const Names& names) {
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t inner = config.experts.intermediate_size;
-  const std::int64_t count = config.experts.num_experts;
-  for (std::int64_t e = 0; e < count; ++e) {
-    for (const std::int64_t turn : {0, 1}) {
-      map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUp,
-                  {count, 2 * inner, hidden},
-                  {.begin = (e * 2 * inner + turn) * hidden,
-                   .rows = inner,
-                   .columns = hidden,
-                   .row_stride = 2 * hidden,
-                   .coding = WeightCoding::kMxfp4});
-    }
-  }
-  map.strided(names.ours + "experts.down.weight", names.theirs + kDown, {count, hidden, inner},
-              {.columns = count * hidden * inner, .coding = WeightCoding::kMxfp4});
 }
 
 void add_router_and_biases(WeightMap& map, const DecoderConfig& config, const Names& names) {
@@ -129,24 +120,24 @@ void add_router_and_biases(WeightMap& map, const DecoderConfig& config, const Na
             {count, config.hidden_size});
 }
 
-std::vector<WeightPiece> weights_by(const DecoderConfig& config, decltype(add_plain)* add_weights) {
+std::vector<WeightPiece> weights_in(const DecoderConfig& config, WeightCoding coding) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
     const Names names{ours, "model." + ours};
     add_router_and_biases(map, config, names);
-    add_weights(map, config, names);
+    add_projections(map, config, names, coding);
   });
 }
 
 std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return weights_by(config, add_plain);
+  return weights_in(config, WeightCoding::kPlain);
 }
 
 std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
   const bool in_blocks =
       config.hidden_size % kMxfp4Block == 0 && config.experts.intermediate_size % kMxfp4Block == 0;
   if (!in_blocks) return {};
-  return {weights_by(config, add_mxfp4)};
+  return {weights_in(config, WeightCoding::kMxfp4)};
 }
 
 }  // namespace

@@ -47,3 +47,9 @@ def make_store(folder, num_examples, seed, vocab_size):
 def write_config(path, **places):
     path.write_text(CONFIG % places)
     return path
+
+
+def prepare_run(folder, vocab_size):
+    """A configuration of `folder`/model with stores of so many tokens, its run in `folder`/run."""
+    stores = {name: make_store(folder / name, 24, 1, vocab_size) for name in ("train", "validation")}
+    return write_config(folder / "run.yaml", model=folder / "model", output=folder / "run", **stores)

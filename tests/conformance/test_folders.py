@@ -24,10 +24,7 @@ def save_llama(folder, **changes):
 
 @pytest.fixture
 def config(tmp_path):
-    stores = {name: program.make_store(tmp_path / name, 24, 1, TOKENIZER)
-              for name in ("train", "validation")}
-    return program.write_config(tmp_path / "run.yaml", model=tmp_path / "model",
-                                output=tmp_path / "run", **stores)
+    return program.prepare_run(tmp_path, TOKENIZER)
 
 
 def refused(code, parts, *words):

@@ -50,10 +50,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def config(tmp_path):
-    stores = {name: program.make_store(tmp_path / name, 24, 1, VOCABULARY)
-              for name in ("train", "validation")}
-    return program.write_config(tmp_path / "run.yaml", model=tmp_path / "model",
-                                output=tmp_path / "run", **stores)
+    return program.prepare_run(tmp_path, VOCABULARY)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
