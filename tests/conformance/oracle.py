@@ -18,6 +18,11 @@ def from_config(config):
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
 
 
+def load_model(folder):
+    return AutoModelForCausalLM.from_pretrained(
+        folder, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32).eval()
+
+
 def randomize(model, generator):
     """All parameters: norms and biases, too, are not left at their start values."""
     with torch.no_grad():
