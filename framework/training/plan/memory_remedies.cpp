@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -62,7 +62,8 @@ std::string memory_remedies(const Config& config, const DecoderConfig& decoder,
   for (const Rung& rung : kLadder) {
     Config changed = config;
     const std::vector<std::string> settings = climb(rung, changed);
-    const std::int64_t needed = settings.empty() ? limit.bytes + 1 : bytes(changed);
+    if (settings.empty()) continue;
+    const std::int64_t needed = bytes(changed);
     if (needed > limit.bytes) continue;
     found.push_back(fmt::format("{} takes {:.2f} GiB", fmt::join(settings, " "),
                                 static_cast<double>(needed) / (1024.0 * 1024.0 * 1024.0)));
