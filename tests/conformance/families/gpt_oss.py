@@ -22,7 +22,7 @@ GPU = {
     "auxiliary_loss": dict(output_router_logits=True, router_aux_loss_coef=0.5),
 }
 REFUSED = {
-    "quantization_config": dict(quantization_config=dict(quant_method="fp8")),
+    "quantization_config.quant_method": dict(quantization_config=dict(quant_method="fp8")),
     "swiglu_limit": dict(swiglu_limit=5.0),
     "num_experts_per_tok": dict(num_experts_per_tok=8),
 }
