@@ -1,5 +1,5 @@
 // What the reader and the writer of token stores share: store.json and the names of its files.
-// launch/tools/packtrain_tools/store.py writes the same format.
+// launch/tools/packtrain_tools/prepare/store.py writes the same format.
 #pragma once
 
 #include <cstdint>

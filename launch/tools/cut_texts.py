@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from packtrain_tools.errors import Parser, run_main
-from packtrain_tools.formats import read_texts
-from packtrain_tools.sources import list_files
+from packtrain_tools.sources.formats import read_texts
+from packtrain_tools.sources.files import list_files
 
 PROGRAM = "cut_texts"
 

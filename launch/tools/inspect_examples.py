@@ -18,7 +18,7 @@ from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.planned_step import JoinedStores, PlannedStep
 from packtrain_tools.run_samples import has_samples, read_samples, text_of, title
 from packtrain_tools.showing import Decoders, has_color, legend, show_passages, show_tokens
-from packtrain_tools.store import MANIFEST
+from packtrain_tools.prepare.store import MANIFEST
 from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain inspect"

@@ -5,15 +5,15 @@ import json
 import os
 import sys
 
-from packtrain_tools.chat_mask import ChatMask
-from packtrain_tools.chat_template import load_chat_template
-from packtrain_tools.encoding import Encoder
+from packtrain_tools.chat.mask import ChatMask
+from packtrain_tools.chat.template import load_chat_template
+from packtrain_tools.prepare.encoding import Encoder
 from packtrain_tools.errors import CONFIG, ToolError, run_main
-from packtrain_tools.formats import FileFormat, find_format
-from packtrain_tools.preparation import Preparation
-from packtrain_tools.prepare_arguments import parse_arguments
+from packtrain_tools.sources.formats import FileFormat, find_format
+from packtrain_tools.prepare.preparation import Preparation
+from packtrain_tools.prepare.arguments import parse_arguments
 from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
-from packtrain_tools.sources import SourceFile, list_files
+from packtrain_tools.sources.files import SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain prepare"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from packtrain_tools.environment import use_environment
 from packtrain_tools.errors import Parser, ToolError, run_main
-from packtrain_tools.formats import read_texts
-from packtrain_tools.sources import list_files
+from packtrain_tools.sources.formats import read_texts
+from packtrain_tools.sources.files import list_files
 
 PROGRAM = "train_tokenizer"
 use_environment(PROGRAM, "tokenizers")

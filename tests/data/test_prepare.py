@@ -11,8 +11,8 @@ import pytest
 from prepare_program import CORPUS, TOOLS, dump, ids_of, run_tool, write_lines
 from safetensors.numpy import load_file
 
-from packtrain_tools.examples import make_examples
-from packtrain_tools.store import StoreWriter, new_store
+from packtrain_tools.prepare.examples import make_examples
+from packtrain_tools.prepare.store import StoreWriter, new_store
 
 
 def test_transformers_loads_the_trained_tokenizer_and_any_text_survives_it(oracle):

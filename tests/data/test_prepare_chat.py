@@ -8,10 +8,10 @@ import pytest
 import tokenizers
 from prepare_program import dump, learned_text, run_tool, write_lines
 
-from packtrain_tools.chat_mask import ChatMask
-from packtrain_tools.chat_template import load_chat_template
-from packtrain_tools.conversations import read_messages, read_sharegpt
-from packtrain_tools.encoding import Encoder
+from packtrain_tools.chat.mask import ChatMask
+from packtrain_tools.chat.template import load_chat_template
+from packtrain_tools.chat.conversations import read_messages, read_sharegpt
+from packtrain_tools.prepare.encoding import Encoder
 
 USER_1 = {"role": "user", "content": "The owl? "}
 USER_2 = {"role": "user", "content": "And the fox?"}
@@ -249,8 +249,8 @@ def test_prompts_and_completions_may_be_messages(folders, oracles, tmp_path):
 
 
 def test_a_token_across_the_boundary_is_refused():
-    from packtrain_tools.chat_mask import Rendered
-    from packtrain_tools.encoding import learned_tokens
+    from packtrain_tools.chat.mask import Rendered
+    from packtrain_tools.prepare.encoding import learned_tokens
     rendered = Rendered("ab cd", [(3, 5)])
     assert learned_tokens(rendered, [(0, 2), (2, 5)]).tolist() == [0, 1]  # " cd"
     assert learned_tokens(rendered, [(0, 2), (2, 3), (3, 5)]).tolist() == [0, 0, 1]

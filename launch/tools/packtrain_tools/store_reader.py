@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from packtrain_tools.errors import CONFIG, ToolError
-from packtrain_tools.store import FORMAT_VERSION, MANIFEST
+from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST
 
 
 class StoreReader:

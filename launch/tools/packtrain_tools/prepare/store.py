@@ -8,10 +8,10 @@ import shutil
 
 import numpy as np
 
-from packtrain_tools import bad_lines
+from packtrain_tools.sources import bad_lines
 from packtrain_tools.errors import ToolError
-from packtrain_tools.examples import Examples
-from packtrain_tools.shard_file import (read_shard, sync_folder, write_json, write_shard,
+from packtrain_tools.prepare.examples import Examples
+from packtrain_tools.prepare.shard_file import (read_shard, sync_folder, write_json, write_shard,
                                         write_synced)
 
 FORMAT_VERSION = 1

@@ -4,9 +4,9 @@ import argparse
 import json
 import os
 
-from packtrain_tools.chat_mask import TRAIN_ON
+from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
-from packtrain_tools.formats import FORMATS
+from packtrain_tools.sources.formats import FORMATS
 
 
 def column(text: str) -> tuple[str, str]:

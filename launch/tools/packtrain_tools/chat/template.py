@@ -12,7 +12,7 @@ import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
-from packtrain_tools.conversations import REASONING
+from packtrain_tools.chat.conversations import REASONING
 from packtrain_tools.errors import CONFIG, ToolError
 
 # Characters that are in no text (Unicode's noncharacters) mark what {% generation %} encloses.

@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from packtrain_tools.conversations import (Conversation, read_messages, read_prompt_completion,
+from packtrain_tools.chat.conversations import (Conversation, read_messages, read_prompt_completion,
                                            read_sharegpt, without_nulls)
 from packtrain_tools.errors import ToolError
-from packtrain_tools.readers import MAX_LINE_BYTES, Reader, Record, pyarrow_module, read_batches
-from packtrain_tools.sources import ARROW, PARQUET, SourceFile
+from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, pyarrow_module, read_batches
+from packtrain_tools.sources.files import ARROW, PARQUET, SourceFile
 
 RECORDS_ASKED = 100  # for the first one that is a JSON object
 DOCUMENT = "document"  # of plain text files, which have no columns
@@ -152,7 +152,7 @@ def _table_columns(file: SourceFile) -> list[str]:
         for _, batch in read_batches(file):
             return batch.schema.names
         return []
-    from packtrain_tools.hub import open_hub
+    from packtrain_tools.sources.hub import open_hub
     return open_hub(file.path).column_names
 
 

@@ -9,17 +9,17 @@ import signal
 import sys
 import time
 
-from packtrain_tools.bad_lines import BadLines
-from packtrain_tools.encoding import Encoder, EncodedChunk
+from packtrain_tools.sources.bad_lines import BadLines
+from packtrain_tools.prepare.encoding import Encoder, EncodedChunk
 from packtrain_tools.errors import STOPPED, ToolError
-from packtrain_tools.examples import Examples
-from packtrain_tools.processes import encode_all
+from packtrain_tools.prepare.examples import Examples
+from packtrain_tools.prepare.processes import encode_all
 from packtrain_tools.progress import Progress
-from packtrain_tools.readers import Reader
-from packtrain_tools.shard_file import write_json
-from packtrain_tools.sources import SourceFile
-from packtrain_tools.splitting import HoldFraction, HoldNumber, Seen
-from packtrain_tools.store import (MANIFEST, TOKENIZER_FILES, UNFINISHED, StoreWriter, discard,
+from packtrain_tools.sources.readers import Reader
+from packtrain_tools.prepare.shard_file import write_json
+from packtrain_tools.sources.files import SourceFile
+from packtrain_tools.prepare.splitting import HoldFraction, HoldNumber, Seen
+from packtrain_tools.prepare.store import (MANIFEST, TOKENIZER_FILES, UNFINISHED, StoreWriter, discard,
                                    new_store, remove_unfinished, restore_examples, save_examples)
 
 SECONDS_BETWEEN_SAVES = 60.0

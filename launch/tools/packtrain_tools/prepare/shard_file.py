@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from packtrain_tools.errors import ToolError
-from packtrain_tools.examples import Examples, digests_of
+from packtrain_tools.prepare.examples import Examples, digests_of
 
 
 def write_shard(path: str, parts: list[Examples]):

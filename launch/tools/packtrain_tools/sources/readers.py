@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
-from packtrain_tools.sources import ARROW, LINES, PARQUET, VALUES, SourceFile
+from packtrain_tools.sources.files import ARROW, LINES, PARQUET, VALUES, SourceFile
 
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
 BLOCK_BYTES = 1 << 20
@@ -284,7 +284,7 @@ def _arrow_batches(file: SourceFile):
 
 
 def _hub_batches(file: SourceFile):
-    from packtrain_tools.hub import open_hub
+    from packtrain_tools.sources.hub import open_hub
     dataset = open_hub(file.path).with_format("arrow")
     for begin in range(0, len(dataset), ROWS_AT_ONCE):
         table = dataset[begin:begin + ROWS_AT_ONCE].combine_chunks()

@@ -4,8 +4,8 @@ import json
 import os
 
 from packtrain_tools.errors import ToolError
-from packtrain_tools.formats import BadRecord
-from packtrain_tools.readers import Record
+from packtrain_tools.sources.formats import BadRecord
+from packtrain_tools.sources.readers import Record
 
 NAME = "bad-lines.jsonl"
 SHOWN_BYTES = 1000

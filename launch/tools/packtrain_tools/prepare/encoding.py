@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import tokenizers
 
-from packtrain_tools.chat_mask import ChatMask, Rendered
-from packtrain_tools.chat_template import special_tokens
-from packtrain_tools.conversations import Conversation
+from packtrain_tools.chat.mask import ChatMask, Rendered
+from packtrain_tools.chat.template import special_tokens
+from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.errors import CONFIG, ToolError
-from packtrain_tools.examples import Examples, make_examples
-from packtrain_tools.formats import (BadRecord, Document, FileFormat, Instruction, Text,
+from packtrain_tools.prepare.examples import Examples, make_examples
+from packtrain_tools.sources.formats import (BadRecord, Document, FileFormat, Instruction, Text,
                                      decode)
-from packtrain_tools.readers import Chunk, Record
+from packtrain_tools.sources.readers import Chunk, Record
 
 MAX_LENGTH = 2**31 - 1
 

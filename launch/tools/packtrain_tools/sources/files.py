@@ -72,7 +72,7 @@ def list_files(sources: list[str]) -> tuple[list[SourceFile], dict[str, int]]:
     left_out: dict[str, int] = {}
     for index, source in enumerate(sources):
         if source.startswith(HUB_PREFIX):
-            from packtrain_tools.hub import hub_size  # `datasets` takes a second to import
+            from packtrain_tools.sources.hub import hub_size  # `datasets` takes a second to import
             files.append(SourceFile(index, source, hub_size(source), HUB))
         elif os.path.isdir(source):
             files += _folder_files(index, source, left_out)

@@ -11,8 +11,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from packtrain_tools.chat_template import BEGIN, END, ChatTemplate
-from packtrain_tools.conversations import Conversation
+from packtrain_tools.chat.template import BEGIN, END, ChatTemplate
+from packtrain_tools.chat.conversations import Conversation
 
 TRAIN_ON = ("assistant", "last", "each-turn")
 SHOWN = 40  # characters

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from packtrain_tools.encoding import EncodedChunk, Encoder
+from packtrain_tools.prepare.encoding import EncodedChunk, Encoder
 from packtrain_tools.errors import ToolError
-from packtrain_tools.readers import Chunk
+from packtrain_tools.sources.readers import Chunk
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 

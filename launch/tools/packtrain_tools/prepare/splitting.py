@@ -3,7 +3,7 @@ so that an example stays where it is when others are added, left out or read in 
 
 import numpy as np
 
-from packtrain_tools.examples import Examples, concatenate
+from packtrain_tools.prepare.examples import Examples, concatenate
 
 POOL_SLACK = 8192  # candidates more than asked for, before some are let go
 
