@@ -12,11 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "launch" / "tools")
 
 import prepare  # noqa: E402
 
-from packtrain_tools import preparation, readers, store  # noqa: E402
+from packtrain_tools.prepare import preparation, store  # noqa: E402
 from packtrain_tools.errors import run_main  # noqa: E402
+from packtrain_tools.sources import readers  # noqa: E402
 
 how, _, number = sys.argv[1].partition(":")
-store.StoreWriter.__init__.__defaults__ = (int(sys.argv[2]),)
+store.StoreWriter.__init__.__defaults__ = (int(sys.argv[2]), False)
 readers.CHUNK_RECORDS = 20
 if how != "never":
     preparation.SECONDS_BETWEEN_SAVES = 0.0

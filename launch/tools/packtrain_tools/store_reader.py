@@ -9,7 +9,10 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.prepare.loss_weights import WEIGHTED
 from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST
+
+KNOWN_REQUIREMENTS = (WEIGHTED,)
 
 
 class StoreReader:
@@ -24,6 +27,11 @@ class StoreReader:
         if self.info["format_version"] != FORMAT_VERSION:
             raise ToolError(f"{path}: has format version {self.info['format_version']}, "
                             f"wanted {FORMAT_VERSION}")
+        unknown = [name for name in self.info.get("requires", []) if name not in KNOWN_REQUIREMENTS]
+        if unknown:
+            raise ToolError(f"{path}: requires {', '.join(map(repr, unknown))} of its reader, and this "
+                            f"version knows only {', '.join(map(repr, KNOWN_REQUIREMENTS))}",
+                            "Read it with the version of packtrain that wrote it, or a later one.")
         self._folder = folder
 
     def _shards(self) -> Iterator[dict[str, np.ndarray]]:
@@ -63,7 +71,7 @@ class StoreReader:
         """How often each id is to be predicted, int64 [vocab_size]."""
         counts = np.zeros(self.info["vocab_size"], np.int64)
         for shard in self._shards():
-            predicted = shard["loss_mask"] == 1
+            predicted = shard["loss_mask"] != 0
             predicted[shard["offsets"][:-1]] = False  # the first token has no predecessor
             counts += np.bincount(shard["input_ids"][predicted], minlength=len(counts))
         return counts

@@ -14,6 +14,7 @@ class Examples:
     num_loss_tokens: np.ndarray  # int32 [num_examples]
     source: np.ndarray  # int16 [num_examples]
     digests: np.ndarray  # uint64 [num_examples, 2], of ids and mask
+    groups: np.ndarray  # uint64 [num_examples]: hash of the group, which is never divided
 
     @property
     def num_examples(self) -> int:
@@ -33,7 +34,7 @@ class Examples:
         tokens = np.repeat(wanted, self.lengths)
         return Examples(self.input_ids[tokens], self.loss_mask[tokens], self.lengths[wanted],
                         self.num_loss_tokens[wanted], self.source[wanted],
-                        self.digests[wanted])
+                        self.digests[wanted], self.groups[wanted])
 
 
 def concatenate(parts: list[Examples]) -> Examples:
@@ -41,16 +42,20 @@ def concatenate(parts: list[Examples]) -> Examples:
                       for name in Examples.__slots__))
 
 
-def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[int]) -> Examples:
+def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[int],
+                  groups: list[int] | np.ndarray | None = None) -> Examples:
+    """`masks` hold the bytes of loss_weights.py. `groups`: a hash of the group that each example
+    belongs to; without them, examples with the same ids and mask are a group."""
     lengths = np.array([len(row) for row in ids], np.int32)
     mask = np.concatenate(masks) if masks else np.zeros(0, np.uint8)
-    counted = mask.astype(np.int32)
+    counted = (mask != 0).astype(np.int32)
     begins = np.cumsum(lengths, dtype=np.int64) - lengths
     counted[begins] = 0  # the first token of an example has no predecessor and never counts
     sums = np.add.reduceat(counted, begins, dtype=np.int32) if masks else np.zeros(0, np.int32)
     flat = np.array([token for row in ids for token in row], np.int32)
-    return Examples(flat, mask, lengths, sums, np.array(sources, np.int16),
-                    digests_of(flat, mask, lengths))
+    digests = digests_of(flat, mask, lengths)
+    return Examples(flat, mask, lengths, sums, np.array(sources, np.int16), digests,
+                    digests[:, 0].copy() if groups is None else np.array(groups, np.uint64))
 
 
 def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -62,3 +67,27 @@ def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray
                         digest_size=16).digest()
         for begin, end in zip((ends - lengths).tolist(), ends.tolist()))
     return np.frombuffer(digests, "<u8").reshape(-1, 2)
+
+
+def group_hash(contents: bytes) -> int:
+    """Of what names a group, for `make_examples`: the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(contents, digest_size=8).digest(), "little")
+
+
+def mixed(z: np.ndarray) -> np.ndarray:
+    """uint64 to uint64, one to one. Mixing function: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+def hashes_of_ids(input_ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """uint64 [num_examples], the same for the same ids, whatever is learned: the sum of a hash of each
+    id and its place."""
+    if not len(lengths):
+        return np.zeros(0, np.uint64)
+    begins = np.cumsum(lengths, dtype=np.int64) - lengths
+    places = np.arange(len(input_ids), dtype=np.int64) - np.repeat(begins, lengths)
+    keys = places.astype(np.uint64) << np.uint64(32) | input_ids.astype(np.uint64)
+    sums = np.add.reduceat(mixed(keys + np.uint64(0x9E3779B97F4A7C15)), begins)
+    return mixed(sums + lengths.astype(np.uint64))

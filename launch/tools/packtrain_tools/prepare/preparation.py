@@ -71,9 +71,7 @@ class Preparation:
                             "The same command goes on with it; --overwrite replaces it.")
         stores = [StoreWriter(folder, {}) for folder in self._folders]
         for store, saved in zip(stores, state["stores"]):
-            for digests in store.restore(saved):
-                if self._seen:
-                    self._seen.add(digests)
+            store.restore(saved)
         pool = restore_examples(self._folders[0], state["pool"])
         if isinstance(self._holder, HoldNumber):
             self._holder.pool = pool

@@ -12,9 +12,10 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, digests_of
 
 
-def write_shard(path: str, parts: list[Examples]):
+def write_shard(path: str, parts: list[Examples], with_groups: bool = False):
     """All parts, whose arrays are written as they lie: no second copy of a shard in memory. Format:
-    8 bytes of the header's length, a JSON header, the data."""
+    8 bytes of the header's length, a JSON header, the data. `with_groups`: for examples that are yet
+    to be selected, which no finished store has."""
     lengths = np.concatenate([part.lengths for part in parts], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64)
     columns = {
@@ -24,6 +25,8 @@ def write_shard(path: str, parts: list[Examples]):
         "source": ("I16", [part.source for part in parts]),
         "loss_mask": ("U8", [part.loss_mask for part in parts]),
     }
+    if with_groups:
+        columns = {"groups": ("U64", [part.groups for part in parts]), **columns}
     header, begin = {}, 0
     for name, (dtype, arrays) in columns.items():
         end = begin + sum(array.nbytes for array in arrays)
@@ -42,14 +45,26 @@ def write_shard(path: str, parts: list[Examples]):
 
 
 def read_shard(path: str) -> Examples:
-    try:
-        columns = load_file(path)
-    except SafetensorError as error:
-        raise ToolError(f"{path}: is no safetensors file: {error}") from None
+    """Examples that `write_shard` wrote with their groups."""
+    columns = _load(path)
     lengths = np.diff(columns["offsets"]).astype(np.int32)
     return Examples(columns["input_ids"], columns["loss_mask"], lengths,
                     columns["num_loss_tokens"], columns["source"],
-                    digests_of(columns["input_ids"], columns["loss_mask"], lengths))
+                    digests_of(columns["input_ids"], columns["loss_mask"], lengths),
+                    columns["groups"])
+
+
+def read_contents(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """input_ids and lengths of all examples of a shard."""
+    columns = _load(path)
+    return columns["input_ids"], np.diff(columns["offsets"]).astype(np.int32)
+
+
+def _load(path: str) -> dict[str, np.ndarray]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ToolError(f"{path}: is no safetensors file: {error}") from None
 
 
 def write_synced(path: str, data: bytes):

@@ -10,9 +10,10 @@ import numpy as np
 
 from packtrain_tools.sources import bad_lines
 from packtrain_tools.errors import ToolError
-from packtrain_tools.prepare.examples import Examples
-from packtrain_tools.prepare.shard_file import (read_shard, sync_folder, write_json, write_shard,
-                                        write_synced)
+from packtrain_tools.prepare.examples import Examples, hashes_of_ids
+from packtrain_tools.prepare.loss_weights import WEIGHTED, weight_table
+from packtrain_tools.prepare.shard_file import (read_contents, read_shard, sync_folder, write_json,
+                                        write_shard, write_synced)
 
 FORMAT_VERSION = 1
 MANIFEST = "store.json"
@@ -32,14 +33,18 @@ _PART = re.compile(rf"{_FINISHED.pattern}|{TOKENIZER_FOLDER}|{bad_lines.NAME}|"
 class StoreWriter:
     """One store; `finish` makes it complete, without it the folder is no store."""
 
-    def __init__(self, folder: str, info: dict, max_shard_tokens: int = MAX_SHARD_TOKENS):
-        """`info`: what store.json will hold, of new_store or an earlier `state`."""
+    def __init__(self, folder: str, info: dict, max_shard_tokens: int = MAX_SHARD_TOKENS,
+                 keep_hashes: bool = False):
+        """`info`: what store.json will hold, of new_store or an earlier `state`. `keep_hashes`: for
+        `count_overlaps`, 8 bytes of memory an example."""
         self.folder = folder
         self._max_shard_tokens = max_shard_tokens
         self._info = info
         self._waiting: list[Examples] = []  # for the shard that is being filled
         self._num_waiting_tokens = 0
         self._lengths: list[np.ndarray] = []
+        self._hashes: list[np.ndarray] | None = [] if keep_hashes else None
+        self._has_weights = False
 
     def add(self, examples: Examples):
         """Shards end at the example that fills them, however examples arrive."""
@@ -61,6 +66,9 @@ class StoreWriter:
         name = f"part-{len(self._info['shards']):05}.safetensors"
         write_shard(os.path.join(self.folder, name), self._waiting)
         lengths = np.concatenate([examples.lengths for examples in self._waiting])
+        for examples in self._waiting:
+            self._note_ids(examples.input_ids, examples.lengths)
+            self._has_weights |= bool((examples.loss_mask > 1).any())
         self._info["shards"].append({"file": name, "num_examples": len(lengths),
                                      "num_tokens": self._num_waiting_tokens})
         self._info["num_examples"] += len(lengths)
@@ -70,34 +78,47 @@ class StoreWriter:
         self._lengths.append(lengths)
         self._waiting, self._num_waiting_tokens = [], 0
 
+    def _note_ids(self, input_ids: np.ndarray, lengths: np.ndarray):
+        if self._hashes is not None:
+            self._hashes.append(hashes_of_ids(input_ids, lengths))
+
     def save(self, number: int) -> dict:
         """All that was added comes to disk; returns what `restore` needs. `number`: of the save."""
         waiting = save_examples(self.folder, f"waiting{number}", self._waiting)
         sync_folder(self.folder)
-        return {"info": self._info, "waiting": waiting}
+        return {"info": self._info, "has_weights": self._has_weights, "waiting": waiting}
 
-    def restore(self, state: dict) -> list[np.ndarray]:
-        """Of another process's `save`. Returns the digests of all examples."""
-        self._info = state["info"]
+    def restore(self, state: dict):
+        """Of another process's `save`."""
+        self._info, self._has_weights = state["info"], state["has_weights"]
         remove_files(self.folder, [shard["file"] for shard in self._info["shards"]], _FINISHED)
-        digests = []
         for shard in self._info["shards"]:
-            examples = read_shard(os.path.join(self.folder, shard["file"]))
-            self._lengths.append(examples.lengths)
-            digests.append(examples.digests)
+            input_ids, lengths = read_contents(os.path.join(self.folder, shard["file"]))
+            self._lengths.append(lengths)
+            self._note_ids(input_ids, lengths)
         for examples in restore_examples(self.folder, state["waiting"]):
             self._keep(examples)
-            digests.append(examples.digests)
-        return digests
 
-    def finish(self, num_bad_lines: int = 0) -> dict:
-        """Writes store.json last and returns what a summary prints. `num_bad_lines`: of the
-        sources, that were left out."""
-        self._info["num_bad_lines"] = num_bad_lines
+    def write_rest(self):
+        """What waits for more examples, for there are none."""
         if self._waiting:
             self._write_shard()
         if not self._lengths:
-            raise ToolError(f"{self.folder}: no example was left to put into it")
+            raise ToolError(f"{self.folder}: no example was left to put into it",
+                            "Select fewer examples for the other store, or give more data.")
+
+    def count_overlaps(self, other: "StoreWriter") -> int:
+        """Examples here whose ids are also those of an example there, once both have all of them."""
+        return int(np.isin(np.concatenate(self._hashes), np.concatenate(other._hashes)).sum())
+
+    def finish(self, num_bad_lines: int = 0, optional: dict | None = None) -> dict:
+        """Writes store.json last and returns what a summary prints. `num_bad_lines`: of the
+        sources, that were left out. `optional`: more keys of store.json."""
+        self.write_rest()
+        self._info["num_bad_lines"] = num_bad_lines
+        self._info |= optional or {}
+        if self._has_weights:
+            self._info |= {WEIGHTED: weight_table(), "requires": [WEIGHTED]}
         write_json(self.folder, MANIFEST, self._info)
         lengths = np.concatenate(self._lengths)
         return {
@@ -134,7 +155,7 @@ def save_examples(folder: str, name: str, parts: list[Examples]) -> str:
     if not parts:
         return ""
     file = f"unfinished-{name}.safetensors"
-    write_shard(os.path.join(folder, file), parts)
+    write_shard(os.path.join(folder, file), parts, with_groups=True)
     return file
 
 

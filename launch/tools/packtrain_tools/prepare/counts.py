@@ -1,0 +1,55 @@
+"""What was counted while data became examples (EncodedChunk.counts): a sentence of each, and what to
+do about it."""
+
+OVERLAPS = "overlaps"
+
+SENTENCES = {
+    "empty_answers":
+        "Answers that are empty or only white space: {n}. The model learns to say nothing there; "
+        "remove them from the data if it should not.",
+    "empty_thoughts":
+        "Answers that begin with an empty thought which the chat template adds: {n}. The model learns "
+        "not to think; --template-option enable_thinking=false makes the empty thought part of the "
+        "prompt where the template knows that option.",
+    "dropped_thoughts":
+        "Thoughts of earlier turns that the chat template leaves out: {n}. They are not in the store; "
+        "--train-on each-turn learns each of them, in an example of its own.",
+    "assistant_begins":
+        "Conversations that the assistant begins: {n}. Check that they are complete.",
+    "merged_system":
+        "Conversations with several system messages, or one that the chat template does not know: {n}. "
+        "Their text was added to another message; look at the samples.",
+    "special_tokens_in_data":
+        "Names of special tokens that are written in the data: {n}. --special-tokens-in-data says "
+        "whether they are read as tokens (the default), as plain text, or refused.",
+    "ended_already":
+        "Texts that have the end token already: {n}. No second one was added.",
+    "begun_already":
+        "Texts that have the beginning-of-text token already: {n}. No second one was added.",
+    "cut_to_nothing":
+        "Examples with nothing to learn once they were cut to --max-length: {n}. They were left out; "
+        "give a larger --max-length, or --too-long turns.",
+    "cut_turns":
+        "Turns that were left out of conversations longer than --max-length: {n}. Give a larger "
+        "--max-length to keep them.",
+    "copied_tokens":
+        "Tokens that --train-on each-turn repeats, as the beginnings of later examples: {n}. Training "
+        "takes longer for them; --train-on assistant repeats none, where the template allows it.",
+    "rounded_weights":
+        "Weights of messages that were rounded to two decimals: {n}. A store holds hundredths.",
+    OVERLAPS:
+        "Validation examples with the same tokens as a training example: {n}. Prepare with "
+        "--deduplicate, or with --group-by where the data names what belongs together.",
+}
+
+
+def in_order(counts: dict[str, int]) -> dict[str, int]:
+    """Those that are not zero: known ones in the order above, then others by name."""
+    known = [name for name in SENTENCES if name in counts]
+    return {name: counts[name] for name in known + sorted(set(counts) - set(known))
+            if counts[name]}
+
+
+def sentences(counts: dict[str, int]) -> list[str]:
+    return [SENTENCES.get(name, f"{name.replace('_', ' ')}: {{n}}.").format(n=f"{number:,}")
+            for name, number in in_order(counts).items()]
