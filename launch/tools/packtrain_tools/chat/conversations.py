@@ -17,7 +17,9 @@ SHAREGPT_ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "a
 class Conversation:
     messages: list[dict]
     tools: list[dict] | None
-    asked: list[bool | None]  # a message: learn it, or not; None: as --train-on says
+    asked: list[float | None]  # a message's weight, from 0 to 1; None: as --train-on says
+    group: str = ""  # the value of --group-by's column, as JSON
+    weight: float = 1.0  # of the example, from 0 to 1
 
     @property
     def assistant_turns(self) -> list[int]:

@@ -47,6 +47,8 @@ class Text:
 
     prompt: str | None
     text: str
+    group: str = ""  # the value of --group-by's column, as JSON
+    weight: float = 1.0  # of the example, from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Instruction:
     prompt: str
     input: str
     output: str
+    group: str = ""
+    weight: float = 1.0
 
     def as_text(self) -> Text:
         """Laid out under headings, as data for models without a chat template often is."""
@@ -62,13 +66,15 @@ class Instruction:
         parts.append(f"### Instruction:\n{self.prompt}")
         if self.input:
             parts.append(f"### Input:\n{self.input}")
-        return Text("\n\n".join(parts) + "\n\n### Response:\n", self.output)
+        return Text("\n\n".join(parts) + "\n\n### Response:\n", self.output, self.group,
+                    self.weight)
 
     def as_conversation(self) -> Conversation:
         messages = [{"role": "system", "content": self.system}] if self.system else []
         asked = self.prompt + (f"\n\n{self.input}" if self.input else "")
-        return read_messages([*messages, {"role": "user", "content": asked},
-                              {"role": "assistant", "content": self.output}])
+        messages += [{"role": "user", "content": asked},
+                     {"role": "assistant", "content": self.output}]
+        return Conversation(messages, None, [None] * len(messages), self.group, self.weight)
 
 
 Document = Text | Instruction | Conversation
