@@ -7,11 +7,13 @@ import sys
 
 from packtrain_tools.chat.mask import ChatMask
 from packtrain_tools.chat.template import load_chat_template
+from packtrain_tools.prepare.counts import sentences
 from packtrain_tools.prepare.encoding import Encoder
 from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.sources.formats import FileFormat, find_format
 from packtrain_tools.prepare.preparation import Preparation
 from packtrain_tools.prepare.arguments import parse_arguments
+from packtrain_tools.prepare.unfinished import resolve_date
 from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
 from packtrain_tools.sources.files import SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
@@ -84,6 +86,27 @@ def print_samples(folder: str, num_samples: int):
         print(show_tokens(ids, mask, decode, color, SAMPLE_CHARS))
 
 
+def print_left_out(summary: dict):
+    """Sources and columns of which nothing came into the stores."""
+    empty = summary["sources_without_examples"]
+    if empty:
+        why = ": --max-examples was reached without them; --sample takes examples of all sources" \
+            if summary["max_examples_reached"] else ""
+        print(f"No example came from {', '.join(empty)}{why}.")
+    for source, columns in summary["ignored_columns"].items():
+        print(f"Columns of {source} that were not read: {', '.join(columns)}.")
+
+
+def ignored_columns(arguments, files: list[SourceFile],
+                    formats: dict[str, FileFormat]) -> dict[str, list[str]]:
+    """By source, where there are any."""
+    ignored: dict[str, list[str]] = {}
+    for file in files:
+        names = ignored.setdefault(arguments.sources[file.source], [])
+        names += [name for name in formats[file.path].ignored if name not in names]
+    return {source: names for source, names in ignored.items() if names}
+
+
 def print_summary(summary: dict, num_samples: int):
     for store in summary["stores"]:
         print_store(store)
@@ -94,14 +117,18 @@ def print_summary(summary: dict, num_samples: int):
     if summary["num_bad_lines"]:
         print(f"skipped {summary['num_bad_lines']:,} bad lines: see "
               f"{os.path.join(summary['stores'][0]['path'], 'bad-lines.jsonl')}")
+    print_left_out(summary)
+    for sentence in sentences(summary["counts"]):
+        print(sentence)
     if num_samples:
         print_samples(summary["stores"][0]["path"], num_samples)
 
 
 def main():
     arguments = parse_arguments(PROGRAM)
-    encoder = Encoder(arguments.tokenizer)
     files, left_out = list_files(arguments.sources)
+    arguments.date = resolve_date(arguments, files)
+    encoder = Encoder(arguments.tokenizer)
     if left_out:
         kinds = ", ".join(f"{count:,} *{suffix}" for suffix, count in sorted(left_out.items()))
         print(f"{PROGRAM}: left out files of other kinds: {kinds}", file=sys.stderr)
@@ -109,6 +136,7 @@ def main():
     encoder.set_formats(formats)
     set_chat(arguments, encoder, {form.name for form in formats.values()})
     summary = Preparation(arguments, encoder, files).run()
+    summary["ignored_columns"] = ignored_columns(arguments, files, formats)
     if arguments.json:
         print(json.dumps(summary))
     else:

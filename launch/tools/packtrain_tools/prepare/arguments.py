@@ -1,12 +1,16 @@
 """What `packtrain prepare` is told."""
 
 import argparse
+import datetime
 import json
 import os
 
 from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
+from packtrain_tools.prepare.unfinished import TODAY
 from packtrain_tools.sources.formats import FORMATS
+
+DEFAULT_DATE = "2024-07-26"  # that the chat template of Llama 3.2 takes where it is told none
 
 
 def column(text: str) -> tuple[str, str]:
@@ -28,12 +32,43 @@ def template_option(text: str) -> tuple[str, object]:
         return name, value
 
 
+def date(text: str) -> str:
+    if text != TODAY:
+        try:
+            text = datetime.date.fromisoformat(text).isoformat()
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is not YYYY-MM-DD, or {TODAY}") from None
+    return text
+
+
+def sample(text: str) -> int | float:
+    """An integer is a number of examples, also 1; another number a share."""
+    try:
+        value = int(text) if text.strip().isdecimal() else float(text)
+    except ValueError:
+        value = 0
+    if not (value >= 1 if isinstance(value, int) else 0.0 < value < 1.0):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a number of examples (an integer >= 1) "
+                                         "nor a share (a number between 0 and 1)")
+    return value
+
+
 def add_chat_arguments(parser: Parser):
     chat = parser.add_argument_group("conversations")
-    chat.add_argument("--train-on", choices=TRAIN_ON, default="assistant",
-                      help="learn all turns of the assistant (default), the last one, or each in "
-                           "an example of its own, as the model will see it; `train` of a message "
-                           "overrides")
+    chat.add_argument("--train-on", choices=dict.fromkeys((*TRAIN_ON, "all")), default="assistant",
+                      help="learn all turns of the assistant (default), the last one, each in "
+                           "an example of its own, as the model will see it, or everything; `train` "
+                           "of a message overrides")
+    chat.add_argument("--also-train-on", action="append", default=[], metavar="ROLE",
+                      choices=["tool", "user", "system"],
+                      help="learn the messages of this role too: tool, user or system (repeatable)")
+    chat.add_argument("--left-out-parts", choices=["refuse", "count"], default="refuse",
+                      help="what to do with a conversation of which the chat template leaves out a "
+                           "part: it is a bad line (default), or taken as it is and counted")
+    chat.add_argument("--date", type=date, default=DEFAULT_DATE, metavar="YYYY-MM-DD",
+                      help="what chat templates take for today, so that every day makes the same "
+                           f"store (default: {DEFAULT_DATE}); `{TODAY}`: the day when the preparation "
+                           "began")
     chat.add_argument("--chat-template", metavar="FILE",
                       help="a Jinja template instead of the tokenizer's own")
     chat.add_argument("--template-option", action="append", default=[], type=template_option,
@@ -44,6 +79,29 @@ def add_chat_arguments(parser: Parser):
     chat.add_argument("--instructions-as", choices=["chat", "text"],
                       help="make conversations of instructions, or text under headings (default: "
                            "chat where there is a chat template)")
+
+
+def add_token_arguments(parser: Parser):
+    group = parser.add_argument_group("tokens")
+    end = group.add_mutually_exclusive_group()
+    end.add_argument("--end-token", metavar="TOKEN",
+                     help="the token that ends each text (default: the tokenizer's eos_token)")
+    end.add_argument("--no-end-token", action="store_true", help="end texts with no token")
+    group.add_argument("--special-tokens-in-data", choices=["token", "plain", "refuse"],
+                       default="token",
+                       help="what the name of a special token in the data is: that token (default), "
+                            "plain text, or a bad line")
+
+
+def add_length_arguments(parser: Parser):
+    group = parser.add_argument_group("lengths")
+    group.add_argument("--min-length", type=int, metavar="N",
+                       help="leave out examples of fewer than N tokens")
+    group.add_argument("--max-length", type=int, metavar="N",
+                       help="examples of more than N tokens are what --too-long says")
+    group.add_argument("--too-long", choices=["refuse", "drop", "turns", "truncate"],
+                       help="bad lines (default), left out, without their last turns, or cut at "
+                            "N tokens")
 
 
 def make_parser(program: str) -> Parser:
@@ -63,6 +121,8 @@ def make_parser(program: str) -> Parser:
                         help="text files hold several documents, divided by lines of only this, "
                              "such as '%%' in files of fortunes (default: one document a file)")
     add_chat_arguments(parser)
+    add_token_arguments(parser)
+    add_length_arguments(parser)
     add_selection_arguments(parser)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
                         help="processes (default: one a core); the stores do not depend on it")
@@ -80,23 +140,29 @@ def make_parser(program: str) -> Parser:
 
 def add_selection_arguments(parser: Parser):
     group = parser.add_argument_group("which examples")
-    group.add_argument("--max-examples", type=int, metavar="N", help="stop after N examples")
     group.add_argument("--deduplicate", action="store_true",
                        help="leave out examples whose tokens and mask were there before")
+    group.add_argument("--sample", type=sample, metavar="N|F",
+                       help="take N examples of all, or about the share F between 0 and 1, chosen by "
+                            "a hash of their contents; after --deduplicate")
+    group.add_argument("--max-examples", type=int, metavar="N",
+                       help="stop after N examples; after --sample")
     group.add_argument("--validation-fraction", type=float, metavar="F",
                        help="put about this share of the examples into --validation-out instead, "
-                            "chosen by a hash of their contents")
+                            "chosen by a hash of their contents; all examples of a conversation "
+                            "stay together")
     group.add_argument("--validation-examples", type=int, metavar="N",
-                       help="put exactly N examples there, chosen so")
+                       help="put N examples there, chosen so, or a few more where the last "
+                            "conversation has several")
     group.add_argument("--validation-out", metavar="STORE", help="the folder of the held out ones")
-    group.add_argument("--seed", type=int, default=0, metavar="S", help="of that choice")
+    group.add_argument("--seed", type=int, default=0, metavar="S", help="of these choices")
 
 
 def parse_arguments(program: str):
     parser = make_parser(program)
     arguments = parser.parse_args()
     for name, least in [("processes", 1), ("max_examples", 1), ("validation_examples", 1),
-                        ("samples", 0)]:
+                        ("samples", 0), ("min_length", 1), ("max_length", 2)]:
         value = getattr(arguments, name)
         if value is not None and value < least:
             parser.error(f"--{name.replace('_', '-')} is {value}, wanted at least {least}")
@@ -104,8 +170,19 @@ def parse_arguments(program: str):
         arguments.max_bad_fraction = 0.001
     elif not (arguments.skip_bad_lines and 0.0 <= arguments.max_bad_fraction <= 1.0):
         parser.error("--max-bad-fraction wants a number from 0 to 1, and --skip-bad-lines")
+    check_lengths(parser, arguments)
     check_validation(parser, arguments)
+    arguments.asked_date = arguments.date
     return arguments
+
+
+def check_lengths(parser: Parser, arguments):
+    least, most = arguments.min_length, arguments.max_length
+    if arguments.too_long and most is None:
+        parser.error(f"--too-long {arguments.too_long} needs --max-length N")
+    arguments.too_long = arguments.too_long or "refuse"
+    if least and most and least > most:
+        parser.error(f"--min-length is {least}, more than --max-length, which is {most}")
 
 
 def check_validation(parser: Parser, arguments):

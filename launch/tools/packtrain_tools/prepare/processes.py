@@ -56,3 +56,22 @@ def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
                         "Try fewer with --processes.") from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class StopSignals:
+    """The first SIGINT or SIGTERM asks to stop at the next chunk; another one ends at once."""
+
+    def __enter__(self) -> "StopSignals":
+        self.asked = False
+        self._before = {number: signal.signal(number, self._ask)
+                        for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def _ask(self, number, frame):
+        self.asked = True
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+
+    def __exit__(self, *unused):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

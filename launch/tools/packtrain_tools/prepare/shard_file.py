@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, digests_of
@@ -58,6 +58,18 @@ def read_contents(path: str) -> tuple[np.ndarray, np.ndarray]:
     """input_ids and lengths of all examples of a shard."""
     columns = _load(path)
     return columns["input_ids"], np.diff(columns["offsets"]).astype(np.int32)
+
+
+def write_digests(folder: str, name: str, digests: list[np.ndarray]) -> str:
+    """Returns the file's name, with the same beginning as of all that is not finished."""
+    file = f"unfinished-{name}.safetensors"
+    write_synced(os.path.join(folder, file), save({"digests": np.concatenate(digests)}))
+    return file
+
+
+def read_digests(folder: str, file: str) -> np.ndarray:
+    """uint64 [num_examples, 2]"""
+    return _load(os.path.join(folder, file))["digests"]
 
 
 def _load(path: str) -> dict[str, np.ndarray]:

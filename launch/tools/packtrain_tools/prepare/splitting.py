@@ -1,86 +1,82 @@
-"""Which examples are kept, and which are held out for validation. Both follow from contents alone,
-so that an example stays where it is when others are added, left out or read in another order."""
+"""Choice of groups of examples by a coin: it follows from the group's hash and the seed alone, so that a
+group stays where it is when others are added, left out or read in another order. A group is never
+divided."""
 
 import numpy as np
 
-from packtrain_tools.prepare.examples import Examples, concatenate
+from packtrain_tools.prepare.examples import Examples, concatenate, mixed
 
-POOL_SLACK = 8192  # candidates more than asked for, before some are let go
-
-
-class Seen:
-    """Contents that were there before, about 100 bytes of memory each."""
-
-    def __init__(self):
-        self._digests: set[bytes] = set()
-        self.num_duplicates = 0
-
-    def add(self, digests: np.ndarray):
-        self._digests.update(_rows(digests))
-
-    def new_ones(self, examples: Examples) -> Examples:
-        is_new = np.ones(examples.num_examples, bool)
-        for i, digest in enumerate(_rows(examples.digests)):
-            if digest in self._digests:
-                is_new[i] = False
-            self._digests.add(digest)
-        self.num_duplicates += int(np.count_nonzero(~is_new))
-        return examples.take(is_new)
+HELD_OUT = 0  # salts: choices with different ones are independent
+SAMPLED = 1
+POOL_SLACK = 8192  # candidates more than wanted, before some are let go
 
 
-def _rows(digests: np.ndarray) -> list[bytes]:
-    data = np.ascontiguousarray(digests).tobytes()
-    return [data[i:i + 16] for i in range(0, len(data), 16)]
+def coins(groups: np.ndarray, seed: int, salt: int = HELD_OUT) -> np.ndarray:
+    """uint64 [num_examples], evenly spread, one for each group."""
+    z = mixed(groups ^ np.uint64(salt)) if salt else groups
+    return mixed(z + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64))
 
 
-def coins(examples: Examples, seed: int) -> np.ndarray:
-    """uint64 [num_examples], evenly spread, of contents and seed. Mixing function: SplitMix64
-    (Steele, Lea, Flood, OOPSLA 2014)."""
-    z = examples.digests[:, 0] + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return z ^ z >> np.uint64(31)
+class ShareOfGroups:
+    """Chooses about this share of the groups."""
 
-
-class HoldFraction:
-    """About this share of the contents is held out."""
-
-    def __init__(self, fraction: float, seed: int):
-        self._fraction = fraction
+    def __init__(self, share: float, seed: int, salt: int):
+        self._share = share
         self._seed = seed
+        self._salt = salt
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
-        """For training, for validation."""
-        held_out = coins(examples, self._seed) < self._fraction * 2.0**64
-        return examples.take(~held_out), examples.take(held_out)
+        """The others, and those that are chosen."""
+        chosen = coins(examples.groups, self._seed, self._salt) < self._share * 2.0**64
+        return examples.take(~chosen), examples.take(chosen)
+
+    def finish(self) -> list[tuple[Examples, Examples]]:
+        return []
 
 
-class HoldNumber:
-    """The examples with the smallest coins are held out: known at the end only, until then in
-    memory."""
+class NumberOfGroups:
+    """Chooses the groups with the smallest coins, until they have at least `number` examples. They are
+    known at the end only: until then the candidates are in memory. Whoever is not among the first
+    `number` of the candidates is not among those of all, so a group that is let go stays so."""
 
-    def __init__(self, number: int, seed: int):
+    def __init__(self, number: int, seed: int, salt: int):
         self._number = number
         self._seed = seed
+        self._salt = salt
         self.pool: list[Examples] = []
+        self.num_chosen = 0  # of the pool, when some were let go last
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
-        """For training, and nothing yet for validation."""
+        """The others that are known by now, and nothing yet of what is chosen."""
         self.pool.append(examples)
         none = examples.first(0)
-        if sum(part.num_examples for part in self.pool) < 2 * self._number + POOL_SLACK:
+        wanted = max(self._number, self.num_chosen)  # one group may be larger than `number`
+        if sum(part.num_examples for part in self.pool) < 2 * wanted + POOL_SLACK:
             return none, none
         return self._let_go(), none
 
     def _let_go(self) -> Examples:
         candidates = concatenate(self.pool)
-        order = np.argsort(coins(candidates, self._seed), kind="stable")
-        held_out = np.zeros(candidates.num_examples, bool)
-        held_out[order[:self._number]] = True
-        self.pool = [candidates.take(held_out)]
-        return candidates.take(~held_out)
+        coin = coins(candidates.groups, self._seed, self._salt)
+        chosen = np.ones(candidates.num_examples, bool)
+        if candidates.num_examples > self._number:
+            chosen = coin <= np.partition(coin, self._number - 1)[self._number - 1]
+        self.pool = [candidates.take(chosen)]
+        self.num_chosen = self.pool[0].num_examples
+        return candidates.take(~chosen)
 
-    def finish(self) -> tuple[Examples, Examples]:
-        """The last for training, and all for validation; there must be some."""
-        training = self._let_go()
-        return training, self.pool[0]
+    def finish(self) -> list[tuple[Examples, Examples]]:
+        """The rest of the others, and all that are chosen."""
+        if not self.pool:
+            return []
+        others = self._let_go()
+        return [(others, self.pool[0])]
+
+
+Choice = ShareOfGroups | NumberOfGroups
+
+
+def make_choice(share: float | None, number: int | None, seed: int, salt: int) -> Choice | None:
+    if share is not None:
+        return ShareOfGroups(share, seed, salt)
+    return NumberOfGroups(number, seed, salt) if number is not None else None

@@ -105,7 +105,7 @@ class StoreWriter:
             self._write_shard()
         if not self._lengths:
             raise ToolError(f"{self.folder}: no example was left to put into it",
-                            "Select fewer examples for the other store, or give more data.")
+                            "Check the sources, and the options that select examples.")
 
     def count_overlaps(self, other: "StoreWriter") -> int:
         """Examples here whose ids are also those of an example there, once both have all of them."""
