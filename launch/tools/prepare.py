@@ -5,10 +5,11 @@ import json
 import os
 import sys
 
-from packtrain_tools.chat.mask import ChatMask
+from packtrain_tools.chat.mask import ChatMask, MaskOptions
 from packtrain_tools.chat.template import load_chat_template
 from packtrain_tools.prepare.counts import sentences
-from packtrain_tools.prepare.encoding import Encoder
+from packtrain_tools.prepare.encoding import Encoder, EncodingOptions
+from packtrain_tools.prepare.lengths import MAX_LENGTH, LengthLimits
 from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.sources.formats import FileFormat, find_format
 from packtrain_tools.prepare.preparation import Preparation
@@ -41,7 +42,8 @@ def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
 
 def set_chat(arguments, encoder: Encoder, formats: set[str]):
     template = load_chat_template(arguments.tokenizer, arguments.chat_template, encoder.settings,
-                                  dict(arguments.template_option))
+                                  dict(arguments.template_option), arguments.date,
+                                  encoder.named_tokens())
     if template is None and formats & {"messages", "sharegpt"}:
         raise ToolError(f"{arguments.tokenizer}: has no chat template, which conversations need",
                         "Give one with --chat-template FILE.", CONFIG)
@@ -54,8 +56,18 @@ def set_chat(arguments, encoder: Encoder, formats: set[str]):
         print(f"{PROGRAM}: instructions become {'conversations' if as_chat else 'text'}"
               f"{' under headings' if not as_chat else ''}", file=sys.stderr)
     if template is not None:
-        encoder.set_chat(ChatMask(template, arguments.train_on, arguments.allow_open_turns,
-                                  encoder.special_tokens()), as_chat)
+        options = MaskOptions(arguments.train_on, tuple(arguments.also_train_on),
+                              arguments.allow_open_turns, arguments.left_out_parts == "count")
+        encoder.set_chat(ChatMask(template, options, encoder.special_tokens(),
+                                  encoder.added_tokens()), as_chat)
+    encoder.check_end_token(formats)
+
+
+def encoding_options(arguments) -> EncodingOptions:
+    limits = LengthLimits(arguments.min_length or 1, arguments.max_length or MAX_LENGTH,
+                          arguments.too_long or "refuse")
+    return EncodingOptions(arguments.end_token, arguments.no_end_token,
+                           arguments.special_tokens_in_data, limits)
 
 
 def print_store(store: dict):
@@ -128,7 +140,7 @@ def main():
     arguments = parse_arguments(PROGRAM)
     files, left_out = list_files(arguments.sources)
     arguments.date = resolve_date(arguments, files)
-    encoder = Encoder(arguments.tokenizer)
+    encoder = Encoder(arguments.tokenizer, encoding_options(arguments))
     if left_out:
         kinds = ", ".join(f"{count:,} *{suffix}" for suffix, count in sorted(left_out.items()))
         print(f"{PROGRAM}: left out files of other kinds: {kinds}", file=sys.stderr)

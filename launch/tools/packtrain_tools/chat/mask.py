@@ -1,134 +1,175 @@
 """Which characters of a rendered conversation are learned: an assistant's turn with the token that
-ends it, nothing else. Where that cannot be told for certain the conversation is refused.
+ends it, nothing else unless it is asked for. Where that cannot be told for certain, or where the
+template leaves out something that the record says, the conversation is refused.
 
-What {% generation %} encloses in the template is a turn; in other templates a turn is what rendering
-the conversation up to it adds to its beginning with the generation prompt. Both beginnings must be
-those of the whole text: templates that rewrite earlier turns (leaving out their reasoning, say) show
-the model another text than it will see when it is asked.
+A turn begins where the generation prompt ends, and the text before it must be what the model sees when it
+is asked. Templates that rewrite earlier turns (leaving out their reasoning, say) show it another text.
 """
 
-import json
-import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from packtrain_tools.chat.template import BEGIN, END, ChatTemplate
 from packtrain_tools.chat.conversations import Conversation
+from packtrain_tools.chat.forms import forms_of
+from packtrain_tools.chat.parts import SHOWN, TOOLS, LostPart, lost_parts, track
+from packtrain_tools.chat.template import ChatTemplate
+from packtrain_tools.chat.turn_ends import TurnEnds
+from packtrain_tools.chat.turns import RenderedTurns
 
-TRAIN_ON = ("assistant", "last", "each-turn")
-SHOWN = 40  # characters
+TRAIN_ON = ("assistant", "last", "each-turn", "all")
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
     text: str
-    learned: list[tuple[int, int]]  # begin and end, in characters
+    learned: list[tuple[int, int, float]]  # begin and end, in characters, and weight; ascending
+    data: list[tuple[int, int]] = field(default_factory=list)  # what is the record's own; ascending
+
+
+@dataclass(frozen=True, slots=True)
+class MaskOptions:
+    train_on: str = "assistant"
+    also_train_on: tuple[str, ...] = ()  # roles
+    allow_open_turns: bool = False
+    count_left_out: bool = False  # take records of which the template leaves something out
+
+
+class _LeftOut(ValueError):
+    """The template leaves a part out."""
 
 
 class ChatMask:
-    def __init__(self, template: ChatTemplate, train_on: str, allow_open_turns: bool,
-                 special_tokens: list[str]):
-        """`special_tokens`: of the tokenizer, one of which ends a turn, unless turns may be open."""
+    def __init__(self, template: ChatTemplate, options: MaskOptions, special_tokens: list[str],
+                 added_tokens: list[str] | None = None):
+        """`special_tokens`, `added_tokens`: of the tokenizer. One of them ends a turn, unless turns may
+        be open."""
         self._template = template
-        self._train_on = train_on
-        self._allow_open_turns = allow_open_turns
-        either = "|".join(re.escape(token) for token in
-                          sorted(special_tokens, key=len, reverse=True)) or r"(?!)"
-        self._end_in = re.compile(rf"(?:{either})(?=\s*\Z)")
-        self._end_at = re.compile(rf"\s*(?:{either})")
+        self._options = options
+        self._ends = TurnEnds(template, special_tokens, added_tokens or [])
 
-    def render(self, conversation: Conversation) -> list[Rendered]:
+    @property
+    def stop_token(self) -> str | None:
+        return self._ends.stop
+
+    @property
+    def uses_date(self) -> bool:
+        return self._template.uses_date
+
+    def divided(self, conversation: Conversation) -> list[Conversation]:
+        """With each-turn a conversation for each learned turn, else the conversation itself."""
+        if self._options.train_on != "each-turn":
+            return [conversation]
+        weights = self._weights(conversation, Counter())
+        return [replace(conversation, messages=conversation.messages[:turn + 1],
+                        asked=[0.0] * turn + [weights[turn] / conversation.weight])
+                for turn in sorted(weights) if weights[turn]] or [conversation]
+
+    def render(self, conversation: Conversation, counts: Counter | None = None) -> list[Rendered]:
         """The examples of a conversation, none where nothing of it is learned. Raises ValueError
-        naming the turn."""
-        said = json.dumps([conversation.messages, conversation.tools], ensure_ascii=False,
-                          default=str)
-        if BEGIN in said or END in said:
-            raise ValueError("holds the noncharacters U+FDD0 or U+FDD1, which are no text")
-        learned = self._learned_turns(conversation)
-        if not learned:
+        naming the turn. `counts` is told what is unusual."""
+        counts = Counter() if counts is None else counts
+        weights = self._weights(conversation, counts)
+        if not any(weights.values()):
             return []
-        if self._train_on == "each-turn":
-            return [self._example(conversation, [turn]) for turn in learned]
-        return [self._example(conversation, learned)]
+        if self._options.train_on == "each-turn":
+            return [self._example(conversation, {turn: weights[turn]}, counts)
+                    for turn in sorted(weights) if weights[turn]]
+        return [self._example(conversation, weights, counts)]
 
-    def _learned_turns(self, conversation: Conversation) -> list[int]:
-        turns = conversation.assistant_turns
-        chosen = turns[-1:] if self._train_on == "last" else turns
-        return [turn for turn in turns
-                if (turn in chosen if conversation.asked[turn] is None
-                    else conversation.asked[turn])]
-
-    def _example(self, conversation: Conversation, learned: list[int]) -> Rendered:
-        """What follows the last learned turn is left out."""
-        messages = conversation.messages[:learned[-1] + 1]
-        tools = conversation.tools
-        whole = self._template.render(messages, tools)
-        if self._template.marks_generation(tools):
-            turns = [i for i in conversation.assistant_turns if i < len(messages)]
-            spans = self._marked(whole.text, whole.generated, turns, learned)
+    def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:
+        """Of the messages that --train-on, --also-train-on or the record itself speak of."""
+        roles = [message["role"] for message in conversation.messages]
+        turns = [i for i, role in enumerate(roles) if role == "assistant"]
+        unprompted = _unprompted_turns(roles)
+        if unprompted:
+            counts["assistant_begins"] += 1
+        if self._options.train_on == "all":
+            chosen = set(range(len(roles)))
         else:
-            spans = {turn: self._added(messages, tools, turn, whole.text) for turn in learned}
-        for turn, (begin, end) in spans.items():
-            reasoning = messages[turn].get("reasoning_content")
-            if isinstance(reasoning, str) and reasoning.strip() not in whole.text[begin:end]:
-                raise _fault(messages, turn, "the chat template leaves its reasoning out",
-                             repr(whole.text[begin:end][-SHOWN:]))
-        return Rendered(whole.text, list(spans.values()))
+            chosen = set(turns[-1:] if self._options.train_on == "last" else turns) - unprompted
+            chosen |= {i for i, role in enumerate(roles) if role in self._options.also_train_on}
+        weights = {turn: 1.0 for turn in chosen}
+        weights |= {turn: float(asked) for turn, asked in enumerate(conversation.asked)
+                    if asked is not None}
+        return {turn: weight * conversation.weight for turn, weight in weights.items()}
 
-    def _marked(self, text: str, generated: list[tuple[int, int]], turns: list[int],
-                learned: list[int]) -> dict[int, tuple[int, int]]:
-        if len(generated) != len(turns):
-            raise ValueError(f"the chat template marks {len(generated)} passages with generation, "
-                             f"of {len(turns)} assistant turns")
-        spans = {}
-        for turn, (begin, end) in zip(turns, generated):
-            if turn not in learned:
-                continue
-            inside = self._end_in.search(text, begin, end)
-            after = self._end_at.match(text, end)
-            if inside:
-                end = inside.end()
-            elif after:  # ends the turn, though the template does not mark it
-                end = after.end()
-            elif not self._allow_open_turns:
-                raise ValueError(_open_turn(turn))
-            spans[turn] = (begin, end)
-        return spans
+    def _example(self, conversation: Conversation, weights: dict[int, float],
+                 counts: Counter) -> Rendered:
+        """What follows the last learned turn is left out. Of the forms that the messages may have, the
+        first one counts of which the template leaves nothing out."""
+        last = max(turn for turn, weight in weights.items() if weight)
+        weights = {turn: weight for turn, weight in weights.items() if turn <= last}
+        faults: list[ValueError] = []
+        for messages in forms_of(conversation.messages[:last + 1]):
+            try:
+                return self._masked(messages, conversation.tools, weights, counts, False)
+            except ValueError as fault:
+                faults.append(fault)
+        if self._options.count_left_out and any(isinstance(fault, _LeftOut) for fault in faults):
+            for messages, fault in zip(forms_of(conversation.messages[:last + 1]), faults):
+                if isinstance(fault, _LeftOut):
+                    return self._masked(messages, conversation.tools, weights, counts, True)
+        raise next((fault for fault in faults if isinstance(fault, _LeftOut)), faults[0])
 
-    def _added(self, messages: list[dict], tools: list | None, turn: int,
-               whole: str) -> tuple[int, int]:
-        try:
-            before = self._template.render(messages[:turn], tools, True).text
-            through = self._template.render(messages[:turn + 1], tools).text
-        except ValueError as fault:
-            raise _fault(messages, turn, "cannot be masked: of the messages up to it", fault)
-        if not through.startswith(before):
-            raise _fault(messages, turn, "cannot be masked: the generation prompt is not how it "
-                         "begins", f"{_difference(before, through)} (--template-option may change it, "
-                         "or a --chat-template with {% generation %})")
-        begin, end = len(before), len(through)
-        stop = self._end_in.search(through, begin)
-        if stop:
-            end = stop.end()
-        elif not self._allow_open_turns:
-            raise ValueError(_open_turn(turn))
-        if not whole.startswith(through[:end]):
-            raise _fault(messages, turn, "cannot be masked: later turns change how it is rendered",
-                         f"{_difference(through[:end], whole)} (--train-on each-turn or last "
-                         "learns turns as they are asked for)")
-        return begin, end
+    def _masked(self, messages: list[dict], tools: list | None, weights: dict[int, float],
+                counts: Counter, may_leave_out: bool) -> Rendered:
+        tracked = track(messages, tools)
+        turns = RenderedTurns(self._template, self._ends, tracked, self._options.allow_open_turns)
+        noticed = Counter(self._leaves_out(turns, weights, may_leave_out))
+        learned = {turn for turn, weight in weights.items() if weight}
+        if self._options.train_on == "all":
+            spans = list(_all_but(turns, weights))
+        else:
+            found = turns.spans(sorted(learned))
+            spans = sorted((begin, end, weights[turn]) for turn, (begin, end) in found.items())
+            noticed += turns.unusual(found)
+        counts.update(noticed)
+        return Rendered(turns.text, spans, turns.data())
 
-
-def _open_turn(turn: int) -> str:
-    return (f"turn {turn + 1} (assistant): ends in no special token, so that a model would not "
-            "learn to stop (--allow-open-turns takes it as it is)")
+    def _leaves_out(self, turns: RenderedTurns, weights: dict[int, float],
+                    may_leave_out: bool) -> Iterator[str]:
+        """The names of counts. Thoughts of turns that are not learned may go: when the model is asked
+        for the next turn, it does not see them either."""
+        for lost in lost_parts(turns.parts, turns.rendering):
+            turn = lost.part.message
+            if lost.is_thought and turns.is_assistant(turn) and not weights.get(turn):
+                yield "dropped_thoughts"
+            elif may_leave_out:
+                yield "left_out_parts"
+            else:
+                raise _LeftOut(_left_out(turns, lost, max(weights)))
 
 
-def _fault(messages: list[dict], turn: int, what: str, detail: object) -> ValueError:
-    return ValueError(f"turn {turn + 1} ({messages[turn]['role']}): {what}: {detail}")
+def _unprompted_turns(roles: list[str]) -> set[int]:
+    """The assistant's turns before the first message that asks for something, where there is one."""
+    first = next((i for i, role in enumerate(roles)
+                  if role not in ("system", "developer", "assistant")), None)
+    return set() if first is None else {i for i in range(first) if roles[i] == "assistant"}
 
 
-def _difference(wanted: str, got: str) -> str:
-    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b),
-              min(len(wanted), len(got)))
-    begin = max(0, at - SHOWN)
-    return f"{wanted[begin:at + SHOWN]!r} became {got[begin:at + SHOWN]!r}"
+def _all_but(turns: RenderedTurns, weights: dict[int, float]) -> Iterator[tuple[int, int, float]]:
+    """The whole text up to the last message's end, with the messages' own weights where they differ."""
+    at, end = 0, turns.end(len(turns.messages) - 1)
+    usual = max(weights.values())
+    for turn in sorted(weights):
+        extent = turns.extents.get(turn)
+        if weights[turn] == usual or extent is None:
+            continue
+        yield at, extent[0], usual
+        at = turns.end(turn)
+        yield extent[0], at, weights[turn]
+    yield at, end, usual
+
+
+def _left_out(turns: RenderedTurns, lost: LostPart, last: int) -> str:
+    text = lost.text if len(lost.text) <= SHOWN else lost.text[:SHOWN] + "..."
+    turn = lost.part.message
+    what = lost.part.what if turn == TOOLS else f"its {lost.part.what}"
+    place = "" if turn == TOOLS else f"{turns.name(turn)}: "
+    advice = "give a --chat-template that prints it, or take such records with --left-out-parts count"
+    if lost.is_thought and turn < last:
+        advice = "--train-on each-turn or last learns turns as they are asked for"
+    elif turns.role(turn) in ("system", "developer"):
+        advice += "; --merge-system puts it into the first user's turn"
+    return f"{place}the chat template leaves {what} out: {text!r} ({advice})"

@@ -3,71 +3,50 @@ environment, variables and choice of template (tests hold both against each othe
 transformers, whose import takes seconds and half a gigabyte."""
 
 import datetime
-import json
 import os
 import re
 from dataclasses import dataclass
 
 import jinja2
-import jinja2.ext
-import jinja2.sandbox
 
+from packtrain_tools.chat import tracked
 from packtrain_tools.chat.conversations import REASONING
+from packtrain_tools.chat.environment import GENERATED, make_environment
+from packtrain_tools.chat.tracked import Span
 from packtrain_tools.errors import CONFIG, ToolError
 
-# Characters that are in no text (Unicode's noncharacters) mark what {% generation %} encloses.
-BEGIN, END = "\ufdd0", "\ufdd1"
-_GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+DEFAULT_DATE = "2024-07-26"
+_RESERVED = {"messages", "tools", "documents", "add_generation_prompt", "strftime_now",
+             "raise_exception"}
+_GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
     text: str
+    spans: list[Span]  # of the record's parts, where they lie; empty for messages that are not tracked
     generated: list[tuple[int, int]]  # begin and end of what {% generation %} encloses
 
 
-class _Generation(jinja2.ext.Extension):
-    tags = {"generation"}
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
-
-    def _mark(self, caller) -> str:
-        return BEGIN + caller() + END
-
-
-def _environment() -> jinja2.Environment:
-    def raise_exception(message):
-        raise jinja2.TemplateError(message)
-
-    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                          sort_keys=sort_keys)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True,
-        extensions=[_Generation, jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    return environment
-
-
 class ChatTemplate:
-    def __init__(self, sources: dict[str, str], variables: dict[str, object], place: str):
-        """`sources`: templates by name, of which there is "default" or another alone. Raises
-        ToolError naming `place`."""
+    def __init__(self, sources: dict[str, str], variables: dict[str, object], place: str,
+                 date: str = DEFAULT_DATE):
+        """`sources`: templates by name, of which there is "default" or another alone. `date`: what
+        templates take for today, YYYY-MM-DD. Raises ToolError naming `place`."""
         self._sources = sources
         self._variables = variables
-        environment = _environment()
-        try:
-            self._templates = {name: environment.from_string(source)
-                               for name, source in sources.items()}
-        except jinja2.TemplateSyntaxError as error:
-            raise ToolError(f"{place}: line {error.lineno} of the chat template: {error}",
-                            exit_code=CONFIG) from None
+        self.uses_date = False  # whether a rendering asked for it
+        environment = make_environment(datetime.datetime.fromisoformat(date), self._note_date)
+        self._templates: dict[str, jinja2.Template] = {}
+        for name, source in sources.items():
+            try:
+                self._templates[name] = environment.from_string(source)
+            except jinja2.TemplateSyntaxError as error:
+                raise ToolError(f"{place}: line {error.lineno} of the chat template: {error}",
+                                exit_code=CONFIG) from None
+
+    def _note_date(self):
+        self.uses_date = True
 
     def _name(self, tools: list | None) -> str:
         if tools and "tool_use" in self._sources:
@@ -77,6 +56,9 @@ class ChatTemplate:
     def marks_generation(self, tools: list | None) -> bool:
         return bool(_GENERATION.search(self._sources[self._name(tools)]))
 
+    def knows_generation_prompt(self, tools: list | None) -> bool:
+        return "add_generation_prompt" in self._sources[self._name(tools)]
+
     def render(self, messages: list[dict], tools: list | None,
                add_generation_prompt: bool = False) -> Rendering:
         """Raises ValueError where the template refuses the messages."""
@@ -84,12 +66,19 @@ class ChatTemplate:
         reasoning = [key for key in REASONING if key in self._sources[name]]
         messages = [_with_reasoning(message, reasoning) for message in messages]
         try:
-            marked = self._templates[name].render(
+            text = self._templates[name].render(
                 **self._variables, messages=messages, tools=tools, documents=None,
                 add_generation_prompt=add_generation_prompt)
         except Exception as error:  # templates call methods of what they are given
-            raise ValueError(f"the chat template refuses it: {error}") from None
-        return _unmark(marked)
+            raise ValueError(f"the chat template refuses it: {_printable(error)}") from None
+        spans = tracked.spans_of(text)
+        generated = [(begin, end) for begin, end, part, *_ in spans if part == GENERATED]
+        parts = [span for span in spans if span[2] != GENERATED]
+        return Rendering(tracked.plain(text), sorted(parts), sorted(generated))
+
+
+def _printable(error: Exception) -> str:
+    return str(error).encode(errors="backslashreplace").decode() or type(error).__name__
 
 
 def _with_reasoning(message: dict, keys: list[str]) -> dict:
@@ -99,42 +88,34 @@ def _with_reasoning(message: dict, keys: list[str]) -> dict:
     return {**message, **{key: message["reasoning_content"] for key in keys}}
 
 
-def _unmark(marked: str) -> Rendering:
-    parts = re.split(f"([{BEGIN}{END}])", marked)
-    text, generated, begin = "", [], None
-    for part in parts:
-        if part == BEGIN:
-            if begin is not None:
-                raise ValueError("the chat template nests {% generation %}")
-            begin = len(text)
-        elif part == END:
-            generated.append((begin, len(text)))
-            begin = None
-        else:
-            text += part
-    return Rendering(text, generated)
-
-
-def load_chat_template(folder: str, file: str | None, settings: dict,
-                       options: dict[str, object]) -> ChatTemplate | None:
+def load_chat_template(folder: str, file: str | None, settings: dict, options: dict[str, object],
+                       date: str = DEFAULT_DATE,
+                       special_tokens: dict[str, str] | None = None) -> ChatTemplate | None:
     """`file`, or the template of the tokenizer's folder, where it has one. `settings`:
-    tokenizer_config.json; `options`: further variables."""
-    variables = special_tokens(settings) | options
+    tokenizer_config.json; `options`: further variables; `special_tokens`: by name, such as bos_token,
+    of all places where the folder names them (those of `settings` without it)."""
+    if special_tokens is None:
+        special_tokens = named_tokens(settings)
+    taken = sorted(_RESERVED & options.keys())
+    if taken:
+        raise ToolError(f"--template-option {taken[0]}: is what packtrain itself gives a template",
+                        "The date is set with --date." if taken[0] == "strftime_now" else "", CONFIG)
+    variables = special_tokens | options
     path = file or os.path.join(folder, "chat_template.jinja")
     if file or os.path.isfile(path):
         sources = {"default": _read(path)}
         if not file:
             sources = _additional(folder) | sources
-        return ChatTemplate(sources, variables, path)
+        return ChatTemplate(sources, variables, path, date)
     place = os.path.join(folder, "tokenizer_config.json")
     source = settings.get("chat_template")
     if isinstance(source, list):
         return ChatTemplate({entry["name"]: entry["template"] for entry in source}, variables,
-                            place)
-    return ChatTemplate({"default": source}, variables, place) if source else None
+                            place, date)
+    return ChatTemplate({"default": source}, variables, place, date) if source else None
 
 
-def special_tokens(settings: dict) -> dict[str, str]:
+def named_tokens(settings: dict) -> dict[str, str]:
     """Such as bos_token: <s>."""
     tokens = {}
     for key, token in settings.items():
@@ -153,5 +134,8 @@ def _additional(folder: str) -> dict[str, str]:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as stream:
-        return stream.read()
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path}: is not UTF-8: {error.reason}", exit_code=CONFIG) from None

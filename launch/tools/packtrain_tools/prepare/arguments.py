@@ -8,17 +8,36 @@ import os
 from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
 from packtrain_tools.prepare.unfinished import TODAY
-from packtrain_tools.sources.formats import FORMATS
+from packtrain_tools.chat.names import CALL, ROLES
+from packtrain_tools.sources.columns import FORMATS, OURS
+from packtrain_tools.sources.files import KIND_NAMES
 
 DEFAULT_DATE = "2024-07-26"  # that the chat template of Llama 3.2 takes where it is told none
 
 
 def column(text: str) -> tuple[str, str]:
+    """YOURS may be empty: the column is left out."""
     ours, equals, theirs = text.partition("=")
-    known = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
-    if not (equals and theirs) or ours not in known:
+    if not equals or ours not in OURS:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is not OURS=YOURS with one of {', '.join(sorted(known))}")
+            f"'{text}' is not OURS=YOURS with one of {', '.join(sorted(OURS))}")
+    return ours, theirs
+
+
+def role(text: str) -> list[tuple[str, str]]:
+    ours, _, theirs = text.partition("=")
+    names = theirs.split(",")
+    if not all(names) or ours not in (*ROLES, CALL):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not OURS=YOURS[,YOURS...] with one of {', '.join((*ROLES, CALL))}")
+    return [(ours, name) for name in names]
+
+
+def message_key(text: str) -> tuple[str, str]:
+    ours, _, theirs = text.partition("=")
+    if not theirs or ours not in ("role", "content"):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not OURS=YOURS with one of role, content")
     return ours, theirs
 
 
@@ -55,7 +74,7 @@ def sample(text: str) -> int | float:
 
 def add_chat_arguments(parser: Parser):
     chat = parser.add_argument_group("conversations")
-    chat.add_argument("--train-on", choices=dict.fromkeys((*TRAIN_ON, "all")), default="assistant",
+    chat.add_argument("--train-on", choices=TRAIN_ON, default="assistant",
                       help="learn all turns of the assistant (default), the last one, each in "
                            "an example of its own, as the model will see it, or everything; `train` "
                            "of a message overrides")
@@ -99,21 +118,45 @@ def add_length_arguments(parser: Parser):
                        help="leave out examples of fewer than N tokens")
     group.add_argument("--max-length", type=int, metavar="N",
                        help="examples of more than N tokens are what --too-long says")
-    group.add_argument("--too-long", choices=["refuse", "drop", "turns", "truncate"],
-                       help="bad lines (default), left out, without their last turns, or cut at "
-                            "N tokens")
+    group.add_argument("--too-long", choices=["refuse", "drop", "turns", "last-turns", "truncate"],
+                       help="bad lines (default), left out, conversations without their oldest turns "
+                            "(the system prompt stays) or without their last ones, or cut at N tokens")
+
+
+def add_reading_arguments(parser: Parser):
+    group = parser.add_argument_group("what sources hold")
+    group.add_argument("--as", dest="as_kind", choices=list(KIND_NAMES),
+                       help="read every file so, whatever its name (default: by its suffix; "
+                            "standard input as jsonl)")
+    group.add_argument("--role", action="append", default=[], type=role,
+                       metavar="OURS=YOURS[,YOURS...]",
+                       help="what roles are called in messages, such as user=human,prompter")
+    group.add_argument("--message-key", action="append", default=[], type=message_key,
+                       metavar="OURS=YOURS", help="what messages call their role or content, such "
+                                                  "as content=body")
+    group.add_argument("--system", default="", metavar="TEXT",
+                       help="a system prompt for conversations that have none")
+    group.add_argument("--merge-system", action="store_true",
+                       help="put system prompts before the words of the first user's turn, for "
+                            "models without that role")
+    group.add_argument("--group-by", default="", metavar="COLUMN",
+                       help="records with the same value of it stay on one side of the held out "
+                            "part")
 
 
 def make_parser(program: str) -> Parser:
     parser = Parser(prog=program, description="Tokenise texts and conversations into a token store.")
     parser.add_argument("sources", nargs="+", metavar="SOURCE",
-                        help="text, .jsonl, .json (each also as .gz or .zst), .parquet, .arrow, "
-                             "a folder of such files or of `datasets`, or a data set of the "
-                             "Hugging Face Hub: hf:OWNER/NAME[/CONFIG][@REVISION][:SPLIT]")
+                        help="text, .jsonl, .json, .csv, .tsv (each also compressed: .gz, .zst, "
+                             ".bz2, .xz), .parquet, .arrow, a folder of such files or of "
+                             "`datasets`, a data set of the Hugging Face Hub "
+                             "(hf:OWNER/NAME[/CONFIG][@REVISION][:SPLIT]), or - for standard "
+                             "input")
     parser.add_argument("--format", choices=list(FORMATS),
                         help="what the columns mean (default: found by their names)")
     parser.add_argument("--column", action="append", default=[], type=column, metavar="OURS=YOURS",
-                        help="what a column is called in the sources, such as prompt=question")
+                        help="what a column is called in the sources, such as prompt=question; "
+                             "without YOURS it is left out")
     parser.add_argument("--tokenizer", required=True, metavar="PATH",
                         help="a Hugging Face folder with tokenizer.json")
     parser.add_argument("--out", required=True, metavar="STORE", help="the folder to write")

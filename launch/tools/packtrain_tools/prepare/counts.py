@@ -15,7 +15,10 @@ SENTENCES = {
         "Thoughts of earlier turns that the chat template leaves out: {n}. They are not in the store; "
         "--train-on each-turn learns each of them, in an example of its own.",
     "assistant_begins":
-        "Conversations that the assistant begins: {n}. Check that they are complete.",
+        "Conversations that the assistant begins: {n}. They are trained from the first turn that answers "
+        "a message on; \"train\": true of a message learns it all the same.",
+    "left_out_parts":
+        "Parts of conversations that the chat template leaves out: {n}. The model sees the rest.",
     "merged_system":
         "Conversations with several system messages, or one that the chat template does not know: {n}. "
         "Their text was added to another message; look at the samples.",
@@ -29,8 +32,14 @@ SENTENCES = {
     "cut_to_nothing":
         "Examples with nothing to learn once they were cut to --max-length: {n}. They were left out; "
         "give a larger --max-length, or --too-long turns.",
+    "truncated":
+        "Examples that were cut at --max-length: {n}. Their ends are not learned.",
+    "dropped_too_long":
+        "Examples longer than --max-length that were left out: {n}.",
+    "too_short":
+        "Examples shorter than --min-length that were left out: {n}.",
     "cut_turns":
-        "Turns that were left out of conversations longer than --max-length: {n}. Give a larger "
+        "Messages that were left out of conversations longer than --max-length: {n}. Give a larger "
         "--max-length to keep them.",
     "copied_tokens":
         "Tokens that --train-on each-turn repeats, as the beginnings of later examples: {n}. Training "

@@ -1,22 +1,25 @@
 """Records to ids and masks, with the tokenizer of a Hugging Face folder."""
 
-import json
-import os
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 import numpy as np
-import tokenizers
 
-from packtrain_tools.chat.mask import ChatMask, Rendered
-from packtrain_tools.chat.template import special_tokens
 from packtrain_tools.chat.conversations import Conversation
+from packtrain_tools.chat.mask import ChatMask, Rendered
 from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.prepare.chat_rows import ChatRows
+from packtrain_tools.prepare.contents import group_of
 from packtrain_tools.prepare.examples import Examples, make_examples
+from packtrain_tools.prepare.lengths import LengthLimits, Shortener, TooLong
+from packtrain_tools.prepare.loss_weights import is_rounded
+from packtrain_tools.prepare.text_rows import TextRows
+from packtrain_tools.prepare.tokenizer import TokenizerVariants, load_tokenizer
 from packtrain_tools.sources.formats import (BadRecord, Document, FileFormat, Instruction, Text,
-                                     decode)
+                                             decode)
 from packtrain_tools.sources.readers import Chunk, Record
 
-MAX_LENGTH = 2**31 - 1
+Row = tuple[list[int], np.ndarray]  # ids and mask bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +29,62 @@ class EncodedChunk:
     num_records: int
     num_skipped: int  # documents with nothing to predict
     num_read_bytes: int  # of all files, up to this chunk
+    counts: dict[str, int] = field(default_factory=dict)  # of what is unusual: counts.py
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingOptions:
+    end_token: str | None = None  # instead of the tokenizer's own
+    no_end_token: bool = False
+    special_in_data: str = "token"  # or plain, or refuse
+    limits: LengthLimits = LengthLimits()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What becomes of a chunk's records: rows by the number of their record, and bad ones."""
+
+    documents: list[tuple[int, Document]] = field(default_factory=list)
+    bad: dict[int, BadRecord] = field(default_factory=dict)
+    rows: list[tuple[int, Row]] = field(default_factory=list)
+    num_skipped: int = 0
+    counts: Counter = field(default_factory=Counter)
 
 
 class Encoder:
-    """The tokenizer of a Hugging Face folder (tokenizer.json, tokenizer_config.json), and the chat
-    template that conversations are rendered with."""
+    """The tokenizer of a Hugging Face folder, and the chat template that conversations are rendered
+    with."""
 
-    def __init__(self, folder: str):
-        path = os.path.join(folder, "tokenizer.json")
-        if not os.path.isfile(path):
-            raise ToolError(f"{folder}: has no tokenizer.json",
-                            "Give a Hugging Face folder with a fast tokenizer, or train one with "
-                            "launch/tools/train_tokenizer.py.", CONFIG)
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(path)
-        except Exception as error:  # the library raises bare Exception
-            raise ToolError(f"{path}: is no tokenizer: {error}", exit_code=CONFIG) from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self.vocab_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
-        self.settings = _tokenizer_settings(folder)
-        self._suffix = self._token_ids("eos_token", folder)
-        self._prefix = self._token_ids("bos_token", folder)
-        # A beginning-of-text token only where the tokenizer itself puts one.
-        if self._tokenizer.encode("").ids[:1] != self._prefix:
-            self._prefix = []
+    def __init__(self, folder: str, options: EncodingOptions = EncodingOptions()):
+        self._folder = folder
+        self._options = options
+        self._loaded = load_tokenizer(folder)
+        self.vocab_size = self._loaded.vocab_size
+        self.settings = self._loaded.settings
         self._formats: dict[str, FileFormat] = {}
         self._chat: ChatMask | None = None
         self._instructions_as_chat = False
+        self._make_rows()
+
+    def _make_rows(self):
+        loaded, options = self._loaded, self._options
+        control = self._control_tokens()
+        variants = TokenizerVariants(loaded, control)
+        end = options.end_token or loaded.named.get("eos_token")
+        self._end_token = None if options.no_end_token else end
+        self._texts = TextRows(loaded, variants, control, options.special_in_data, self._end_token,
+                               self._folder)
+        self._chats = ChatRows(loaded, variants, control, options.special_in_data)
+
+    def _control_tokens(self) -> set[str]:
+        """Special tokens but the one for unknown characters, and the token that ends turns."""
+        loaded = self._loaded
+        named = {token for name, token in loaded.named.items()
+                 if name in ("bos_token", "eos_token")}
+        unknown = {loaded.named.get("unk_token"), getattr(loaded.tokenizer.model, "unk_token", None)}
+        stop = self._chat.stop_token if self._chat else None
+        extra = {self._options.end_token, stop} - {None}
+        return (set(loaded.special_tokens) - (unknown - named)) | extra
 
     def set_formats(self, formats: dict[str, FileFormat]):
         """By the paths of files."""
@@ -62,120 +93,144 @@ class Encoder:
     def set_chat(self, chat: ChatMask | None, instructions_as_chat: bool):
         self._chat = chat
         self._instructions_as_chat = instructions_as_chat
+        self._make_rows()
+
+    def check_end_token(self, formats: set[str]):
+        """Texts end in a token, so that a model learns to stop."""
+        as_text = formats & {"document", "text", "prompt-completion"} or \
+            ("instruction" in formats and not self._instructions_as_chat)
+        if as_text and self._end_token is None and not self._options.no_end_token:
+            raise ToolError(
+                f"{self._folder}: names no end-of-text token (eos_token), in tokenizer_config.json, "
+                "special_tokens_map.json or by its class, and texts need one",
+                "Give it with --end-token TOKEN, or take texts without an end with --no-end-token.",
+                CONFIG)
 
     def special_tokens(self) -> list[str]:
-        tokens = [token.content for token in self._tokenizer.get_added_tokens_decoder().values()
-                  if token.special]
-        return tokens + [token for token in special_tokens(self.settings).values()
-                         if token not in tokens]
+        return self._loaded.special_tokens
 
-    def _token_ids(self, key: str, folder: str) -> list[int]:
-        token = special_tokens(self.settings).get(key)
-        if token is None:
-            return []
-        token_id = self._tokenizer.token_to_id(token)
-        if token_id is None:
-            raise ToolError(f"{folder}: {key} is '{token}', which tokenizer.json does not know",
-                            exit_code=CONFIG)
-        return [token_id]
+    def added_tokens(self) -> list[str]:
+        return [token.content for token in self._loaded.added_tokens.values()]
+
+    def named_tokens(self) -> dict[str, str]:
+        return self._loaded.named
+
+    @property
+    def uses_date(self) -> bool:
+        return self._chat is not None and self._chat.uses_date
 
     def encode(self, chunk: Chunk) -> EncodedChunk:
         records = chunk.records()
-        documents, num_skipped, bad = self._documents(records)
-        texts = [part for _, document in documents if isinstance(document, Text)
-                 for part in (document.prompt or "", document.text)]
-        chats = [document.text for _, document in documents if isinstance(document, Rendered)]
-        encode = self._tokenizer.encode_batch_fast
-        encoded_texts = iter(encode(texts, add_special_tokens=False))
-        encoded_chats = iter(self._tokenizer.encode_batch(chats, add_special_tokens=False))
-        ids, masks, sources = [], [], []
-        for number, document in documents:
-            record = records[number]
-            if isinstance(document, Text):
-                # Prompt and completion are encoded apart: no token lies across their boundary.
-                row, mask = self._text_row(document, next(encoded_texts).ids,
-                                           next(encoded_texts).ids)
-            else:
-                encoding = next(encoded_chats)
-                try:
-                    row, mask = encoding.ids, learned_tokens(document, encoding.offsets)
-                except ValueError as fault:
-                    bad[number] = BadRecord(str(fault), record.line)
-                    continue
-            if len(row) > MAX_LENGTH:
-                raise ToolError(f"{record.file.place(record.line)}: the document has {len(row)} "
-                                f"tokens, wanted at most {MAX_LENGTH}")
-            if not mask[1:].any():
-                num_skipped += 1
-                continue
-            ids.append(row)
-            masks.append(mask)
-            sources.append(record.file.source)
-        return EncodedChunk(make_examples(ids, masks, sources),
-                            [(records[number], bad[number]) for number in sorted(bad)],
-                            len(records), num_skipped, chunk.num_read_bytes)
-
-    def _documents(self, records: list[Record]) \
-            -> tuple[list[tuple[int, Text | Rendered]], int, dict[int, BadRecord]]:
-        """Each with the number of its record, how many have nothing to learn, and bad records."""
-        documents: list[tuple[int, Text | Rendered]] = []
-        num_skipped = 0
-        bad: dict[int, BadRecord] = {}
+        batch = _Batch()
         for number, record in enumerate(records):
             try:
-                found = self._render(decode(record, self._formats[record.file.path]))
+                document = decode(record, self._formats[record.file.path])
             except BadRecord as fault:
-                bad[number] = fault
+                batch.bad[number] = fault
             except ValueError as fault:
-                bad[number] = BadRecord(str(fault), record.line)
+                batch.bad[number] = BadRecord(str(fault), record.line)
             else:
-                documents += [(number, document) for document in found]
-                num_skipped += not found
-        return documents, num_skipped, bad
+                batch.documents.append((number, self._as_asked(document)))
+        self._encode_texts(records, batch)
+        self._encode_chats(records, batch)
+        batch.rows.sort(key=lambda row: row[0])
+        return self._examples(records, batch, chunk.num_read_bytes)
 
-    def _render(self, document: Document) -> list[Text | Rendered]:
-        if isinstance(document, Instruction):
-            document = document.as_conversation() if self._instructions_as_chat \
-                else document.as_text()
-        if isinstance(document, Conversation):
-            if self._chat is None:
-                raise ValueError("is a conversation, and there is no chat template")
-            return self._chat.render(document)
-        return [document] if document.prompt is not None or document.text.strip() else []
+    def _as_asked(self, document: Document) -> Text | Conversation:
+        if not isinstance(document, Instruction):
+            return document
+        return document.as_conversation() if self._instructions_as_chat else document.as_text()
 
-    def _text_row(self, text: Text, prompt: list[int],
-                  learned: list[int]) -> tuple[list[int], np.ndarray]:
-        ids = self._prefix + prompt + learned + self._suffix
-        mask = np.ones(len(ids), np.uint8)
-        if text.prompt is not None:
-            mask[:len(self._prefix) + len(prompt)] = 0
-        return ids, mask
+    def _encode_texts(self, records: list[Record], batch: _Batch):
+        texts = []
+        for number, document in batch.documents:
+            if not isinstance(document, Text):
+                continue
+            if document.weight == 0 or (document.prompt is None and not document.text.strip()):
+                batch.num_skipped += 1
+            else:
+                texts.append((number, document))
+        rows = self._texts.encode([text for _, text in texts], batch.counts)
+        for (number, text), row in zip(texts, rows):
+            try:
+                if isinstance(row, ValueError):
+                    raise row
+                self._add(batch, number, text, self._options.limits.apply(row, batch.counts))
+            except ValueError as fault:
+                batch.bad[number] = BadRecord(str(fault), records[number].line)
 
+    def _encode_chats(self, records: list[Record], batch: _Batch):
+        chats: list[tuple[int, Conversation, Rendered]] = []
+        for number, document in batch.documents:
+            if not isinstance(document, Conversation):
+                continue
+            try:
+                chats += [(number, conversation, rendered)
+                          for conversation, rendered in self._render(document, batch)]
+            except ValueError as fault:
+                batch.bad[number] = BadRecord(str(fault), records[number].line)
+        encoded = self._loaded.tokenizer.encode_batch(
+            [rendered.text for *_, rendered in chats], add_special_tokens=False)
+        lengths: dict[int, list[int]] = {}
+        for (number, conversation, rendered), encoding in zip(chats, encoded):
+            if number in batch.bad:
+                continue
+            try:
+                row = self._chats.row(rendered, encoding, batch.counts)
+                row = self._within_limits(row, conversation, batch)
+            except ValueError as fault:
+                batch.bad[number] = BadRecord(str(fault), records[number].line)
+                continue
+            self._add(batch, number, conversation, row)
+            lengths.setdefault(number, []).append(len(row[0]) if row else 0)
+        batch.rows = [(number, row) for number, row in batch.rows if number not in batch.bad]
+        batch.counts["copied_tokens"] += sum(sum(each) - max(each) for each in lengths.values())
 
-def learned_tokens(rendered: Rendered, offsets: list[tuple[int, int]]) -> np.ndarray:
-    """uint8 [num_tokens]: tokens inside what is learned. One that lies across its boundary is
-    learned where only white space is outside; else ValueError, for no mask would be right."""
-    bounds = np.array(offsets, np.int64).reshape(-1, 2)
-    mask = np.zeros(len(bounds), np.uint8)
-    for begin, end in rendered.learned:
-        touched = (bounds[:, 0] < end) & (bounds[:, 1] > begin)
-        mask[touched] = 1
-        for first, last in bounds[touched & ((bounds[:, 0] < begin) | (bounds[:, 1] > end))]:
-            if (rendered.text[first:begin] + rendered.text[end:last]).strip():
-                raise ValueError(f"the token '{rendered.text[first:last]}' lies across the "
-                                 "boundary of what is learned")
-    return mask
+    def _render(self, document: Conversation, batch: _Batch) -> list[tuple[Conversation, Rendered]]:
+        if self._chat is None:
+            raise ValueError("is a conversation, and there is no chat template")
+        found = [(conversation, rendered) for conversation in self._chat.divided(document)
+                 for rendered in self._chat.render(conversation, batch.counts)]
+        batch.num_skipped += not found
+        return found
 
+    def _within_limits(self, row: Row, conversation: Conversation, batch: _Batch) -> Row | None:
+        limits = self._options.limits
+        if not limits.shortens(row):
+            return limits.apply(row, batch.counts)
 
-def _tokenizer_settings(folder: str) -> dict:
-    path = os.path.join(folder, "tokenizer_config.json")
-    if not os.path.isfile(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as stream:
-            settings = json.load(stream)
-    except ValueError as error:
-        raise ToolError(f"{path}: is no valid JSON: {error}", exit_code=CONFIG) from None
-    if not isinstance(settings, dict):
-        raise ToolError(f"{path}: is no JSON object", exit_code=CONFIG)
-    return settings
+        def encoded(shorter: Conversation) -> Row | None:
+            found = self._chat.render(shorter)
+            if not found:
+                return None
+            encoding = self._loaded.tokenizer.encode(found[0].text, add_special_tokens=False)
+            return self._chats.row(found[0], encoding, Counter())
+
+        try:
+            row, num_left_out = Shortener(limits, encoded).shorten(conversation)
+        except TooLong as fault:
+            raise ValueError(str(fault)) from None
+        batch.counts["cut_turns"] += num_left_out
+        return limits.apply(row, batch.counts)
+
+    def _add(self, batch: _Batch, number: int, document: Document, row: Row | None):
+        """Nothing to predict: the first token has no predecessor."""
+        if row is None:
+            return
+        if not row[1][1:].any():
+            batch.num_skipped += 1
+            return
+        weights = [document.weight, *(getattr(document, "asked", ()))]
+        batch.counts["rounded_weights"] += any(weight is not None and is_rounded(weight)
+                                               for weight in weights)
+        batch.rows.append((number, row))
+
+    def _examples(self, records: list[Record], batch: _Batch, num_read_bytes: int) -> EncodedChunk:
+        documents = dict(batch.documents)
+        groups = {number: group_of(documents[number]) for number, _ in batch.rows}
+        examples = make_examples([row[0] for _, row in batch.rows], [row[1] for _, row in batch.rows],
+                                 [records[number].file.source for number, _ in batch.rows],
+                                 [groups[number] for number, _ in batch.rows])
+        return EncodedChunk(examples, [(records[number], batch.bad[number])
+                                       for number in sorted(batch.bad)], len(records),
+                            batch.num_skipped, num_read_bytes, dict(+batch.counts))

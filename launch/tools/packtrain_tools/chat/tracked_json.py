@@ -1,0 +1,77 @@
+"""`json.dumps` for values whose strings and numbers may be tracked: the same text, with its spans."""
+
+import json
+from json.encoder import encode_basestring, encode_basestring_ascii
+
+from packtrain_tools.chat.tracked import (Tracked, TrackedFloat, TrackedInt, concat, plain, spans_of,
+                                          with_spans)
+
+
+def dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
+    """As transformers' `tojson` filter. Raises what json.dumps raises."""
+    if not isinstance(value, (dict, list, tuple, Tracked, TrackedInt, TrackedFloat)):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                          sort_keys=sort_keys)
+    return concat(_Writer(ensure_ascii, indent, separators, sort_keys).pieces(value, 0))
+
+
+class _Writer:
+    def __init__(self, ensure_ascii, indent, separators, sort_keys):
+        self._ensure_ascii = ensure_ascii
+        self._escape = encode_basestring_ascii if ensure_ascii else encode_basestring
+        self._indent = " " * indent if isinstance(indent, int) else indent
+        default = (", ", ": ") if indent is None else (",", ": ")
+        self._item_separator, self._key_separator = separators or default
+        self._sort_keys = sort_keys
+
+    def pieces(self, value, depth: int) -> list[str]:
+        if isinstance(value, str):
+            return [self._string(value)]
+        if isinstance(value, dict):
+            items = sorted(value.items()) if self._sort_keys else value.items()
+            entries = [[self._string(_key(key)), self._key_separator, *self.pieces(entry, depth + 1)]
+                       for key, entry in items]
+            return self._enclosed("{", entries, "}", depth)
+        if isinstance(value, (list, tuple)):
+            entries = [self.pieces(entry, depth + 1) for entry in value]
+            return self._enclosed("[", entries, "]", depth)
+        text = json.dumps(value)
+        if isinstance(value, (TrackedInt, TrackedFloat)):
+            return [with_spans(text, [(0, len(text), value.part, 0, len(text))])]
+        return [text]
+
+    def _enclosed(self, opening: str, entries: list[list[str]], closing: str,
+                  depth: int) -> list[str]:
+        if not entries:
+            return [opening + closing]
+        first, between, last = "", self._item_separator, ""
+        if self._indent is not None:
+            first = "\n" + self._indent * (depth + 1)
+            last = "\n" + self._indent * depth
+            between += first
+        pieces = [opening + first]
+        for number, entry in enumerate(entries):
+            if number:
+                pieces.append(between)
+            pieces += entry
+        return [*pieces, last + closing]
+
+    def _string(self, text: str) -> str:
+        escaped = self._escape(plain(text))
+        spans = spans_of(text)
+        if not spans:
+            return escaped
+        if len(escaped) == len(text) + 2:
+            return with_spans(escaped, [(begin + 1, end + 1, *origin)
+                                        for begin, end, *origin in spans])
+
+        def place(at: int) -> int:
+            return len(self._escape(plain(text)[:at])) - 1
+
+        return with_spans(escaped, [(place(begin), place(end), *origin)
+                                    for begin, end, *origin in spans])
+
+
+def _key(key) -> str:
+    """Keys that are no strings, which only templates make, become strings as json.dumps has it."""
+    return key if isinstance(key, str) else next(iter(json.loads(json.dumps({key: 0}))))

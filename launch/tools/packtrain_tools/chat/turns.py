@@ -1,0 +1,220 @@
+"""Where the turns of a rendered conversation begin and end."""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+
+from packtrain_tools.chat.parts import TOOLS, TrackedConversation
+from packtrain_tools.chat.template import ChatTemplate, Rendering
+from packtrain_tools.chat.turn_ends import TurnEnds
+
+SHOWN = 40  # characters
+_EMPTY_THOUGHT = re.compile(r"\s*<think>\s*</think>")
+
+
+class RenderedTurns:
+    def __init__(self, template: ChatTemplate, ends: TurnEnds, tracked: TrackedConversation,
+                 allow_open_turns: bool):
+        """Raises ValueError where the template refuses the conversation."""
+        self._template = template
+        self._ends = ends
+        self._tools = tracked.tools
+        self._allow_open_turns = allow_open_turns
+        self._prompts: dict[str, str] = {}  # by the role before it: what follows that message's text
+        self.messages = tracked.messages
+        self.parts = tracked.parts
+        self.rendering = template.render(self.messages, self._tools)
+        self.text = self.rendering.text
+        _check_text(self.text)
+        self.extents = self._extents(self.rendering)
+        self._span_ends = sorted(span[1] for span in self.rendering.spans)
+
+    def _extents(self, rendering: Rendering) -> dict[int, tuple[int, int]]:
+        """First and last character of each message's own text, where it has any."""
+        extents: dict[int, tuple[int, int]] = {}
+        for begin, end, part, *_ in rendering.spans:
+            message = self.parts[part].message
+            if message != TOOLS:
+                first, last = extents.get(message, (begin, end))
+                extents[message] = (min(first, begin), max(last, end))
+        return extents
+
+    def role(self, turn: int) -> str:
+        return "" if turn == TOOLS else self.messages[turn]["role"]
+
+    def is_assistant(self, turn: int) -> bool:
+        return self.role(turn) == "assistant"
+
+    def name(self, turn: int) -> str:
+        return f"turn {turn + 1} ({self.role(turn)})"
+
+    def data(self) -> list[tuple[int, int]]:
+        """What of the text is the record's own, ascending."""
+        merged: list[tuple[int, int]] = []
+        for begin, end, *_ in self.rendering.spans:
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((begin, end))
+        return merged
+
+    def spans(self, learned: list[int]) -> dict[int, tuple[int, int]]:
+        """Begin and end of each learned message. Raises ValueError where they are not certain."""
+        turns = [turn for turn in learned if self.is_assistant(turn)]
+        marked = self._template.marks_generation(self._tools)
+        found = self._marked(turns) if marked else self._prompted(turns)
+        for turn in learned:
+            if not self.is_assistant(turn) and turn in self.extents:
+                found[turn] = (self.extents[turn][0], self.end(turn))
+        return found
+
+    def unusual(self, found: dict[int, tuple[int, int]]) -> Counter:
+        counts: Counter = Counter()
+        for turn, (begin, end) in found.items():
+            if not self.is_assistant(turn):
+                continue
+            if not self.text[slice(*self.extents.get(turn, (0, 0)))].strip():
+                counts["empty_answers"] += 1
+            thought = _EMPTY_THOUGHT.match(self.text, begin, end)
+            if thought and thought.end() <= self.extents.get(turn, (end, end))[0]:
+                counts["empty_thoughts"] += 1
+        return counts
+
+    def end(self, turn: int, begin: int = 0, must: bool = False) -> int:
+        """Of the token that ends a turn whose content begins at `begin` or later; of the content where
+        there is none. Raises ValueError instead where a turn must end."""
+        content_end = max(begin, self.extents.get(turn, (0, 0))[1])
+        end = self._ends.find(self.text, content_end, self._limit(turn, content_end))
+        if end is not None:
+            return end
+        if must and not self._allow_open_turns:
+            raise ValueError(f"{self.name(turn)}: ends in no special token, so that a model would "
+                             "not learn to stop (--allow-open-turns takes it as it is)")
+        is_last = turn == len(self.messages) - 1
+        return len(self.text) if must and is_last else self._open_end(turn, content_end)
+
+    def _open_end(self, turn: int, content_end: int) -> int:
+        """An open turn ends where the text up to it ends."""
+        if not self._allow_open_turns or not self.is_assistant(turn):
+            return content_end
+        return _common(self._through(turn).text, self.text)
+
+    def _limit(self, turn: int, content_end: int) -> int:
+        """Where the next message begins, or later: at its own text, if it has any."""
+        if turn + 1 >= len(self.messages):
+            return len(self.text)
+        if turn + 1 in self.extents:
+            return max(content_end, self.extents[turn + 1][0])
+        return max(content_end, _common(self._through(turn).text, self.text))
+
+    def _through(self, turn: int) -> Rendering:
+        try:
+            return self._template.render(self.messages[:turn + 1], self._tools)
+        except ValueError as fault:
+            raise self._fault(turn, "cannot be masked: of the messages up to it", fault) from None
+
+    def _before(self, turn: int) -> Rendering:
+        try:
+            return self._template.render(self.messages[:turn], self._tools, True)
+        except ValueError as fault:
+            raise self._fault(turn, "cannot be masked: of the messages up to it", fault) from None
+
+    def _prompted(self, turns: list[int]) -> dict[int, tuple[int, int]]:
+        """Of a template without marks: from the end of the generation prompt on. The last turn is held
+        against its prompt exactly, earlier ones against the prompts that were seen, or their own; and
+        the first, second, fourth, eighth ... against the conversation that ends with it."""
+        found = {}
+        for turn in reversed(turns):
+            begin = self._begin(turn, is_last=turn == turns[-1])
+            found[turn] = (begin, self.end(turn, begin, must=True))
+        number = 1
+        while number < len(turns):
+            self._check_later_turns(turns[number - 1], found[turns[number - 1]][1])
+            number *= 2
+        return found
+
+    def _begin(self, turn: int, is_last: bool) -> int:
+        role = self.role(turn - 1) if turn else ""
+        prompt = self._prompts.get(role)
+        if prompt is not None and not is_last and turn in self.extents:
+            first = self.extents[turn][0]
+            before = bisect_right(self._span_ends, first)
+            text_end = self._span_ends[before - 1] if before else 0
+            if text_end + len(prompt) <= first and self.text.startswith(prompt, text_end):
+                return text_end + len(prompt)
+        before = self._before(turn)
+        if not self.text.startswith(before.text):
+            through = self._through(turn).text
+            if through.startswith(before.text):
+                raise self._changed(turn, through)
+            raise self._fault(turn, "cannot be masked: the generation prompt is not how it begins",
+                              f"{_difference(before.text, self.text)} (--template-option may change "
+                              "it, or another --chat-template)")
+        self._prompts[role] = before.text[max((span[1] for span in before.spans), default=0):]
+        return len(before.text)
+
+    def _check_later_turns(self, turn: int, end: int):
+        through = self._through(turn)
+        if not through.text.startswith(self.text[:end]):
+            raise self._changed(turn, through.text)
+
+    def _changed(self, turn: int, through: str) -> ValueError:
+        return self._fault(turn, "cannot be masked: later turns change how it is rendered",
+                           f"{_difference(through, self.text)} (--train-on each-turn or last learns "
+                           "turns as they are asked for)")
+
+    def _marked(self, turns: list[int]) -> dict[int, tuple[int, int]]:
+        """Of a template with {% generation %}: passages belong to the turn whose text they hold."""
+        begins: dict[int, int] = {}
+        for begin, end in self.rendering.generated:
+            turn = self._turn_of_passage(begin, end)
+            if turn is not None:
+                begins.setdefault(turn, begin)
+        for turn in turns:
+            if turn not in begins:
+                raise ValueError(f"{self.name(turn)}: the chat template marks no passage of it with "
+                                 "generation")
+        if turns and self._template.knows_generation_prompt(self._tools):
+            self._begin(turns[-1], is_last=True)
+        return {turn: (begins[turn], self.end(turn, begins[turn], must=True)) for turn in turns}
+
+    def _turn_of_passage(self, begin: int, end: int) -> int | None:
+        """Nothing for one that follows a turn's end: it belongs to no content."""
+        inside = {self.parts[part].message for first, last, part, *_ in self.rendering.spans
+                  if first < end and last > begin}
+        if len(inside) > 1 or any(not self.is_assistant(turn) for turn in inside):
+            names = ", ".join(self.name(turn) if turn != TOOLS else "the tools"
+                              for turn in sorted(inside))
+            raise ValueError(f"the chat template marks one passage with generation that holds {names}")
+        if inside:
+            return inside.pop()
+        before = [turn for turn, extent in self.extents.items() if extent[1] <= begin]
+        turn = max(before, default=-1) + 1
+        is_empty = turn < len(self.messages) and turn not in self.extents
+        return turn if is_empty and self.is_assistant(turn) else None
+
+    def _fault(self, turn: int, what: str, detail: object) -> ValueError:
+        return ValueError(f"{self.name(turn)}: {what}: {detail}")
+
+
+def _check_text(text: str):
+    """Half of a surrogate pair, wherever it stood in the record, would end the tokenizer."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        begin = max(0, error.start - SHOWN)
+        raise ValueError("holds half of a surrogate pair, which is no text, after "
+                         f"{text[begin:error.start]!r}") from None
+
+
+def _common(a: str, b: str) -> int:
+    """The length of what both begin with."""
+    if b.startswith(a):
+        return len(a)
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+def _difference(wanted: str, got: str) -> str:
+    at = _common(wanted, got)
+    begin = max(0, at - SHOWN)
+    return f"{wanted[begin:at + SHOWN]!r} became {got[begin:at + SHOWN]!r}"

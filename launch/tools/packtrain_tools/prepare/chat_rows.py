@@ -1,0 +1,142 @@
+"""Rendered conversations to ids and masks.
+
+A conversation is encoded as one text, with the result of transformers' `apply_chat_template`. Where a token
+would lie across the beginning of what is learned, both sides are encoded apart, since the model is asked with
+the text before it alone. Names of special tokens in the record can be kept from becoming tokens.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import tokenizers
+
+from packtrain_tools.chat.mask import Rendered
+from packtrain_tools.prepare.loss_weights import mask_byte
+from packtrain_tools.prepare.tokenizer import LoadedTokenizer, TokenizerVariants
+
+MAX_ROUNDS = 4  # of cutting: pieces that were encoded apart may show further cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    ids: np.ndarray  # int64 [num_tokens]
+    bounds: np.ndarray  # int64 [num_tokens, 2]: begin and end, in characters
+
+
+class ChatRows:
+    def __init__(self, loaded: LoadedTokenizer, variants: TokenizerVariants, control: set[str],
+                 special_in_data: str):
+        """`control`: tokens that must not be made by a record's own text; `special_in_data`: token,
+        plain or refuse."""
+        self._variants = variants
+        self._special_in_data = special_in_data
+        self._added = _id_set(loaded, {token.content for token in loaded.added_tokens.values()})
+        self._control = _id_set(loaded, control)
+
+    def row(self, rendered: Rendered, encoding: tokenizers.Encoding,
+            counts: Counter) -> tuple[list[int], np.ndarray]:
+        """Ids and mask bytes. `encoding`: of the whole text. Raises ValueError."""
+        tokens = _tokens(encoding)
+        text = rendered.text
+        in_data = self._control_in_data(tokens, rendered)
+        literal: list[tuple[int, int]] = []
+        if len(in_data):
+            literal = self._treat_names(tokens, rendered, in_data, counts)
+        cuts: set[int] = {at for stretch in literal for at in stretch}
+        if cuts:
+            tokens = self._encode_apart(text, cuts, literal)
+            if len(self._control_in_data(tokens, rendered)):
+                raise ValueError("holds the name of a special token, which this tokenizer cannot "
+                                 "encode as plain text (--special-tokens-in-data token or refuse)")
+        for _ in range(MAX_ROUNDS):
+            across = self._across(tokens, rendered) - cuts
+            if not across:
+                break
+            cuts |= across
+            tokens = self._encode_apart(text, cuts, literal)
+        return tokens.ids.tolist(), self._mask(tokens, rendered)
+
+    def _control_in_data(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
+        """Indices of control tokens that lie wholly in the record's own text."""
+        found = np.flatnonzero(np.isin(tokens.ids, self._control))
+        if not len(found) or not rendered.data:
+            return found[:0]
+        begins = np.array([begin for begin, _ in rendered.data])
+        inside = []
+        for index in found:
+            begin, end = tokens.bounds[index]
+            name = rendered.text[begin:end]
+            begin += len(name) - len(name.lstrip())
+            end -= len(name) - len(name.rstrip())
+            nearest = int(np.searchsorted(begins, begin, "right")) - 1
+            if nearest >= 0 and end <= rendered.data[nearest][1]:
+                inside.append(index)
+        return np.array(inside, np.int64)
+
+    def _treat_names(self, tokens: Tokens, rendered: Rendered, in_data: np.ndarray,
+                     counts: Counter) -> list[tuple[int, int]]:
+        """Which stretches of text are to be encoded as plain text."""
+        counts["special_tokens_in_data"] += len(in_data)
+        if self._special_in_data == "refuse":
+            begin, end = tokens.bounds[in_data[0]]
+            raise ValueError(f"holds the special token '{rendered.text[begin:end]}' "
+                             "(--special-tokens-in-data plain makes it plain text)")
+        if self._special_in_data == "token":
+            return []
+        others = np.setdiff1d(np.flatnonzero(np.isin(tokens.ids, self._added)), in_data)
+        stretches = set()
+        for index in in_data:
+            before, after = others[others < index], others[others > index]
+            stretches.add((int(tokens.bounds[before[-1], 1]) if len(before) else 0,
+                           int(tokens.bounds[after[0], 0]) if len(after) else len(rendered.text)))
+        return sorted(stretches)
+
+    def _encode_apart(self, text: str, cuts: set[int], literal: list[tuple[int, int]]) -> Tokens:
+        edges = [0, *sorted(cuts - {0, len(text)}), len(text)]
+        parts = []
+        for begin, end in zip(edges, edges[1:]):
+            is_literal = any(first <= begin and end <= last for first, last in literal)
+            tokenizer = self._variants.after(text[:begin], is_literal)
+            part = _tokens(tokenizer.encode(text[begin:end], add_special_tokens=False))
+            parts.append(Tokens(part.ids, part.bounds + begin))
+        return Tokens(np.concatenate([part.ids for part in parts]),
+                      np.concatenate([part.bounds for part in parts]))
+
+    def _across(self, tokens: Tokens, rendered: Rendered) -> set[int]:
+        """Edges of what is learned that a token lies across, though text is on both sides."""
+        text = rendered.text
+        across = set()
+        for begin, end, _ in rendered.learned:
+            for index in _straddling(tokens, begin):
+                swallows = np.isin(tokens.ids[index], self._added) and \
+                    not text[begin:tokens.bounds[index, 1]].strip()
+                if not swallows:
+                    across.add(begin)
+            for index in _straddling(tokens, end):
+                if text[end:tokens.bounds[index, 1]].strip():
+                    across.add(end)
+        return across
+
+    def _mask(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
+        """A token that swallows white space belongs to the side that its name is on."""
+        mask = np.zeros(len(tokens.ids), np.uint8)
+        for begin, end, weight in rendered.learned:
+            touched = (tokens.bounds[:, 0] < end) & (tokens.bounds[:, 1] > begin)
+            touched[_straddling(tokens, begin)] = False
+            mask[touched] = mask_byte(weight)
+        return mask
+
+
+def _straddling(tokens: Tokens, at: int) -> np.ndarray:
+    return np.flatnonzero((tokens.bounds[:, 0] < at) & (tokens.bounds[:, 1] > at))
+
+
+def _tokens(encoding: tokenizers.Encoding) -> Tokens:
+    return Tokens(np.array(encoding.ids, np.int64),
+                  np.array(encoding.offsets, np.int64).reshape(-1, 2))
+
+
+def _id_set(loaded: LoadedTokenizer, tokens: set[str]) -> np.ndarray:
+    ids = [loaded.tokenizer.token_to_id(token) for token in tokens]
+    return np.array(sorted(token_id for token_id in ids if token_id is not None), np.int64)

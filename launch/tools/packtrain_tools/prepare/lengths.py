@@ -1,0 +1,94 @@
+"""What becomes of examples that are too long or too short: --min-length, --max-length, --too-long."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from packtrain_tools.chat.conversations import SYSTEM_ROLES, Conversation
+
+MAX_LENGTH = 2**31 - 1
+TURNS = ("turns", "last-turns")  # ways to shorten a conversation by whole turns
+Row = tuple[list[int], np.ndarray]
+
+
+class TooLong(ValueError):
+    """Nothing shorter can be made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimits:
+    min_length: int = 1
+    max_length: int = MAX_LENGTH
+    too_long: str = "refuse"  # or drop, truncate, turns (the oldest go), last-turns (the last go)
+
+    def shortens(self, row: Row) -> bool:
+        return self.too_long in TURNS and len(row[0]) > self.max_length
+
+    def apply(self, row: Row, counts: Counter) -> Row | None:
+        """The row to keep, nothing where it is left out. Raises ValueError for one that is too long."""
+        ids, mask = row
+        if len(ids) < self.min_length:
+            counts["too_short"] += 1
+            return None
+        if len(ids) <= self.max_length:
+            return row
+        if self.too_long == "drop":
+            counts["dropped_too_long"] += 1
+            return None
+        if self.too_long != "truncate":
+            raise ValueError(f"has {len(ids):,} tokens, wanted at most {self.max_length:,} "
+                             "(--too-long chooses what becomes of it)")
+        mask = mask[:self.max_length]
+        if not mask[1:].any():
+            counts["cut_to_nothing"] += 1
+            return None
+        counts["truncated"] += 1
+        return ids[:self.max_length], mask
+
+
+class Shortener:
+    """Leaves out whole exchanges (a message of the user and what follows it): the oldest ones, or the
+    last ones. The system prompt stays. Each try encodes a conversation; their number is logarithmic."""
+
+    def __init__(self, limits: LengthLimits, encode: Callable[[Conversation], Row | None]):
+        """`encode`: a conversation's row, nothing where nothing of it is learned."""
+        self._limits = limits
+        self._encode = encode
+
+    def shorten(self, conversation: Conversation) -> tuple[Row, int]:
+        """The longest row that fits, and how many messages were left out. Raises TooLong."""
+        starts = _exchange_starts(conversation)
+        least, most = 1, len(starts) - 1  # exchanges to leave out
+        best: tuple[Row, int] | None = None
+        while least <= most:
+            number = (least + most) // 2
+            shorter = self._without(conversation, starts, number)
+            row = self._encode(shorter)
+            if row is not None and len(row[0]) <= self._limits.max_length:
+                best = row, len(conversation.messages) - len(shorter.messages)
+                most = number - 1
+            else:
+                least = number + 1
+        if best is None:
+            raise TooLong(f"has more than {self._limits.max_length:,} tokens, and no shorter "
+                          "conversation of whole turns from which something is learned")
+        return best
+
+    def _without(self, conversation: Conversation, starts: list[int], number: int) -> Conversation:
+        if self._limits.too_long == "turns":
+            kept = [*range(starts[0]), *range(starts[number], len(conversation.messages))]
+        else:
+            kept = list(range(starts[len(starts) - number]))
+        return replace(conversation, messages=[conversation.messages[i] for i in kept],
+                       asked=[conversation.asked[i] for i in kept])
+
+
+def _exchange_starts(conversation: Conversation) -> list[int]:
+    """Messages of the user that follow another role's; a conversation that the assistant begins starts
+    there."""
+    roles = [message["role"] for message in conversation.messages]
+    first = next((i for i, role in enumerate(roles) if role not in SYSTEM_ROLES), len(roles))
+    return [i for i in range(first, len(roles))
+            if i == first or (roles[i] == "user" and roles[i - 1] != "user")]

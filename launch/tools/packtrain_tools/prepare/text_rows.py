@@ -1,0 +1,103 @@
+"""Texts, and prompts with their completions, to ids and masks."""
+
+from collections import Counter
+
+import numpy as np
+
+from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.prepare.loss_weights import mask_byte
+from packtrain_tools.prepare.tokenizer import LoadedTokenizer, TokenizerVariants
+from packtrain_tools.sources.formats import Text
+
+
+class TextRows:
+    def __init__(self, loaded: LoadedTokenizer, variants: TokenizerVariants, control: set[str],
+                 special_in_data: str, end_token: str | None, folder: str):
+        """`control`: tokens that end texts, or must not be made by them; `end_token`: put after each
+        text, None for none."""
+        self._variants = variants
+        self._special_in_data = special_in_data
+        self._plain = special_in_data == "plain"
+        tokenizer = loaded.tokenizer
+        self._suffix = [] if end_token is None else [_id_of(loaded, end_token, folder)]
+        bos = loaded.named.get("bos_token")
+        self._prefix = [] if bos is None else [_id_of(loaded, bos, folder)]
+        # A beginning-of-text token only where the tokenizer itself puts one.
+        if tokenizer.encode("").ids[:1] != self._prefix:
+            self._prefix = []
+        self._bos = bos if self._prefix else None
+        self._ends = tuple(control - {bos}) + ((end_token,) if end_token else ())
+        self._control = {tokenizer.token_to_id(token) for token in control} - {None}
+
+    def encode(self, texts: list[Text], counts: Counter) \
+            -> list[tuple[list[int], np.ndarray] | ValueError]:
+        """Ids and mask bytes of each, or what is wrong with it. A completion is encoded apart from its
+        prompt, with which alone the model is asked, and without a space that nobody wrote."""
+        begin = self._variants.after("", self._plain)
+        prompts = [text.prompt or "" for text in texts]
+        after = [self._variants.after(prompt, self._plain) for prompt in prompts]
+        first = begin.encode_batch_fast(prompts, add_special_tokens=False)
+        learned: list[list[int]] = [[]] * len(texts)
+        for tokenizer in {id(each): each for each in after}.values():
+            chosen = [i for i, each in enumerate(after) if each is tokenizer]
+            encoded = tokenizer.encode_batch_fast([texts[i].text for i in chosen],
+                                                  add_special_tokens=False)
+            for i, encoding in zip(chosen, encoded):
+                learned[i] = encoding.ids
+        rows: list[tuple[list[int], np.ndarray] | ValueError] = []
+        for text, prompt, answer in zip(texts, first, learned):
+            try:
+                rows.append(self._row(text, prompt.ids, answer, counts))
+            except ValueError as fault:
+                rows.append(fault)
+        return rows
+
+    def _row(self, text: Text, prompt: list[int], learned: list[int],
+             counts: Counter) -> tuple[list[int], np.ndarray]:
+        prefix, suffix = self._prefix, self._suffix
+        has_prompt = text.prompt is not None
+        if prefix and not self._plain and (text.prompt or text.text).startswith(self._bos):
+            prefix = []
+            counts["begun_already"] += 1
+        ended = not self._plain and text.text.rstrip().endswith(self._ends) if self._ends else False
+        if ended and suffix:
+            suffix = []
+            counts["ended_already"] += 1
+        self._check_names(text, prompt, learned, bool(self._prefix) and not prefix, ended, counts)
+        ids = prefix + prompt + learned + suffix
+        mask = np.full(len(ids), mask_byte(text.weight), np.uint8)
+        if has_prompt:
+            mask[:len(prefix) + len(prompt)] = 0
+            if ended:
+                mask[len(ids) - self._num_after_end(learned):] = 0
+            if not text.text.strip():
+                counts["empty_answers"] += 1
+        return ids, mask
+
+    def _num_after_end(self, learned: list[int]) -> int:
+        """Tokens after the last control token: white space, which a model that has stopped never
+        writes."""
+        return next((i for i, token in enumerate(reversed(learned)) if token in self._control), 0)
+
+    def _check_names(self, text: Text, prompt: list[int], learned: list[int], begun: bool,
+                     ended: bool, counts: Counter):
+        if self._control.isdisjoint(prompt) and self._control.isdisjoint(learned):
+            return
+        found = sum(token in self._control for token in prompt + learned) - begun - ended
+        if self._plain:
+            raise ValueError("holds the name of a special token, which this tokenizer cannot encode "
+                             "as plain text (--special-tokens-in-data token or refuse)")
+        if found <= 0:
+            return
+        counts["special_tokens_in_data"] += found
+        if self._special_in_data == "refuse":
+            raise ValueError("holds names of special tokens (--special-tokens-in-data plain makes "
+                             "them plain text)")
+
+
+def _id_of(loaded: LoadedTokenizer, token: str, folder: str) -> int:
+    token_id = loaded.tokenizer.token_to_id(token)
+    if token_id is None:
+        raise ToolError(f"{folder}: the tokenizer does not know the token '{token}'",
+                        exit_code=CONFIG)
+    return token_id

@@ -1,0 +1,157 @@
+"""Tracked text is the text that a plain string would be, and knows the origin of its characters."""
+
+import json
+import random
+
+import jinja2
+import pytest
+from prepare_program import TOOLS  # noqa: F401  (puts the tools on the path)
+
+from packtrain_tools.chat.template import ChatTemplate
+from packtrain_tools.chat.tracked import Tracked, concat, join, number_of_part, of_part, plain, spans_of
+from packtrain_tools.chat.tracked_json import dumps
+
+ALPHABET = ["a", "b", "Ab", " ", "\n", "\t", "é", "漢", "<", ">", "</think>", '"', "\\", "ß", "\u2028"]
+OPERATIONS = [
+    lambda s: s.strip(), lambda s: s.lstrip("ab "), lambda s: s.rstrip("\n"), lambda s: s[1:],
+    lambda s: s[:-2], lambda s: s[3:1], lambda s: s[-1:], lambda s: s[::2], lambda s: s[::-1],
+    lambda s: s.split("b")[-1], lambda s: s.split()[-1] if s.split() else s, lambda s: s.split("</think>", 1)[0],
+    lambda s: s.rsplit("a", 1)[0], lambda s: s.rsplit(None, 2)[0] if s.rsplit(None, 2) else s,
+    lambda s: s.splitlines()[-1] if s.splitlines() else s, lambda s: s.splitlines(True)[0] if s else s,
+    lambda s: s.partition("b")[2], lambda s: s.rpartition("a")[0], lambda s: s.replace("ab", "xy"),
+    lambda s: s.replace("a", ""), lambda s: s.replace("b", "bb", 1), lambda s: s.replace("", "-"),
+    lambda s: s.upper(), lambda s: s.lower(), lambda s: s.title(), lambda s: s.capitalize(),
+    lambda s: s.removeprefix("a"), lambda s: s.removesuffix("b"), lambda s: s.removesuffix(""),
+    lambda s: "<" + s, lambda s: s + ">", lambda s: s + s, lambda s: str(s), lambda s: s.join(["p", "q"]),
+    lambda s: s[0] if s else s, lambda s: "".join(s), lambda s: s * 2, lambda s: f"{s}!"]
+
+
+def texts(seed: int, number: int):
+    generator = random.Random(seed)
+    for _ in range(number):
+        yield "".join(generator.choice(ALPHABET) for _ in range(generator.randrange(12)))
+
+
+def check_spans(text: str, sources: list[str]):
+    for begin, end, part, source_begin, source_end in spans_of(text):
+        assert 0 <= begin < end <= len(text)
+        if end - begin == source_end - source_begin:
+            assert plain(text)[begin:end].lower() == sources[part][source_begin:source_end].lower()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_operation_gives_the_plain_text_and_true_origins(operation):
+    for source in texts(1, 300):
+        got = operation(of_part(source, 0))
+        assert plain(got) == operation(source)
+        check_spans(got, [source])
+
+
+def test_chains_of_operations_give_the_plain_text_and_true_origins():
+    generator = random.Random(2)
+    same_length = OPERATIONS[:-3]  # the last ones lose the origin
+    for source, other in zip(texts(3, 2000), texts(4, 2000)):
+        chain = generator.choices(same_length, k=4)
+        got, wanted = of_part(source, 0) + of_part(other, 1), source + other
+        for operation in chain:
+            got, wanted = operation(got), operation(wanted)
+        assert plain(got) == wanted
+        check_spans(got, [source, other])
+
+
+def test_what_a_string_refuses_is_refused_in_the_same_words():
+    for operation in (lambda s: s + {}, lambda s: s + 1, lambda s: [] + s, lambda s: s.join([1]),
+                      lambda s: s[99], lambda s: s.split("")):
+        with pytest.raises(Exception) as wanted:
+            operation("abc")
+        with pytest.raises(type(wanted.value)) as got:
+            operation(of_part("abc", 0))
+        assert str(got.value).replace("Tracked", "str") == str(wanted.value)
+
+
+def test_joining_keeps_origins():
+    pieces = [of_part("x", 0), "-", of_part("yz", 1)]
+    assert spans_of(concat(pieces)) == [(0, 1, 0, 0, 1), (2, 4, 1, 0, 2)]
+    assert spans_of(join(", ", pieces)) == [(0, 1, 0, 0, 1), (6, 8, 1, 0, 2)]
+    assert type(concat(["a", "b"])) is str
+
+
+def random_value(generator: random.Random, depth: int, tracked: bool):
+    number = len(random_value.sources)
+    kind = generator.randrange(8 if depth else 5)
+    if kind <= 1:
+        text = "".join(generator.choice(ALPHABET) for _ in range(generator.randrange(5)))
+        random_value.sources.append(text)
+        return of_part(text, number)
+    if kind == 2:
+        random_value.sources.append("0")
+        return number_of_part(generator.choice([0, -3, 10**20, 1.5, 1e300]), number)
+    if kind <= 4:
+        return generator.choice([None, True, False, [], {}])
+    if kind == 5:
+        return [random_value(generator, depth - 1, tracked) for _ in range(generator.randrange(4))]
+    return {generator.choice("abcdé\"") * n: random_value(generator, depth - 1, tracked)
+            for n in range(1, generator.randrange(2, 5))}
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"indent": 4}, {"indent": 0}, {"ensure_ascii": True}, {"sort_keys": True},
+    {"separators": (",", ":")}, {"indent": "\t", "separators": (", ", " = ")}])
+def test_json_of_tracked_values_is_that_of_plain_ones(options):
+    generator = random.Random(5)
+    for _ in range(300):
+        random_value.sources = []
+        value = random_value(generator, 3, True)
+        got = dumps(value, **options)
+        assert plain(got) == json.dumps(value, **{"ensure_ascii": False, **options})
+        for begin, end, part, *_ in spans_of(got):
+            source = random_value.sources[part]
+            assert source == "0" or json.loads(f'"{plain(got)[begin:end]}"') == source
+
+
+def rendered(source: str, **variables):
+    template = ChatTemplate({"default": source}, variables, "test")
+    return template.render([{"role": "user", "content": of_part(" ab </t> cd\n", 0)}], None)
+
+
+@pytest.mark.parametrize("expression, wanted", [
+    ("m.content", " ab </t> cd\n"), ("'x' + m.content + 'y'", "x ab </t> cd\ny"),
+    ("'x' ~ m.content ~ 1", "x ab </t> cd\n1"), ("m.content | trim", "ab </t> cd"),
+    ("m.content.split('</t>')[-1] | trim", "cd"), ("[m.content, 'q'] | join(';')", " ab </t> cd\n;q"),
+    ("'/'.join([m.content, 'q'])", " ab </t> cd\n/q"), ("m.content | upper", " AB </T> CD\n"),
+    ("m.content | tojson", '" ab </t> cd\\n"'), ("{'k': m.content} | tojson", '{"k": " ab </t> cd\\n"}'),
+    ("m.content | string | replace('ab', 'x')", " x </t> cd\n"), ("m.content[1:3]", "ab"),
+    ("m['content'].strip().split(' ')[0]", "ab"), ("(m.content ~ '') | trim", "ab </t> cd"),
+    ("m.content | safe", " ab </t> cd\n"), ("m.content | default('x')", " ab </t> cd\n")])
+def test_templates_keep_origins_through_what_they_do_to_a_text(expression, wanted):
+    result = rendered("{%- for m in messages %}{{ " + expression + " }}{% endfor %}")
+    assert result.text == wanted
+    assert result.spans
+
+
+@pytest.mark.parametrize("source", [
+    "{% macro say(m) %}[{{ m.content }}]{% endmacro %}{% for m in messages %}{{ say(m) }}{% endfor %}",
+    "{% for m in messages %}{% set c %}<{{ m.content }}>{% endset %}{{ c }}{% endfor %}",
+    "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + m.content %}{% endfor %}{{ ns.t }}",
+    "{% for m in messages %}{% filter trim %}{{ m.content }}{% endfilter %}{% endfor %}",
+    "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"])
+def test_templates_keep_origins_through_macros_blocks_and_namespaces(source):
+    result = rendered(source)
+    [(begin, end, part, source_begin, source_end)] = result.spans
+    assert part == 0
+    assert result.text[begin:end] == " ab </t> cd\n"[source_begin:source_end]
+
+
+def test_a_list_that_is_printed_is_no_text_of_the_record():
+    template = ChatTemplate({"default": "{{ messages[0].content }}"}, {}, "test")
+    result = template.render([{"role": "user", "content": [{"type": "text", "text": of_part("a", 0)}]}], None)
+    assert result.text == "[{'type': 'text', 'text': 'a'}]"
+    assert result.spans == []
+
+
+def test_plain_messages_render_as_jinja_renders_them():
+    source = "{% for m in messages %}{{ m.role ~ ': ' ~ (m.content | trim) }}{% endfor %}"
+    messages = [{"role": "user", "content": " a "}]
+    got = ChatTemplate({"default": source}, {}, "test").render(messages, None)
+    assert got.text == jinja2.Template(source).render(messages=messages)
+    assert not isinstance(got.text, Tracked)
