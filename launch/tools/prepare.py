@@ -13,10 +13,10 @@ from packtrain_tools.prepare.lengths import MAX_LENGTH, LengthLimits
 from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.sources.formats import FileFormat, find_format
 from packtrain_tools.prepare.preparation import Preparation
-from packtrain_tools.prepare.arguments import parse_arguments
+from packtrain_tools.prepare.arguments import parse_arguments, reading_of
 from packtrain_tools.prepare.unfinished import resolve_date
 from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
-from packtrain_tools.sources.files import SourceFile, list_files
+from packtrain_tools.sources.files import KIND_NAMES, SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain prepare"
@@ -26,8 +26,9 @@ SAMPLE_CHARS = 600  # of what is learned or not learned in one piece
 
 def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
     """By path; says on stderr what was found in each source."""
-    renamed = {theirs: ours for ours, theirs in arguments.column}
-    formats = {file.path: find_format(file, arguments.format, renamed) for file in files}
+    reading = reading_of(arguments)
+    formats = {file.path: find_format(file, arguments.format, arguments.column, reading)
+               for file in files}
     for index, source in enumerate(arguments.sources):
         counts: dict[str, int] = {}
         for file in files:
@@ -138,7 +139,7 @@ def print_summary(summary: dict, num_samples: int):
 
 def main():
     arguments = parse_arguments(PROGRAM)
-    files, left_out = list_files(arguments.sources)
+    files, left_out = list_files(arguments.sources, KIND_NAMES.get(arguments.as_kind))
     arguments.date = resolve_date(arguments, files)
     encoder = Encoder(arguments.tokenizer, encoding_options(arguments))
     if left_out:

@@ -1,20 +1,25 @@
 """Conversations of the forms people have, as one: messages of transformers' chat templates
 (role, content, tool_calls, reasoning_content), and which of them are asked to be learned."""
 
-import json
 from dataclasses import dataclass
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+from packtrain_tools.chat.calls import calls_in_text, read_calls, read_tools
+from packtrain_tools.chat.content import read_content, text_of
+from packtrain_tools.chat.names import CALL, DEFAULT_NAMES, ROLES, Names, named_message
+from packtrain_tools.chat.shapes import turns_of
+from packtrain_tools.chat.values import check_depth, check_text, kind, share
+
+__all__ = ["ROLES", "REASONING", "SYSTEM_ROLES", "Conversation", "read_conversation",
+           "read_messages", "read_prompt_completion", "read_sharegpt"]
+SYSTEM_ROLES = ("system", "developer")
 REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same thing
-# ShareGPT's `from`, with the names its descendants use.
-SHAREGPT_ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant",
-                  "assistant": "assistant", "chatgpt": "assistant", "model": "assistant",
-                  "function_call": "function_call", "tool": "tool", "observation": "tool",
-                  "function_response": "tool"}
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
+    """`messages`: `role`; `content`, text or a list of {"type": "text", "text"}, where there is
+    some; `reasoning_content`; `tool_calls`, whose arguments are objects or JSON in a string."""
+
     messages: list[dict]
     tools: list[dict] | None
     asked: list[float | None]  # a message's weight, from 0 to 1; None: as --train-on says
@@ -26,140 +31,119 @@ class Conversation:
         return [i for i, message in enumerate(self.messages) if message["role"] == "assistant"]
 
 
-def read_messages(value: object, tools: object = None, learn: bool | None = None) -> Conversation:
-    """Of `messages` and `tools` columns. Raises ValueError naming the turn."""
+def read_messages(value: object, tools: object = None, names: Names = DEFAULT_NAMES,
+                  name: str = "messages") -> Conversation:
+    """Of the column `name`, and of `tools`. Raises ValueError naming the turn."""
     messages, asked = [], []
-    for number, entry in enumerate(_list(value, "messages"), start=1):
+    for number, entry in enumerate(turns_of(value, name), start=1):
         try:
-            message, flag = _message(entry)
+            message, weight = _message(entry, names)
         except ValueError as fault:
             raise ValueError(f"turn {number}: {fault}") from None
         messages.append(message)
-        asked.append(learn if flag is None and message["role"] == "assistant" else flag)
-    return Conversation(messages, _tools(tools), asked)
+        asked.append(weight)
+    return Conversation(messages, read_tools(tools), asked)
 
 
-def read_prompt_completion(prompt: object, completion: object, tools: object) -> Conversation:
-    """Of messages in both columns: only those of the completion are learned."""
-    before = read_messages(prompt, tools, learn=False)
-    after = read_messages(completion, learn=True)
-    return Conversation(before.messages + after.messages, before.tools, before.asked + after.asked)
+def read_conversation(name: str, value: dict, names: Names = DEFAULT_NAMES) -> Conversation:
+    """Of a record with the column `name`, perhaps `system`, `tools`, `functions`."""
+    read = read_messages(value[name], None, names, name)
+    return _completed(read, value)
 
 
-def read_sharegpt(value: object, system: object, tools: object) -> Conversation:
+def read_prompt_completion(value: dict, names: Names = DEFAULT_NAMES) -> Conversation:
+    """Of messages in `prompt` or `completion`, or both; text in the other one is a message. Only
+    those of the completion are learned."""
+    before = _side(value["prompt"], "prompt", "user", names)
+    after = _side(value["completion"], "completion", "assistant", names)
+    learned = [1.0 if weight is None and message["role"] == "assistant" else weight
+               for message, weight in zip(after.messages, after.asked)]
+    not_learned = [0.0 if weight is None else weight for weight in before.asked]
+    return _completed(Conversation(before.messages + after.messages, None,
+                                   not_learned + learned), value, 0.0)
+
+
+def read_sharegpt(turns: object, system: object = None, tools: object = None) -> Conversation:
     """Turns of {from, value}, or of messages under ShareGPT's name of the column."""
-    turns = _list(value, "conversations")
-    if all(isinstance(turn, dict) and "role" in turn for turn in turns):
-        messages = list(turns)
-    else:
-        messages = [_sharegpt_turn(number, turn) for number, turn in enumerate(turns, start=1)]
-    if system:
-        messages.insert(0, {"role": "system", "content": system})
-    return read_messages(messages, tools)
+    return read_conversation("conversations", {"conversations": turns, "system": system,
+                                               "tools": tools})
 
 
-def _sharegpt_turn(number: int, turn: object) -> dict:
-    if not isinstance(turn, dict) or "from" not in turn or "value" not in turn:
-        raise ValueError(f"turn {number}: lacks 'from' or 'value'")
-    role = SHAREGPT_ROLES.get(turn["from"])
-    if role is None:
-        raise ValueError(f"turn {number}: is from '{turn['from']}', wanted one of "
-                         f"{', '.join(SHAREGPT_ROLES)}")
-    flags = {key: turn[key] for key in ("train", "weight") if key in turn}
-    if role != "function_call":
-        return {"role": role, "content": turn["value"], **flags}
-    calls = _parsed(turn["value"], f"turn {number}: the call")
-    calls = calls if isinstance(calls, list) else [calls]
-    return {"role": "assistant", "content": "", **flags,
-            "tool_calls": [{"type": "function", "function": call} for call in calls]}
-
-
-def _message(entry: object) -> tuple[dict, bool | None]:
-    if not isinstance(entry, dict) or not isinstance(entry.get("role"), str):
-        raise ValueError("is no object with a 'role'")
-    message = dict(entry)
-    if message["role"] not in ROLES:
-        raise ValueError(f"has the role '{message['role']}', wanted one of {', '.join(ROLES)}")
-    flag = _flag(message)
-    content = message.get("content")
-    if not isinstance(content, (str, list, type(None))):
-        raise ValueError("'content' is neither text nor a list of parts")
-    _check_text(json.dumps(content, ensure_ascii=False))
-    for key in REASONING:
-        if message.get(key):
-            message["reasoning_content"] = message[key]
-        if key != "reasoning_content" or not message.get(key):
-            message.pop(key, None)
-    if not message.get("tool_calls"):
-        message.pop("tool_calls", None)
-    else:
-        message["tool_calls"] = [_tool_call(call) for call in
-                                 _list(message["tool_calls"], "tool_calls")]
-    if content is None and not message.get("tool_calls"):
-        raise ValueError("has neither 'content' nor 'tool_calls'")
-    return message, flag
-
-
-def _flag(message: dict) -> bool | None:
-    """Takes `train` (true or false) or `weight` (0 or 1, OpenAI's name) out of the message."""
-    given = [message.pop(key) for key in ("train", "weight") if message.get(key) is not None]
-    message.pop("train", None)
-    message.pop("weight", None)
-    if not given:
-        return None
-    if any(flag not in (0, 1) for flag in given) or len(set(map(bool, given))) > 1:
-        raise ValueError(f"'train' is {given[0]}, wanted true or false")
-    if given[0] and message["role"] != "assistant":
-        raise ValueError(f"is of the {message['role']}, and 'train' asks to learn it")
-    return bool(given[0])
-
-
-def _tool_call(call: object) -> dict:
-    """Templates want the arguments as an object; OpenAI's form has JSON in a string."""
-    if not isinstance(call, dict):
-        raise ValueError("'tool_calls' holds something that is no object")
-    call = without_nulls(call)
-    function = dict(call["function"]) if isinstance(call.get("function"), dict) else None
-    holder = function if function is not None else dict(call)
-    if isinstance(holder.get("arguments"), str):
-        holder["arguments"] = _parsed(holder["arguments"], "the arguments of a tool call")
-    return {**call, "function": holder} if function is not None else holder
-
-
-def _tools(value: object) -> list[dict] | None:
-    if value in (None, "", []):
-        return None
-    return [_parsed(tool, "a tool") if isinstance(tool, str) else without_nulls(tool)
-            for tool in _list(value, "tools")]
-
-
-def _list(value: object, name: str) -> list:
-    """Tables often hold such lists as JSON."""
+def _side(value: object, name: str, role: str, names: Names) -> Conversation:
     if isinstance(value, str):
-        value = _parsed(value, f"'{name}'")
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"'{name}' is no list, or an empty one")
-    return value
-
-
-def _parsed(text: str, name: str) -> object:
+        check_text(value, f"'{name}'")
+        return Conversation([{"role": role, "content": value}], None, [None])
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        raise ValueError(f"'{name}' is a list of strings, wanted a string or a list of messages")
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{name} is no valid JSON: {error}") from None
+        return read_messages(value, None, names, name)
+    except ValueError as fault:
+        raise ValueError(f"{fault} (of '{name}')" if str(fault).startswith("turn") else
+                         str(fault)) from None
 
 
-def _check_text(text: str):
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("holds half of a surrogate pair, which is no text") from None
+def _completed(read: Conversation, value: dict,
+               system_weight: float | None = None) -> Conversation:
+    """With what other columns say."""
+    messages, asked = read.messages, read.asked
+    system = value.get("system")
+    if system is not None and system != "":
+        if not isinstance(system, str):
+            raise ValueError(f"'system' is {kind(system)}, wanted a string")
+        check_text(system, "'system'")
+        own = messages[0]
+        if own["role"] not in SYSTEM_ROLES:
+            messages = [{"role": "system", "content": system}, *messages]
+            asked = [system_weight, *asked]
+        elif text_of(own.get("content")) != system:
+            raise ValueError("'system' is another system prompt than the messages begin with "
+                             "(--column system= leaves the column out)")
+    tools = read_tools(value.get("tools"), value.get("functions"))
+    check_depth(tools, "'tools'")
+    return Conversation(messages, tools, asked)
 
 
-def without_nulls(value):
-    """Tables give every row all keys that any row has."""
-    if isinstance(value, dict):
-        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, list):
-        return [without_nulls(entry) for entry in value]
-    return value
+def _message(entry: object, names: Names) -> tuple[dict, float | None]:
+    """A message and the weight that it asks for."""
+    message = named_message(entry, names)
+    weight = _weight(message)
+    if message["role"] == CALL:
+        calls = calls_in_text(message.pop("content", None))
+        message["role"] = "assistant"
+    else:
+        calls = read_calls(message)
+    content, thoughts = read_content(message.pop("content", None), message["role"])
+    if content is not None:
+        message["content"] = content
+    elif not calls:
+        raise ValueError("has neither 'content' nor 'tool_calls'")
+    if calls:
+        message["tool_calls"] = calls
+    _set_reasoning(message, thoughts)
+    for key, value in message.items():
+        if isinstance(value, (dict, list)):
+            check_depth(value, f"'{key}'")
+    return message, weight
+
+
+def _set_reasoning(message: dict, thoughts: str):
+    """Under one name, whichever of them the message has."""
+    values = [message.pop(key, None) for key in REASONING]
+    given = next((value for value in values if value), "")
+    if given and thoughts and given != thoughts:
+        raise ValueError("has its reasoning twice: as a key and as a part of the content")
+    given = given or thoughts
+    if given and not isinstance(given, str):
+        raise ValueError(f"the reasoning is {kind(given)}, wanted a string")
+    if given:
+        message["reasoning_content"] = given
+
+
+def _weight(message: dict) -> float | None:
+    """Takes `train` (true, false, or a number from 0 to 1) or `weight` (OpenAI's name) out."""
+    given = {key: share(message.pop(key), f"'{key}'") for key in ("train", "weight")
+             if key in message}
+    if len(set(given.values())) > 1:
+        raise ValueError(f"'train' asks for {given['train']:g} and 'weight' for "
+                         f"{given['weight']:g}, wanted one of them")
+    return next(iter(given.values()), None)

@@ -8,8 +8,9 @@ import os
 from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
 from packtrain_tools.prepare.unfinished import TODAY
-from packtrain_tools.chat.names import CALL, ROLES
-from packtrain_tools.sources.columns import FORMATS, OURS
+from packtrain_tools.chat.names import CALL, ROLES, make_names
+from packtrain_tools.chat.reshape import Reshaping
+from packtrain_tools.sources.columns import FORMATS, OURS, Reading
 from packtrain_tools.sources.files import KIND_NAMES
 
 DEFAULT_DATE = "2024-07-26"  # that the chat template of Llama 3.2 takes where it is told none
@@ -201,6 +202,26 @@ def add_selection_arguments(parser: Parser):
     group.add_argument("--seed", type=int, default=0, metavar="S", help="of these choices")
 
 
+def reading_of(arguments) -> Reading:
+    keys = dict(arguments.message_key)
+    roles = [pair for pairs in arguments.role for pair in pairs]
+    return Reading(arguments.group_by, make_names(roles, keys.get("role", ""),
+                                                  keys.get("content", "")),
+                   Reshaping(arguments.system, arguments.merge_system))
+
+
+def check_names(parser: Parser, arguments):
+    """One name of theirs is one of ours."""
+    roles = [pair for pairs in arguments.role for pair in pairs]
+    for ours, theirs in roles:
+        other = next((our for our, their in roles if their == theirs and our != ours), None)
+        if other is not None:
+            parser.error(f"--role calls '{theirs}' both '{ours}' and '{other}'")
+    keys = [ours for ours, _ in arguments.message_key]
+    if len(set(keys)) < len(keys):
+        parser.error(f"--message-key names '{keys[0]}' twice")
+
+
 def parse_arguments(program: str):
     parser = make_parser(program)
     arguments = parser.parse_args()
@@ -214,6 +235,7 @@ def parse_arguments(program: str):
     elif not (arguments.skip_bad_lines and 0.0 <= arguments.max_bad_fraction <= 1.0):
         parser.error("--max-bad-fraction wants a number from 0 to 1, and --skip-bad-lines")
     check_lengths(parser, arguments)
+    check_names(parser, arguments)
     check_validation(parser, arguments)
     arguments.asked_date = arguments.date
     return arguments

@@ -3,8 +3,9 @@
 import json
 import os
 
+from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.formats import BadRecord
+from packtrain_tools.sources.documents import BadRecord
 from packtrain_tools.sources.readers import Record
 
 NAME = "bad-lines.jsonl"
@@ -78,10 +79,22 @@ class BadLines:
 
 
 def _entry(record: Record, bad: BadRecord) -> dict:
-    if isinstance(record.data, dict):
+    if record.file.is_table:
         return {"file": record.file.path, "row": bad.line, "fault": bad.fault,
-                "text": json.dumps(record.data, default=str)[:SHOWN_BYTES]}
+                "text": _shown(record.data)}
+    if record.file.is_delimited:
+        return {"file": record.file.path, "line": bad.line, "byte": record.byte,
+                "num_bytes": record.num_bytes, "fault": bad.fault, "text": _shown(record.data)}
     line_feed = not record.file.is_text and record.data.endswith(b"\n")
     return {"file": record.file.path, "line": bad.line, "byte": record.byte,
             "num_bytes": record.num_bytes - line_feed, "fault": bad.fault,
             "text": record.data[:SHOWN_BYTES].decode(errors="replace").rstrip("\n")}
+
+
+def _shown(data: dict | Unreadable) -> str:
+    if isinstance(data, Unreadable):
+        return data.text
+    try:
+        return json.dumps(data, default=str)[:SHOWN_BYTES]
+    except (ValueError, TypeError, RecursionError):  # keys of maps may be anything
+        return repr(list(data))[:SHOWN_BYTES]

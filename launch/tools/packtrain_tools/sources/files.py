@@ -1,25 +1,32 @@
 """What `prepare` is given, as files: paths, folders, data sets of the Hugging Face Hub.
 
-A file's kind follows from its name, less .gz or .zst: JSON values a line (.jsonl, .ndjson), JSON
-values one after the other or in an array (.json), tables (.parquet, .arrow), else plain text. In a
-folder, files of these kinds and with the suffixes of TEXT_SUFFIXES count, in the order of their
-sorted paths.
+A file's kind follows from its name, in capitals or not, less a suffix of COMPRESSIONS: JSON values a
+line (.jsonl, .ndjson, ...), JSON values one after the other or in an array (.json), rows (.csv,
+.tsv), tables (.parquet, .arrow), else plain text. In a folder, files of these kinds and with the
+suffixes of TEXT_SUFFIXES count, in the order of their sorted paths.
 """
 
 import json
 import os
 import re
+import stat
 from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
 
-LINES, VALUES, PARQUET, ARROW, HUB, TEXT = "lines", "values", "parquet", "arrow", "hub", "text"
-KINDS = {".jsonl": LINES, ".ndjson": LINES, ".json": VALUES, ".parquet": PARQUET, ".arrow": ARROW}
+LINES, VALUES, CSV, TSV, TEXT = "lines", "values", "csv", "tsv", "text"
+PARQUET, ARROW, HUB = "parquet", "arrow", "hub"
+KINDS = {".jsonl": LINES, ".jsonlines": LINES, ".ndjson": LINES, ".jl": LINES, ".json": VALUES,
+         ".csv": CSV, ".tsv": TSV, ".parquet": PARQUET, ".arrow": ARROW}
+KIND_NAMES = {"jsonl": LINES, "json": VALUES, "csv": CSV, "tsv": TSV, "text": TEXT,
+              "parquet": PARQUET, "arrow": ARROW}  # of --as
 TABLES = (PARQUET, ARROW, HUB)
-COMPRESSIONS = (".gz", ".zst")
+COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", "")
 HUB_PREFIX = "hf:"
+STANDARD_INPUT = "-"
 MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
+MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
 # What lies beside data in folders made by `datasets` and its like, and is no data.
 _ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json", re.I)
 _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|dev)(?=[/_.-])")
@@ -42,6 +49,15 @@ class SourceFile:
     def is_table(self) -> bool:
         return self.kind in TABLES
 
+    @property
+    def is_delimited(self) -> bool:
+        return self.kind in (CSV, TSV)
+
+    @property
+    def has_schema(self) -> bool:
+        """All records have the same columns, which the file names."""
+        return self.is_table or self.is_delimited
+
     def place(self, number: int) -> str:
         """Of a line, counted from 1, or of a table's row."""
         return f"{self.path}: row {number}" if self.is_table else f"{self.path}:{number}"
@@ -50,52 +66,79 @@ class SourceFile:
 def _split_name(path: str) -> tuple[str, str]:
     """The suffix that tells the kind, and the compression, of a path."""
     stem, suffix = os.path.splitext(path)
+    suffix = suffix.lower()
     if suffix in COMPRESSIONS:
-        return os.path.splitext(stem)[1], suffix
+        return os.path.splitext(stem)[1].lower(), suffix
     return suffix, ""
 
 
-def source_file(source: int, path: str) -> SourceFile:
+def source_file(source: int, path: str, forced: str | None = None) -> SourceFile:
+    """`forced`: its kind, whatever its name says."""
     suffix, compression = _split_name(path)
-    kind = KINDS.get(suffix, TEXT)
+    kind = forced or KINDS.get(suffix, TEXT)
     if compression and kind in TABLES:
         raise ToolError(f"{path}: is a compressed {kind} file", "Decompress it first.")
-    return SourceFile(source, path, os.stat(path).st_size, kind, compression)
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{path}: is no regular file, and sources are read more than once",
+                        f"Write to a file first, or pipe into the source {STANDARD_INPUT}.")
+    return SourceFile(source, path, status.st_size, kind, compression)
 
 
-def list_files(sources: list[str]) -> tuple[list[SourceFile], dict[str, int]]:
-    """The files of all sources, and how many files of folders were left out, by suffix."""
+def standard_input(source: int, forced: str | None = None) -> SourceFile:
+    if forced in TABLES:
+        raise ToolError(f"standard input cannot be read as {forced}, which is read from its end",
+                        "Write it to a file first.", CONFIG)
+    return SourceFile(source, STANDARD_INPUT, 0, forced or LINES)
+
+
+def list_files(sources: list[str],
+               forced: str | None = None) -> tuple[list[SourceFile], dict[str, int]]:
+    """The files of all sources, and how many files of folders were left out, by suffix. `forced`:
+    the kind of every file. Raises ToolError for files whose content is of another kind."""
+    from packtrain_tools.sources.contents import check_content  # reads files, as listed here
     if len(sources) > MAX_SOURCES:
         raise ToolError(f"got {len(sources)} sources, wanted at most {MAX_SOURCES}",
                         exit_code=CONFIG)
+    if sources.count(STANDARD_INPUT) > 1:
+        raise ToolError(f"standard input ({STANDARD_INPUT}) is named twice", exit_code=CONFIG)
     files: list[SourceFile] = []
     left_out: dict[str, int] = {}
     for index, source in enumerate(sources):
-        if source.startswith(HUB_PREFIX):
-            from packtrain_tools.sources.hub import hub_size  # `datasets` takes a second to import
-            files.append(SourceFile(index, source, hub_size(source), HUB))
-        elif os.path.isdir(source):
-            files += _folder_files(index, source, left_out)
-        elif not os.path.exists(source) and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
-            raise ToolError(f"{source}: No such file or directory",
-                            f"For a data set of the Hugging Face Hub write {HUB_PREFIX}{source}.")
-        else:
-            files.append(source_file(index, source))
+        files += _files_of(index, source, forced, left_out)
+    for file in files:
+        check_content(file, forced is not None)
     return files, left_out
 
 
-def _folder_files(index: int, folder: str, left_out: dict[str, int]) -> list[SourceFile]:
+def _files_of(index: int, source: str, forced: str | None,
+              left_out: dict[str, int]) -> list[SourceFile]:
+    if source == STANDARD_INPUT:
+        return [standard_input(index, forced)]
+    if source.startswith(HUB_PREFIX):
+        from packtrain_tools.sources.hub import hub_size  # `datasets` takes a second to import
+        return [SourceFile(index, source, hub_size(source), HUB)]
+    if os.path.isdir(source):
+        return _folder_files(index, source, forced, left_out)
+    if not os.path.exists(source) and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+        raise ToolError(f"{source}: No such file or directory",
+                        f"For a data set of the Hugging Face Hub write {HUB_PREFIX}{source}.")
+    return [source_file(index, source, forced)]
+
+
+def _folder_files(index: int, folder: str, forced: str | None,
+                  left_out: dict[str, int]) -> list[SourceFile]:
     names = _saved_dataset(folder)
     if names is not None:
         return [source_file(index, os.path.join(folder, name)) for name in names]
     paths = _files_below(folder)
-    if any(_split_name(path)[0] in KINDS for path in paths):
+    if forced or any(_split_name(path)[0] in KINDS for path in paths):
         paths = [path for path in paths if not _ABOUT.fullmatch(os.path.basename(path))]
     files = []
     for path in paths:
         suffix, _ = _split_name(path)
-        if suffix in KINDS or suffix in TEXT_SUFFIXES:
-            files.append(source_file(index, path))
+        if forced or suffix in KINDS or suffix in TEXT_SUFFIXES:
+            files.append(source_file(index, path, forced))
         else:
             left_out[suffix] = left_out.get(suffix, 0) + 1
     if not files:

@@ -1,143 +1,56 @@
-"""What a record says: plain text, prompt and completion, an instruction, a conversation. A file has
-one format, which its columns tell; FORMATS lists the columns each must and may have."""
+"""Records to documents. A file has one format, which its columns tell (columns.py); a record says
+what it says (documents.py), or is a bad one."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from packtrain_tools.chat.conversations import (Conversation, read_messages, read_prompt_completion,
-                                           read_sharegpt, without_nulls)
+from packtrain_tools.chat.content import text_of
+from packtrain_tools.chat.conversations import (Conversation, read_conversation,
+                                                read_prompt_completion)
+from packtrain_tools.chat.shapes import history_turns
+from packtrain_tools.chat.values import (Unreadable, check_text, json_fault, kind, share,
+                                         without_nulls)
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, pyarrow_module, read_batches
-from packtrain_tools.sources.files import ARROW, PARQUET, SourceFile
+from packtrain_tools.sources.columns import (FORMATS, REQUIRED, WEIGHT, FileFormat, Reading,
+                                             format_of_columns, listed)
+from packtrain_tools.sources.documents import BadRecord, Document, Instruction, Text
+from packtrain_tools.sources.files import SourceFile
+from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
 
+__all__ = ["DOCUMENT", "FORMATS", "BadRecord", "Document", "FileFormat", "Instruction", "Reading",
+           "Text", "decode", "find_format", "format_of_columns", "read_texts"]
 RECORDS_ASKED = 100  # for the first one that is a JSON object
 DOCUMENT = "document"  # of plain text files, which have no columns
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-
-
-FORMATS = {
-    "text": Columns(("text",)),
-    "prompt-completion": Columns(("prompt", "completion"), ("tools",)),
-    "instruction": Columns(("instruction", "output"), ("input", "system")),
-    "messages": Columns(("messages",), ("tools",)),
-    "sharegpt": Columns(("conversations",), ("system", "tools")),
-}
-
-_REQUIRED = {name for columns in FORMATS.values() for name in columns.required}
-
-
-class BadRecord(Exception):
-    """What is wrong with a record, and in which line (or row)."""
-
-    def __init__(self, fault: str, line: int):
-        super().__init__(fault, line)
-        self.fault = fault
-        self.line = line
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A decoded document: `prompt` is read but not learned, `None` where there is none."""
-
-    prompt: str | None
-    text: str
-    group: str = ""  # the value of --group-by's column, as JSON
-    weight: float = 1.0  # of the example, from 0 to 1
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    system: str
-    prompt: str
-    input: str
-    output: str
-    group: str = ""
-    weight: float = 1.0
-
-    def as_text(self) -> Text:
-        """Laid out under headings, as data for models without a chat template often is."""
-        parts = [self.system] if self.system else []
-        parts.append(f"### Instruction:\n{self.prompt}")
-        if self.input:
-            parts.append(f"### Input:\n{self.input}")
-        return Text("\n\n".join(parts) + "\n\n### Response:\n", self.output, self.group,
-                    self.weight)
-
-    def as_conversation(self) -> Conversation:
-        messages = [{"role": "system", "content": self.system}] if self.system else []
-        asked = self.prompt + (f"\n\n{self.input}" if self.input else "")
-        messages += [{"role": "user", "content": asked},
-                     {"role": "assistant", "content": self.output}]
-        return Conversation(messages, None, [None] * len(messages), self.group, self.weight)
-
-
-Document = Text | Instruction | Conversation
-
-
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    name: str
-    columns: tuple[str, ...] = ()  # those of the format that were found
-    ignored: tuple[str, ...] = ()
-    renamed: dict[str, str] = field(default_factory=dict)  # a file's column: ours
-
-    def __str__(self) -> str:
-        ignored = f"; ignored: {', '.join(self.ignored)}" if self.ignored else ""
-        return f"{self.name} ({', '.join(self.columns)}{ignored})" if self.columns else self.name
-
-
-def wanted_columns() -> str:
-    return "; or ".join(" and ".join(f"'{name}'" for name in columns.required)
-                        for columns in FORMATS.values())
-
-
-def _listed(names) -> str:
-    return ", ".join(f"'{name}'" for name in list(names)[:20]) or "none"
-
-
-def format_of_columns(names: list[str], wanted: str | None, renamed: dict[str, str]) -> FileFormat:
-    """The one format that has all its columns. Raises ValueError."""
-    ours = [renamed.get(name, name) for name in names]
-    fitting = [name for name, columns in FORMATS.items()
-               if wanted in (None, name) and set(columns.required) <= set(ours)]
-    if not fitting:
-        expected = wanted_columns() if wanted is None else _listed(FORMATS[wanted].required)
-        raise ValueError(f"has the columns {_listed(names)}; wanted {expected}")
-    if len(fitting) > 1:
-        raise ValueError(f"has the columns {_listed(names)}, which fit the formats "
-                         f"{' and '.join(fitting)}")
-    columns = FORMATS[fitting[0]]
-    used = columns.required + tuple(name for name in columns.optional if name in ours)
-    ignored = tuple(name for name, our in zip(names, ours) if our not in used)
-    return FileFormat(fitting[0], used, ignored, renamed)
-
-
-def find_format(file: SourceFile, wanted: str | None, renamed: dict[str, str]) -> FileFormat:
-    """By the table's schema, or the file's first JSON object."""
+def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, str]],
+                reading: Reading = Reading()) -> FileFormat:
+    """By the table's schema, the header, or the file's first JSON object. `renamed`: (ours,
+    theirs). Raises ToolError."""
     if file.is_text:
+        if reading.group_by:
+            raise ToolError(f"{file.path}: is plain text, which has no column "
+                            f"'{reading.group_by}' for --group-by")
         return FileFormat(DOCUMENT)
     line, names = _first_columns(file)
     if names is None:
-        return FileFormat(wanted or "text", renamed=renamed)  # every line of it is bad
+        return FileFormat(wanted or "text", reading=reading)  # every line of it is bad
     try:
-        return format_of_columns(names, wanted, renamed)
+        if reading.group_by and file.has_schema and reading.group_by not in names:
+            raise ValueError(f"has the columns {listed(names)}; wanted '{reading.group_by}', "
+                             "which --group-by names")
+        return format_of_columns(names, wanted, renamed, reading)
     except ValueError as fault:
         place = file.path if file.is_table else file.place(line)
-        raise ToolError(f"{place}: {fault}",
+        raise ToolError(f"{place}: {BadRecord(str(fault), line).fault}",
                         "Say which with --format, or what yours are called with --column "
                         "OURS=YOURS, such as --column prompt=question.") from None
 
 
 def _first_columns(file: SourceFile) -> tuple[int, list[str] | None]:
-    if file.is_table:
-        return 0, _table_columns(file)
-    for _, record in zip(range(RECORDS_ASKED), Reader([file], None).records(file)):
+    if file.has_schema:
+        return 1, columns_of(file)
+    for _, record in zip(range(RECORDS_ASKED), Reader([file], None).records(file, is_look=True)):
         try:
             value = json.loads(record.data)
         except (ValueError, RecursionError):
@@ -147,48 +60,40 @@ def _first_columns(file: SourceFile) -> tuple[int, list[str] | None]:
     return 0, None
 
 
-def _table_columns(file: SourceFile) -> list[str]:
-    if file.kind == PARQUET:
-        arrow = pyarrow_module(file.path, "lib")
-        try:
-            return pyarrow_module(file.path, "parquet").read_schema(file.path).names
-        except arrow.ArrowException as error:
-            raise ToolError(f"{file.path}: cannot be read: {error}") from None
-    if file.kind == ARROW:
-        for _, batch in read_batches(file):
-            return batch.schema.names
-        return []
-    from packtrain_tools.sources.hub import open_hub
-    return open_hub(file.path).column_names
-
-
 def decode(record: Record, form: FileFormat | None = None) -> Document:
     """Raises BadRecord where a record is not what it should be. Without a format: by its own."""
-    if isinstance(record.data, dict):
-        return _convert(record, without_nulls(record.data), form)
+    data = record.data
+    if isinstance(data, dict):
+        return _convert(record, {name: without_nulls(value) for name, value in data.items()}, form)
+    if isinstance(data, Unreadable):
+        raise BadRecord(data.fault, record.line)
     if not record.file.is_text and record.num_bytes > MAX_LINE_BYTES + 1:  # with its line feed
         raise BadRecord(f"the line has {record.num_bytes} bytes, wanted at most {MAX_LINE_BYTES}",
                         record.line)
     try:
-        text = record.data.decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
-        line = record.line + record.data.count(b"\n", 0, error.start)
-        raise BadRecord(f"is not UTF-8: byte 0x{record.data[error.start]:02x}", line) from None
+        line = record.line + data.count(b"\n", 0, error.start)
+        raise BadRecord(f"is not UTF-8: byte 0x{data[error.start]:02x}", line) from None
     if record.line == 1:
         text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
     if record.file.is_text:
         return Text(None, text.replace("\r\n", "\n"))
+    return _convert(record, _json_object(text, record.line), form)
+
+
+def _json_object(text: str, line: int) -> dict:
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
     except _DoubledKey as fault:
-        raise BadRecord(str(fault), record.line) from None
+        raise BadRecord(str(fault), line) from None
     except ValueError as error:
-        raise BadRecord(f"is no valid JSON: {error}", record.line) from None
+        raise BadRecord(json_fault(error), line) from None
     except RecursionError:
-        raise BadRecord("is nested too deeply", record.line) from None
+        raise BadRecord("is nested too deeply", line) from None
     if not isinstance(value, dict):
-        raise BadRecord(f"is {_kind(value)}, wanted a JSON object", record.line)
-    return _convert(record, value, form)
+        raise BadRecord(f"is {kind(value)}, wanted a JSON object", line)
+    return value
 
 
 def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]:
@@ -200,7 +105,7 @@ def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]
             except BadRecord as bad:
                 raise ToolError(f"{record.file.place(bad.line)}: {bad.fault}") from None
             if isinstance(document, Conversation):
-                document = Text(None, "\n".join(str(message.get("content") or "")
+                document = Text(None, "\n".join(text_of(message.get("content"))
                                                 for message in document.messages))
             yield document.as_text() if isinstance(document, Instruction) else document
 
@@ -208,44 +113,102 @@ def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]
 def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
     try:
         if form is None:
-            form = format_of_columns(list(value), None, {})
-        if form.renamed:
-            value = {form.renamed.get(name, name): entry for name, entry in value.items()}
+            form = format_of_columns(list(value), None, [])
+        group = _group(value, form.reading.group_by) if form.reading.group_by else ""
+        if form.theirs or form.absent:
+            value = _renamed(value, form)
         known = form.columns + form.ignored
-        if any(name in _REQUIRED and name not in known for name in value):
-            raise ValueError(f"has the columns {_listed(value)}, others than the file's first: "
-                             f"{_listed(known)}")
+        if any(name in REQUIRED and name not in known for name in value):
+            raise ValueError(f"has the columns {listed(value)}, others than the file's first: "
+                             f"{listed(known)}")
         missing = [name for name in FORMATS[form.name].required if name not in value]
         if missing:
-            raise ValueError(f"has the columns {_listed(value)}; wanted {_listed(missing)} "
+            names = [form.theirs.get(name, name) for name in missing]
+            raise ValueError(f"has the columns {listed(value)}; wanted {listed(names)} "
                              f"for the format {form.name}")
-        return CONVERSIONS[form.name](value)
+        weight = _weight(record, value[WEIGHT]) if WEIGHT in value else 1.0
+        return CONVERSIONS[form.name](value, form.reading, group, weight)
     except ValueError as fault:
         raise BadRecord(str(fault), record.line) from None
+    except RecursionError:
+        raise BadRecord("is nested too deeply", record.line) from None
 
 
-def _prompt_completion(value: dict) -> Document:
-    if isinstance(value["prompt"], list) and isinstance(value["completion"], list):
-        return read_prompt_completion(value["prompt"], value["completion"], value.get("tools"))
-    return Text(string(value, "prompt"), string(value, "completion"))
+def _renamed(value: dict, form: FileFormat) -> dict:
+    """Under our names: a column of the file that --column names stands before one of our name."""
+    found = next((name for name in form.absent if name in value), None)
+    if found is not None:
+        raise ValueError(f"has the column '{found}', which --column names and the file's first "
+                         "record does not have")
+    theirs = form.theirs
+    taken = {*theirs, *theirs.values()}
+    kept = {name: entry for name, entry in value.items() if name not in taken}
+    return kept | {our: value[their] for our, their in theirs.items() if their in value}
 
 
-def _instruction(value: dict) -> Instruction:
+def _group(value: dict, column: str) -> str:
+    found = value.get(column)
+    if found is None:
+        what = "is null" if column in value else "is missing"
+        raise ValueError(f"'{column}' {what}, wanted a value, since --group-by names it")
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)  # as tables hold integers where some are missing
+    return json.dumps(found, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def _weight(record: Record, value: object) -> float:
+    if value is None:
+        return 1.0
+    if isinstance(value, str) and record.file.is_delimited:
+        if not value.strip():
+            return 1.0
+        try:
+            value = float(value)
+        except ValueError:
+            pass  # named below
+    try:
+        return share(value, f"'{WEIGHT}'")
+    except ValueError as fault:
+        raise ValueError(f"{fault} (--column {WEIGHT}= leaves the column out)") from None
+
+
+def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
+    return Text(None, string(value, "text"), group, weight)
+
+
+def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
+    prompt, completion = value["prompt"], value["completion"]
+    if isinstance(prompt, (list, dict)) or isinstance(completion, (list, dict)):
+        return _final(read_prompt_completion(value, reading.names), reading, group, weight)
+    prompt = string(value, "prompt")
+    if value.get("system"):
+        prompt = f"{string(value, 'system')}\n\n{prompt}"
+    return Text(prompt, string(value, "completion"), group, weight)
+
+
+def _instruction(value: dict, reading: Reading, group: str, weight: float) -> Instruction:
     def optional(name: str) -> str:
         return string(value, name) if value.get(name) else ""
 
+    history = tuple(history_turns(value.get("history")))
     return Instruction(optional("system"), string(value, "instruction"), optional("input"),
-                       string(value, "output"))
+                       string(value, "output"), group, weight, history, reading.reshaping)
 
 
-CONVERSIONS = {
-    "text": lambda value: Text(None, string(value, "text")),
-    "prompt-completion": _prompt_completion,
-    "instruction": _instruction,
-    "messages": lambda value: read_messages(value["messages"], value.get("tools")),
-    "sharegpt": lambda value: read_sharegpt(value["conversations"], value.get("system"),
-                                            value.get("tools")),
-}
+def _messages(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
+    return _final(read_conversation("messages", value, reading.names), reading, group, weight)
+
+
+def _sharegpt(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
+    return _final(read_conversation("conversations", value, reading.names), reading, group, weight)
+
+
+def _final(read: Conversation, reading: Reading, group: str, weight: float) -> Conversation:
+    return reading.reshaping.of(Conversation(read.messages, read.tools, read.asked, group, weight))
+
+
+CONVERSIONS = {"text": _text, "prompt-completion": _prompt_completion, "instruction": _instruction,
+               "messages": _messages, "sharegpt": _sharegpt}
 
 
 class _DoubledKey(ValueError):
@@ -265,15 +228,6 @@ def string(value: dict, key: str) -> str:
     """Raises ValueError where it is none, or cannot be encoded."""
     text = value[key]
     if not isinstance(text, str):
-        raise ValueError(f"'{key}' is {_kind(text)}, wanted a string")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"'{key}' holds half of a surrogate pair, which is no text") from None
+        raise ValueError(f"'{key}' is {kind(text)}, wanted a string")
+    check_text(text, f"'{key}'")
     return text
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return json.dumps(value, default=str)[:80]

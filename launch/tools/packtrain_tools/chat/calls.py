@@ -1,0 +1,112 @@
+"""Calls of tools and their descriptions, of the forms people have, as OpenAI's: {"function":
+{"name", "arguments"}}. Arguments stay what the data has: an object, or JSON in a string."""
+
+from packtrain_tools.chat.values import as_list, check_depth, kind, parsed
+
+
+def read_calls(message: dict) -> list[dict]:
+    """Takes `tool_calls`, or OpenAI's older `function_call`, out of a message. Raises
+    ValueError."""
+    calls, older = message.pop("tool_calls", None), message.pop("function_call", None)
+    if not calls and not older:
+        return []
+    if calls and older:
+        raise ValueError("has both 'tool_calls' and 'function_call', wanted one of them")
+    if older:
+        return [_call({"type": "function", "function": older}, 1)]
+    if isinstance(calls, str):
+        calls = parsed(calls, "'tool_calls'")
+        if calls in (None, []):
+            return []
+    return [_call(call, number)
+            for number, call in enumerate(as_list(calls, "tool_calls"), start=1)]
+
+
+def calls_in_text(value: object) -> list[dict]:
+    """ShareGPT's turn of a `function_call`: one or several of {name, arguments} as JSON."""
+    if isinstance(value, str):
+        value = parsed(value, "the call")
+    calls = value if isinstance(value, list) else [value]
+    if not calls:
+        raise ValueError("the call is an empty list")
+    return [_call(call, number) for number, call in enumerate(calls, start=1)]
+
+
+def _call(call: object, number: int) -> dict:
+    """{"id", ...: as they are, "function": {"name", "arguments"}}."""
+    if isinstance(call, str):
+        call = parsed(call, f"call {number}")
+    if not isinstance(call, dict):
+        raise ValueError(f"'tool_calls' holds {kind(call)}, wanted an object")
+    call = {key: value for key, value in call.items() if value is not None}
+    if "function" not in call or isinstance(call["function"], str) and "arguments" in call:
+        call = _wrapped(call)
+    function = call["function"]
+    if isinstance(function, str):
+        function = parsed(function, f"the function of call {number}")
+    if not isinstance(function, dict):
+        raise ValueError(f"the function of call {number} is {kind(function)}, wanted an object")
+    return {**call, "function": _function(function, number)}
+
+
+def _wrapped(call: dict) -> dict:
+    """Of a call without `function`: {"name", "arguments"}."""
+    own = ("name", "function", "arguments", "parameters")
+    function = {key: value for key, value in call.items() if key in own}
+    if "function" in function:
+        function["name"] = function.pop("function")
+    rest = {key: value for key, value in call.items() if key not in own}
+    return {"type": "function", **rest, "function": function}
+
+
+def _function(function: dict, number: int) -> dict:
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"call {number} has {kind(name)} as the 'name' of its function, wanted a "
+                         "string")
+    function = dict(function)
+    if "arguments" not in function and "parameters" in function:
+        function["arguments"] = function.pop("parameters")
+    function["arguments"] = _arguments(function.get("arguments"), name)
+    return {key: value for key, value in function.items() if value is not None}
+
+
+def _arguments(value: object, name: str) -> dict | str:
+    where = f"the arguments of a tool call ('{name[:80]}')"
+    if value is None or value == "":
+        return {}
+    meant = parsed(value, where) if isinstance(value, str) else value
+    if meant is None:
+        return {}
+    if not isinstance(meant, dict):
+        raise ValueError(f"{where} are {kind(meant)}, wanted an object")
+    check_depth(meant, where)
+    return value
+
+
+def read_tools(tools: object, functions: object = None) -> list[dict] | None:
+    """Of the columns `tools` and `functions` (OpenAI's older form). Raises ValueError."""
+    found = _described(tools, "tools")
+    older = _described(functions, "functions")
+    if found and older:
+        raise ValueError("has both 'tools' and 'functions', wanted one of them")
+    if older:
+        return [{"type": "function", "function": function} for function in older]
+    return found or None
+
+
+def _described(value: object, name: str) -> list[dict]:
+    if isinstance(value, str) and value.strip():
+        value = parsed(value, f"'{name}'")
+    if value is None or value == [] or isinstance(value, str) and not value.strip():
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"'{name}' is {kind(value)}, wanted a list of objects")
+    found = []
+    for number, tool in enumerate(value, start=1):
+        where = f"entry {number} of '{name}'"
+        tool = parsed(tool, where) if isinstance(tool, str) else tool
+        if not isinstance(tool, dict):
+            raise ValueError(f"{where} is {kind(tool)}, wanted an object")
+        found.append(tool)
+    return found

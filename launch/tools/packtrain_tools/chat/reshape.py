@@ -1,0 +1,56 @@
+"""Changes that a command asks of whole conversations: a default system prompt, and system prompts
+merged into the user's turn, for models that know no such role."""
+
+from dataclasses import dataclass, replace
+
+from packtrain_tools.chat.content import text_of
+from packtrain_tools.chat.conversations import SYSTEM_ROLES, Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaping:
+    system: str = ""
+    merge_system: bool = False
+
+    def of(self, conversation: Conversation) -> Conversation:
+        """Raises ValueError."""
+        if self.system:
+            conversation = with_default_system(conversation, self.system)
+        return with_system_merged(conversation) if self.merge_system else conversation
+
+
+def with_default_system(conversation: Conversation, system: str) -> Conversation:
+    """Before a conversation that has no system prompt."""
+    if any(message["role"] in SYSTEM_ROLES for message in conversation.messages):
+        return conversation
+    weight = 0.0 if conversation.asked[:1] == [0.0] else None  # as the prompt that it stands before
+    return replace(conversation, messages=[{"role": "system", "content": system},
+                                           *conversation.messages],
+                   asked=[weight, *conversation.asked])
+
+
+def with_system_merged(conversation: Conversation) -> Conversation:
+    """The system prompts at the beginning stand before the words of the first user's turn. Raises
+    ValueError where there is no such turn."""
+    messages, asked = conversation.messages, conversation.asked
+    number = next((i for i, message in enumerate(messages)
+                   if message["role"] not in SYSTEM_ROLES), len(messages))
+    if number == 0:
+        return conversation
+    if any(asked[:number]):
+        raise ValueError("a system prompt that is to be learned cannot be merged into the user's "
+                         "turn")
+    user = next((i for i, message in enumerate(messages) if message["role"] == "user"), None)
+    if user is None:
+        raise ValueError("has a system prompt, and no turn of the user to merge it into")
+    system = "\n\n".join(text_of(message.get("content")) for message in messages[:number])
+    merged = list(messages)
+    merged[user] = {**messages[user],
+                    "content": _after(system, messages[user].get("content"))}
+    return replace(conversation, messages=merged[number:], asked=asked[number:])
+
+
+def _after(system: str, content: str | list[dict] | None) -> str | list[dict]:
+    if isinstance(content, list):
+        return [{"type": "text", "text": f"{system}\n\n{text_of(content[:1])}"}, *content[1:]]
+    return f"{system}\n\n{content or ''}"

@@ -1,0 +1,83 @@
+"""Shapes in which data sets hold the turns of a conversation, as a list of messages."""
+
+from packtrain_tools.chat.values import kind, parsed
+
+# Keys of turns that hold both what is asked and what is answered.
+_PAIRS = (("input", "output"), ("user", "assistant"), ("human", "assistant"), ("human", "gpt"),
+          ("human", "bot"), ("prompt", "response"), ("question", "answer"))
+_MESSAGE_KEYS = ("role", "from", "content", "value")
+
+
+def turns_of(value: object, name: str) -> list:
+    """A list, not empty, of what should be messages. Raises ValueError."""
+    if isinstance(value, str):
+        value = parsed(value, f"'{name}'")
+    if isinstance(value, dict):
+        value = _transposed(value, name)
+    if not isinstance(value, list):
+        raise ValueError(f"'{name}' is {kind(value)}, wanted a list of messages")
+    if not value:
+        raise ValueError(f"'{name}' is an empty list, wanted messages")
+    first = value[0]
+    if isinstance(first, str):
+        return _alternating(value)
+    if isinstance(first, dict):
+        pair = _pair_keys(first)
+        if pair:
+            return _from_pairs(value, *pair)
+    return value
+
+
+def _transposed(columns: dict, name: str) -> list[dict]:
+    """Of a struct of lists, as older versions of `datasets` make of a sequence of structs."""
+    lists = {key: entries for key, entries in columns.items() if isinstance(entries, list)}
+    if not lists or len(lists) < len(columns):
+        raise ValueError(f"'{name}' is an object, wanted a list of messages")
+    if len({len(entries) for entries in lists.values()}) > 1:
+        sizes = ", ".join(f"'{key}' with {len(entries)}" for key, entries in lists.items())
+        raise ValueError(f"'{name}' holds lists of different lengths: {sizes}")
+    return [dict(zip(lists, entries)) for entries in zip(*lists.values())]
+
+
+def _alternating(texts: list) -> list[dict]:
+    """Of texts of the user and the assistant in turn."""
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise ValueError(f"turn {number}: is {kind(text)}, wanted text, as turn 1 is")
+    return [{"role": "assistant" if number % 2 else "user", "content": text}
+            for number, text in enumerate(texts)]
+
+
+def _pair_keys(turn: dict) -> tuple[str, str] | None:
+    if any(key in turn for key in _MESSAGE_KEYS):
+        return None
+    return next((pair for pair in _PAIRS if pair[0] in turn and pair[1] in turn), None)
+
+
+def _from_pairs(turns: list, asks: str, answers: str) -> list[dict]:
+    messages: list[dict] = []
+    for number, turn in enumerate(turns, start=1):
+        if not isinstance(turn, dict) or turn.get(asks) is None:
+            raise ValueError(f"turn {number}: lacks '{asks}', which turn 1 has")
+        if turn.get("system"):
+            messages.append({"role": "system", "content": turn["system"]})
+        messages.append({"role": "user", "content": turn[asks]})
+        if turn.get(answers) is not None:
+            flags = {key: turn[key] for key in ("train", "weight") if key in turn}
+            messages.append({"role": "assistant", "content": turn[answers], **flags})
+    return messages
+
+
+def history_turns(value: object) -> list[tuple[str, str]]:
+    """Alpaca's `history`: [[what was asked, what was answered], ...]. Raises ValueError."""
+    if isinstance(value, str) and value.strip():
+        value = parsed(value, "'history'")
+    if value is None or value == [] or isinstance(value, str) and not value.strip():
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"'history' is {kind(value)}, wanted a list of [asked, answered]")
+    for number, turn in enumerate(value, start=1):
+        if not (isinstance(turn, list) and len(turn) == 2 and
+                all(isinstance(text, str) for text in turn)):
+            raise ValueError(f"entry {number} of 'history' is not [asked, answered], two texts")
+    return [(asked, answered) for asked, answered in value]

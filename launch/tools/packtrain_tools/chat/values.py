@@ -1,0 +1,92 @@
+"""Values of decoded records: what they are called in messages, JSON in strings, nulls of tables."""
+
+import json
+from dataclasses import dataclass
+
+SHOWN = 80  # characters of a value
+MOST_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """In place of a value of a table that Python cannot hold, such as a time in nanoseconds, or of
+    a row of CSV that is none."""
+
+    fault: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"cannot be read ({self.fault})"
+
+
+def kind(value: object) -> str:
+    """Of a value that is not what it should be, for messages."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, Unreadable):
+        return f"a value that {value}"
+    if isinstance(value, (bytes, bytearray)):
+        return f"binary data ({len(value)} bytes)"
+    return json.dumps(value, default=str)[:SHOWN]
+
+
+def json_fault(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"is no valid JSON: {error}"
+    return f"holds a number of too many digits: {str(error).partition(';')[0]}"
+
+
+def parsed(text: str, name: str) -> object:
+    """JSON in a string. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {json_fault(error)}") from None
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply") from None
+
+
+def as_list(value: object, name: str) -> list:
+    """Tables often hold such lists as JSON. Raises ValueError."""
+    if isinstance(value, str):
+        value = parsed(value, f"'{name}'")
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"'{name}' is no list, or an empty one")
+    return value
+
+
+def check_text(text: str, name: str):
+    """Raises ValueError where it cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} holds half of a surrogate pair, which is no text") from None
+
+
+def without_nulls(value: object) -> object:
+    """Tables give every row all keys that any row has."""
+    if isinstance(value, dict):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [without_nulls(entry) for entry in value]
+    return value
+
+
+def check_depth(value: object, name: str, most: int = MOST_DEPTH):
+    """Raises ValueError where lists and objects lie deeper in each other than anyone means."""
+    if isinstance(value, (dict, list)):
+        if most == 0:
+            raise ValueError(f"{name}: is nested more than {MOST_DEPTH} deep")
+        for entry in value.values() if isinstance(value, dict) else value:
+            check_depth(entry, name, most - 1)
+
+
+def share(value: object, name: str) -> float:
+    """Raises ValueError where it is no number from 0 to 1."""
+    if not isinstance(value, (bool, int, float)):
+        raise ValueError(f"{name} is {kind(value)}, wanted true, false or a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is {kind(value)}, wanted a number from 0 to 1")
+    return float(value)

@@ -1,0 +1,109 @@
+"""The formats of records: which columns each must and may have, and which of a file's they are."""
+
+from dataclasses import dataclass, field
+
+from packtrain_tools.chat.names import DEFAULT_NAMES, Names
+from packtrain_tools.chat.reshape import Reshaping
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+WEIGHT = "weight"  # of the example, in every format
+_CHAT = ("system", "tools", "functions", WEIGHT)
+FORMATS = {
+    "text": Columns(("text",), (WEIGHT,)),
+    "prompt-completion": Columns(("prompt", "completion"), _CHAT),
+    "instruction": Columns(("instruction", "output"), ("input", "system", "history", WEIGHT)),
+    "messages": Columns(("messages",), _CHAT),
+    "sharegpt": Columns(("conversations",), _CHAT),
+}
+OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
+REQUIRED = {name for columns in FORMATS.values() for name in columns.required}
+_PAIRS = ("chosen", "rejected")
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the command says of all records."""
+
+    group_by: str = ""  # a column of the file, under its own name
+    names: Names = DEFAULT_NAMES
+    reshaping: Reshaping = Reshaping()
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    name: str
+    columns: tuple[str, ...] = ()  # those of the format that were found
+    ignored: tuple[str, ...] = ()  # of the file
+    theirs: dict[str, str] = field(default_factory=dict)  # ours: the file's, "" to leave it out
+    absent: tuple[str, ...] = ()  # of --column's, what the file does not have
+    reading: Reading = Reading()
+
+    def __str__(self) -> str:
+        ignored = f"; ignored: {', '.join(self.ignored)}" if self.ignored else ""
+        return f"{self.name} ({', '.join(self.columns)}{ignored})" if self.columns else self.name
+
+
+def wanted_columns() -> str:
+    return "; or ".join(" and ".join(f"'{name}'" for name in columns.required)
+                        for columns in FORMATS.values())
+
+
+def listed(names) -> str:
+    return ", ".join(f"'{name}'" for name in list(names)[:_SHOWN]) or "none"
+
+
+def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[str, str]],
+                      reading: Reading = Reading()) -> FileFormat:
+    """The one format that has all its columns. `renamed`: (ours, theirs). Raises ValueError."""
+    theirs = _columns_named(names, renamed)
+    ours = [name for name in names if name not in theirs and name not in theirs.values()]
+    ours += [name for name, their in theirs.items() if their]
+    name = _fitting(names, ours, wanted)
+    columns = FORMATS[name]
+    used = columns.required + tuple(column for column in columns.optional if column in ours)
+    theirs = {our: their for our, their in theirs.items() if our in used or not their}
+    taken = {theirs.get(column, column) for column in used} | {reading.group_by}
+    twice = next((column for column in names if names.count(column) > 1 and column in taken), None)
+    if twice is not None:
+        raise ValueError(f"has the column '{twice}' twice")
+    absent = tuple(their for _, their in renamed if their and their not in names)
+    return FileFormat(name, used, tuple(column for column in names if column not in taken), theirs,
+                      absent, reading)
+
+
+def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str, str]:
+    """Of what the command calls otherwise: ours, and the file's, where it has that."""
+    theirs: dict[str, str] = {}
+    for our, their in renamed:
+        if their and their not in names:
+            continue
+        if theirs.get(our, their) != their:
+            raise ValueError(f"has '{theirs[our]}' and '{their}', and --column calls both "
+                             f"'{our}'")
+        theirs[our] = their
+    return theirs
+
+
+def _fitting(names: list[str], ours: list[str], wanted: str | None) -> str:
+    fitting = [name for name, columns in FORMATS.items()
+               if wanted in (None, name) and set(columns.required) <= set(ours)]
+    if wanted is None and set(_PAIRS) <= set(ours):
+        raise ValueError("holds preference pairs ('chosen' and 'rejected'): not yet read")
+    if not fitting:
+        expected = wanted_columns() if wanted is None else listed(FORMATS[wanted].required)
+        if "input_ids" in names:
+            raise ValueError(f"has the columns {listed(names)}, and token ids are read with "
+                             "`packtrain prepare --pretokenized FILE... --vocab-size N`; wanted "
+                             f"{expected}")
+        raise ValueError(f"has the columns {listed(names)}; wanted {expected}")
+    if len(fitting) > 1:
+        raise ValueError(f"has the columns {listed(names)}, which fit the formats "
+                         f"{' and '.join(fitting)}")
+    return fitting[0]

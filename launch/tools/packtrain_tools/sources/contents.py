@@ -1,0 +1,101 @@
+"""Files whose content is of another kind than their name says, found by how they begin."""
+
+import json
+import re
+
+from packtrain_tools.errors import ToolError
+from packtrain_tools.sources.files import LINES, STANDARD_INPUT, TEXT, SourceFile
+from packtrain_tools.sources.inputs import opened
+
+LOOKED_AT = 1 << 12  # bytes
+LOOKED_AT_JSON = 1 << 18
+_MAGIC = {b"PAR1": ("a Parquet table", ".parquet"), b"ARROW1": ("an Arrow table", ".arrow"),
+          b"\x1f\x8b": ("compressed by gzip", ".gz"), b"BZh": ("compressed by bzip2", ".bz2"),
+          b"\xfd7zXZ\x00": ("compressed by xz", ".xz"),
+          b"\x28\xb5\x2f\xfd": ("compressed by zstd", ".zst"),
+          b"PK\x03\x04": ("a ZIP archive (or a spreadsheet)", ""),
+          b"SQLite format 3\x00": ("a SQLite database", ""), b"%PDF-": ("a PDF document", "")}
+_TAR_AT = 257
+_MARK = b"\xef\xbb\xbf"  # of byte order
+_SPACE = " \t\r\n"
+_ARRAY = re.compile(r"\[\s*\{")
+_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
+_AS_TEXT = "`packtrain prepare --as text` reads it as plain text."
+
+
+def check_content(file: SourceFile, is_forced: bool):
+    """`is_forced`: the command names the kind. Raises ToolError."""
+    if file.is_table:
+        return
+    with opened(file, is_look=True) as (_, stream):
+        begin = stream.read(LOOKED_AT)
+        if begin.removeprefix(_MARK).lstrip()[:1] in (b"{", b"["):
+            begin += stream.read(LOOKED_AT_JSON)
+    _check_magic(file, begin)
+    text = begin.removeprefix(_MARK).decode(errors="ignore").lstrip(_SPACE)
+    if file.kind == LINES:
+        _check_lines(file, text)
+    elif file.kind == TEXT and not is_forced and text[:1] in ("{", "["):
+        _check_text(file, text)
+
+
+def _check_magic(file: SourceFile, begin: bytes):
+    if begin[_TAR_AT:_TAR_AT + 5] == b"ustar":
+        raise ToolError(f"{file.path}: is a tar archive", "Unpack it, and name its files.")
+    for magic, (what, suffix) in _MAGIC.items():
+        if begin.startswith(magic) and not _is_only_text(magic, begin):
+            raise ToolError(f"{_place(file)}: is {what}, though its name does not say so",
+                            _advice(file, suffix))
+
+
+def _place(file: SourceFile) -> str:
+    return "standard input" if file.path == STANDARD_INPUT else file.path
+
+
+def _advice(file: SourceFile, suffix: str) -> str:
+    if not suffix:
+        return "Save its contents as JSONL, CSV or text."
+    if file.path == STANDARD_INPUT or file.compression:
+        return "Decompress it first."
+    return f"Rename it so that its name ends in {suffix}."
+
+
+def _is_only_text(magic: bytes, begin: bytes) -> bool:
+    """Words may begin with the letters of a mark: binary files are no text."""
+    return magic.isalnum() and b"\x00" not in begin and begin.isascii()
+
+
+def _check_lines(file: SourceFile, text: str):
+    first, _, rest = text.partition("\n")
+    advice = "Rename it so that its name ends in .json, or give --as json."
+    if _ARRAY.match(text) and (rest.strip(_SPACE) == "" or not _is_json(first)):
+        raise ToolError(f"{file.path}: holds one JSON array, wanted a JSON object a line", advice)
+    if text.startswith("{") and not _is_json(first) and _first_object(text):
+        raise ToolError(f"{file.path}: holds a JSON object over several lines, wanted one a line",
+                        advice)
+
+
+def _check_text(file: SourceFile, text: str):
+    value = text[1:].lstrip(_SPACE) if text.startswith("[") else text
+    is_cut = len(text) > LOOKED_AT_JSON // 2
+    if _first_object(value) or is_cut and _OBJECT.match(value):
+        raise ToolError(f"{file.path}: would be read as plain text, and begins with a JSON object",
+                        "Rename it so that its name ends in .jsonl (an object a line) or .json, or "
+                        f"give --as jsonl or --as json. {_AS_TEXT}")
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _first_object(text: str) -> dict | None:
+    """Where the text begins with one that is not empty."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

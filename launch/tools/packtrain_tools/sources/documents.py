@@ -1,0 +1,74 @@
+"""What a record says, decoded: text, an instruction, or a conversation; or that it cannot be used."""
+
+import unicodedata
+from dataclasses import dataclass
+
+from packtrain_tools.chat.conversations import Conversation
+from packtrain_tools.chat.reshape import Reshaping
+
+MOST_CHARS = 2000  # of a fault
+
+
+class BadRecord(Exception):
+    """What is wrong with a record, and in which line (or row)."""
+
+    def __init__(self, fault: str, line: int):
+        fault = printable(fault)
+        super().__init__(fault, line)
+        self.fault = fault
+        self.line = line
+
+
+def printable(text: str) -> str:
+    """On one line of every terminal and file, whatever the data held."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() or unicodedata.category(char) in ("Zs", "Co")
+                       else char.encode("unicode_escape").decode() for char in text)
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS - 3]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A decoded document: `prompt` is read but not learned, `None` where there is none."""
+
+    prompt: str | None
+    text: str
+    group: str = ""  # the value of --group-by's column, as JSON
+    weight: float = 1.0  # of the example, from 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    system: str
+    prompt: str
+    input: str
+    output: str
+    group: str = ""
+    weight: float = 1.0
+    history: tuple[tuple[str, str], ...] = ()  # earlier turns: asked, answered
+    reshaping: Reshaping = Reshaping()
+
+    def as_text(self) -> Text:
+        """Laid out under headings, as data for models without a chat template often is."""
+        system = self.system or self.reshaping.system
+        parts = [system] if system else []
+        for asked, answered in self.history:
+            parts.append(f"### Instruction:\n{asked}\n\n### Response:\n{answered}")
+        parts.append(f"### Instruction:\n{self.prompt}")
+        if self.input:
+            parts.append(f"### Input:\n{self.input}")
+        return Text("\n\n".join(parts) + "\n\n### Response:\n", self.output, self.group,
+                    self.weight)
+
+    def as_conversation(self) -> Conversation:
+        """Raises ValueError."""
+        messages = [{"role": "system", "content": self.system}] if self.system else []
+        asked = self.prompt + (f"\n\n{self.input}" if self.input else "")
+        for question, answer in (*self.history, (asked, self.output)):
+            messages += [{"role": "user", "content": question},
+                         {"role": "assistant", "content": answer}]
+        return self.reshaping.of(Conversation(messages, None, [None] * len(messages), self.group,
+                                              self.weight))
+
+
+Document = Text | Instruction | Conversation

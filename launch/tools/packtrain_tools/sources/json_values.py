@@ -1,0 +1,68 @@
+"""JSON values one after the other, or the elements of one array, one of them in memory."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from packtrain_tools.chat.values import json_fault
+from packtrain_tools.errors import ToolError
+from packtrain_tools.sources.files import MAX_LINE_BYTES, SourceFile
+
+BLOCK_BYTES = 1 << 20
+_SPACE = " \t\r\n,"
+_BETWEEN = re.compile(f"[{_SPACE}]*")
+# Only where a value ends is asked here: numbers are not made, however long they are.
+_DECODER = json.JSONDecoder(parse_int=len, parse_float=len)
+
+
+def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """Line, byte and text of each. Raises ToolError where something else lies between them."""
+    pending, line, byte = "", 1, 0
+    in_array: bool | None = None
+    for text, is_last in _text_blocks(file, stream):
+        pending += text
+        if in_array is None and pending.strip():
+            in_array = pending.lstrip().startswith("[")
+            pending = pending.replace("[", " ", 1) if in_array else pending
+        at = 0
+        while found := _next_value(file, pending, at, line, is_last):
+            begin, end = found
+            line += pending.count("\n", at, begin)
+            byte += len(pending[at:begin].encode())
+            data = pending[begin:end].encode()
+            yield line, byte, data
+            line += pending.count("\n", begin, end)
+            byte += len(data)
+            at = end
+        pending = pending[at:]
+    if pending.strip(_SPACE) != ("]" if in_array else ""):
+        raise ToolError(f"{file.place(line)}: the array has no end", "Is the file complete?")
+
+
+def _next_value(file: SourceFile, text: str, at: int, line: int,
+                is_last: bool) -> tuple[int, int] | None:
+    """Begin and end of the value at `at`, which begins in `line`; nothing where more has to be
+    read first, or an array ends."""
+    begin = _BETWEEN.match(text, at).end()
+    if begin == len(text) or text[begin] == "]":
+        return None
+    try:
+        _, end = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError) as error:
+        if not is_last and len(text) - begin <= MAX_LINE_BYTES:
+            return None
+        fault = json_fault(error) if isinstance(error, ValueError) else "is nested too deeply"
+        raise ToolError(f"{file.place(line + text.count(chr(10), at, begin))}: {fault}") from None
+    return (begin, end) if is_last or end < len(text) else None  # a number may go on
+
+
+def _text_blocks(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[str, bool]]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    try:
+        while block := stream.read(BLOCK_BYTES):
+            yield decoder.decode(block), False
+        yield decoder.decode(b"", True), True
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{file.path}: is not UTF-8: {error.reason}") from None

@@ -1,0 +1,99 @@
+"""Rows of tables: Parquet, Arrow, data sets of the Hugging Face Hub."""
+
+from collections.abc import Iterator
+
+from packtrain_tools.chat.values import Unreadable
+from packtrain_tools.errors import ToolError
+from packtrain_tools.sources.files import ARROW, PARQUET, SourceFile
+from packtrain_tools.sources.inputs import pyarrow_module
+
+ROWS_AT_ONCE = 1024
+
+
+def as_stream(file: SourceFile, batch) -> bytes:
+    """Of these rows alone: pickled, a slice takes the whole batch with it."""
+    sink = pyarrow_module(file.path, "lib").BufferOutputStream()
+    with pyarrow_module(file.path, "ipc").new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def rows_of(file: SourceFile, stream: bytes) -> list[dict]:
+    """Of an Arrow stream. A value that Python cannot hold is Unreadable."""
+    table = pyarrow_module(file.path, "ipc").open_stream(stream).read_all()
+    try:
+        return table.to_pylist(maps_as_pydicts="strict")
+    except Exception:  # of many types: dates out of range, strings that are not UTF-8, ...
+        columns = [[_value(entry) for entry in column] for column in table.columns]
+        return [dict(zip(table.column_names, row)) for row in zip(*columns)]
+
+
+def _value(scalar) -> object:
+    try:
+        return scalar.as_py(maps_as_pydicts="strict")
+    except Exception as error:
+        lines = str(error).splitlines()
+        return Unreadable(f"{type(error).__name__}: {lines[0] if lines else ''}")
+
+
+def table_columns(file: SourceFile) -> list[str]:
+    if file.kind == PARQUET:
+        arrow = pyarrow_module(file.path, "lib")
+        try:
+            return pyarrow_module(file.path, "parquet").read_schema(file.path).names
+        except arrow.ArrowException as error:
+            raise ToolError(f"{file.path}: cannot be read: {error}") from None
+    if file.kind == ARROW:
+        for _, batch in read_batches(file):
+            return batch.schema.names
+        return []
+    from packtrain_tools.sources.hub import open_hub
+    return open_hub(file.path).column_names
+
+
+def read_batches(file: SourceFile) -> Iterator[tuple[float, object]]:
+    """Record batches of a table, each with the share of the file that has been read with it."""
+    if file.kind == PARQUET:
+        batches = _parquet_batches(file)
+    elif file.kind == ARROW:
+        batches = _arrow_batches(file)
+    else:
+        batches = _hub_batches(file)
+    arrow = pyarrow_module(file.path, "lib")
+    try:
+        yield from batches
+    except arrow.ArrowException as error:
+        raise ToolError(f"{file.path}: cannot be read: {error}") from None
+
+
+def _parquet_batches(file: SourceFile):
+    with pyarrow_module(file.path, "parquet").ParquetFile(file.path) as table:
+        num_rows, done = table.metadata.num_rows, 0
+        for batch in table.iter_batches(batch_size=ROWS_AT_ONCE):
+            done += batch.num_rows
+            yield done / max(1, num_rows), batch
+
+
+def _arrow_batches(file: SourceFile):
+    """The file and the stream format, which `datasets` writes."""
+    arrow = pyarrow_module(file.path, "ipc")
+    with pyarrow_module(file.path, "lib").memory_map(file.path) as mapped:
+        is_file = mapped.read(6) == b"ARROW1"
+        mapped.seek(0)
+        if is_file:
+            table = arrow.open_file(mapped)
+            batches = (table.get_batch(i) for i in range(table.num_record_batches))
+        else:
+            batches = iter(arrow.open_stream(mapped))
+        for batch in batches:
+            for begin in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield mapped.tell() / max(1, file.num_bytes), batch.slice(begin, ROWS_AT_ONCE)
+
+
+def _hub_batches(file: SourceFile):
+    from packtrain_tools.sources.hub import open_hub
+    dataset = open_hub(file.path).with_format("arrow")
+    for begin in range(0, len(dataset), ROWS_AT_ONCE):
+        table = dataset[begin:begin + ROWS_AT_ONCE].combine_chunks()
+        for batch in table.to_batches():
+            yield (begin + table.num_rows) / len(dataset), batch
