@@ -164,6 +164,7 @@ def make_parser(program: str) -> Parser:
     parser.add_argument("--separator", metavar="LINE",
                         help="text files hold several documents, divided by lines of only this, "
                              "such as '%%' in files of fortunes (default: one document a file)")
+    add_reading_arguments(parser)
     add_chat_arguments(parser)
     add_token_arguments(parser)
     add_length_arguments(parser)
