@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-import tokenizers
+
+from packtrain_tools.prepare.tokenizer import load_tokenizer
 
 LEARNED, PLAIN = "\x1b[32m", "\x1b[0m"
 OPEN_MARK, CLOSE_MARK = "⟦", "⟧"
@@ -17,10 +18,10 @@ def has_color(stream) -> bool:
 
 def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
     """Of a store's tokenizer; nothing where it has none."""
-    path = os.path.join(folder, "tokenizer", "tokenizer.json")
-    if not os.path.isfile(path):
+    folder = os.path.join(folder, "tokenizer")
+    if not os.path.isfile(os.path.join(folder, "tokenizer.json")):
         return None
-    tokenizer = tokenizers.Tokenizer.from_file(path)
+    tokenizer = load_tokenizer(folder).tokenizer
     return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)
 
 
