@@ -1,24 +1,32 @@
 """`prepare` with small chunks and shards, that ends itself when it is told, and says what memory it
 took: changed_prepare.py WHEN SHARD_TOKENS ARGUMENT... with WHEN = never, or term:N (SIGTERM at chunk
-N), kill:N (SIGKILL after save N), died:N (SIGKILL before save N is whole)."""
+N), kill:N (SIGKILL after save N), died:N (SIGKILL before save N is whole). With CHANGED_EXAMPLES=1 in
+the environment examples with the same first four ids are a group, every third is learned by a half, and
+each chunk counts five empty answers and says that a template asked for the date."""
 
 import os
 import re
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "launch" / "tools"))
 
 import prepare  # noqa: E402
 
-from packtrain_tools.prepare import preparation, store  # noqa: E402
+from packtrain_tools.prepare import encoding, preparation, splitting, store  # noqa: E402
+from packtrain_tools.prepare.examples import group_hash, make_examples  # noqa: E402
+from packtrain_tools.prepare.loss_weights import mask_byte  # noqa: E402
 from packtrain_tools.errors import run_main  # noqa: E402
 from packtrain_tools.sources import readers  # noqa: E402
 
 how, _, number = sys.argv[1].partition(":")
 store.StoreWriter.__init__.__defaults__ = (int(sys.argv[2]), False)
 readers.CHUNK_RECORDS = 20
+splitting.POOL_SLACK = 50
 if how != "never":
     preparation.SECONDS_BETWEEN_SAVES = 0.0
 del sys.argv[1:3]
@@ -43,6 +51,24 @@ def around(function, before, after):
     return changed
 
 
+def change_examples(encode):
+    def changed(*arguments):
+        chunk = encode(*arguments)
+        ends = np.cumsum(chunk.examples.lengths)[:-1]
+        rows = np.split(chunk.examples.input_ids, ends)
+        masks = [mask * (mask_byte(0.5) if len(mask) % 3 == 0 else 1)
+                 for mask in np.split(chunk.examples.loss_mask, ends)]
+        examples = make_examples(rows, masks, chunk.examples.source,
+                                 [group_hash(row[:4].tobytes()) for row in rows])
+        return SimpleNamespace(examples=examples, bad=chunk.bad, num_records=chunk.num_records,
+                               num_skipped=chunk.num_skipped, num_read_bytes=chunk.num_read_bytes,
+                               counts={"empty_answers": 5}, uses_date=True)
+
+    return changed
+
+
+if os.environ.get("CHANGED_EXAMPLES"):
+    encoding.Encoder.encode = change_examples(encoding.Encoder.encode)
 preparation.Preparation._take = around(preparation.Preparation._take, "", "term")
 preparation.Preparation._save = around(preparation.Preparation._save, "", "kill")
 preparation.write_json = around(preparation.write_json, "died", "")

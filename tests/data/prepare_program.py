@@ -23,6 +23,19 @@ def run_tool(name, *arguments, exit_code=0, environment=None):
     return result
 
 
+def changed_prepare(when, *arguments, shard_tokens=4000, environment=None):
+    return subprocess.run([sys.executable, Path(__file__).with_name("changed_prepare.py"), when,
+                           str(shard_tokens), *map(str, arguments)],
+                          capture_output=True, text=True, timeout=100,
+                          env=os.environ | (environment or {}))
+
+
+def files_of(*folders):
+    """Contents of all files, by path below the folder."""
+    return [{str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*"))
+             if path.is_file()} for folder in folders]
+
+
 def dump(store):
     result = subprocess.run([STORE_DUMP, store], capture_output=True, text=True, timeout=100)
     assert result.returncode == 0, result.stderr

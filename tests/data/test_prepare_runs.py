@@ -8,11 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tokenizers
-from prepare_program import TOOLS, dump, run_tool, write_lines
+from prepare_program import TOOLS, changed_prepare, dump, files_of, run_tool, write_lines
 
 WORDS = ["owl", "fox", "hare", "birds", "saw", "the", "old", "young", "wise", "two"]
 
@@ -33,23 +32,12 @@ def source(tmp_path_factory):
     return path
 
 
-def changed_prepare(when, *arguments, shard_tokens=4000):
-    return subprocess.run([sys.executable, Path(__file__).with_name("changed_prepare.py"), when,
-                           str(shard_tokens), *map(str, arguments)],
-                          capture_output=True, text=True, timeout=100)
-
-
-def files_of(*folders):
-    """Contents of all files, by path below the folder."""
-    return [{str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*"))
-             if path.is_file()} for folder in folders]
-
-
 def ids_of_store(folder):
     return [tuple(example["input_ids"]) for example in dump(folder)["examples"]]
 
 
 HELD = {"fraction": ["--validation-fraction", 0.2], "number": ["--validation-examples", 100]}
+SAMPLED = {"share": ["--sample", 0.7], "some": ["--sample", 600], "all": []}
 
 
 def arguments_for(source, tokenizer_folder, folder, held):
@@ -58,28 +46,36 @@ def arguments_for(source, tokenizer_folder, folder, held):
             "--skip-bad-lines", "--max-bad-fraction", 0.01, "--seed", 3]
 
 
-@pytest.mark.parametrize("held, processes", [("fraction", 2), ("number", 1)])
+@pytest.mark.parametrize("held, sampled, processes, changed", [
+    ("fraction", "all", 2, False), ("number", "all", 1, False), ("number", "share", 2, True),
+    ("fraction", "some", 1, True), ("number", "some", 2, False)])
 def test_one_that_was_ended_again_and_again_makes_the_same_stores(
-        source, tokenizer_folder, tmp_path, held, processes):
+        source, tokenizer_folder, tmp_path, held, sampled, processes, changed):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    result = changed_prepare("never", *arguments_for(source, tokenizer_folder, whole, HELD[held]))
+    environment = {"CHANGED_EXAMPLES": "1"} if changed else {}
+    options = [*HELD[held], *SAMPLED[sampled]]
+    result = changed_prepare("never", *arguments_for(source, tokenizer_folder, whole, options),
+                             environment=environment)
     assert result.returncode == 0, result.stderr
-    arguments = [*arguments_for(source, tokenizer_folder, broken, HELD[held]), "--processes",
+    arguments = [*arguments_for(source, tokenizer_folder, broken, options), "--processes",
                  processes]
     for when, exit_code in [("kill:9", -signal.SIGKILL), ("died:4", -signal.SIGKILL),
                             ("term:3", 75), ("term:40", 75), ("kill:1", -signal.SIGKILL)]:
-        result = changed_prepare(when, *arguments)
+        result = changed_prepare(when, *arguments, environment=environment)
         assert result.returncode == exit_code, result.stderr
         assert not (broken / "train" / "store.json").exists()
         assert not (broken / "validation" / "store.json").exists()
     assert "goes on after" in result.stderr
-    result = changed_prepare("never", *arguments)
+    result = changed_prepare("never", *arguments, environment=environment)
     assert result.returncode == 0, result.stderr
     assert "goes on after" in result.stderr
     for folder in ("train", "validation"):
         wanted, got = files_of(whole / folder, broken / folder)
         assert wanted == got
-    assert len([name for name in wanted if name.startswith("part-")]) > 1 or held == "number"
+    num_shards = len([name for name in files_of(whole / "train")[0] if name.startswith("part-")])
+    assert num_shards > 1
+    info = json.loads(wanted["store.json"])
+    assert ("date" in info, "loss_weights" in info) == (changed, changed)
 
 
 def test_what_was_not_finished_goes_on_with_the_same_command_only(

@@ -1,0 +1,173 @@
+"""What store.json and an unfinished preparation say beside the examples: weights, counts, the date, and
+the version of the rules."""
+
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from prepare_program import changed_prepare, files_of, run_tool, write_lines
+
+from packtrain_tools.errors import ToolError
+from packtrain_tools.prepare import unfinished
+from packtrain_tools.prepare.counts import in_order, sentences
+from packtrain_tools.prepare.examples import make_examples
+from packtrain_tools.prepare.loss_weights import is_rounded, mask_byte, weight_table
+from packtrain_tools.prepare.store import StoreWriter, new_store
+from packtrain_tools.store_reader import StoreReader
+
+CHANGED = {"CHANGED_EXAMPLES": "1"}
+# 26 hours apart: it is never the same day in both.
+EARLY, LATE = ({"TZ": zone} for zone in ("Pacific/Kiritimati", "Etc/GMT+12"))
+
+
+@pytest.fixture
+def arguments(tokenizer_folder, tmp_path):
+    source = write_lines(tmp_path / "a.jsonl", *[{"prompt": f"The old owl {n}", "completion": " saw."}
+                                                 for n in range(300)])
+    return [source, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store"]
+
+
+def info_of(folder):
+    return json.loads((folder / "store.json").read_text())
+
+
+def today(environment):
+    return subprocess.run(["date", "+%Y-%m-%d"], env=os.environ | environment,
+                          capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("weight, byte", [(0, 0), (1, 1), (1.0, 1), (True, 1), (0.01, 2), (0.29, 30),
+                                          (0.5, 51), (0.99, 100), (0.333, 34), (0.996, 1), (1e-9, 2)])
+def test_a_weight_becomes_the_byte_of_the_nearest_hundredth(weight, byte):
+    assert mask_byte(weight) == byte
+    assert is_rounded(weight) == (weight in (0.333, 0.996, 1e-9))
+
+
+def test_every_byte_is_that_of_its_weight():
+    table = weight_table()
+    assert len(table) == 101
+    assert table[:3] == [0, 1, 0.01] and table[100] == 0.99
+    assert [mask_byte(weight) for weight in table] == list(range(101))
+    assert not any(map(is_rounded, table))
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.01, float("nan")])
+def test_a_weight_outside_0_to_1_is_refused(weight):
+    with pytest.raises(ValueError, match="wanted a number from 0 to 1"):
+        mask_byte(weight)
+
+
+def make_store(tokenizer_folder, folder, masks):
+    writer = StoreWriter(str(folder), new_store(str(folder), str(tokenizer_folder), 300, ["s"], False),
+                         max_shard_tokens=4)
+    ids = [list(range(len(mask))) for mask in masks]
+    writer.add(make_examples(ids, [np.array(mask, np.uint8) for mask in masks], [0] * len(masks)))
+    writer.finish()
+    return info_of(folder)
+
+
+def test_a_store_with_weights_holds_their_table_and_requires_it(tokenizer_folder, tmp_path):
+    info = make_store(tokenizer_folder, tmp_path / "store", [[0, 1, 1, 1], [51, 51, 0, 2]])
+    assert info["loss_weights"] == weight_table()
+    assert info["requires"] == ["loss_weights"]
+    assert info["num_loss_tokens"] == 5  # whatever their weight, and never the first token
+    assert StoreReader(str(tmp_path / "store")).count_ids()[:4].tolist() == [0, 2, 1, 2]
+
+
+def test_a_store_without_weights_has_the_keys_that_it_always_had(tokenizer_folder, tmp_path):
+    info = make_store(tokenizer_folder, tmp_path / "store", [[0, 1, 1, 1], [1, 1, 0, 1]])
+    assert not {"loss_weights", "requires", "counts", "date"} & set(info)
+
+
+def test_a_store_that_requires_what_the_reader_does_not_know_is_refused(tokenizer_folder, tmp_path):
+    info = make_store(tokenizer_folder, tmp_path / "store", [[0, 1]])
+    (tmp_path / "store" / "store.json").write_text(
+        json.dumps(info | {"requires": ["loss_weights", "pictures"]}))
+    with pytest.raises(ToolError, match="store.json: needs 'pictures'"):
+        StoreReader(str(tmp_path / "store"))
+
+
+def test_counts_that_are_zero_are_not_told():
+    assert in_order({"overlaps": 1, "later": 2, "cut_turns": 0, "empty_answers": 1_200}) == {
+        "empty_answers": 1_200, "overlaps": 1, "later": 2}
+    said = sentences({"empty_answers": 1_200, "cut_turns": 0, "later_ones": 2})
+    assert len(said) == 2
+    assert said[0].startswith("Answers that are empty or only white space: 1,200.")
+    assert said[1] == "later ones: 2."
+
+
+def test_counts_of_all_chunks_are_in_the_store_and_told_at_the_end(arguments, tmp_path):
+    result = changed_prepare("never", *arguments, environment=CHANGED)  # 15 chunks
+    assert "Answers that are empty or only white space: 75." in result.stdout
+    assert info_of(tmp_path / "store")["counts"] == {"empty_answers": 75}
+    result = changed_prepare("never", *arguments, "--json", "--overwrite", environment=CHANGED)
+    assert json.loads(result.stdout)["counts"] == {"empty_answers": 75}
+
+
+def test_the_date_is_told_once_and_is_in_the_store_where_a_template_asked_for_it(
+        arguments, tmp_path):
+    result = changed_prepare("never", *arguments, "--date", "2025-02-03", environment=CHANGED)
+    assert result.stderr.count("prints the date: 2025-02-03 in every example (--date changes it)") == 1
+    assert info_of(tmp_path / "store")["date"] == "2025-02-03"
+    result = run_tool("prepare.py", *arguments, "--overwrite")
+    assert "prints the date" not in result.stderr
+    assert "date" not in info_of(tmp_path / "store")
+
+
+def test_every_day_makes_the_same_store(arguments, tmp_path):
+    stores = []
+    for day in (EARLY, LATE):
+        result = changed_prepare("never", *arguments, "--overwrite", environment=CHANGED | day)
+        assert result.returncode == 0, result.stderr
+        stores += files_of(tmp_path / "store")
+    assert stores[0] == stores[1]
+    assert json.loads(stores[0]["store.json"])["date"] == "2024-07-26"
+
+
+def test_today_is_the_day_when_the_preparation_began(arguments, tmp_path):
+    before = today(EARLY)
+    arguments += ["--date", "today"]
+    result = changed_prepare("kill:3", *arguments, environment=CHANGED | EARLY)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    result = changed_prepare("never", *arguments, environment=CHANGED | LATE)
+    assert result.returncode == 0, result.stderr
+    assert "goes on after" in result.stderr
+    assert before <= info_of(tmp_path / "store")["date"] <= today(EARLY)
+    result = changed_prepare("never", *arguments, "--overwrite", environment=CHANGED | LATE)
+    assert info_of(tmp_path / "store")["date"] < before
+
+
+@pytest.mark.parametrize("value", ["26 Jul 2024", "2024-02-30", "yesterday"])
+def test_a_date_that_is_none_is_refused(arguments, value):
+    result = run_tool("prepare.py", *arguments, "--date", value, exit_code=64)
+    assert f"'{value}' is not YYYY-MM-DD" in result.stderr
+
+
+@pytest.mark.parametrize("rules", [None, 1, unfinished.RULES_VERSION + 1])
+def test_what_other_rules_have_not_finished_is_not_gone_on_with(arguments, tmp_path, rules):
+    assert changed_prepare("kill:3", *arguments).returncode == -signal.SIGKILL
+    path = tmp_path / "store" / "unfinished.json"
+    state = json.loads(path.read_text())
+    assert state.pop("rules") == unfinished.RULES_VERSION
+    path.write_text(json.dumps(state | ({"rules": rules} if rules else {})))
+    result = run_tool("prepare.py", *arguments, exit_code=65)
+    assert f"has version {rules or 1} of the rules" in result.stderr
+    assert "start anew with --overwrite" in result.stderr
+    result = run_tool("prepare.py", *arguments, "--overwrite")
+    assert "goes on" not in result.stderr
+    assert info_of(tmp_path / "store")["num_examples"] == 300
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--too-long", "drop"], "needs --max-length"),
+    (["--max-length", 1], "--max-length is 1, wanted at least 2"),
+    (["--min-length", 9, "--max-length", 8], "more than --max-length"),
+    (["--end-token", "a", "--no-end-token"], "not allowed with"),
+    (["--also-train-on", "assistant"], "invalid choice"),
+    (["--special-tokens-in-data", "words"], "invalid choice"),
+    (["--left-out-parts", "keep"], "invalid choice")])
+def test_options_that_make_no_sense_are_refused(arguments, options, said):
+    assert said in run_tool("prepare.py", *arguments, *options, exit_code=64).stderr
