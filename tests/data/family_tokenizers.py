@@ -9,11 +9,13 @@ from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normaliz
                         processors)
 
 # What a pre-tokenizer makes pieces of: words with the space before them, line feeds with what they follow.
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
-QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")  # digit by digit
-WORDS = ["the", " the", " a", " heron", "heron", " bird", "ing", " is", "\n\n", "\n\n\n", "  ", "    ",
-         " \n", "|>", "|>\n", "|>\n\n", ">\n", ">\n\n", "[/", "]", " [/", ": ", ".\n", ".\n\n", '{"', '"}', '": "']
+LLAMA3_PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN_PIECES = LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")  # digit by digit
+# Those with line feeds first: what stands before one takes it where it can.
+WORDS = ["|>", "|>\n", "|>\n\n", ">\n", ">\n\n", ".\n", ".\n\n", " \n", "\n\n", "\n\n\n", "  ", "    ",
+         "the", " the", " a", " heron", "heron", " bird", "ing", " is", "[/", " [/", ": ", '{"', '"}', '": "']
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,46 @@ class Token:
         return AddedToken(self.content, special=self.special, lstrip=self.lstrip, rstrip=self.rstrip,
                           normalized=False)
 
+
+# ---- the tokens of families, with the flags that they are published with
+
+def _special(*contents: str) -> tuple[Token, ...]:
+    return tuple(Token(content) for content in contents)
+
+
+def _words(*contents: str) -> tuple[Token, ...]:
+    """Added tokens that are not flagged special."""
+    return tuple(Token(content, special=False) for content in contents)
+
+
+LLAMA2 = _special("<unk>", "<s>", "</s>")
+LLAMA3 = _special("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+LLAMA31 = LLAMA3 + _special("<|eom_id|>", "<|python_tag|>")
+QWEN25 = _special("<|endoftext|>", "<|im_start|>", "<|im_end|>") + _words("<tool_call>", "</tool_call>")
+QWEN3 = QWEN25 + _words("<tool_response>", "</tool_response>", "<think>", "</think>")
+GEMMA = _special("<pad>", "<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>") + _words("\n\n", "\n\n\n")
+MISTRAL3 = LLAMA2 + _special("[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+                             "[TOOL_RESULTS]", "[/TOOL_RESULTS]")
+MISTRAL7 = MISTRAL3 + _special("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[IMG]")
+PHI3 = LLAMA2 + (Token("<|endoftext|>"),) + tuple(
+    Token(content, rstrip=True) for content in ("<|assistant|>", "<|system|>", "<|end|>", "<|user|>"))
+PHI4 = tuple(Token(content, lstrip=True, rstrip=True) for content in
+             ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_sep|>"))
+GRANITE = _special("<|end_of_text|>", "<|start_of_role|>", "<|end_of_role|>", "<|tool_call|>")
+DEEPSEEK = _special("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>") + _words(
+    "<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+    "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁outputs▁begin｜>",
+    "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>")
+GPT_OSS = _special("<|startoftext|>", "<|endoftext|>", "<|return|>", "<|start|>", "<|end|>", "<|message|>",
+                   "<|channel|>", "<|call|>", "<|constrain|>")
+GLM4 = _special("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
+COMMAND_R = _special("<PAD>", "<BOS_TOKEN>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>",
+                     "<|CHATBOT_TOKEN|>", "<|SYSTEM_TOKEN|>")
+OLMO2 = _special("<|endoftext|>", "<|pad|>")
+CHATML = _special("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+
+
+# ---- kinds of tokenizers
 
 def _merged(symbols: list[str], words: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """A vocabulary and the merges that make each word, from its beginning on."""
@@ -118,9 +160,9 @@ def _unigram() -> Tokenizer:
 
 
 KINDS: dict[str, Callable[[], Tokenizer]] = {
-    "byte_level": lambda: _byte_level(LLAMA3),
+    "byte_level": lambda: _byte_level(LLAMA3_PIECES),
     "byte_level_gpt2": lambda: _byte_level(None),
-    "byte_level_nfc": lambda: _byte_level(QWEN, normalizers.NFC()),
+    "byte_level_nfc": lambda: _byte_level(QWEN_PIECES, normalizers.NFC()),
     "byte_level_trimmed": lambda: _byte_level(None, trim_offsets=True),  # offsets leave spaces out
     "metaspace": _metaspace,
     "metaspace_legacy": _metaspace_legacy,
