@@ -2,14 +2,14 @@
 took: changed_prepare.py WHEN SHARD_TOKENS ARGUMENT... with WHEN = never, or term:N (SIGTERM at chunk
 N), kill:N (SIGKILL after save N), died:N (SIGKILL before save N is whole). With CHANGED_EXAMPLES=1 in
 the environment examples with the same first four ids are a group, every third is learned by a half, and
-each chunk counts five empty answers and says that a template asked for the date."""
+each chunk counts five empty answers, and the encoder says that a template asked for the date."""
 
+import dataclasses
 import os
 import re
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -60,15 +60,14 @@ def change_examples(encode):
                  for mask in np.split(chunk.examples.loss_mask, ends)]
         examples = make_examples(rows, masks, chunk.examples.source,
                                  [group_hash(row[:4].tobytes()) for row in rows])
-        return SimpleNamespace(examples=examples, bad=chunk.bad, num_records=chunk.num_records,
-                               num_skipped=chunk.num_skipped, num_read_bytes=chunk.num_read_bytes,
-                               counts={"empty_answers": 5}, uses_date=True)
+        return dataclasses.replace(chunk, examples=examples, counts={"empty_answers": 5})
 
     return changed
 
 
 if os.environ.get("CHANGED_EXAMPLES"):
     encoding.Encoder.encode = change_examples(encoding.Encoder.encode)
+    encoding.Encoder.uses_date = True
 preparation.Preparation._take = around(preparation.Preparation._take, "", "term")
 preparation.Preparation._save = around(preparation.Preparation._save, "", "kill")
 preparation.write_json = around(preparation.write_json, "died", "")

@@ -136,7 +136,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         path = tmp_path / f"{num_lines}.jsonl"
         path.write_text(line * num_lines)
         result = changed_prepare("never", path, "--tokenizer", tmp_path, "--out",
-                                 tmp_path / f"store{num_lines}", "--processes", 1, "--samples", 0,
+                                 tmp_path / f"store{num_lines}", "--processes", 1, "--samples", 0, "--no-end-token",
                                  shard_tokens=1 << 18)
         assert result.returncode == 0, result.stderr
         peaks[num_lines] = int(re.search(r"peak KiB (\d+)", result.stderr)[1])

@@ -45,7 +45,7 @@ class Preparation:
         state = state_to_go_on_with(arguments, files)
         self._stores = self._begin() if state is None else self._restore(state)
         self._request = request_of(arguments, files)
-        self._note_date(getattr(encoder, "uses_date", False))
+        self._note_date(encoder.uses_date)
 
     def _begin(self) -> list[StoreWriter]:
         stores: list[StoreWriter] = []
@@ -119,7 +119,9 @@ class Preparation:
         next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
         try:
             with StopSignals() as stop:
-                for chunk in encode_all(self._encoder, chunks, self._arguments.processes):
+                for chunk, uses_date in encode_all(self._encoder, chunks,
+                                                   self._arguments.processes):
+                    self._note_date(uses_date)
                     self._take(chunk)
                     progress.add(chunk.num_read_bytes, chunk.examples.num_examples,
                                  chunk.examples.num_tokens)
@@ -138,8 +140,7 @@ class Preparation:
         self._num_chunks += 1
         self._num_encoded += chunk.examples.num_examples
         self._num_skipped += chunk.num_skipped
-        self._counts.update(getattr(chunk, "counts", {}))
-        self._note_date(getattr(chunk, "uses_date", False))
+        self._counts.update(chunk.counts)
         self._bad_lines.count(chunk.num_records)
         for record, bad in chunk.bad:
             self._bad_lines.add(record, bad)

@@ -30,15 +30,18 @@ def _start_worker(encoder: Encoder):
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _encode(chunk: Chunk) -> EncodedChunk:
-    return _encoder.encode(chunk)
+def _encode(chunk: Chunk) -> tuple[EncodedChunk, bool]:
+    encoded = _encoder.encode(chunk)
+    return encoded, _encoder.uses_date
 
 
 def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
-               num_processes: int) -> Iterator[EncodedChunk]:
-    """Chunks in their order, a bounded number of them in memory."""
+               num_processes: int) -> Iterator[tuple[EncodedChunk, bool]]:
+    """Chunks in their order, a bounded number of them in memory; with each whether a template has asked
+    for the date, in this chunk or one before."""
     if num_processes == 1:
-        yield from map(encoder.encode, chunks)
+        for chunk in chunks:
+            yield encoder.encode(chunk), encoder.uses_date
         return
     # Forked before any thread exists, workers share the loaded tokenizer.
     pool = ProcessPoolExecutor(num_processes, multiprocessing.get_context("fork"), _start_worker,
