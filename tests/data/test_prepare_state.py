@@ -127,6 +127,23 @@ def test_every_day_makes_the_same_store(arguments, tmp_path):
     assert json.loads(stores[0]["store.json"])["date"] == "2024-07-26"
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_date_that_a_template_prints_is_in_the_store_for_any_number_of_processes(
+        tokenizer_folder, tmp_path, processes):
+    source = write_lines(tmp_path / "a.jsonl", *[{"messages": [
+        {"role": "user", "content": f"owl {n}"}, {"role": "assistant", "content": "saw"}]}
+        for n in range(50)])
+    (tmp_path / "template.jinja").write_text(
+        "{{- strftime_now('%Y-%m-%d') }}{% for m in messages %}{{- m.content + '<|endoftext|>' }}"
+        "{% endfor %}")
+    result = run_tool("prepare.py", source, "--tokenizer", tokenizer_folder, "--out",
+                      tmp_path / "store", "--chat-template", tmp_path / "template.jinja",
+                      "--processes", processes, "--date", "2025-02-03", "--samples", 1)
+    assert result.stderr.count("prints the date: 2025-02-03") == 1
+    assert info_of(tmp_path / "store")["date"] == "2025-02-03"
+    assert "2025-02-03owl" in result.stdout
+
+
 def test_today_is_the_day_when_the_preparation_began(arguments, tmp_path):
     before = today(EARLY)
     arguments += ["--date", "today"]

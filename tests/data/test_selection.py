@@ -3,10 +3,12 @@ from contents alone."""
 
 import itertools
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tokenizers
 from prepare_program import dump, run_tool, write_lines
 
 from packtrain_tools.prepare import splitting
@@ -183,6 +185,42 @@ def test_a_sample_does_not_depend_on_the_number_of_processes(tokenizer_folder, t
     for name in ("part-00000.safetensors", "store.json"):
         assert (tmp_path / "store1" / name).read_bytes() == (tmp_path / "store2" / name).read_bytes()
     assert len(dump(tmp_path / "store1")["examples"]) == 100
+
+
+TEMPLATE = """{{- strftime_now('%d %b %Y') + '\n' }}
+{%- for m in messages %}{{- m.role + ': ' + m.content + '<|endoftext|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{- 'assistant: ' }}{% endif %}"""
+
+
+def hold_conversations_out(tokenizer_folder, folder, *options):
+    """Numbers of the conversations, of each example for training and for validation."""
+    (folder / "template.jinja").write_text(TEMPLATE)
+    write_lines(folder / "chats.jsonl", *[{"messages": [
+        {"role": role, "content": f"saw {n} birds"} for role in ["user", "assistant"] * 3]}
+        for n in range(1000, 1040)])
+    run_tool("prepare.py", folder / "chats.jsonl", "--tokenizer", tokenizer_folder, "--chat-template",
+             folder / "template.jinja", "--out", folder / "store", "--validation-out", folder / "held",
+             "--overwrite", *options)
+    tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    return [[int(re.search(r"saw (\d+)", tokenizer.decode(example["input_ids"]))[1])
+             for example in dump(folder / name)["examples"]] for name in ("store", "held")]
+
+
+@pytest.mark.parametrize("held, least", [(["--validation-fraction", 0.3], 6),
+                                         (["--validation-examples", 10], 10)])
+def test_all_turns_of_a_conversation_are_on_one_side(tokenizer_folder, tmp_path, held, least):
+    training, validation = hold_conversations_out(tokenizer_folder, tmp_path, "--train-on", "each-turn",
+                                                  *held)
+    assert not set(training) & set(validation)
+    assert len(training + validation) == 120
+    assert least <= len(validation) < least + 3 or held[0] == "--validation-fraction"
+    assert all(validation.count(number) == 3 for number in validation)
+
+
+def test_the_same_conversations_are_held_out_whatever_the_date(tokenizer_folder, tmp_path):
+    sides = [hold_conversations_out(tokenizer_folder, tmp_path, "--validation-fraction", 0.3, "--date",
+                                    day) for day in ("2024-01-01", "2025-02-02")]
+    assert sides[0] == sides[1]
 
 
 def test_a_share_is_taken_of_all_sources(tokenizer_folder, tmp_path):
