@@ -225,12 +225,12 @@ def test_more_bad_lines_than_allowed_are_an_error(tokenizer_folder, tmp_path):
 
 
 def test_a_line_has_a_limit_and_a_place(tokenizer_folder, tmp_path, monkeypatch):
-    from packtrain_tools import formats, readers, sources
+    from packtrain_tools.sources import files, formats, readers
     monkeypatch.setattr(readers, "MAX_LINE_BYTES", 50)
     monkeypatch.setattr(formats, "MAX_LINE_BYTES", 50)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n{"text": "' + b"x" * 3_000_000 + b'"}\n{"text": "good"}')
-    records = list(readers.read_records(sources.source_file(0, str(path)), None))
+    records = list(readers.read_records(files.source_file(0, str(path)), None))
     assert [(r.line, r.byte, r.num_bytes) for r in records] == [
         (1, 0, 17), (2, 17, 3_000_013), (3, 3_000_030, 16)]
     assert len(records[1].data) == 51  # of a gigabyte no more than this is ever in memory
@@ -240,10 +240,11 @@ def test_a_line_has_a_limit_and_a_place(tokenizer_folder, tmp_path, monkeypatch)
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
-    from packtrain_tools import errors, readers, sources
+    from packtrain_tools import errors
+    from packtrain_tools.sources import files, readers
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n' * 3)
-    records = readers.read_records(sources.source_file(0, str(path)), None)
+    records = readers.read_records(files.source_file(0, str(path)), None)
     next(records)
     with path.open("ab") as stream:
         stream.write(b"{")

@@ -18,8 +18,8 @@ _CONTENT_KEYS = ("value", "text", "message")  # where there is no `content`
 @dataclass(frozen=True, slots=True)
 class Names:
     roles: dict[str, str]  # theirs: ours
-    role_key: str = ""  # of messages, where the command names it
-    content_key: str = ""
+    role_key: str | None = None  # of messages, where the command names it
+    content_key: str | None = None
 
     def shown_roles(self) -> str:
         return ", ".join(dict.fromkeys([*ROLES[:-1], *self.roles]))
@@ -28,7 +28,8 @@ class Names:
 DEFAULT_NAMES = Names(_ROLES)
 
 
-def make_names(roles: list[tuple[str, str]], role_key: str = "", content_key: str = "") -> Names:
+def make_names(roles: list[tuple[str, str]], role_key: str | None = None,
+               content_key: str | None = None) -> Names:
     """`roles`: (ours, theirs), which stand before the names that are known."""
     return Names(_ROLES | {theirs: ours for ours, theirs in roles}, role_key, content_key)
 
@@ -40,9 +41,9 @@ def named_message(entry: object, names: Names) -> dict:
         raise ValueError(f"is {kind(entry)}, wanted an object with 'role' and 'content'")
     message = {key: value for key, value in entry.items() if value is not None}
     role_key = names.role_key if names.role_key in message else _role_key(message, names)
+    role = message.pop(role_key)
     content_key = names.content_key if names.content_key in message \
         else _content_key(message, role_key)
-    role = message.pop(role_key)
     if content_key not in (None, "content"):
         message["content"] = message.pop(content_key)
     message["role"] = _role(role, names)

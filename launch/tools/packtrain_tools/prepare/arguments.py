@@ -206,8 +206,7 @@ def add_selection_arguments(parser: Parser):
 def reading_of(arguments) -> Reading:
     keys = dict(arguments.message_key)
     roles = [pair for pairs in arguments.role for pair in pairs]
-    return Reading(arguments.group_by, make_names(roles, keys.get("role", ""),
-                                                  keys.get("content", "")),
+    return Reading(arguments.group_by, make_names(roles, keys.get("role"), keys.get("content")),
                    Reshaping(arguments.system, arguments.merge_system))
 
 

@@ -1,0 +1,166 @@
+"""Shapes in which data sets hold conversations, further columns, and what a command changes."""
+
+import json
+
+import pytest
+from prepare_program import write_lines  # noqa: F401  (makes packtrain_tools importable)
+
+from packtrain_tools.chat.conversations import (Conversation, read_conversation, read_messages,
+                                                read_prompt_completion, read_sharegpt)
+from packtrain_tools.chat.names import make_names
+from packtrain_tools.chat.reshape import with_default_system, with_system_merged
+
+ASK = {"role": "user", "content": "How many?"}
+ANSWER = {"role": "assistant", "content": "Three."}
+PLAIN = [ASK, ANSWER]
+TOOLS = [{"type": "function", "function": {"name": "count", "parameters": {"default": None}}}]
+CALL = {"role": "assistant", "tool_calls": [
+    {"type": "function", "function": {"name": "count", "arguments": {}}}]}
+
+
+@pytest.mark.parametrize("turns", [
+    [{"from": "human", "value": "How many?"}, {"from": "gpt", "value": "Three."}],
+    [{"role": "prompter", "text": "How many?"}, {"role": "bot", "text": "Three."}],
+    [{"speaker": "Human", "text": "How many?"}, {"speaker": "AI", "text": "Three."}],
+    [{"author": "user", "message": "How many?"}, {"author": "model", "message": "Three."}],
+    [{"user": "human", "text": "How many?"}, {"user": "chatbot", "text": "Three."}],
+    ["How many?", "Three."],
+    [{"input": "How many?", "output": "Three."}],
+    [{"user": "How many?", "assistant": "Three."}],
+    [{"human": "How many?", "bot": "Three."}],
+    {"role": ["user", "assistant"], "content": ["How many?", "Three."]},
+    {"from": ["human", "gpt"], "value": ["How many?", "Three."]},
+    {"input": ["How many?"], "output": ["Three."]},
+    json.dumps(PLAIN), json.dumps(["How many?", "Three."])])
+@pytest.mark.parametrize("column", ["messages", "conversations"])
+def test_shapes_of_public_data_sets_are_the_same_conversation(turns, column):
+    assert read_conversation(column, {column: turns}) == Conversation(PLAIN, None, [None, None])
+
+
+@pytest.mark.parametrize("turns, fault", [
+    (["x", 3], "turn 2: is 3, wanted text, as turn 1 is"),
+    ([{"input": "x", "output": "y"}, {"input": "x2"}, {"output": "z"}], "turn 3: lacks 'input'"),
+    ({"role": ["user"], "content": ["a", "b"]}, "lists of different lengths: 'role' with 1, "),
+    ({"role": "user", "content": "x"}, "'messages' is an object, wanted a list of messages"),
+    ([{"from": "user", "speaker": "Bob", "text": "x"}], "has 'from' and 'speaker', each of which "
+     "may be the role .--message-key role=YOURS"),
+    ([{"role": "user", "text": "x", "value": "y"}], "has 'value' and 'text', each of which may be "
+     "the content .--message-key content=YOURS")])
+def test_shapes_that_say_nothing_or_too_much_are_refused(turns, fault):
+    with pytest.raises(ValueError, match=fault):
+        read_messages(turns)
+
+
+def test_the_last_pair_may_lack_its_answer():
+    chat = read_messages([{"input": "How many?", "output": "Three."},
+                          {"input": "And now?", "output": None}])
+    assert [message["role"] for message in chat.messages] == ["user", "assistant", "user"]
+
+
+def test_roles_and_keys_have_the_names_that_the_command_says():
+    names = make_names([("user", "kunde"), ("assistant", "user")], "who", "body")
+    chat = read_messages([{"who": "kunde", "body": "How many?", "content": "template-7"},
+                          {"who": "user", "body": "Three."}], None, names)
+    assert chat.messages == PLAIN
+    assert read_messages(PLAIN[:1], None, make_names([], None, "body")).messages == PLAIN[:1]
+
+
+@pytest.mark.parametrize("role", ["function", "observation", "ipython", "tool"])
+def test_results_of_tools_have_one_role_unless_the_command_says_otherwise(role):
+    messages = [ASK, CALL, {"role": role, "name": "count", "content": "3"}]
+    assert read_messages(messages).messages[2] == {"role": "tool", "name": "count", "content": "3"}
+    kept = read_messages(messages, None, make_names([("function", role)])).messages[2]["role"]
+    assert kept == "function"
+
+
+def test_sharegpt_becomes_messages():
+    chat = read_sharegpt([
+        {"from": "human", "value": "How many?"},
+        {"from": "function_call", "value": '{"name": "count", "arguments": "{\\"of\\": 1}"}'},
+        {"from": "observation", "value": "3"}, {"from": "gpt", "value": "3", "weight": 0}],
+        "Be brief.", json.dumps(TOOLS))
+    assert chat.messages == [
+        {"role": "system", "content": "Be brief."}, ASK,
+        {"role": "assistant", "tool_calls": [
+            {"type": "function", "function": {"name": "count", "arguments": '{"of": 1}'}}]},
+        {"role": "tool", "content": "3"}, {"role": "assistant", "content": "3"}]
+    assert chat.tools == TOOLS
+    assert chat.asked == [None, None, None, None, 0.0]
+
+
+@pytest.mark.parametrize("column", ["messages", "conversations"])
+def test_a_system_column_stands_before_the_messages(column):
+    chat = read_conversation(column, {column: PLAIN, "system": "Be brief."})
+    assert chat.messages == [{"role": "system", "content": "Be brief."}, *PLAIN]
+    assert chat.asked == [None, None, None]
+    for nothing in ("", None):
+        assert read_conversation(column, {column: PLAIN, "system": nothing}).messages == PLAIN
+
+
+def test_a_system_column_that_differs_from_the_messages_is_refused():
+    messages = [{"role": "system", "content": "Be brief."}, *PLAIN]
+    assert read_conversation("messages", {"messages": messages, "system": "Be brief."}).messages \
+        == messages
+    with pytest.raises(ValueError, match="'system' is another system prompt than the messages"):
+        read_conversation("messages", {"messages": messages, "system": "Be long."})
+    with pytest.raises(ValueError, match="'system' is 3, wanted a string"):
+        read_conversation("messages", {"messages": PLAIN, "system": 3})
+
+
+@pytest.mark.parametrize("prompt, completion", [
+    ([ASK], [ANSWER]), ([ASK], "Three."), ("How many?", [ANSWER]),
+    ({"role": ["user"], "content": ["How many?"]}, "Three.")])
+def test_prompt_or_completion_may_be_messages(prompt, completion):
+    chat = read_prompt_completion({"prompt": prompt, "completion": completion})
+    assert chat == Conversation(PLAIN, None, [0.0, 1.0])
+
+
+def test_only_the_assistant_of_a_completion_is_learned_and_nothing_of_the_prompt():
+    chat = read_prompt_completion({"prompt": [*PLAIN, ASK], "completion": [
+        CALL, {"role": "tool", "content": "3"}, ANSWER | {"train": 0.5}], "system": "Be."})
+    assert chat.asked == [0.0, 0.0, 0.0, 0.0, 1.0, None, 0.5]
+
+
+def test_a_fault_names_the_column_where_turns_are_counted_apart():
+    with pytest.raises(ValueError, match=r"turn 1: .*'boss'.* \(of 'completion'\)"):
+        read_prompt_completion({"prompt": [ASK], "completion": [{"role": "boss", "content": "x"}]})
+    with pytest.raises(ValueError, match="'prompt' is a list of strings"):
+        read_prompt_completion({"prompt": ["a"], "completion": [ANSWER]})
+    with pytest.raises(ValueError, match="'completion' is 3, wanted a list of messages"):
+        read_prompt_completion({"prompt": [ASK], "completion": 3})
+
+
+def test_a_default_system_prompt_stands_before_conversations_that_have_none():
+    chat = with_default_system(read_messages(PLAIN), "Be brief.")
+    assert chat.messages[0] == {"role": "system", "content": "Be brief."}
+    assert chat.asked == [None, None, None]
+    for role in ("system", "developer"):
+        own = read_messages([{"role": role, "content": "Be long."}, *PLAIN])
+        assert with_default_system(own, "Be brief.") == own
+
+
+def test_system_prompts_are_merged_into_the_first_user_turn():
+    system = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Be kind."}]
+    chat = with_system_merged(read_messages([*system, *PLAIN]))
+    assert chat.messages == [{"role": "user", "content": "Be brief.\n\nBe kind.\n\nHow many?"}, ANSWER]
+    assert chat.asked == [None, None]
+    greeted = with_system_merged(read_messages([system[0], ANSWER, *PLAIN]))
+    assert greeted.messages == [ANSWER, ASK | {"content": "Be brief.\n\nHow many?"}, ANSWER]
+    parts = with_system_merged(read_messages([system[0], ASK | {"content": ["How", " many?"]}, ANSWER]))
+    assert parts.messages[0]["content"] == [{"type": "text", "text": "Be brief.\n\nHow"},
+                                            {"type": "text", "text": " many?"}]
+
+
+def test_merging_leaves_conversations_without_a_system_prompt_alone():
+    chat = read_messages(PLAIN)
+    assert with_system_merged(chat) == chat
+    middle = read_messages([ASK, {"role": "system", "content": "Be."}, ANSWER])
+    assert with_system_merged(middle) == middle
+
+
+@pytest.mark.parametrize("messages, fault", [
+    ([{"role": "system", "content": "Be."}, ANSWER], "no turn of the user to merge it into"),
+    ([{"role": "system", "content": "Be.", "train": True}, *PLAIN], "is to be learned cannot be")])
+def test_system_prompts_that_cannot_be_merged_are_refused(messages, fault):
+    with pytest.raises(ValueError, match=fault):
+        with_system_merged(read_messages(messages))
