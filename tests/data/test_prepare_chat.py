@@ -58,7 +58,8 @@ def render(folders):
                         encoder.special_tokens(), encoder.added_tokens())
         if isinstance(conversation, list):
             conversation = read_messages(conversation)
-        return mask.render(conversation)
+        rendered = [mask.render(each) for each in mask.divided(conversation)]
+        return [each for each in rendered if each]
 
     return render
 
@@ -189,7 +190,7 @@ def test_a_conversation_that_cannot_be_masked_is_named_or_skipped(folders, tmp_p
     source = write_lines(tmp_path / "a.jsonl", {"messages": CHAT}, {"messages": THOUGHTFUL})
     arguments = [source, "--tokenizer", folders["forgets_reasoning"], "--out", tmp_path / "store"]
     result = run_tool("prepare.py", *arguments, exit_code=65)
-    assert f"{source}:2: turn 2 (assistant): cannot be masked" in result.stderr
+    assert f"{source}:2: turn 2 (assistant): the chat template leaves its reasoning out" in result.stderr
     run_tool("prepare.py", *arguments, "--overwrite", "--skip-bad-lines", "--max-bad-fraction", 0.5)
     assert len(dump(tmp_path / "store")["examples"]) == 1
     run_tool("prepare.py", *arguments, "--overwrite", "--train-on", "each-turn")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.chat.forms import forms_of
 from packtrain_tools.chat.parts import SHOWN, TOOLS, LostPart, lost_parts, track
-from packtrain_tools.chat.template import ChatTemplate
+from packtrain_tools.chat.template import ChatTemplate, Refused
 from packtrain_tools.chat.turn_ends import TurnEnds
 from packtrain_tools.chat.turns import RenderedTurns
 
@@ -56,33 +56,29 @@ class ChatMask:
     def uses_date(self) -> bool:
         return self._template.uses_date
 
-    def divided(self, conversation: Conversation) -> list[Conversation]:
+    def divided(self, conversation: Conversation,
+                counts: Counter | None = None) -> list[Conversation]:
         """With each-turn a conversation for each learned turn, else the conversation itself."""
         if self._options.train_on != "each-turn":
             return [conversation]
-        weights = self._weights(conversation, Counter())
+        weights = self._weights(conversation, Counter() if counts is None else counts)
         return [replace(conversation, messages=conversation.messages[:turn + 1],
                         asked=[0.0] * turn + [weights[turn] / conversation.weight])
-                for turn in sorted(weights) if weights[turn]] or [conversation]
+                for turn in sorted(weights) if weights[turn]]
 
-    def render(self, conversation: Conversation, counts: Counter | None = None) -> list[Rendered]:
-        """The examples of a conversation, none where nothing of it is learned. Raises ValueError
-        naming the turn. `counts` is told what is unusual."""
+    def render(self, conversation: Conversation, counts: Counter | None = None) -> Rendered | None:
+        """The example that one of `divided` makes, nothing where nothing of it is learned. Raises
+        ValueError naming the turn. `counts` is told what is unusual."""
         counts = Counter() if counts is None else counts
         weights = self._weights(conversation, counts)
-        if not any(weights.values()):
-            return []
-        if self._options.train_on == "each-turn":
-            return [self._example(conversation, {turn: weights[turn]}, counts)
-                    for turn in sorted(weights) if weights[turn]]
-        return [self._example(conversation, weights, counts)]
+        return self._example(conversation, weights, counts) if any(weights.values()) else None
 
     def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:
         """Of the messages that --train-on, --also-train-on or the record itself speak of."""
         roles = [message["role"] for message in conversation.messages]
         turns = [i for i, role in enumerate(roles) if role == "assistant"]
         unprompted = _unprompted_turns(roles)
-        if unprompted:
+        if any(conversation.asked[turn] is None for turn in unprompted):
             counts["assistant_begins"] += 1
         if self._options.train_on == "all":
             chosen = set(range(len(roles)))
@@ -110,12 +106,15 @@ class ChatMask:
             for messages, fault in zip(forms_of(conversation.messages[:last + 1]), faults):
                 if isinstance(fault, _LeftOut):
                     return self._masked(messages, conversation.tools, weights, counts, True)
-        raise next((fault for fault in faults if isinstance(fault, _LeftOut)), faults[0])
+        raise max(faults, key=lambda fault: (isinstance(fault, _LeftOut),
+                                             not isinstance(fault, Refused)))
 
     def _masked(self, messages: list[dict], tools: list | None, weights: dict[int, float],
                 counts: Counter, may_leave_out: bool) -> Rendered:
         tracked = track(messages, tools)
         turns = RenderedTurns(self._template, self._ends, tracked, self._options.allow_open_turns)
+        if [turn for turn, weight in weights.items() if weight] == [len(messages) - 1]:
+            turns.ask_for_last_turn()
         noticed = Counter(self._leaves_out(turns, weights, may_leave_out))
         learned = {turn for turn, weight in weights.items() if weight}
         if self._options.train_on == "all":
@@ -129,11 +128,13 @@ class ChatMask:
 
     def _leaves_out(self, turns: RenderedTurns, weights: dict[int, float],
                     may_leave_out: bool) -> Iterator[str]:
-        """The names of counts. Thoughts of turns that are not learned may go: when the model is asked
-        for the next turn, it does not see them either."""
+        """The names of counts. Thoughts of turns that are not learned may go, and with each-turn anything
+        that the model said there, which another example learns: when the model is asked for the next turn,
+        it does not see them either."""
+        each = self._options.train_on == "each-turn"
         for lost in lost_parts(turns.parts, turns.rendering):
             turn = lost.part.message
-            if lost.is_thought and turns.is_assistant(turn) and not weights.get(turn):
+            if (lost.is_thought or each) and turns.is_assistant(turn) and not weights.get(turn):
                 yield "dropped_thoughts"
             elif may_leave_out:
                 yield "left_out_parts"

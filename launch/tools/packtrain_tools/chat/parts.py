@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from packtrain_tools.chat.template import Rendering
 from packtrain_tools.chat.tracked import Span, number_of_part, of_part
+from packtrain_tools.chat.tracked_json import PrintedDict, PrintedList
 
 TOOLS = -1  # in place of a message's number
 SHOWN = 60  # characters of what is lost
@@ -99,11 +100,12 @@ class _Tracker:
 
     def _schema(self, value, of: str, key: str):
         if isinstance(value, dict):
-            return {self._text(TOOLS, f"parameter of {of}", name) if key == "properties" else name:
-                    self._schema(entry, of, "" if key == "properties" else name)
-                    for name, entry in value.items()}
+            return PrintedDict(
+                (self._text(TOOLS, f"parameter of {of}", name) if key == "properties" else name,
+                 self._schema(entry, of, "" if key == "properties" else name))
+                for name, entry in value.items())
         if isinstance(value, list):
-            return [self._schema(entry, of, key) for entry in value]
+            return PrintedList(self._schema(entry, of, key) for entry in value)
         if isinstance(value, str) and key in _SAID_OF_TOOLS:
             return self._text(TOOLS, f"{key} of {of}", value)
         return value

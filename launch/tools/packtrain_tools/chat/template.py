@@ -28,6 +28,10 @@ class Rendering:
     generated: list[tuple[int, int]]  # begin and end of what {% generation %} encloses
 
 
+class Refused(ValueError):
+    """The template refuses the messages."""
+
+
 class ChatTemplate:
     def __init__(self, sources: dict[str, str], variables: dict[str, object], place: str,
                  date: str = DEFAULT_DATE):
@@ -61,7 +65,7 @@ class ChatTemplate:
 
     def render(self, messages: list[dict], tools: list | None,
                add_generation_prompt: bool = False) -> Rendering:
-        """Raises ValueError where the template refuses the messages."""
+        """Raises Refused where the template refuses the messages."""
         name = self._name(tools)
         reasoning = [key for key in REASONING if key in self._sources[name]]
         messages = [_with_reasoning(message, reasoning) for message in messages]
@@ -70,7 +74,7 @@ class ChatTemplate:
                 **self._variables, messages=messages, tools=tools, documents=None,
                 add_generation_prompt=add_generation_prompt)
         except Exception as error:  # templates call methods of what they are given
-            raise ValueError(f"the chat template refuses it: {_printable(error)}") from None
+            raise Refused(f"the chat template refuses it: {_printable(error)}") from None
         spans = tracked.spans_of(text)
         generated = [(begin, end) for begin, end, part, *_ in spans if part == GENERATED]
         parts = [span for span in spans if span[2] != GENERATED]

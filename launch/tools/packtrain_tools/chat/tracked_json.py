@@ -1,4 +1,5 @@
-"""`json.dumps` for values whose strings and numbers may be tracked: the same text, with its spans."""
+"""`json.dumps` and `repr` for values whose strings and numbers may be tracked: the same text, with its
+spans."""
 
 import json
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -70,6 +71,37 @@ class _Writer:
 
         return with_spans(escaped, [(place(begin), place(end), *origin)
                                     for begin, end, *origin in spans])
+
+
+class PrintedDict(dict):
+    """Some templates print tools as Python does."""
+
+    def __str__(self) -> str:
+        return concat(_repr_pieces(self))
+
+
+class PrintedList(list):
+    def __str__(self) -> str:
+        return concat(_repr_pieces(self))
+
+
+def _repr_pieces(value) -> list[str]:
+    if isinstance(value, dict):
+        entries = [[*_repr_pieces(key), ": ", *_repr_pieces(entry)] for key, entry in value.items()]
+        opening, closing = "{}"
+    elif isinstance(value, list):
+        entries = [_repr_pieces(entry) for entry in value]
+        opening, closing = "[]"
+    elif isinstance(value, Tracked):
+        text = repr(plain(value))
+        return [with_spans(text, [(1, len(text) - 1, part, begin, end)
+                                  for _, _, part, begin, end in value.spans])]
+    else:
+        return [repr(value)]
+    pieces = [opening]
+    for number, entry in enumerate(entries):
+        pieces += [", "] * (number > 0) + entry
+    return [*pieces, closing]
 
 
 def _key(key) -> str:

@@ -1,11 +1,12 @@
 """Where the turns of a rendered conversation begin and end."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 
 from packtrain_tools.chat.parts import TOOLS, TrackedConversation
 from packtrain_tools.chat.template import ChatTemplate, Rendering
+from packtrain_tools.chat.tracked import of_part
 from packtrain_tools.chat.turn_ends import TurnEnds
 
 SHOWN = 40  # characters
@@ -23,21 +24,47 @@ class RenderedTurns:
         self._prompts: dict[str, str] = {}  # by the role before it: what follows that message's text
         self.messages = tracked.messages
         self.parts = tracked.parts
-        self.rendering = template.render(self.messages, self._tools)
-        self.text = self.rendering.text
+        self._take(template.render(self.messages, self._tools))
+
+    def _take(self, rendering: Rendering):
+        self.rendering = rendering
+        self.text = rendering.text
         _check_text(self.text)
         self.extents = self._extents(self.rendering)
+        self._span_begins = [span[0] for span in self.rendering.spans]
         self._span_ends = sorted(span[1] for span in self.rendering.spans)
 
     def _extents(self, rendering: Rendering) -> dict[int, tuple[int, int]]:
-        """First and last character of each message's own text, where it has any."""
+        """First and last character of each message's own text, where it has any. What a template
+        repeats later (the name of a call, with its result) counts where it stands first."""
         extents: dict[int, tuple[int, int]] = {}
-        for begin, end, part, *_ in rendering.spans:
+        seen: dict[int, int] = {}  # by part: the end of what stood before
+        for begin, end, part, _, source_end in rendering.spans:
             message = self.parts[part].message
-            if message != TOOLS:
-                first, last = extents.get(message, (begin, end))
-                extents[message] = (min(first, begin), max(last, end))
+            if message == TOOLS or source_end <= seen.get(part, 0):
+                continue
+            seen[part] = source_end
+            first, last = extents.get(message, (begin, end))
+            extents[message] = (min(first, begin), max(last, end))
         return extents
+
+    def ask_for_last_turn(self):
+        """Puts the prompt of an inference before the last turn, where the template shows the model other
+        earlier turns when it is asked (with the thoughts that led to a call, say) than afterwards."""
+        turn = len(self.messages) - 1
+        if not self.is_assistant(turn) or self._template.marks_generation(self._tools):
+            return
+        before = self._before(turn)
+        if self.text.startswith(before.text):
+            return
+        self._note_prompt(turn, before)
+        begin = self._seen_prompt(turn)
+        if begin is None:
+            return
+        shift = len(before.text) - begin
+        spans = [(first + shift, last + shift, *origin)
+                 for first, last, *origin in self.rendering.spans if first >= begin]
+        self._take(Rendering(before.text + self.text[begin:], [*before.spans, *spans], []))
 
     def role(self, turn: int) -> str:
         return "" if turn == TOOLS else self.messages[turn]["role"]
@@ -83,7 +110,8 @@ class RenderedTurns:
     def end(self, turn: int, begin: int = 0, must: bool = False) -> int:
         """Of the token that ends a turn whose content begins at `begin` or later; of the content where
         there is none. Raises ValueError instead where a turn must end."""
-        content_end = max(begin, self.extents.get(turn, (0, 0))[1])
+        content_end = max(begin, self.extents[turn][1] if turn in self.extents
+                          else self._empty_content(turn))
         end = self._ends.find(self.text, content_end, self._limit(turn, content_end))
         if end is not None:
             return end
@@ -99,12 +127,27 @@ class RenderedTurns:
             return content_end
         return _common(self._through(turn).text, self.text)
 
+    def _empty_content(self, turn: int) -> int:
+        """Where the content of a turn without any would stand."""
+        mark = len(self.parts)
+        messages = [*self.messages]
+        messages[turn] = {**messages[turn], "content": of_part("x", mark)}
+        try:
+            rendering = self._template.render(messages, self._tools)
+        except ValueError:
+            return 0
+        begin = next((span[0] for span in rendering.spans if span[2] == mark), 0)
+        return begin if self.text.startswith(rendering.text[:begin]) else 0
+
     def _limit(self, turn: int, content_end: int) -> int:
-        """Where the next message begins, or later: at its own text, if it has any."""
+        """Where the next message begins, or later: at its own text, if it has any. Where answers end in
+        no token, the first token that follows is the next message's."""
         if turn + 1 >= len(self.messages):
             return len(self.text)
-        if turn + 1 in self.extents:
-            return max(content_end, self.extents[turn + 1][0])
+        if turn + 1 in self.extents and self._ends.stop is not None:
+            next_text = bisect_left(self._span_begins, content_end)
+            return self._span_begins[next_text] if next_text < len(self._span_begins) \
+                else len(self.text)
         return max(content_end, _common(self._through(turn).text, self.text))
 
     def _through(self, turn: int) -> Rendering:
@@ -121,27 +164,33 @@ class RenderedTurns:
 
     def _prompted(self, turns: list[int]) -> dict[int, tuple[int, int]]:
         """Of a template without marks: from the end of the generation prompt on. The last turn is held
-        against its prompt exactly, earlier ones against the prompts that were seen, or their own; and
-        the first, second, fourth, eighth ... against the conversation that ends with it."""
+        against its prompt exactly, earlier ones against the prompts that were seen, or their own. The
+        first, second, fourth, eighth ... turn, and the first of each kind, are also held against the
+        conversation that ends with it. So the work grows with the text, not with its square."""
         found = {}
         for turn in reversed(turns):
             begin = self._begin(turn, is_last=turn == turns[-1])
             found[turn] = (begin, self.end(turn, begin, must=True))
-        number = 1
-        while number < len(turns):
-            self._check_later_turns(turns[number - 1], found[turns[number - 1]][1])
-            number *= 2
+        kinds = set()
+        for number, turn in enumerate(turns[:-1], start=1):
+            kind = self._kind(turn, found[turn])
+            if kind not in kinds or number & (number - 1) == 0:
+                self._check_later_turns(turn, found[turn][1])
+            kinds.add(kind)
         return found
 
+    def _kind(self, turn: int, span: tuple[int, int]) -> tuple:
+        """What a template can tell turns apart by: their neighbours, their parts, and the text that it
+        prints around them."""
+        message = self.messages[turn]
+        first, last = self.extents.get(turn, (span[1], span[1]))
+        return (self.role(turn - 1) if turn else "", self.role(turn + 1), *sorted(message),
+                self.text[span[0]:first], self.text[last:span[1]])
+
     def _begin(self, turn: int, is_last: bool) -> int:
-        role = self.role(turn - 1) if turn else ""
-        prompt = self._prompts.get(role)
-        if prompt is not None and not is_last and turn in self.extents:
-            first = self.extents[turn][0]
-            before = bisect_right(self._span_ends, first)
-            text_end = self._span_ends[before - 1] if before else 0
-            if text_end + len(prompt) <= first and self.text.startswith(prompt, text_end):
-                return text_end + len(prompt)
+        seen = None if is_last else self._seen_prompt(turn)
+        if seen is not None:
+            return seen
         before = self._before(turn)
         if not self.text.startswith(before.text):
             through = self._through(turn).text
@@ -150,8 +199,23 @@ class RenderedTurns:
             raise self._fault(turn, "cannot be masked: the generation prompt is not how it begins",
                               f"{_difference(before.text, self.text)} (--template-option may change "
                               "it, or another --chat-template)")
-        self._prompts[role] = before.text[max((span[1] for span in before.spans), default=0):]
+        self._note_prompt(turn, before)
         return len(before.text)
+
+    def _note_prompt(self, turn: int, before: Rendering):
+        text_end = max((span[1] for span in before.spans), default=0)
+        self._prompts[self.role(turn - 1) if turn else ""] = before.text[text_end:]
+
+    def _seen_prompt(self, turn: int) -> int | None:
+        """The end of the prompt, where it is one that was seen after a message of the same role."""
+        prompt = self._prompts.get(self.role(turn - 1) if turn else "")
+        if prompt is None or turn not in self.extents:
+            return None
+        first = self.extents[turn][0]
+        before = bisect_right(self._span_ends, first)
+        text_end = self._span_ends[before - 1] if before else 0
+        is_there = text_end + len(prompt) <= first and self.text.startswith(prompt, text_end)
+        return text_end + len(prompt) if is_there else None
 
     def _check_later_turns(self, turn: int, end: int):
         through = self._through(turn)
@@ -175,7 +239,10 @@ class RenderedTurns:
                 raise ValueError(f"{self.name(turn)}: the chat template marks no passage of it with "
                                  "generation")
         if turns and self._template.knows_generation_prompt(self._tools):
-            self._begin(turns[-1], is_last=True)
+            for turn in reversed(turns):  # a passage may hold the prompt, which is not learned
+                prompt_end = self._begin(turns[-1], True) if turn == turns[-1] else \
+                    self._seen_prompt(turn)
+                begins[turn] = max(begins[turn], prompt_end or 0)
         return {turn: (begins[turn], self.end(turn, begins[turn], must=True)) for turn in turns}
 
     def _turn_of_passage(self, begin: int, end: int) -> int | None:

@@ -189,8 +189,9 @@ class Encoder:
     def _render(self, document: Conversation, batch: _Batch) -> list[tuple[Conversation, Rendered]]:
         if self._chat is None:
             raise ValueError("is a conversation, and there is no chat template")
-        found = [(conversation, rendered) for conversation in self._chat.divided(document)
-                 for rendered in self._chat.render(conversation, batch.counts)]
+        divided = self._chat.divided(document, batch.counts)
+        rendered = [self._chat.render(conversation, batch.counts) for conversation in divided]
+        found = [(conversation, each) for conversation, each in zip(divided, rendered) if each]
         batch.num_skipped += not found
         return found
 
@@ -200,11 +201,11 @@ class Encoder:
             return limits.apply(row, batch.counts)
 
         def encoded(shorter: Conversation) -> Row | None:
-            found = self._chat.render(shorter)
-            if not found:
+            rendered = self._chat.render(shorter)
+            if rendered is None:
                 return None
-            encoding = self._loaded.tokenizer.encode(found[0].text, add_special_tokens=False)
-            return self._chats.row(found[0], encoding, Counter())
+            encoding = self._loaded.tokenizer.encode(rendered.text, add_special_tokens=False)
+            return self._chats.row(rendered, encoding, Counter())
 
         try:
             row, num_left_out = Shortener(limits, encoded).shorten(conversation)
