@@ -147,9 +147,10 @@ _ALL = [
             generation_prompt="<|assistant|>\n", turn_end="<|endoftext|>"),
     _GRANITE3, _family(_GRANITE3, name="granite3_1", keeps=OPEN + "developer tools results", system_always=True,
                        prints_today=True),
-    _DEEPSEEK3, _family(_DEEPSEEK3, name="deepseek_r1_distill", generation_prompt="<｜Assistant｜><think>\n", call_end="",
-                        keeps="system late_system null_calls results two_users assistant_first",
-                        refuses="bare_calls parts", begins_as_asked=False),
+    _DEEPSEEK3,
+    _family(_DEEPSEEK3, name="deepseek_r1_distill", generation_prompt="<｜Assistant｜><think>\n", call_end="",
+            keeps="system late_system null_calls results two_users assistant_first", refuses="bare_calls parts",
+            begins_as_asked=False),
     _family(name="gpt_oss", tokens=GPT_OSS, bos="<|startoftext|>", eos="<|return|>", tokenizers=("byte_level",),
             generation_prompt="<|start|>assistant", turn_end="<|return|>", call_end="<|call|>", reasoning="thinking",
             keeps="system developer tools calls bare_calls beside results reasoning thoughts two_users assistant_first",
@@ -210,7 +211,8 @@ def _result(text: str, number: int = 1) -> dict:
 TOOLS = [{"type": "function", "function": {
     "name": "count_birds", "description": "Counts the birds of a place.",
     "parameters": {"type": "object", "required": ["place"], "properties": {
-        "place": {"type": "string", "description": "where"}, "most": {"type": "integer"}}}}},
+        "place": {"type": "string", "description": "where (\"Å\")", "enum": ["Oslo", "Ås"]},
+        "most": {"type": "integer"}}}}},
          {"type": "function", "function": {"name": "list_ponds", "description": "Names of ponds.",
                                            "parameters": {"type": "object", "properties": {}}}}]
 ASK, ASK_MORE, ASK_LAST = _user("Name a bird, please."), _user("And one of the sea?"), _user("A small one?")
@@ -220,6 +222,8 @@ CALL = _answer("", tool_calls=[_call("count_birds", 1, place="Oslo", most=7)])
 FOUND, COUNTED = _result("forty two"), _answer("There are 42 of them.")
 LOOK = CALL | {"content": "Let me look it up."}
 TWO = _answer("", tool_calls=[_call("count_birds", 1, place="Oslo"), _call("list_ponds", 2, near="Bergen")])
+ODD = _answer("", tool_calls=[_call("count_birds", 1, of=["ærø", "\u2028", '"a" <b> \\n & \'c\'', "", None],
+                                    at={"x": 1.50, "y": -3e-9, "z": True, "w": {}}, most=12345678901234567890)])
 THINK, THINK_MORE = {"reasoning_content": "Long legs,\n\nso it wades."}, {"reasoning_content": "White, at the sea."}
 TAGGED = _answer("<think>\nLong legs, so it wades.\n</think>\n\nA heron.")
 TAGGED_MORE = _answer("<think>\nWhite, at the sea.\n</think>\n\nThe gull is one.")
@@ -250,6 +254,7 @@ def _chats() -> list[Chat]:
         chat("beside_answered", ASK, LOOK, FOUND, COUNTED, tools=TOOLS, needs="calls beside results"),
         chat("two_calls", ASK, TWO, FOUND, _result("eight", 2), COUNTED, tools=TOOLS, needs="two_calls results"),
         chat("results", ASK, CALL, FOUND, COUNTED, tools=TOOLS, needs="calls results"),
+        chat("odd_calls", ASK, ODD, _result('{"n": 1, "å": "<&>"}\n'), COUNTED, tools=TOOLS, needs="calls results"),
         chat("agent", BE, ASK, CALL, FOUND, CALL, _result("one hundred"), COUNTED, ASK_MORE, GULL, tools=TOOLS,
              needs="calls results system"),
         chat("reasoning", ASK, HERON | THINK, needs="reasoning"),
@@ -280,5 +285,5 @@ def conversations_for(family: Family, everything: bool = False) -> dict[str, Cha
 def with_text_arguments(message: dict) -> dict:
     message = copy.deepcopy(message)
     for call in message.get("tool_calls", []):
-        call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+        call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
     return message
