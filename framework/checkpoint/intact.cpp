@@ -60,6 +60,8 @@ std::string damage(const StoredFolder& folder, const Communicator& control) {
       return fmt::format("{}: has the digest {}, want {}", path, digest,
                          manifest.files[file].digest);
     }
+  } catch (const NewerCheckpoint&) {
+    throw;
   } catch (const Error& error) {
     return error.message();
   }

@@ -7,12 +7,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
+#include "framework/support/requirements.h"
 
 namespace packtrain {
 namespace {
@@ -21,6 +24,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
+constexpr std::span<const std::string_view> kKnownRequirements = {};
 
 class Fault : public std::runtime_error {
  public:
@@ -147,7 +151,17 @@ std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& ob
   return parameters;
 }
 
-Manifest parse(const json& document) {
+// Before anything else is read: it may have another form.
+std::vector<std::string> parse_requirements(const json& document, const std::string& path) {
+  std::vector<std::string> requirements = requirements_of(document);
+  if (const auto unknown = unknown_requirement(requirements, kKnownRequirements)) {
+    throw NewerCheckpoint(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, *unknown),
+                          kUseANewerVersion);
+  }
+  return requirements;
+}
+
+Manifest parse(const json& document, const std::string& path) {
   if (text_member(document, "format") != kFormat) {
     throw Fault(fmt::format("'format' is not '{}'", kFormat));
   }
@@ -159,6 +173,7 @@ Manifest parse(const json& document) {
     throw Fault(fmt::format("'digest' is not '{}'", kDigest));
   }
   Manifest manifest;
+  manifest.requirements = parse_requirements(document, path);
   manifest.state = parse_state(member(document, "state"));
   manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
   manifest.parameters = parse_parameters(member(document, "parameters"));
@@ -174,9 +189,10 @@ std::string manifest_text(const Manifest& manifest) {
   }
   json parameters = json::object();
   for (const auto& [name, shape] : manifest.parameters) parameters[name] = shape;
-  const json document = {{"format", kFormat}, {"version", kManifestVersion},
-                         {"digest", kDigest}, {"state", state_json(manifest.state)},
-                         {"files", files},    {"parameters", parameters}};
+  json document = {{"format", kFormat}, {"version", kManifestVersion},
+                   {"digest", kDigest}, {"state", state_json(manifest.state)},
+                   {"files", files},    {"parameters", parameters}};
+  if (!manifest.requirements.empty()) document[kRequirementsKey] = manifest.requirements;
   // A path with stray bytes in the saved configuration must not cost the checkpoint.
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -184,7 +200,7 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   std::string fault;
   try {
-    return parse(parse_json(text));
+    return parse(parse_json(text), path);
   } catch (const std::runtime_error& error) {  // Fault, JsonFault
     fault = error.what();
   }

@@ -53,6 +53,14 @@ void clean_up(const std::string& root, const StoredFolder& folder) {
   }
 }
 
+bool is_usable(const StoredFolder& folder) {
+  try {
+    return !find_fault(folder);
+  } catch (const NewerCheckpoint&) {
+    return false;  // it stays where it is
+  }
+}
+
 // Of the lowest validation losses; of equal ones the newest.
 std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
   std::vector<std::pair<double, std::int64_t>> losses;
@@ -100,6 +108,8 @@ std::optional<std::string> find_fault(const StoredFolder& folder) {
         return fmt::format("{}: has {} bytes, want {}", path, size, file.size);
       }
     }
+  } catch (const NewerCheckpoint&) {
+    throw;
   } catch (const Error& error) {
     return error.message();
   }
@@ -140,7 +150,7 @@ void remove_old_checkpoints(const std::string& root, const Retention& keep,
   std::vector<StoredFolder> usable;
   for (const StoredFolder& folder : list_folders(root)) {
     if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
-    if (!find_fault(folder)) usable.push_back(folder);
+    if (is_usable(folder)) usable.push_back(folder);
   }
   std::set<std::int64_t> kept = best_steps(usable, keep.num_best);
   kept.insert(saved_step);

@@ -20,7 +20,7 @@ struct StoredFolder {
 std::vector<StoredFolder> list_folders(const std::string& root);
 
 // Why a checkpoint cannot be used: no readable manifest, the manifest of another step, or a file
-// that is missing or has another size. Nothing when it can.
+// that is missing or has another size. Nothing when it can. Throws NewerCheckpoint (manifest.h).
 std::optional<std::string> find_fault(const StoredFolder& folder);
 
 // Removes our files in `path`, the manifest first, and the folder when nothing else is in it.

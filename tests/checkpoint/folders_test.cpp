@@ -7,8 +7,10 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/folder_names.h"
 #include "framework/checkpoint/manifest.h"
+#include "framework/checkpoint/retention.h"
 #include "framework/support/file.h"
 #include "tests/checkpoint/sample_shards.h"
+#include "tests/checkpoint/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain::testing {
@@ -141,6 +143,9 @@ TEST(Manifest, IsRefusedWithThePlaceOfItsFault) {
     const char* fault;
   } cases[] = {
       {"\"version\": 1", "\"version\": 2", "format version 2"},
+      {"\"version\": 1", "\"version\": 1, \"requires\": [\"adapters\"]",
+       "needs 'adapters', which this version does not know"},
+      {"\"version\": 1", "\"version\": 1, \"requires\": [1]", "'requires' is no list of texts"},
       {"\"packtrain-checkpoint\"", "\"other\"", "'format'"},
       {"rank-00000-of-00001.safetensors", "../../etc/passwd", "../../etc/passwd"},
       {"\"num_ranks\": 1", "\"num_ranks\": 2", "list of 2 files"},
@@ -164,6 +169,30 @@ TEST(Manifest, IsRefusedWithThePlaceOfItsFault) {
     EXPECT_NE(error.message().find(fault), std::string::npos) << error.message();
   }
   EXPECT_EQ(parse_manifest(good, "").parameters, manifest.parameters);
+  EXPECT_EQ(good.find("requires"), std::string::npos) << "written only when needed";
+  manifest.requirements = {"adapters"};
+  const Error newer = error_of([&] { parse_manifest(manifest_text(manifest), "manifest.json"); });
+  EXPECT_EQ(newer.message(), "manifest.json: needs 'adapters', which this version does not know");
+  EXPECT_EQ(newer.advice(), "Use a newer packtrain.");
+}
+
+TEST(Manifest, OfANewerVersionIsNeitherPassedOverNorRemoved) {
+  const TemporaryFolder root;
+  for (const std::int64_t step : {1, 2, 3, 4}) save_sample(root.path(), step);
+  const std::string path = root / "step-4/manifest.json";
+  std::string text = read_text(path, ErrorCategory::kCheckpoint);
+  text.insert(text.find("\"version\""), "\"requires\": [\"adapters\"], ");
+  write_bytes(path, text);
+  const auto message = [](const Error& error) { return error.message(); };
+  const std::string wanted = path + ": needs 'adapters', which this version does not know";
+  EXPECT_EQ(message(error_of([&] { find_latest_checkpoint(root.path()); })), wanted);
+  run_ranks(1, [&](Communicator& control) {
+    EXPECT_EQ(message(error_of([&] { find_intact_checkpoint(root.path(), control); })), wanted);
+  });
+  remove_old_checkpoints(root.path(), {.num_newest = 2}, 3);
+  EXPECT_TRUE(fs::exists(path));
+  EXPECT_FALSE(fs::exists(root / "step-1"));
+  EXPECT_TRUE(fs::exists(root / "step-2"));
 }
 
 TEST(Retention, KeepsTheNewestAsManyAsAskedFor) {
