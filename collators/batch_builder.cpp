@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "collators/piece_view.h"
 #include "framework/support/error.h"
 #include "samplers/statistics.h"
 
@@ -20,60 +21,10 @@ struct Shape {
   std::size_t num_rows = 0;
   std::size_t num_sequences = 0;  // the dummy sequence included
   std::size_t num_loss_tokens = 0;
-  std::size_t num_loss_sources = 0;  // as many, or none
+  std::size_t num_loss_sources = 0;   // as many, or none
+  std::size_t num_token_weights = 0;  // the same
   std::size_t num_pieces = 0;
   std::int64_t num_real_tokens = 0;
-};
-
-// What was planned from is in memory, tokens and masks are in files: somebody may have written to
-// them meanwhile.
-[[noreturn]] void fail_changed(const TokenStore& store, const Piece& piece,
-                               const std::string& fault) {
-  const ExampleOrigin origin = store.origin(piece.example);
-  throw Error(ErrorCategory::kData,
-              fmt::format("{}: example {} was changed after the store was opened: {}", origin.store,
-                          origin.example, fault),
-              "Leave files alone that a run uses; put new ones in place by renaming.");
-}
-
-// A piece's tokens and labels, checked against its example.
-class PieceView {
- public:
-  PieceView(const TokenStore& store, const Piece& piece)
-      : length_(static_cast<std::size_t>(piece.length)) {
-    const auto ids = store.input_ids(piece.example);
-    const std::int64_t end = std::int64_t{piece.begin} + piece.length + (piece.continues ? 1 : 0);
-    if (piece.begin < 0 || piece.length < 1 || end > std::ssize(ids)) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("collator: piece [{}, {}) of example {} is not inside its {} tokens",
-                              piece.begin, end, piece.example, ids.size()));
-    }
-    const auto begin = static_cast<std::size_t>(piece.begin);
-    const auto count = static_cast<std::size_t>(end) - begin;
-    ids_ = ids.subspan(begin, count);
-    mask_ = store.loss_mask(piece.example).subspan(begin, count);
-    num_labels_ = mask_.size() - 1 -
-                  static_cast<std::size_t>(std::ranges::count(mask_.subspan(1), std::uint8_t{0}));
-    const auto planned = store.num_loss_tokens()[static_cast<std::size_t>(piece.example)];
-    if (count == ids.size() && num_labels_ != static_cast<std::size_t>(planned)) {
-      fail_changed(store, piece,
-                   fmt::format("its mask has {} labels, wanted {}", num_labels_, planned));
-    }
-  }
-
-  std::size_t length() const { return length_; }
-  std::span<const std::int32_t> input_ids() const { return ids_.first(length_); }
-  std::int32_t label(std::size_t row) const {
-    return row + 1 < ids_.size() && mask_[row + 1] != 0 ? ids_[row + 1] : kNoLabel;
-  }
-  std::size_t num_labels() const { return num_labels_; }
-
- private:
-  std::size_t length_;
-  // With one token more than the piece where it continues: the last row's label.
-  std::span<const std::int32_t> ids_;
-  std::span<const std::uint8_t> mask_;
-  std::size_t num_labels_ = 0;
 };
 
 Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> sequences,
@@ -84,6 +35,8 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> se
     shape.num_loss_tokens += view.num_labels();
   }
   shape.num_loss_sources = options.sources ? shape.num_loss_tokens : 0;
+  const bool has_weights = std::ranges::any_of(views, &PieceView::has_token_weights);
+  shape.num_token_weights = has_weights ? shape.num_loss_tokens : 0;
   std::int64_t used = 0;
   for (const SequenceRun& sequence : sequences)
     used += static_cast<std::int64_t>(sequence.num_rows);
@@ -125,6 +78,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.loss_index, shape.num_loss_tokens);
   layout.place(batch.loss_weight, shape.num_loss_tokens);
   layout.place(batch.loss_source, shape.num_loss_sources);
+  layout.place(batch.token_weight, shape.num_token_weights);
   layout.place(batch.examples, 2 * shape.num_pieces);
   return layout.used();
 }
@@ -149,20 +103,25 @@ PackedBatch allocate_batch(const Shape& shape, const HostAllocator& allocate) {
   return batch;
 }
 
-float weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
-                const LossNormalization& normalization) {
-  const double weight = store.loss_weights().of(piece.example);
-  if (normalization.mode == Normalize::kTokens) {
-    return static_cast<float>(weight / normalization.denominator);
-  }
+// What the labels of the piece's example weigh together, those that are trained.
+double example_label_weight(const TokenStore& store, const Piece& piece, const PieceView& view) {
   // A whole or truncated example is one piece and trains that piece's labels; a split one trains
   // all of its labels, in several pieces.
   const bool only_piece = piece.begin == 0 && !piece.continues;
-  const auto labels =
-      only_piece
-          ? static_cast<double>(view.num_labels())
-          : static_cast<double>(store.num_loss_tokens()[static_cast<std::size_t>(piece.example)]);
-  return static_cast<float>(weight / (normalization.denominator * labels));
+  if (only_piece) return view.label_weight();
+  if (!view.has_token_weights()) {
+    return static_cast<double>(store.num_loss_tokens()[static_cast<std::size_t>(piece.example)]);
+  }
+  return sum_of_weights(store.loss_mask(piece.example).subspan(1),
+                        store.token_weights(piece.example));
+}
+
+// What a label of the piece is multiplied by, beside the weight of its mask byte.
+double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
+                 const LossNormalization& normalization) {
+  const double weight = store.loss_weights().of(piece.example);
+  if (normalization.mode == Normalize::kTokens) return weight / normalization.denominator;
+  return weight / (normalization.denominator * example_label_weight(store, piece, view));
 }
 
 // Fills the arrays front to back.
@@ -183,7 +142,7 @@ class Writer {
 
   // `source`: written where the batch has room for sources. False where the piece has other labels
   // now than when it was counted.
-  [[nodiscard]] bool append(const PieceView& view, float weight, std::int16_t source) {
+  [[nodiscard]] bool append(const PieceView& view, double weight, std::int16_t source) {
     const std::size_t loss_end = loss_token_ + view.num_labels();
     const std::size_t piece = batch_.num_piece_labels.size();
     batch_.examples[piece] = static_cast<std::int32_t>(row_);
@@ -201,7 +160,11 @@ class Writer {
       if (label == kNoLabel) continue;
       if (loss_token_ == loss_end) return false;
       batch_.loss_index[loss_token_] = static_cast<std::int32_t>(row_);
-      batch_.loss_weight[loss_token_] = weight;
+      const double token_weight = view.token_weight(t);
+      batch_.loss_weight[loss_token_] = static_cast<float>(weight * token_weight);
+      if (!batch_.token_weight.empty()) {
+        batch_.token_weight[loss_token_] = static_cast<float>(token_weight);
+      }
       ++loss_token_;
     }
     return loss_token_ == loss_end;
@@ -277,7 +240,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     writer.begin_sequence(sequence.num_rows);
     for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
-      const float weight = weight_of(store, piece, views[next], normalization);
+      const double weight = weight_of(store, piece, views[next], normalization);
       if (!writer.append(views[next], weight, store.source(piece.example))) {
         fail_changed(store, piece, "its mask has other labels");
       }

@@ -15,11 +15,11 @@ namespace packtrain {
 
 // How supervised tokens are weighed so that summing weight * loss over every token of every rank
 // and micro-batch of the optimizer step gives the step's loss. With w the loss weight of a token's
-// example (the store's LossWeights):
-// kTokens: weight = w / denominator, the sum of w over the step's supervised tokens.
-// kExamples: weight = w / (denominator * the example's labels), the sum of w over the step's
-// examples; labels are those that are trained: of a truncated example the labels before the cut, of
-// a split one the labels of all its pieces.
+// example (the store's LossWeights) and m the weight of its mask byte (TokenWeights, else 1):
+// kTokens: weight = w m / denominator, the sum of w m over the step's supervised tokens.
+// kExamples: weight = w m / (denominator * the sum of m over the example's labels), the denominator
+// the sum of w over the step's examples; labels are those that are trained: of a truncated example
+// the labels before the cut, of a split one the labels of all its pieces.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
   double denominator = 1.0;

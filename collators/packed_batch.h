@@ -33,6 +33,8 @@ struct PackedBatch {
   std::span<std::int32_t> loss_index;    // [num_loss_tokens] rows with a label, ascending
   std::span<float> loss_weight;          // [num_loss_tokens] what each row's loss is multiplied by
   std::span<std::int32_t> loss_source;   // [num_loss_tokens] its source in the store, or empty
+  // [num_loss_tokens] what each row's mask byte weighs, part of loss_weight; empty: all 1.
+  std::span<float> token_weight;
   std::span<std::int32_t> examples;  // [2, pieces] where each one's rows begin, and where they end
   std::int32_t max_seqlen = 0;       // the dummy sequence included
   std::int64_t num_real_tokens = 0;  // without the dummy sequence

@@ -24,6 +24,8 @@ struct DeviceBatch {
   at::Tensor loss_labels;  // int32 [N] labels[loss_index]
   at::Tensor loss_weight;  // float32 [N]
   at::Tensor loss_source;  // int32 [N] its source, or undefined; nothing to a block
+  // float32 [N] what its mask byte weighs, part of loss_weight; undefined: 1. Nothing to a block.
+  at::Tensor token_weight;
   // int32 [2, P]: where the rows of each example (or piece of one) begin, and where they end, pads
   // left out, in rising order; undefined: these are the sequences.
   at::Tensor examples;

@@ -61,7 +61,8 @@ std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples,
 
 StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
                          std::span<const std::int32_t> num_loss_tokens,
-                         std::int64_t max_tokens_per_micro_batch, int num_ranks) {
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks,
+                         const LossCounter* counter) {
   const std::vector<ExampleIndex> examples = longest_first(lengths);
   StepPlan plan;
   plan.num_examples = std::ssize(examples);
@@ -71,6 +72,12 @@ StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
   }
   plan.example_weight = static_cast<double>(plan.num_examples);
   plan.loss_token_weight = static_cast<double>(plan.num_loss_tokens);
+  if (counter != nullptr && counter->has_token_weights()) {
+    plan.loss_token_weight = 0;
+    for (const ExampleIndex example : examples) {
+      plan.loss_token_weight += counter->label_weight(example, 1, lengths[example]);
+    }
+  }
   check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
 
   std::vector<MicroBatch> micro_batches = fill(examples, lengths, max_tokens_per_micro_batch);

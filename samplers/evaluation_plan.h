@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "samplers/loss_counter.h"
 #include "samplers/plan.h"
 
 namespace packtrain {
@@ -14,8 +15,10 @@ namespace packtrain {
 // lengths[e], num_loss_tokens[e]: of example e. O(examples log examples).
 // Throws Error(kConfig) when an example is longer than the budget, Error(kData) when no example has
 // a label: there would be no loss to report.
+// `counter`, where given, is asked what the labels weigh (LossCounter::label_weight).
 StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
                          std::span<const std::int32_t> num_loss_tokens,
-                         std::int64_t max_tokens_per_micro_batch, int num_ranks);
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks,
+                         const LossCounter* counter = nullptr);
 
 }  // namespace packtrain

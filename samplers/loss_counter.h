@@ -13,7 +13,14 @@ class LossCounter {
   // Labels among the first `num_tokens` tokens of `example`. A label is a supervised token with a
   // predecessor, so token 0 never counts. Called from several threads.
   virtual std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const = 0;
-  // What the labels of each example weigh.
+  // What the labels among its tokens `begin` to `end` - 1 weigh by their mask bytes; begin >= 1.
+  // Asked only where these weights are not all 1.
+  virtual double label_weight(std::int64_t example, std::int32_t begin, std::int32_t end) const {
+    return static_cast<double>(loss_tokens_before(example, end) -
+                               loss_tokens_before(example, begin));
+  }
+  virtual bool has_token_weights() const { return false; }
+  // What the labels of each example weigh beside that, all alike.
   virtual const LossWeights& loss_weights() const {
     static const LossWeights all_one;
     return all_one;
@@ -25,6 +32,8 @@ class StoreLossCounter final : public LossCounter {
  public:
   explicit StoreLossCounter(const TokenStore& store) : store_(store) {}
   std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const override;
+  double label_weight(std::int64_t example, std::int32_t begin, std::int32_t end) const override;
+  bool has_token_weights() const override { return store_.has_token_weights(); }
   const LossWeights& loss_weights() const override { return store_.loss_weights(); }
 
  private:

@@ -49,8 +49,8 @@ struct StepPlan {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
-  // The same with each example counted as often as its loss weight says: without weights equal to
-  // num_examples and num_loss_tokens.
+  // The same with each example counted as often as its loss weight says, and each supervised token
+  // as often as its mask byte says: without weights equal to num_examples and num_loss_tokens.
   double example_weight = 0;     // sum over examples
   double loss_token_weight = 0;  // sum over supervised tokens
 

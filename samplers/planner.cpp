@@ -56,10 +56,19 @@ void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
                   length, max_tokens));
 }
 
-// An example is weighed where it begins, as it is counted.
-void add_weights(const Selection& selection, const LossWeights& weights,
+// What a piece's labels weigh by their mask bytes.
+double label_weight(const Selection& selection, const LossCounter& counter, const Piece& piece) {
+  if (!counter.has_token_weights()) return static_cast<double>(selection.num_loss_tokens(piece));
+  const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
+  return counter.label_weight(piece.example, piece.begin + 1, end);
+}
+
+// An example is weighed where it begins, as it is counted. Pieces are added up in the order of the
+// epoch, which knows no ranks, so that any number of ranks finds the same sum.
+void add_weights(const Selection& selection, const LossCounter& counter,
                  std::span<const Piece> pieces, StepPlan& plan) {
-  if (weights.are_all_one()) {
+  const LossWeights& weights = counter.loss_weights();
+  if (weights.are_all_one() && !counter.has_token_weights()) {
     plan.example_weight = static_cast<double>(plan.num_examples);
     plan.loss_token_weight = static_cast<double>(plan.num_loss_tokens);
     return;
@@ -67,7 +76,7 @@ void add_weights(const Selection& selection, const LossWeights& weights,
   for (const Piece& piece : pieces) {
     const double weight = weights.of(piece.example);
     if (piece.begin == 0) plan.example_weight += weight;
-    plan.loss_token_weight += weight * static_cast<double>(selection.num_loss_tokens(piece));
+    plan.loss_token_weight += weight * label_weight(selection, counter, piece);
   }
 }
 
@@ -75,10 +84,10 @@ void add_weights(const Selection& selection, const LossWeights& weights,
 
 struct Planner::State {
   State(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
-        const LossCounter& counter, const PlanOptions& unchecked)
+        const LossCounter& loss_counter, const PlanOptions& unchecked)
       : options(checked(unchecked)),
-        selection(lengths, num_loss_tokens, counter, options.too_long, options.max_length),
-        loss_weights(counter.loss_weights()),
+        selection(lengths, num_loss_tokens, loss_counter, options.too_long, options.max_length),
+        counter(loss_counter),
         strategy(find_strategy(options.strategy)),
         epochs(selection, options, strategy) {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
@@ -87,7 +96,7 @@ struct Planner::State {
 
   PlanOptions options;
   Selection selection;
-  const LossWeights& loss_weights;
+  const LossCounter& counter;
   const StrategyEntry& strategy;
   Epochs epochs;
   // Of each layout: its first step, and the options with it in place. Empty: `options` for all.
@@ -156,7 +165,7 @@ StepPlan Planner::plan(std::int64_t step) const {
   plan.num_examples = pieces.num_examples;
   plan.num_tokens = pieces.num_tokens;
   plan.num_loss_tokens = pieces.num_loss_tokens;
-  add_weights(state_->selection, state_->loss_weights, pieces.pieces, plan);
+  add_weights(state_->selection, state_->counter, pieces.pieces, plan);
   plan.ranks = state_->strategy.assign(pieces, state_->options_of(step));
   return plan;
 }

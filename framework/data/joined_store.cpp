@@ -54,6 +54,14 @@ class JoinedStore final : public TokenStore {
             local(part, example)};
   }
   const LossWeights& loss_weights() const override { return loss_weights_; }
+  TokenWeights token_weights(std::int64_t example) const override {
+    const Part& part = part_of(example);
+    return part.given.store->token_weights(local(part, example));
+  }
+  bool has_token_weights() const override {
+    return std::ranges::any_of(
+        parts_, [](const Part& part) { return part.given.store->has_token_weights(); });
+  }
 
  private:
   const Part& part_of(std::int64_t example) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
+#include "framework/support/requirements.h"
 
 namespace packtrain {
 namespace {
@@ -21,15 +23,17 @@ constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // far from overflow
 constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
+constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
+
+constexpr const char* kMakeAgain = "Make the store again with `packtrain prepare`.";
 
 // Takes typed values out of store.json; a fault names the file and the key.
 class ManifestReader {
  public:
   explicit ManifestReader(std::string path) : path_(std::move(path)) {}
 
-  [[noreturn]] void fail(const std::string& fault) const {
-    throw Error(ErrorCategory::kData, fmt::format("{}: {}", path_, fault),
-                "Make the store again with `packtrain prepare`.");
+  [[noreturn]] void fail(const std::string& fault, const char* advice = kMakeAgain) const {
+    throw Error(ErrorCategory::kData, fmt::format("{}: {}", path_, fault), advice);
   }
 
   Json parse(const std::string& text) const {
@@ -70,12 +74,58 @@ class ManifestReader {
   std::string path_;
 };
 
+std::vector<std::string> read_requirements(const ManifestReader& reader, const Json& json) {
+  std::vector<std::string> names;
+  try {
+    names = requirements_of(json);
+  } catch (const JsonFault& fault) {
+    reader.fail(fault.what());
+  }
+  const auto unknown = unknown_requirement(names, kKnownRequirements);
+  if (unknown) reader.fail(*unknown, kUseANewerVersion);
+  return names;
+}
+
+void check_weight(const ManifestReader& reader, std::size_t byte, double weight) {
+  const bool is_right = byte < 2 ? weight == static_cast<double>(byte) : weight > 0 && weight <= 1;
+  if (is_right) return;
+  reader.fail(fmt::format("'{}' holds {} for mask byte {}, wanted {}", kLossWeightsKey, weight,
+                          byte, byte < 2 ? fmt::format("{}", byte) : "more than 0 and at most 1"));
+}
+
+// A table that nothing requires would be read as a mask of 0 and 1 by older programs.
+std::vector<double> read_loss_weights(const ManifestReader& reader, const Json& json,
+                                      const std::vector<std::string>& requirements) {
+  const bool is_there = json.contains(kLossWeightsKey);
+  const bool is_required = std::ranges::find(requirements, kLossWeightsKey) != requirements.end();
+  if (is_there != is_required) {
+    reader.fail(fmt::format("has {0}'{1}', and 'requires' {2} '{1}'", is_there ? "" : "no ",
+                            kLossWeightsKey, is_required ? "names" : "does not name"));
+  }
+  std::vector<double> weights;
+  if (!is_there) return weights;
+  for (const Json& weight : reader.value(json, kLossWeightsKey, Json::value_t::array)) {
+    if (!weight.is_number()) {
+      reader.fail(fmt::format("'{}' holds something that is no number", kLossWeightsKey));
+    }
+    check_weight(reader, weights.size(), weight.get<double>());
+    weights.push_back(weight.get<double>());
+  }
+  if (weights.size() < 2 || weights.size() > kMaxTokenWeights) {
+    reader.fail(fmt::format("'{}' holds {} numbers, wanted 2..{}", kLossWeightsKey, weights.size(),
+                            kMaxTokenWeights));
+  }
+  return weights;
+}
+
 StoreInfo read_info(const ManifestReader& reader, const Json& json) {
   StoreInfo info;
   const std::int64_t version = reader.count(json, "format_version", 0);
   if (version != kStoreFormatVersion) {
     reader.fail(fmt::format("has format version {}, wanted {}", version, kStoreFormatVersion));
   }
+  const std::vector<std::string> requirements = read_requirements(reader, json);
+  info.loss_weights = read_loss_weights(reader, json, requirements);
   info.tokenizer = reader.text(json, "tokenizer");
   if (!info.tokenizer.empty() && info.tokenizer != kStoreTokenizerFolder) {
     reader.fail(fmt::format("'tokenizer' is '{}', wanted '{}' or nothing", info.tokenizer,
@@ -116,6 +166,10 @@ bool is_shard_name(const std::string& name) {
          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+std::string wanted_mask_bytes(std::size_t num_weights) {
+  return num_weights <= 2 ? "0 or 1" : fmt::format("0..{}", num_weights - 1);
+}
+
 std::string manifest_text(const StoreManifest& manifest) {
   const StoreInfo& info = manifest.info;
   Json shards = Json::array();
@@ -124,17 +178,21 @@ std::string manifest_text(const StoreManifest& manifest) {
                       {"num_examples", manifest.shards[i].num_examples},
                       {"num_tokens", manifest.shards[i].num_tokens}});
   }
-  const Json json = {{"format_version", kStoreFormatVersion},
-                     {"tokenizer", info.tokenizer},
-                     {"tokenizer_name", info.tokenizer_name},
-                     {"tokenizer_hash", info.tokenizer_hash},
-                     {"vocab_size", info.vocab_size},
-                     {"sources", info.sources},
-                     {"num_examples", info.num_examples},
-                     {"num_tokens", info.num_tokens},
-                     {"num_loss_tokens", info.num_loss_tokens},
-                     {"num_bad_lines", info.num_bad_lines},
-                     {"shards", shards}};
+  Json json = {{"format_version", kStoreFormatVersion},
+               {"tokenizer", info.tokenizer},
+               {"tokenizer_name", info.tokenizer_name},
+               {"tokenizer_hash", info.tokenizer_hash},
+               {"vocab_size", info.vocab_size},
+               {"sources", info.sources},
+               {"num_examples", info.num_examples},
+               {"num_tokens", info.num_tokens},
+               {"num_loss_tokens", info.num_loss_tokens},
+               {"num_bad_lines", info.num_bad_lines},
+               {"shards", shards}};
+  if (!info.loss_weights.empty()) {
+    json[kRequirementsKey] = Json::array({kLossWeightsKey});
+    json[kLossWeightsKey] = info.loss_weights;
+  }
   // A file name may be any bytes: what is no UTF-8 is replaced, not refused.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

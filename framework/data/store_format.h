@@ -29,6 +29,9 @@ struct StoreManifest {
 std::string shard_name(std::size_t index);  // "part-00000.safetensors"
 bool is_shard_name(const std::string& name);
 
+// "0 or 1", or "0..100": the mask bytes of a store with so many weights (2: without a table).
+std::string wanted_mask_bytes(std::size_t num_weights);
+
 std::string manifest_text(const StoreManifest& manifest);
 // Reads and checks folder/store.json (keys, types, ranges, sums). Throws Error(kData).
 StoreManifest read_store_manifest(const std::string& folder);

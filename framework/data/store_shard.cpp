@@ -34,7 +34,7 @@ MappedShard::MappedShard(const std::string& path, const StoreShard& shard, const
       source_(column<std::int16_t>("source", DataType::kInt16, shard.num_examples)) {
   check_offsets();
   check_ids(info.vocab_size);
-  check_masks();
+  check_masks(info.loss_weights);
   check_sources(info.sources.size());
 }
 
@@ -85,19 +85,20 @@ void MappedShard::check_ids(std::int64_t vocab_size) const {
                    vocab_size - 1));
 }
 
-void MappedShard::check_masks() const {
-  const bool binary = largest(loss_mask_) <= 1;
+void MappedShard::check_masks(const std::vector<double>& loss_weights) const {
+  const std::size_t num_bytes = std::max<std::size_t>(loss_weights.size(), 2);
+  const bool all_known = largest(loss_mask_) < num_bytes;
   for (std::int64_t local = 0; local < num_examples(); ++local) {
     const auto mask = loss_mask(local);
-    if (!binary) {
-      const auto wrong = std::find_if(mask.begin(), mask.end(), [](auto m) { return m > 1; });
+    if (!all_known) {
+      const auto wrong = std::ranges::find_if(mask, [=](auto m) { return m >= num_bytes; });
       if (wrong != mask.end()) {
-        fail(fmt::format("example {}, token {}: loss_mask is {}, wanted 0 or 1",
-                         first_example_ + local, wrong - mask.begin(), *wrong));
+        fail(fmt::format("example {}, token {}: loss_mask is {}, wanted {}", first_example_ + local,
+                         wrong - mask.begin(), *wrong, wanted_mask_bytes(num_bytes)));
       }
     }
     std::int32_t num_loss_tokens = 0;
-    for (const std::uint8_t value : mask.subspan(1)) num_loss_tokens += value;
+    for (const std::uint8_t value : mask.subspan(1)) num_loss_tokens += value != 0 ? 1 : 0;
     if (num_loss_tokens != num_loss_tokens_[local]) {
       fail(fmt::format("example {}: num_loss_tokens is {}, but its mask has {}",
                        first_example_ + local, num_loss_tokens_[local], num_loss_tokens));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "framework/data/store_format.h"
 #include "framework/support/safetensors.h"
@@ -30,6 +31,7 @@ class MappedShard {
   std::span<const std::uint8_t> loss_mask(std::int64_t local) const {
     return loss_mask_.subspan(offsets_[local], length(local));
   }
+  std::span<const std::uint8_t> all_masks() const { return loss_mask_; }
   std::int16_t source(std::int64_t local) const { return source_[local]; }
   void check_unchanged() const { file_->check_unchanged(); }
 
@@ -39,7 +41,7 @@ class MappedShard {
   [[noreturn]] void fail(const std::string& fault) const;
   void check_offsets() const;
   void check_ids(std::int64_t vocab_size) const;
-  void check_masks() const;
+  void check_masks(const std::vector<double>& loss_weights) const;
   void check_sources(std::size_t num_sources) const;
 
   std::shared_ptr<const SafetensorsFile> file_;

@@ -94,13 +94,15 @@ void ShardedStoreWriter::check(std::span<const std::int32_t> input_ids,
   if (source < 0 || static_cast<std::size_t>(source) >= info.sources.size()) {
     fail(fmt::format("source is {}, wanted 0..{}", source, std::ssize(info.sources) - 1));
   }
+  const std::size_t num_mask_bytes = std::max<std::size_t>(info.loss_weights.size(), 2);
   for (std::size_t t = 0; t < input_ids.size(); ++t) {
     if (input_ids[t] < 0 || input_ids[t] >= info.vocab_size) {
       fail(fmt::format("token {}: id {} is outside the vocabulary 0..{}", t, input_ids[t],
                        info.vocab_size - 1));
     }
-    if (loss_mask[t] > 1) {
-      fail(fmt::format("token {}: loss_mask is {}, wanted 0 or 1", t, loss_mask[t]));
+    if (loss_mask[t] >= num_mask_bytes) {
+      fail(fmt::format("token {}: loss_mask is {}, wanted {}", t, loss_mask[t],
+                       wanted_mask_bytes(num_mask_bytes)));
     }
   }
 }
@@ -108,7 +110,7 @@ void ShardedStoreWriter::check(std::span<const std::int32_t> input_ids,
 void ShardedStoreWriter::add(std::span<const std::int32_t> input_ids,
                              std::span<const std::uint8_t> loss_mask, std::int16_t source) {
   check(input_ids, loss_mask, source);
-  const auto num_loss_tokens = std::count(loss_mask.begin() + 1, loss_mask.end(), 1);
+  const std::int64_t num_loss_tokens = count_supervised(loss_mask.subspan(1));
   input_ids_.insert(input_ids_.end(), input_ids.begin(), input_ids.end());
   loss_mask_.insert(loss_mask_.end(), loss_mask.begin(), loss_mask.end());
   offsets_.push_back(std::ssize(input_ids_));

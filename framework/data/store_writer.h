@@ -14,7 +14,7 @@ class StoreWriter {
  public:
   static constexpr std::int64_t kMaxShardTokens = std::int64_t{1} << 26U;
 
-  // `info` gives tokenizer, vocab_size and sources; counts are filled in by finish().
+  // `info` gives tokenizer, vocab_size, sources and loss_weights; counts are filled in by finish().
   // Throws Error(kData) when the folder exists and is not empty; `overwrite` replaces a store, or
   // what is left of one, but nothing else. A shard file is closed once it has `max_shard_tokens`,
   // so memory is bounded by that (about 5 bytes a token). Error(kConfig): vocab_size not in
@@ -24,7 +24,8 @@ class StoreWriter {
                                              std::int64_t max_shard_tokens = kMaxShardTokens);
   virtual ~StoreWriter() = default;
 
-  // Throws Error(kData) for an id outside the vocabulary or ids and mask of different lengths.
+  // Throws Error(kData) for an id outside the vocabulary, a mask byte without a weight, or ids and
+  // mask of different lengths.
   virtual void add(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
                    std::int16_t source) = 0;
   // Syncs everything and writes store.json last. Without it the folder is no store.

@@ -38,11 +38,14 @@ class MappedStore final : public TokenStore {
   }
   void check_unchanged(std::int64_t example) const override;
   std::string fingerprint() const override;
+  TokenWeights token_weights(std::int64_t /*example*/) const override { return info_.loss_weights; }
+  bool has_token_weights() const override { return !info_.loss_weights.empty(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   const MappedShard& shard_of(std::int64_t example) const;
+  std::array<std::int64_t, kMaxTokenWeights> mask_byte_counts() const;
 
   std::string folder_;
   StoreInfo info_;
@@ -99,12 +102,25 @@ void MappedStore::check_unchanged(std::int64_t example) const {
   shard.check_unchanged();
 }
 
+std::array<std::int64_t, kMaxTokenWeights> MappedStore::mask_byte_counts() const {
+  std::array<std::int64_t, kMaxTokenWeights> counts{};
+  for (const MappedShard& shard : shards_) {
+    for (const std::uint8_t byte : shard.all_masks()) ++counts[byte];
+  }
+  return counts;
+}
+
 std::string MappedStore::fingerprint() const {
   const std::array<std::int64_t, 4> counts{info_.vocab_size, info_.num_examples, info_.num_tokens,
                                            info_.num_loss_tokens};
   Hasher hasher;
   hasher.update(std::as_bytes(std::span(counts)));
   hasher.update(std::as_bytes(std::span(lengths_)));
+  if (has_token_weights()) {
+    hasher.update(std::as_bytes(std::span(info_.loss_weights)));
+    const auto used = mask_byte_counts();
+    hasher.update(std::as_bytes(std::span(used)));
+  }
   return hasher.hex();
 }
 

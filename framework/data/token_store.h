@@ -5,7 +5,9 @@
 //   num_loss_tokens int32 [num_examples], source int16 [num_examples].
 // loss_mask[t] = 1: token t is to be predicted (from the tokens before it in its example). The
 // first token of an example has no predecessor and never counts, so num_loss_tokens[e] is the
-// number of ones in loss_mask of tokens 1..L-1 of example e.
+// number of bytes other than 0 in loss_mask of tokens 1..L-1 of example e.
+// `loss_weights` in store.json, where it is, is a list of numbers: entry m is what a token of mask
+// byte m weighs in the loss (token_weights.h). `requires` then names it.
 // bad-lines.jsonl (bad_lines.h) lists what was left out of the sources, where anything was.
 #pragma once
 
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "framework/data/loss_weights.h"
+#include "framework/data/token_weights.h"
 
 namespace packtrain {
 
@@ -31,6 +34,7 @@ struct StoreInfo {
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
   std::int64_t num_bad_lines = 0;  // of the sources, that were left out; bad-lines.jsonl lists them
+  std::vector<double> loss_weights;  // by mask byte; empty: bytes are 0 and 1
 };
 
 // Where an example was before stores were joined.
@@ -58,14 +62,18 @@ class TokenStore {
   // Throws Error(kData) when the example's file was written to since it was opened. Asks the file
   // system at most once a second for each file.
   virtual void check_unchanged(std::int64_t /*example*/) const {}
-  // xxh3-128 (hex) over counts and lengths, whatever the shards: tells a changed data set at
-  // resume.
+  // xxh3-128 (hex) over counts and lengths, whatever the shards, and over the table of weights and
+  // how often each is used, where there is one: tells a changed data set at resume.
   virtual std::string fingerprint() const = 0;
   virtual ExampleOrigin origin(std::int64_t example) const { return {folder(), 0, example}; }
   virtual const LossWeights& loss_weights() const {
     static const LossWeights all_one;
     return all_one;
   }
+  // What the tokens of an example weigh by its mask, beside that. Stores that were joined have
+  // tables of their own.
+  virtual TokenWeights token_weights(std::int64_t /*example*/) const { return {}; }
+  virtual bool has_token_weights() const { return false; }  // of any example
 };
 
 }  // namespace packtrain

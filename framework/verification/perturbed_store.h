@@ -33,6 +33,10 @@ class PerturbedStore final : public TokenStore {
   std::string fingerprint() const override { return store_.fingerprint(); }
   ExampleOrigin origin(std::int64_t example) const override { return store_.origin(example); }
   const LossWeights& loss_weights() const override { return store_.loss_weights(); }
+  TokenWeights token_weights(std::int64_t example) const override {
+    return store_.token_weights(example);
+  }
+  bool has_token_weights() const override { return store_.has_token_weights(); }
 
  private:
   const TokenStore& store_;

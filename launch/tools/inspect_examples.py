@@ -86,8 +86,16 @@ def show_store(arguments):
     for number in chosen_examples(arguments, store):
         ids, mask, source = store.example(number)
         print(f"--- example {number:,} of {info['sources'][source]}: {len(ids):,} tokens, "
-              f"{np.count_nonzero(mask[1:]):,} to predict")
+              f"{np.count_nonzero(mask[1:]):,} to predict{weights_used(store, mask)}")
         shower.show(arguments.target, ids, mask)
+
+
+def weights_used(store: StoreReader, mask: np.ndarray) -> str:
+    """How many labels weigh how much, where the store has a table of weights."""
+    if store.loss_weights is None:
+        return ""
+    weights, counts = np.unique(store.loss_weights[mask[1:][mask[1:] != 0]], return_counts=True)
+    return "".join(f", {count:,} of weight {weight:g}" for weight, count in zip(weights[::-1], counts[::-1]))
 
 
 def chosen_examples(arguments, store: StoreReader) -> list[int]:

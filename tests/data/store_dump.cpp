@@ -20,15 +20,11 @@ nlohmann::json as_json(const packtrain::TokenStore& store) {
                         {"num_loss_tokens", store.num_loss_tokens()[e]},
                         {"source", store.source(e)}});
   }
-  return {{"tokenizer", info.tokenizer},
-          {"tokenizer_hash", info.tokenizer_hash},
-          {"vocab_size", info.vocab_size},
-          {"sources", info.sources},
-          {"num_tokens", info.num_tokens},
-          {"num_loss_tokens", info.num_loss_tokens},
-          {"num_bad_lines", info.num_bad_lines},
-          {"fingerprint", store.fingerprint()},
-          {"examples", examples}};
+  return {{"tokenizer", info.tokenizer},         {"tokenizer_hash", info.tokenizer_hash},
+          {"vocab_size", info.vocab_size},       {"sources", info.sources},
+          {"num_tokens", info.num_tokens},       {"num_loss_tokens", info.num_loss_tokens},
+          {"num_bad_lines", info.num_bad_lines}, {"loss_weights", info.loss_weights},
+          {"fingerprint", store.fingerprint()},  {"examples", examples}};
 }
 
 }  // namespace

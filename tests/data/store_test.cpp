@@ -91,6 +91,68 @@ TEST(TokenStore, FingerprintTellsAChangedLength) {
             TokenStore::open(folder / "b")->fingerprint());
 }
 
+// The third example's tokens weigh 1, 0.5 and 0.25.
+StoreInfo write_weighted_store(const std::string& folder, std::vector<double> weights,
+                               std::int64_t max_shard_tokens = 1000) {
+  StoreInfo info = two_sources();
+  info.loss_weights = std::move(weights);
+  const auto writer = StoreWriter::create(folder, info, false, max_shard_tokens);
+  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
+  writer->add(Ids{9}, Mask{1}, 1);
+  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 3, 2}, 1);
+  return writer->finish();
+}
+
+TEST(TokenStore, WeightsOfMaskBytesAreWrittenAndRead) {
+  const TemporaryFolder folder;
+  for (const std::int64_t max_shard_tokens : {1000, 1}) {
+    const std::string path = folder / std::to_string(max_shard_tokens);
+    write_weighted_store(path, {0, 1, 0.25, 0.5}, max_shard_tokens);
+    const auto store = TokenStore::open(path);
+    EXPECT_TRUE(store->has_token_weights());
+    EXPECT_EQ(copy(store->token_weights(2)), (std::vector<double>{0, 1, 0.25, 0.5}));
+    EXPECT_EQ(copy(store->num_loss_tokens()), (Ids{1, 0, 3})) << "bytes that are not 0";
+    EXPECT_EQ(copy(store->loss_mask(2)), (Mask{0, 1, 3, 2}));
+  }
+}
+
+TEST(TokenStore, AStoreWithoutWeightsHasNoTableAndRequiresNothing) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  EXPECT_FALSE(TokenStore::open(folder / "store")->has_token_weights());
+  const std::string text = read_text(folder / "store/store.json", ErrorCategory::kData);
+  EXPECT_EQ(text.find("loss_weights"), std::string::npos);
+  EXPECT_EQ(text.find("requires"), std::string::npos);
+}
+
+TEST(TokenStore, TheFingerprintTellsAnotherTableAndAnotherUseOfIt) {
+  const TemporaryFolder folder;
+  const auto print = [&](const std::string& name, std::vector<double> weights,
+                         std::int64_t max_shard_tokens = 1000) {
+    write_weighted_store(folder / name, std::move(weights), max_shard_tokens);
+    return TokenStore::open(folder / name)->fingerprint();
+  };
+  const std::string first = print("a", {0, 1, 0.25, 0.5});
+  EXPECT_EQ(print("b", {0, 1, 0.25, 0.5}, 1), first) << "whatever the shards";
+  EXPECT_NE(print("c", {0, 1, 0.25, 0.75}), first);
+  const auto writer =
+      StoreWriter::create(folder / "d", TokenStore::open(folder / "a")->info(), false);
+  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
+  writer->add(Ids{9}, Mask{1}, 1);
+  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 3, 3}, 1);
+  writer->finish();
+  EXPECT_NE(TokenStore::open(folder / "d")->fingerprint(), first);
+}
+
+TEST(TokenWeights, AreSummedByMaskByte) {
+  const Mask mask{0, 1, 1, 2, 3, 3};
+  EXPECT_EQ(sum_of_weights(mask, {}), 5.0);
+  EXPECT_EQ(count_supervised(mask), 5);
+  const std::vector<double> weights{0, 1, 0.25, 0.5};
+  EXPECT_EQ(sum_of_weights(mask, weights), 3.25);
+  EXPECT_EQ(sum_of_weights({}, weights), 0.0);
+}
+
 TEST(TokenStore, AskingForAnExampleThatIsNotThereIsAnError) {
   const TemporaryFolder folder;
   write_store(folder / "store");
@@ -152,6 +214,11 @@ TEST(StoreWriter, RefusesWrongExamplesAndNamesThePlace) {
   EXPECT_EQ(message({1}, {1, 1}, 0), place + "has 1 tokens, but a mask of 2");
   EXPECT_EQ(message({1}, {2}, 0), place + "token 0: loss_mask is 2, wanted 0 or 1");
   EXPECT_EQ(message({1}, {1}, 2), place + "source is 2, wanted 0..1");
+  StoreInfo weighted = two_sources();
+  weighted.loss_weights = {0, 1, 0.5};
+  const auto other = StoreWriter::create(folder / "weighted", weighted, false);
+  EXPECT_EQ(error_of([&] { other->add(Ids{1}, Mask{3}, 0); }).message(),
+            folder / "weighted: example 0: token 0: loss_mask is 3, wanted 0..2");
   EXPECT_EQ(message({}, {}, 0), place + "has 0 tokens, wanted 1..2147483647");
 }
 
@@ -237,6 +304,13 @@ TEST(DamagedStore, WrongOffsetsAreNamed) {
 TEST(DamagedStore, WrongMasksCountsAndSourcesAreNamed) {
   EXPECT_EQ(message_after([](Columns& c) { c.loss_mask[5] = 2; }),
             "example 2, token 1: loss_mask is 2, wanted 0 or 1");
+  const TemporaryFolder folder;
+  write_weighted_store(folder / "weighted", {0, 1, 0.25, 0.5});
+  Columns columns;
+  columns.loss_mask[5] = 4;
+  columns.write(folder / "weighted/part-00000.safetensors");
+  const std::string message = error_of([&] { TokenStore::open(folder / "weighted"); }).message();
+  EXPECT_TRUE(message.ends_with("example 2, token 1: loss_mask is 4, wanted 0..3")) << message;
   EXPECT_EQ(message_after([](Columns& c) { c.num_loss_tokens[1] = 1; }),
             "example 1: num_loss_tokens is 1, but its mask has 0");
   EXPECT_EQ(message_after([](Columns& c) { c.source[1] = 2; }),
@@ -264,6 +338,8 @@ TEST(DamagedStore, ATruncatedShardIsRefusedAtAnyLength) {
   EXPECT_EQ(error_of([&] { TokenStore::open(folder / "store"); }).category(), ErrorCategory::kData);
 }
 
+#define WEIGHTS(list) "\"requires\": [\"loss_weights\"], \"loss_weights\": " list ", \"vocab_size\""
+
 struct WrongManifest {
   const char* name;
   const char* find;  // in a good store.json
@@ -288,6 +364,23 @@ TEST_P(DamagedManifest, IsRefusedWithAMessageThatSaysWhy) {
 }
 
 const WrongManifest kWrongManifests[] = {
+    {"requirement", "\"vocab_size\"", "\"requires\": [\"loss_weights\", \"audio\"], \"vocab_size\"",
+     "needs 'audio', which this version does not know"},
+    {"requirements", "\"vocab_size\"", "\"requires\": \"audio\", \"vocab_size\"",
+     "'requires' is no list of texts"},
+    {"weights_required", "\"vocab_size\"", "\"requires\": [\"loss_weights\"], \"vocab_size\"",
+     "has no 'loss_weights', and 'requires' names 'loss_weights'"},
+    {"weights_unnamed", "\"vocab_size\"", "\"loss_weights\": [0, 1, 0.5], \"vocab_size\"",
+     "has 'loss_weights', and 'requires' does not name 'loss_weights'"},
+    {"weights_of_bytes", "\"vocab_size\"", WEIGHTS("[0, 0.5]"),
+     "'loss_weights' holds 0.5 for mask byte 1, wanted 1"},
+    {"weight_above_1", "\"vocab_size\"", WEIGHTS("[0, 1, 0.5, 1.5]"),
+     "'loss_weights' holds 1.5 for mask byte 3, wanted more than 0 and at most 1"},
+    {"weight_0", "\"vocab_size\"", WEIGHTS("[0, 1, 0]"), "holds 0 for mask byte 2"},
+    {"weight_text", "\"vocab_size\"", WEIGHTS("[0, 1, \"1\"]"),
+     "holds something that is no number"},
+    {"weights_few", "\"vocab_size\"", WEIGHTS("[0]"),
+     "'loss_weights' holds 1 numbers, wanted 2..256"},
     {"no_json", "{", "[", "is no valid JSON at its byte"},
     {"key_twice", "\"vocab_size\"", "\"num_tokens\": 8, \"vocab_size\"", "'num_tokens' twice"},
     {"version", "\"format_version\": 1", "\"format_version\": 2", "has format version 2, wanted 1"},

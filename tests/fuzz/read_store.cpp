@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,8 @@ void open_store(const std::string& folder) {
       for (const std::int32_t id : ids) {
         require(id >= 0 && id < store->info().vocab_size, "ids are in the vocabulary");
       }
-      for (const std::uint8_t value : mask) require(value <= 1, "masks are 0 or 1");
+      const std::size_t num_weights = std::max<std::size_t>(store->token_weights(e).size(), 2);
+      for (const std::uint8_t value : mask) require(value < num_weights, "masks have a weight");
       const auto source = static_cast<std::size_t>(store->source(e));
       require(source < store->info().sources.size(), "sources are known");
       num_tokens += std::ssize(ids);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,16 +19,19 @@ struct MemoryExample {
 
 class MemoryStore final : public TokenStore {
  public:
-  explicit MemoryStore(std::vector<MemoryExample> examples, LossWeights weights = {})
-      : examples_(std::move(examples)), loss_weights_(std::move(weights)) {
+  explicit MemoryStore(std::vector<MemoryExample> examples, LossWeights weights = {},
+                       std::vector<double> token_weights = {})
+      : examples_(std::move(examples)),
+        loss_weights_(std::move(weights)),
+        token_weights_(std::move(token_weights)) {
     for (const MemoryExample& example : examples_) {
       lengths_.push_back(static_cast<std::int32_t>(example.input_ids.size()));
       for (const std::int32_t id : example.input_ids) {
         info_.vocab_size = std::max<std::int64_t>(info_.vocab_size, id + 1);
       }
-      const auto& mask = example.loss_mask;
+      const std::span<const std::uint8_t> mask = example.loss_mask;
       num_loss_tokens_.push_back(
-          mask.empty() ? 0 : std::accumulate(mask.begin() + 1, mask.end(), std::int32_t{0}));
+          mask.empty() ? 0 : static_cast<std::int32_t>(count_supervised(mask.subspan(1))));
     }
   }
 
@@ -51,12 +53,15 @@ class MemoryStore final : public TokenStore {
   // To be changed behind the store's back, as files are.
   MemoryExample& example(std::size_t index) { return examples_.at(index); }
   const LossWeights& loss_weights() const override { return loss_weights_; }
+  TokenWeights token_weights(std::int64_t /*example*/) const override { return token_weights_; }
+  bool has_token_weights() const override { return !token_weights_.empty(); }
 
  private:
   std::vector<MemoryExample> examples_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> num_loss_tokens_;
   LossWeights loss_weights_;
+  std::vector<double> token_weights_;
   StoreInfo info_;
   std::string folder_ = "memory";
 };

@@ -18,6 +18,12 @@ namespace {
 // Micro-batches whose losses are added up on the device in float32; beyond, on the host in double.
 constexpr std::size_t kMicroBatchesAtOnce = 4;
 
+StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, int num_ranks) {
+  const StoreLossCounter counter(store);
+  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens_per_micro_batch,
+                         num_ranks, &counter);
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch,
@@ -25,8 +31,7 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
     : store_(store),
       device_(device),
       world_(world),
-      plan_(plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens_per_micro_batch,
-                            world.size())) {}
+      plan_(plan_of(store, max_tokens_per_micro_batch, world.size())) {}
 
 EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step) {
   const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
@@ -40,7 +45,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step) {
                               nullptr);
   EvaluationRecord record;
   record.step = step;
-  record.loss = sums.front() / static_cast<double>(plan_.num_loss_tokens);
+  record.loss = sums.front() / plan_.loss_token_weight;
   record.perplexity = std::exp(record.loss);
   record.num_examples = plan_.num_examples;
   record.num_tokens = plan_.num_tokens;
@@ -52,7 +57,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step) {
 }
 
 at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count) {
-  const LossNormalization sum;  // every token weighs 1
+  const LossNormalization sum;  // every token weighs what its mask byte says
   CollatorOptions options;
   options.sources = num_sources() > 1;
   std::vector<PackedBatch> packed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -32,9 +33,10 @@ std::optional<int> rank_of(const std::filesystem::path& file) {
   return rank;
 }
 
-// `losses`: of the piece's labels.
+// `losses`: of the piece's labels. `weights`: of their mask bytes; empty: all 1.
 std::string ledger_line(std::int64_t step, std::size_t micro_batch, const ExampleOrigin& origin,
-                        const Piece& piece, std::span<const float> losses) {
+                        const Piece& piece, std::span<const float> losses,
+                        std::span<const float> weights) {
   nlohmann::ordered_json line = {{"step", step},
                                  {"micro_batch", micro_batch},
                                  {"store", origin.store},
@@ -44,9 +46,18 @@ std::string ledger_line(std::int64_t step, std::size_t micro_batch, const Exampl
                                  {"length", piece.length},
                                  {"num_loss_tokens", losses.size()}};
   line["loss"] = nullptr;
+  auto weight = static_cast<double>(losses.size());
+  if (!weights.empty()) {
+    weight = std::accumulate(weights.begin(), weights.end(), 0.0);
+    line["loss_weight"] = weight;
+  }
   if (!losses.empty()) {
-    line["loss"] =
-        std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+    const double sum =
+        weights.empty()
+            ? std::accumulate(losses.begin(), losses.end(), 0.0)
+            : std::inner_product(losses.begin(), losses.end(), weights.begin(), 0.0, std::plus{},
+                                 [](double loss, double of_row) { return loss * of_row; });
+    line["loss"] = sum / weight;
   }
   return line.dump();
 }
@@ -75,12 +86,15 @@ void ExampleLedger::write(HostBuffer row_losses, std::int64_t step,
   std::string lines;
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     const PackedBatch& batch = micro_batches[m];
+    std::span<const float> weights = batch.token_weight;
     for (std::size_t p = 0; p < batch.pieces.size(); ++p) {
       const Piece& piece = batch.pieces[p];
       const std::span losses(next, static_cast<std::size_t>(batch.num_piece_labels[p]));
       next += losses.size();
+      const auto own = weights.first(std::min(weights.size(), losses.size()));
+      weights = weights.subspan(own.size());
       if (!lines.empty()) lines += '\n';
-      lines += ledger_line(step, m, store_.origin(piece.example), piece, losses);
+      lines += ledger_line(step, m, store_.origin(piece.example), piece, losses, own);
     }
   }
   if (!lines.empty()) file_.append(lines);

@@ -1,6 +1,7 @@
 #include "framework/training/steps/row_losses.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 
@@ -24,8 +25,11 @@ at::Tensor sum_by_source(std::span<const DeviceBatch> batches, std::int64_t num_
   at::Tensor counts = all.narrow(0, num_sources, num_sources);
   for (const DeviceBatch& batch : batches) {
     if (batch.row_losses.numel() == 0) continue;
-    sums.index_add_(0, batch.loss_source, batch.row_losses);
-    counts.index_add_(0, batch.loss_source, at::ones_like(batch.row_losses));
+    const bool is_weighted = batch.token_weight.defined();
+    sums.index_add_(0, batch.loss_source,
+                    is_weighted ? at::mul(batch.row_losses, batch.token_weight) : batch.row_losses);
+    counts.index_add_(0, batch.loss_source,
+                      is_weighted ? batch.token_weight : at::ones_like(batch.row_losses));
   }
   return all;
 }

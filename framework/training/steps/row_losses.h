@@ -19,8 +19,9 @@ namespace packtrain {
 at::Tensor request_row_losses(std::span<DeviceBatch> batches);
 
 // Of batches with row losses, once they are written, and sources: float32 [2 * num_sources] on
-// their device, first the sum of each source's row losses, then how many rows these are. The sums
-// of several ranks or calls may be added.
+// their device, first the sum of each source's row losses, then how many rows these are; a row
+// whose mask byte has a weight counts as that much in both. The sums of several ranks or calls may
+// be added.
 at::Tensor sum_by_source(std::span<const DeviceBatch> batches, std::int64_t num_sources);
 
 // The means that sums of sum_by_source() stand for; sources without rows are left out.

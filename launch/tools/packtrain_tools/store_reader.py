@@ -32,6 +32,8 @@ class StoreReader:
             raise ToolError(f"{path}: requires {', '.join(map(repr, unknown))} of its reader, and this "
                             f"version knows only {', '.join(map(repr, KNOWN_REQUIREMENTS))}",
                             "Read it with the version of packtrain that wrote it, or a later one.")
+        # By mask byte, float64; None: bytes are 0 and 1.
+        self.loss_weights = np.array(self.info[WEIGHTED]) if WEIGHTED in self.info else None
         self._folder = folder
 
     def _shards(self) -> Iterator[dict[str, np.ndarray]]:
