@@ -83,6 +83,13 @@ def test_a_system_column_stands_before_a_prompt(tmp_path):
     assert chat.asked == [0.0, 0.0, 1.0]
 
 
+def test_tools_beside_a_prompt_of_text_are_refused(tmp_path):
+    row = {"prompt": "A", "completion": "B", "tools": [{"name": "f"}]}
+    assert "has tools, which only messages can call" in only(tmp_path, row)
+    assert only(tmp_path, row | {"tools": []}) == Text("A", "B")
+    assert only(tmp_path, row, renamed=[("tools", "")]) == Text("A", "B")
+
+
 @pytest.mark.parametrize("history", [[["A", "B"], ["C", "D"]], '[["A", "B"], ["C", "D"]]'])
 def test_history_stands_before_an_instruction(tmp_path, history):
     row = {"instruction": "E", "input": "", "output": "F", "system": "S", "history": history}

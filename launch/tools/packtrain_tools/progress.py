@@ -34,11 +34,13 @@ class Progress:
             self._print(now - self._start)
 
     def _print(self, seconds: float):
-        share = min(1.0, self._num_bytes / max(1, self._total_bytes))
-        done = self._num_bytes - self._first_byte
-        left = seconds * (self._total_bytes - self._num_bytes) / done if done > 0 else 0.0
-        line = (f"{share:4.0%}  {self._num_examples:,} examples  "
-                f"{self._num_tokens / seconds:,.0f} tokens/s  {_clock(left)} left")
+        line = f"{self._num_examples:,} examples  {self._num_tokens / seconds:,.0f} tokens/s"
+        share = 0.0
+        if self._total_bytes >= self._num_bytes:  # else there is more, as from standard input
+            share = self._num_bytes / max(1, self._total_bytes)
+            done = self._num_bytes - self._first_byte
+            left = seconds * (self._total_bytes - self._num_bytes) / done if done > 0 else 0.0
+            line = f"{share:4.0%}  {line}  {_clock(left)} left"
         if self._is_terminal:
             filled = round(share * BAR_WIDTH)
             sys.stderr.write(f"\r\x1b[K[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {line}")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from packtrain_tools.chat.names import DEFAULT_NAMES, Names
 from packtrain_tools.chat.reshape import Reshaping
+from packtrain_tools.sources.documents import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,10 @@ class FileFormat:
     reading: Reading = Reading()
 
     def __str__(self) -> str:
+        if not self.columns:
+            return self.name
         ignored = f"; ignored: {', '.join(self.ignored)}" if self.ignored else ""
-        return f"{self.name} ({', '.join(self.columns)}{ignored})" if self.columns else self.name
+        return printable(f"{self.name} ({', '.join(self.columns)}{ignored})")
 
 
 def wanted_columns() -> str:

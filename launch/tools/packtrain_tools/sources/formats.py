@@ -4,6 +4,7 @@ what it says (documents.py), or is a bad one."""
 import json
 from collections.abc import Iterator
 
+from packtrain_tools.chat.calls import read_tools
 from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
                                                 read_prompt_completion)
@@ -180,6 +181,9 @@ def _prompt_completion(value: dict, reading: Reading, group: str, weight: float)
     prompt, completion = value["prompt"], value["completion"]
     if isinstance(prompt, (list, dict)) or isinstance(completion, (list, dict)):
         return _final(read_prompt_completion(value, reading.names), reading, group, weight)
+    if read_tools(value.get("tools"), value.get("functions")):
+        raise ValueError("has tools, which only messages can call, and 'prompt' and 'completion' "
+                         "are text (--column tools= leaves the column out)")
     prompt = string(value, "prompt")
     if value.get("system"):
         prompt = f"{string(value, 'system')}\n\n{prompt}"
