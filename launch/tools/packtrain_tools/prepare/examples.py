@@ -1,6 +1,7 @@
 """Encoded examples, many at once, as the columns of a token store (framework/data/token_store.h)."""
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,7 @@ def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[i
     begins = np.cumsum(lengths, dtype=np.int64) - lengths
     counted[begins] = 0  # the first token of an example has no predecessor and never counts
     sums = np.add.reduceat(counted, begins, dtype=np.int32) if masks else np.zeros(0, np.int32)
-    flat = np.array([token for row in ids for token in row], np.int32)
+    flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum()))
     digests = digests_of(flat, mask, lengths)
     return Examples(flat, mask, lengths, sums, np.array(sources, np.int16), digests,
                     digests[:, 0].copy() if groups is None else np.array(groups, np.uint64))
