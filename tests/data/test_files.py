@@ -112,11 +112,11 @@ def test_rows_of_csv_have_their_lines_and_bytes(tmp_path):
 
 
 def test_bad_rows_of_csv_are_named_and_the_next_ones_read(tmp_path):
-    path = written(tmp_path / "a.csv", b'text,id\na\nb,1,2\n"c"d,1\n\xff,1\ne,1\n"f,1\ng,1')
+    path = written(tmp_path / "a.csv", b'text,id\na\nb,1,2\n"c"d,1\n\xff,1\ne,1\n"f,1\ng,1\n')
     assert documents(path) == [
         "has 1 fields, wanted 2, as the header has", "has 3 fields, wanted 2, as the header has",
         "is no row: ',' expected after '\"'", "is not UTF-8: byte 0xff", Text(None, "e"),
-        "is no row: unexpected end of data"]
+        "is no row, with the lines to 8: unexpected end of data"]
 
 
 @pytest.mark.parametrize("content, fault", [

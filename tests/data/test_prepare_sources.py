@@ -142,7 +142,7 @@ def test_instructions_are_laid_out_under_headings(tmp_path):
     (["text", "id"], None, [], "text (text; ignored: id)"),
     (["prompt", "completion", "text"], "text", [], "text (text; ignored: prompt, completion)"),
     (["question", "answer"], None, [("prompt", "question"), ("completion", "answer")],
-     "prompt-completion (prompt, completion)"),
+     "prompt-completion (prompt=question, completion=answer)"),
     (["instruction", "input", "output"], None, [], "instruction (instruction, output, input)")])
 def test_formats_are_found_by_columns(names, wanted, renamed, found):
     assert str(format_of_columns(names, wanted, renamed)) == found
@@ -177,7 +177,8 @@ def test_sources_of_many_kinds_make_one_store_and_say_what_they_are(
     result = run_tool("prepare.py", tmp_path / "c.txt", lines, table, "--tokenizer",
                       tokenizer_folder, "--out", tmp_path / "store", "--column", "prompt=question",
                       "--column", "completion=answer", "--format", "prompt-completion")
-    assert f"{lines}: prompt-completion (prompt, completion; ignored: text)" in result.stderr
+    assert (f"{lines}: prompt-completion (prompt=question, completion=answer; ignored: text)"
+            in result.stderr)
     assert f"{table}: prompt-completion (prompt, completion; ignored: id)" in result.stderr
     assert f"{tmp_path / 'c.txt'}: document\n" in result.stderr
     store = dump(tmp_path / "store")

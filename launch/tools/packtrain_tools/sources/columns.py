@@ -50,7 +50,9 @@ class FileFormat:
         if not self.columns:
             return self.name
         ignored = f"; ignored: {', '.join(self.ignored)}" if self.ignored else ""
-        return printable(f"{self.name} ({', '.join(self.columns)}{ignored})")
+        columns = [f"{our}={self.theirs[our]}" if our in self.theirs else our
+                   for our in self.columns]
+        return printable(f"{self.name} ({', '.join(columns)}{ignored})")
 
 
 def wanted_columns() -> str:

@@ -80,7 +80,8 @@ class _Rows:
         try:
             cells = next(self._reader)
         except csv.Error as error:
-            cells = Unreadable(f"is no row: {error}")
+            through = f", with the lines to {self._num_lines}" if self._num_lines > line else ""
+            cells = Unreadable(f"is no row{through}: {error}")
             self._reader = self._new_reader()
         if self._fault:
             cells = Unreadable(self._fault)
