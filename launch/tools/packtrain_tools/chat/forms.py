@@ -1,5 +1,6 @@
-"""The forms in which templates want messages: contents as lists of parts or as text, no content or an
-empty one, arguments of calls as an object or as JSON. Which one a template takes is found by trying."""
+"""The forms in which templates want messages: contents as lists of parts or as text, no content, none
+(null) or an empty one, arguments of calls as an object or as JSON. Which one a template takes is found by
+trying."""
 
 import itertools
 import json
@@ -55,12 +56,18 @@ def _parts_joined(message: dict, original: dict) -> dict:
     return {**message, "content": "".join(part["text"] for part in content)}
 
 
+def _null_content(message: dict, original: dict) -> dict:
+    """Not the first form: some templates print it, as None."""
+    return message if "content" in message else {**message, "content": None}
+
+
 def _empty_content(message: dict, original: dict) -> dict:
-    return message if "content" in message else {**message, "content": ""}
+    return message if message.get("content") is not None else {**message, "content": ""}
 
 
 _CHANGES = (
     (lambda message: isinstance(message.get("content"), list), _parts_joined),
+    (lambda message: "content" not in message, _null_content),
     (lambda message: "content" not in message, _empty_content),
     (lambda message: bool(message.get("tool_calls")), _arguments_as_text),
 )

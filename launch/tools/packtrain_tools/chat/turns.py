@@ -22,6 +22,7 @@ class RenderedTurns:
         self._tools = tracked.tools
         self._allow_open_turns = allow_open_turns
         self._prompts: dict[str, str] = {}  # by the role before it: what follows that message's text
+        self._befores: dict[int, Rendering] = {}
         self.messages = tracked.messages
         self.parts = tracked.parts
         self._take(template.render(self.messages, self._tools))
@@ -157,8 +158,13 @@ class RenderedTurns:
             raise self._fault(turn, "cannot be masked: of the messages up to it", fault) from None
 
     def _before(self, turn: int) -> Rendering:
+        """The prompt of an inference."""
+        if turn in self._befores:
+            return self._befores[turn]
         try:
-            return self._template.render(self.messages[:turn], self._tools, True)
+            before = self._template.render(self.messages[:turn], self._tools, True)
+            self._befores[turn] = before
+            return before
         except ValueError as fault:
             raise self._fault(turn, "cannot be masked: of the messages up to it", fault) from None
 
@@ -240,9 +246,7 @@ class RenderedTurns:
                                  "generation")
         if turns and self._template.knows_generation_prompt(self._tools):
             for turn in reversed(turns):  # a passage may hold the prompt, which is not learned
-                prompt_end = self._begin(turns[-1], True) if turn == turns[-1] else \
-                    self._seen_prompt(turn)
-                begins[turn] = max(begins[turn], prompt_end or 0)
+                begins[turn] = max(begins[turn], self._begin(turn, is_last=turn == turns[-1]))
         return {turn: (begins[turn], self.end(turn, begins[turn], must=True)) for turn in turns}
 
     def _turn_of_passage(self, begin: int, end: int) -> int | None:

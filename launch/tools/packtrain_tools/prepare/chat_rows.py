@@ -5,6 +5,7 @@ would lie across the beginning of what is learned, both sides are encoded apart,
 the text before it alone. Names of special tokens in the record can be kept from becoming tokens.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
@@ -31,8 +32,8 @@ class ChatRows:
         plain or refuse."""
         self._variants = variants
         self._special_in_data = special_in_data
-        self._added = _id_set(loaded, {token.content for token in loaded.added_tokens.values()})
-        self._control = _id_set(loaded, control)
+        self._added = _id_table(loaded, {token.content for token in loaded.added_tokens.values()})
+        self._control = _id_table(loaded, control)
 
     def row(self, rendered: Rendered, encoding: tokenizers.Encoding,
             counts: Counter) -> tuple[list[int], np.ndarray]:
@@ -59,17 +60,17 @@ class ChatRows:
 
     def _control_in_data(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
         """Indices of control tokens that lie wholly in the record's own text."""
-        found = np.flatnonzero(np.isin(tokens.ids, self._control))
+        found = np.flatnonzero(self._control[tokens.ids])
         if not len(found) or not rendered.data:
             return found[:0]
-        begins = np.array([begin for begin, _ in rendered.data])
+        begins = [begin for begin, _ in rendered.data]
         inside = []
-        for index in found:
-            begin, end = tokens.bounds[index]
+        for index in found.tolist():
+            begin, end = tokens.bounds[index].tolist()
             name = rendered.text[begin:end]
             begin += len(name) - len(name.lstrip())
             end -= len(name) - len(name.rstrip())
-            nearest = int(np.searchsorted(begins, begin, "right")) - 1
+            nearest = bisect_right(begins, begin) - 1
             if nearest >= 0 and end <= rendered.data[nearest][1]:
                 inside.append(index)
         return np.array(inside, np.int64)
@@ -84,7 +85,7 @@ class ChatRows:
                              "(--special-tokens-in-data plain makes it plain text)")
         if self._special_in_data == "token":
             return []
-        others = np.setdiff1d(np.flatnonzero(np.isin(tokens.ids, self._added)), in_data)
+        others = np.setdiff1d(np.flatnonzero(self._added[tokens.ids]), in_data)
         stretches = set()
         for index in in_data:
             before, after = others[others < index], others[others > index]
@@ -109,7 +110,7 @@ class ChatRows:
         across = set()
         for begin, end, _ in rendered.learned:
             for index in _straddling(tokens, begin):
-                swallows = np.isin(tokens.ids[index], self._added) and \
+                swallows = self._added[tokens.ids[index]] and \
                     not text[begin:tokens.bounds[index, 1]].strip()
                 if not swallows:
                     across.add(begin)
@@ -137,6 +138,9 @@ def _tokens(encoding: tokenizers.Encoding) -> Tokens:
                   np.array(encoding.offsets, np.int64).reshape(-1, 2))
 
 
-def _id_set(loaded: LoadedTokenizer, tokens: set[str]) -> np.ndarray:
+def _id_table(loaded: LoadedTokenizer, tokens: set[str]) -> np.ndarray:
+    """bool [vocab_size]: whether an id is of one of these tokens."""
+    table = np.zeros(loaded.vocab_size, bool)
     ids = [loaded.tokenizer.token_to_id(token) for token in tokens]
-    return np.array(sorted(token_id for token_id in ids if token_id is not None), np.int64)
+    table[[token_id for token_id in ids if token_id is not None]] = True
+    return table

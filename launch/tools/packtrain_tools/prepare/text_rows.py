@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 
+from packtrain_tools.chat.turn_ends import either
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.loss_weights import mask_byte
 from packtrain_tools.prepare.tokenizer import LoadedTokenizer, TokenizerVariants
@@ -27,6 +28,7 @@ class TextRows:
             self._prefix = []
         self._bos = bos if self._prefix else None
         self._ends = tuple(control - {bos}) + ((end_token,) if end_token else ())
+        self._names = either(list(control))
         self._control = {tokenizer.token_to_id(token) for token in control} - {None}
 
     def encode(self, texts: list[Text], counts: Counter) \
@@ -81,6 +83,9 @@ class TextRows:
 
     def _check_names(self, text: Text, prompt: list[int], learned: list[int], begun: bool,
                      ended: bool, counts: Counter):
+        if self._plain:
+            said = f"{text.prompt or ''}\0{text.text}"
+            counts["special_tokens_in_data"] += sum(1 for _ in self._names.finditer(said))
         if self._control.isdisjoint(prompt) and self._control.isdisjoint(learned):
             return
         found = sum(token in self._control for token in prompt + learned) - begun - ended
