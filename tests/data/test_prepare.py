@@ -137,10 +137,13 @@ def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     write_lines(folder / "tokenizer_config.json", {"bos_token": {"content": end["id"]}})
     source = write_lines(tmp_path / "a.jsonl", {"prompt": "The", "completion": " owl"})
-    run_tool("prepare.py", source, "--tokenizer", folder, "--out", tmp_path / "store")
+    arguments = [source, "--tokenizer", folder, "--out", tmp_path / "store"]
+    result = run_tool("prepare.py", *arguments, exit_code=64)
+    assert "names no end-of-text token" in result.stderr and "--end-token TOKEN" in result.stderr
+    run_tool("prepare.py", *arguments, "--no-end-token")
     [example] = dump(tmp_path / "store")["examples"]
     prompt, completion = ids_of(oracle, "The"), ids_of(oracle, " owl")
-    assert example["input_ids"] == [0] + prompt + completion  # no eos_token: none is appended
+    assert example["input_ids"] == [0] + prompt + completion
     assert example["loss_mask"] == [0] + [0] * len(prompt) + [1] * len(completion)
 
 
