@@ -213,3 +213,8 @@ def test_a_string_in_a_table_that_is_not_utf_8_is_a_bad_row(tmp_path):
     good, fault = documents(tmp_path / "a.parquet")
     assert good == Text(None, "good")
     assert "'text' is a value that cannot be read (UnicodeDecodeError" in fault
+
+
+def test_completions_that_are_judged_good_or_bad_are_refused(tmp_path):
+    assert "holds a preference" in only(tmp_path, {"prompt": "q", "completion": "a", "label": False})
+    assert only(tmp_path, {"prompt": "q", "completion": "a", "label": 3}).text == "a"

@@ -179,6 +179,9 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
 
 def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
     prompt, completion = value["prompt"], value["completion"]
+    if isinstance(value.get("label"), bool):
+        raise ValueError("holds a preference ('label' is true or false beside a completion): not yet "
+                         "read (rename the column if it means something else)")
     if isinstance(prompt, (list, dict)) or isinstance(completion, (list, dict)):
         return _final(read_prompt_completion(value, reading.names), reading, group, weight)
     if read_tools(value.get("tools"), value.get("functions")):
