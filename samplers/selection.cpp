@@ -36,10 +36,13 @@ Selection::Selection(std::span<const std::int32_t> lengths,
   if (examples_.empty()) {
     throw Error(ErrorCategory::kData,
                 fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
-                            "dropped as longer than data.max_length = {}, {} have no label",
+                            "dropped as longer than data.max_length = {}, {} have no label, {} are "
+                            "cut there before anything that is learned",
                             lengths.size(), losses_.empty_examples, losses_.dropped_examples,
-                            max_length, losses_.masked_examples),
-                "Check data.train, its loss mask, data.max_length and data.too_long.");
+                            max_length, losses_.masked_examples, losses_.cut_to_nothing_examples),
+                losses_.cut_to_nothing_examples > 0
+                    ? "Raise data.max_length, or choose data.too_long: split."
+                    : "Check data.train, its loss mask, data.max_length and data.too_long.");
   }
 }
 
@@ -54,10 +57,12 @@ bool Selection::select(std::size_t example) {
     return false;
   }
   const bool truncated = is_truncated(example);
-  const bool has_label = num_loss_tokens_[example] > 0 &&
-                         (!truncated || num_loss_tokens(static_cast<ExampleIndex>(example)) > 0);
-  if (!has_label) {
+  if (num_loss_tokens_[example] <= 0) {
     ++losses_.masked_examples;
+    return false;
+  }
+  if (truncated && num_loss_tokens(static_cast<ExampleIndex>(example)) == 0) {
+    ++losses_.cut_to_nothing_examples;
     return false;
   }
   if (cut && too_long_ == TooLong::kError) fail_too_long();

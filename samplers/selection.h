@@ -16,9 +16,11 @@ using ExampleIndex = std::uint32_t;  // 4 bytes: a plan for 100 million examples
 
 // What was left out or cut, of one epoch. An example is counted once, in the order given here.
 struct PlanLosses {
-  std::int64_t empty_examples = 0;      // no tokens
-  std::int64_t dropped_examples = 0;    // longer than max_length, policy drop
-  std::int64_t masked_examples = 0;     // no label, or none left after truncation
+  std::int64_t empty_examples = 0;    // no tokens
+  std::int64_t dropped_examples = 0;  // longer than max_length, policy drop
+  std::int64_t masked_examples = 0;   // no label
+  // Longer than max_length, policy truncate, all labels behind the cut.
+  std::int64_t cut_to_nothing_examples = 0;
   std::int64_t truncated_examples = 0;  // longer than max_length, policy truncate; trained
   std::int64_t split_examples = 0;      // longer than max_length, policy split; all of it trained
 };

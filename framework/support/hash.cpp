@@ -38,6 +38,11 @@ std::string Hasher::hex() const {
   return digits(XXH3_128bits_digest(state_->xxh));
 }
 
+Digest digest_bytes(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
 std::string hash_bytes(std::span<const std::byte> bytes) {
   return digits(XXH3_128bits(bytes.data(), bytes.size()));
 }

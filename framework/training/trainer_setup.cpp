@@ -15,6 +15,7 @@
 #include "framework/training/saving/resumed_settings.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/training_store.h"
+#include "framework/training/setup/validation_overlap.h"
 #include "framework/training/steps/expert_load.h"
 #include "framework/training/steps/rehearsal.h"
 #include "framework/training/trainer.h"
@@ -101,6 +102,10 @@ void Trainer::open_data() {
   train_store_ = open_training_store(config_.data);
   evaluations_ =
       std::make_unique<EvaluationSets>(config_.data.validation, config_.checkpoint.best_by);
+  if (world_.rank() != 0) return;
+  evaluations_->for_each([this](const std::string& name, const TokenStore& store) {
+    warn_of_overlap(*train_store_, name, store);
+  });
 }
 
 // Losses of another set say nothing about this one's.
@@ -159,13 +164,16 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   const PlanLosses& losses = plan_->planner().losses();
   log_info(
       "{} examples, {} steps, {} epoch{} at most; left out: {} empty, {} without "
-      "supervised tokens, {} too long; {} truncated, {} split",
+      "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
       train_store_->info().num_examples, total_steps_, config_.run.num_epochs,
       config_.run.num_epochs == 1 ? "" : "s", losses.empty_examples, losses.masked_examples,
-      losses.dropped_examples, losses.truncated_examples, losses.split_examples);
+      losses.cut_to_nothing_examples, losses.dropped_examples, losses.truncated_examples,
+      losses.split_examples);
   const std::string beyond =
       beyond_positions(*train_store_, config_.data, source_.decoder.max_positions);
   if (!beyond.empty()) log_warning("{}\n  {}", beyond, kBeyondPositionsAdvice);
+  const std::string cut = cut_to_nothing(losses, *train_store_, config_.data);
+  if (!cut.empty()) log_warning("{}\n  {}", cut, kCutToNothingAdvice);
   if (const auto num_bad = train_store_->info().num_bad_lines; num_bad > 0) {
     log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
              num_bad);

@@ -99,6 +99,16 @@ MemoryOutlook memory_outlook(const PlanArguments& arguments, const Config& confi
                  {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most});
 }
 
+std::vector<ValidationOverlap> overlaps_of(const DataSection& data, const TokenStore& train) {
+  std::vector<ValidationOverlap> overlaps;
+  for (const ValidationStore& validation : data.validation) {
+    const auto store = TokenStore::open(validation.path);
+    auto overlap = find_overlap(train, validation.name, *store);
+    if (overlap) overlaps.push_back(std::move(*overlap));
+  }
+  return overlaps;
+}
+
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::unique_ptr<TokenStore> store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
@@ -129,6 +139,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
   report.lengths = length_bins(store->lengths());
+  report.overlaps = overlaps_of(config.data, *store);
   report.warnings = plan_warnings(config, decoder, *store, report);
   if (arguments.as_json) return report;
   if (report.survey.cost_utilization() < kTargetUtilization) {

@@ -38,6 +38,12 @@ Json lengths_to_json(const std::vector<LengthBin>& bins) {
   return json;
 }
 
+std::int64_t shared_examples(const std::vector<ValidationOverlap>& overlaps) {
+  std::int64_t num_shared = 0;
+  for (const ValidationOverlap& overlap : overlaps) num_shared += overlap.num_shared;
+  return num_shared;
+}
+
 Json warnings_to_json(const std::vector<PlanWarning>& warnings) {
   Json json = Json::array();
   for (const PlanWarning& warning : warnings) {
@@ -93,6 +99,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"num_tokens", survey.num_tokens()},
       {"num_loss_tokens", survey.num_loss_tokens()},
       {"dropped_examples", left_out(losses)},
+      {"cut_to_nothing_examples", losses.cut_to_nothing_examples},
       {"truncated_examples", losses.truncated_examples},
       {"split_examples", survey.split_examples()},
       {"padding_fraction", survey.padding_fraction()},
@@ -104,6 +111,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
       {"planning_time_s", report.planning_time_s},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
+      {"shared_validation_examples", shared_examples(report.overlaps)},
       {"lengths", lengths_to_json(report.lengths)},
       {"warnings", warnings_to_json(report.warnings)},
   };

@@ -10,6 +10,7 @@
 #include "framework/training/plan/plan_advice.h"
 #include "framework/training/plan/plan_survey.h"
 #include "framework/training/plan/token_budget.h"
+#include "framework/training/setup/validation_overlap.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
 
@@ -55,15 +56,18 @@ struct PlanReport {
   double planning_time_s = 0;         // of the first epoch, without measuring it
   std::vector<StepPlan> steps;        // those shown
   std::vector<LengthBin> lengths;
+  std::vector<ValidationOverlap> overlaps;  // of validation stores with training stores
   std::vector<PlanWarning> warnings;
   // For people only.
   std::vector<StepLoads> loads;  // of `steps`
   PlanAdvice advice;
 };
 
-// Examples of an epoch that are not trained at all: empty, without labels, or too long.
+// Examples of an epoch that are not trained at all: empty, without labels (before the cut), or too
+// long.
 inline std::int64_t left_out(const PlanLosses& losses) {
-  return losses.empty_examples + losses.masked_examples + losses.dropped_examples;
+  return losses.empty_examples + losses.masked_examples + losses.cut_to_nothing_examples +
+         losses.dropped_examples;
 }
 
 // One object, one line. `with_steps`: with the assignment of `steps`, as

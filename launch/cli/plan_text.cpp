@@ -69,8 +69,10 @@ std::string figures(const PlanReport& report) {
   table.row("tokens an epoch",
             fmt::format("{}, {} with a label", survey.num_tokens(), survey.num_loss_tokens()));
   table.row("left out",
-            fmt::format("{} empty, {} without a label, {} too long", losses.empty_examples,
-                        losses.masked_examples, losses.dropped_examples));
+            fmt::format("{} empty, {} without a label, {} cut before anything that is learned, {} "
+                        "too long",
+                        losses.empty_examples, losses.masked_examples,
+                        losses.cut_to_nothing_examples, losses.dropped_examples));
   table.row("cut", fmt::format("{} truncated, {} split", losses.truncated_examples,
                                survey.split_examples()));
   table.row("micro-batches a step",

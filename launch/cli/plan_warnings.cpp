@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <unordered_set>
 #include <utility>
 
@@ -82,7 +81,8 @@ void check_labels(const TokenStore& store, const PlanReport& report, Warnings& w
   }
 }
 
-void check_cuts(const Config& config, const PlanReport& report, Warnings& warnings) {
+void check_cuts(const Config& config, const TokenStore& store, const PlanReport& report,
+                Warnings& warnings) {
   const PlanLosses& losses = report.losses;
   const std::int64_t max_length = config.data.max_length;
   if (losses.dropped_examples > 0) {
@@ -90,6 +90,9 @@ void check_cuts(const Config& config, const PlanReport& report, Warnings& warnin
                         fmt::format("{} examples are longer than data.max_length = {} and dropped",
                                     losses.dropped_examples, max_length),
                         "Raise data.max_length, or choose data.too_long: split."});
+  }
+  if (std::string what = cut_to_nothing(losses, store, config.data); !what.empty()) {
+    warnings.push_back({"cut_to_nothing", std::move(what), kCutToNothingAdvice});
   }
   if (losses.truncated_examples > 0) {
     warnings.push_back(
@@ -125,14 +128,11 @@ void check_batches(const Config& config, const PlanReport& report, Warnings& war
                                     *examples, report.memory.num_ranks),
                         "Raise batch.global_batch_size, or take fewer ranks."});
   }
-  for (const TrainStore& train : config.data.train) {
-    for (const ValidationStore& validation : config.data.validation) {
-      std::error_code error;
-      if (!std::filesystem::equivalent(train.path, validation.path, error)) continue;
-      warnings.push_back({"validation",
-                          fmt::format("data.validation is training data: {}", train.path),
-                          "Hold some out with `packtrain prepare --validation-fraction`."});
-    }
+}
+
+void check_validation(const PlanReport& report, Warnings& warnings) {
+  for (const ValidationOverlap& overlap : report.overlaps) {
+    warnings.push_back({"validation", overlap.what(), kOverlapAdvice});
   }
 }
 
@@ -181,9 +181,10 @@ std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig
   check_steps(config, report, warnings);
   check_labels(store, report, warnings);
   check_ends(config, store, warnings);
-  check_cuts(config, report, warnings);
+  check_cuts(config, store, report, warnings);
   check_positions(config, decoder, store, warnings);
   check_batches(config, report, warnings);
+  check_validation(report, warnings);
   return warnings;
 }
 

@@ -76,6 +76,8 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "num_tokens",
                                       "num_loss_tokens",
                                       "dropped_examples",
+                                      "cut_to_nothing_examples",
+                                      "shared_validation_examples",
                                       "truncated_examples",
                                       "split_examples",
                                       "padding_fraction",
@@ -277,6 +279,64 @@ TEST_F(Plan, WarnsOfMasksThatLeaveAlmostNothing) {
   EXPECT_EQ(names_of_warnings(json), (std::set<std::string>{"few_labels", "masked_examples"}));
   const Outcome text = packtrain("plan config.yaml data.train=masked");
   EXPECT_EQ(count(text.said, "warning: 80 of 320 examples have no label and are left out"), 1U)
+      << text.said;
+}
+
+TEST_F(Plan, CountsApartWhatIsCutBeforeAnythingThatIsLearned) {
+  std::string lines;
+  for (int i = 0; i < 320; ++i) {
+    std::string ids = "1";
+    std::string labels = "-100";
+    for (int t = 1; t < (i % 4 == 0 ? 150 : 20); ++t) ids += ",2", labels += ",-100";
+    lines += "{\"input_ids\":[" + ids + ",3],\"labels\":[" + labels + ",3]}\n";
+  }
+  write("lines.jsonl", lines);
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out long");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const std::string cut = "data.train=long data.max_length=100 data.too_long=truncate";
+  const Json json = plan(cut);
+  EXPECT_EQ(json["cut_to_nothing_examples"], 80);
+  EXPECT_EQ(json["dropped_examples"], 80);
+  EXPECT_EQ(json["truncated_examples"], 0);
+  EXPECT_EQ(names_of_warnings(json), std::set<std::string>{"cut_to_nothing"});
+  const Outcome text = packtrain("plan config.yaml " + cut);
+  for (const char* part :
+       {"80 cut before anything that is learned",
+        "80 of 320 examples are cut at data.max_length = 100 before anything that is learned",
+        "Raise data.max_length"}) {
+    EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
+  }
+  EXPECT_EQ(names_of_warnings(plan("data.train=long")), std::set<std::string>{});
+}
+
+TEST_F(Plan, ComparesValidationWithTrainingByContent) {
+  const std::string lines =
+      "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[4,5,6]}\n{\"input_ids\":[7,8]}\n";
+  write("train.jsonl", lines + "{\"input_ids\":[9,9,9]}\n");
+  write("copied.jsonl", "{\"input_ids\":[4,5,6],\"labels\":[-100,-100,6]}\n" + lines);
+  write("other.jsonl", "{\"input_ids\":[3,2,1]}\n{\"input_ids\":[7,8,9]}\n");
+  for (const std::string name : {"train", "copied", "other"}) {
+    const Outcome made =
+        packtrain("prepare --pretokenized " + name + ".jsonl --vocab-size 128 --out " + name);
+    ASSERT_EQ(made.exit_code, 0) << made.said;
+  }
+  const auto arguments = [&](const std::string& validation) {
+    return "'data.train=[{path: train, repeats: 100}]' 'data.validation=" + validation + "'";
+  };
+  EXPECT_EQ(plan(arguments("other"))["shared_validation_examples"], 0);
+  EXPECT_EQ(names_of_warnings(plan(arguments("other"))), std::set<std::string>{});
+  const Json some = plan(arguments("{own: other, copy: copied}"));
+  EXPECT_EQ(some["shared_validation_examples"], 4);
+  EXPECT_EQ(names_of_warnings(some), std::set<std::string>{"validation"});
+  EXPECT_EQ(some["warnings"][0]["what"],
+            "data.validation.copy is training data: all 4 examples of copied are in data.train");
+  write("copied.jsonl", "{\"input_ids\":[4,5,6]}\n{\"input_ids\":[5,5]}\n");
+  packtrain("prepare --pretokenized copied.jsonl --vocab-size 128 --out copied --overwrite");
+  const Outcome text = packtrain("plan config.yaml " + arguments("copied"));
+  EXPECT_EQ(count(text.said,
+                  "data.validation is training data in part: 1 of 2 examples of copied are in "
+                  "data.train"),
+            1U)
       << text.said;
 }
 

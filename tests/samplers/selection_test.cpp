@@ -56,7 +56,7 @@ TEST(Selection, TruncatesTooLongExamplesAndTheirLabels) {
   EXPECT_EQ(selection.num_loss_tokens(3), 4);
 }
 
-TEST(Selection, CountsAnExampleThatTruncationLeavesWithoutLabelAsMasked) {
+TEST(Selection, CountsApartWhatTruncationLeavesNothingOfThatIsLearned) {
   const Selection selection(kLengths, kLossTokens, kCounter, TooLong::kTruncate, 8);
   EXPECT_EQ(selection.losses().truncated_examples, 1);
   const std::vector<std::int32_t> lengths = {4, 20};
@@ -64,7 +64,8 @@ TEST(Selection, CountsAnExampleThatTruncationLeavesWithoutLabelAsMasked) {
   const Selection short_cut(lengths, labels, kCounter, TooLong::kTruncate, 6);
   EXPECT_EQ(selected(short_cut), (std::vector<ExampleIndex>{0}));
   EXPECT_EQ(short_cut.losses().truncated_examples, 0);
-  EXPECT_EQ(short_cut.losses().masked_examples, 1);
+  EXPECT_EQ(short_cut.losses().masked_examples, 0);
+  EXPECT_EQ(short_cut.losses().cut_to_nothing_examples, 1);
 }
 
 TEST(Selection, NamesTheFirstTooLongExampleAndTheLongest) {
@@ -100,6 +101,23 @@ TEST(Selection, FailsWhenNothingIsLeft) {
       EXPECT_NE(error.message().find("no example is left"), std::string::npos);
     }
   }
+}
+
+TEST(Selection, AdvisesALargerMaxLengthWhenCutsLeaveNothing) {
+  const std::vector<std::int32_t> lengths = {20, 7};
+  const std::vector<std::int32_t> labels = {3, 0};
+  std::optional<Error> error;
+  try {
+    const Selection selection(lengths, labels, kCounter, TooLong::kTruncate, 6);
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->message(),
+            "no example is left to train on: of 2 examples 0 are empty, 0 were dropped as longer "
+            "than data.max_length = 6, 1 have no label, 1 are cut there before anything that is "
+            "learned");
+  EXPECT_EQ(error->advice(), "Raise data.max_length, or choose data.too_long: split.");
 }
 
 TEST(Selection, SplitsTooLongExamplesAndKeepsEveryLabel) {

@@ -25,6 +25,7 @@ void write_run_files(const Config& config, const RunPlan& plan) {
   json["total_steps"] = plan.total_steps();
   json["empty_examples"] = losses.empty_examples;
   json["masked_examples"] = losses.masked_examples;
+  json["cut_to_nothing_examples"] = losses.cut_to_nothing_examples;
   json["dropped_examples"] = losses.dropped_examples;
   json["truncated_examples"] = losses.truncated_examples;
   json["split_examples"] = losses.split_examples;

@@ -38,6 +38,15 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   return join_stores(std::move(parts));
 }
 
+std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,
+                           const DataSection& data) {
+  if (losses.cut_to_nothing_examples == 0) return "";
+  return fmt::format(
+      "{} of {} examples are cut at data.max_length = {} before anything that is learned, and left "
+      "out",
+      losses.cut_to_nothing_examples, store.info().num_examples, data.max_length);
+}
+
 std::string beyond_positions(const TokenStore& store, const DataSection& data,
                              std::int64_t max_positions) {
   const std::int64_t longest =

@@ -7,6 +7,7 @@
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
+#include "samplers/selection.h"
 
 namespace packtrain {
 
@@ -16,6 +17,13 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
 
 inline constexpr const char* kBeyondPositionsAdvice =
     "Lower data.max_length, or give the model a rope_scaling.";
+
+inline constexpr const char* kCutToNothingAdvice =
+    "Raise data.max_length, or choose data.too_long: split.";
+
+// How many examples data.too_long: truncate leaves nothing of that is learned; empty where none.
+std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,
+                           const DataSection& data);
 
 // Why the longest example, as data.max_length leaves it, has more tokens than the model knows
 // positions (0: any number); empty where it has not.

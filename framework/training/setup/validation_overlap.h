@@ -1,0 +1,34 @@
+// Examples of validation stores that are trained on: a validation loss over them says too little.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "framework/data/token_store.h"
+
+namespace packtrain {
+
+struct ValidationOverlap {
+  std::string name;  // of the evaluation set, or empty
+  std::string path;
+  std::int64_t num_examples = 0;  // of the validation store
+  std::int64_t num_shared = 0;    // of them, whose token ids are also a training example's
+
+  std::string what() const;  // a sentence for warnings
+};
+
+inline constexpr const char* kOverlapAdvice =
+    "Hold some out with `packtrain prepare --validation-fraction`, of all sources at once: copies "
+    "then stay on the same side.";
+
+// Nothing where they share no example. Reads all of `validation` and those of `train` that have its
+// lengths.
+std::optional<ValidationOverlap> find_overlap(const TokenStore& train, const std::string& name,
+                                              const TokenStore& validation);
+
+// The same as a warning in the log.
+void warn_of_overlap(const TokenStore& train, const std::string& name,
+                     const TokenStore& validation);
+
+}  // namespace packtrain
