@@ -10,6 +10,8 @@
 
 namespace packtrain {
 
+// Where an epoch of stores with shares ends.
+enum class MixtureUntil { kFirstExhausted, kAllExhausted };
 enum class TooLong { kError, kTruncate, kSplit, kDrop };
 enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalanced };
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
@@ -54,12 +56,17 @@ struct ModelSection {
   std::optional<double> dropout;  // 0: the config's dropouts are read as 0 (none is computed)
 };
 
-// A store to train on. An epoch visits each of its examples `repeats` times; its tokens weigh
-// `loss_weight` times as much as those of a store of weight 1.
+// A store to train on. An epoch visits each of its examples `repeats` times, and with a fraction
+// some of them once more; its tokens weigh `loss_weight` times as much as those of a store of
+// weight 1.
 struct TrainStore {
   std::string path;
-  std::int64_t repeats = 1;
+  double repeats = 1.0;
   double loss_weight = 1.0;
+  // Instead of repeats, one of the two for all stores of the list: the part of an epoch's tokens,
+  // or of its examples, that are of this store.
+  std::optional<double> share = std::nullopt;
+  std::optional<double> probability = std::nullopt;
 
   friend bool operator==(const TrainStore&, const TrainStore&) = default;
 };
@@ -73,9 +80,10 @@ struct ValidationStore {
 };
 
 struct DataSection {
-  std::vector<TrainStore> train;            // token stores; needed by `train`
-  std::vector<ValidationStore> validation;  // token stores; optional
-  std::int64_t max_length = 4096;           // tokens an example may have
+  std::vector<TrainStore> train;                               // token stores; needed by `train`
+  MixtureUntil mixture_until = MixtureUntil::kFirstExhausted;  // of stores with shares
+  std::vector<ValidationStore> validation;                     // token stores; optional
+  std::int64_t max_length = 4096;                              // tokens an example may have
   TooLong too_long = TooLong::kError;
 };
 

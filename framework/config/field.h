@@ -64,7 +64,7 @@ Field real(const char* name, std::optional<double>& member, Range range);
 Field real_pair(const char* name, std::array<double, 2>& member, Range range);
 Field json_map(const char* name, std::string& member);  // a YAML map, held as JSON text
 
-// A folder, or a list of folders and {path, repeats, loss_weight} maps; null is none.
+// A folder, or a list of folders and of maps of TrainStore's members; null is none.
 Field train_stores(const char* name, std::vector<TrainStore>& member);
 
 // A folder, or a map of names to folders; null is none.

@@ -13,7 +13,15 @@ std::vector<Field> fields_of(DataSection& s) {
   return {
       train_stores("data.train", s.train)
           .means("What to train on: a token store, or a list of stores and of maps {path: STORE, "
-                 "repeats: times an epoch visits it, loss_weight: of its tokens}."),
+                 "repeats: times an epoch visits it, such as 0.5 or 2, loss_weight: of its "
+                 "tokens}; instead of repeats share: the part of an epoch's tokens, or "
+                 "probability: of its examples, for all of the list, 1 in sum."),
+      choice("data.mixture_until", s.mixture_until,
+             {{"first_exhausted", MixtureUntil::kFirstExhausted},
+              {"all_exhausted", MixtureUntil::kAllExhausted}})
+          .means("Where an epoch of stores with share or probability ends: where the first of them "
+                 "would be used up once, or where each has been used up at least once. `packtrain "
+                 "plan` prints how often each is used."),
       validation_stores("data.validation", s.validation)
           .means(
               "The token store that is evaluated on, or several as a map of names to stores, each "

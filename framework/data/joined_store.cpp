@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 
 #include "framework/support/error.h"
 #include "framework/support/hash.h"
+#include "framework/support/random.h"
 
 namespace packtrain {
 namespace {
@@ -19,8 +22,14 @@ constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 struct Part {
   StorePart given;
   std::int64_t first_example = 0;     // of the joined store
-  std::int64_t num_examples = 0;      // of one repeat
+  std::int64_t num_stored = 0;        // examples of the store
+  std::int64_t num_examples = 0;      // of the joined store
+  std::vector<std::uint32_t> rest;    // those of the last repeat, where it is not a whole one
   std::vector<std::int16_t> sources;  // [its sources] the joined store's number
+
+  std::int64_t num_whole_repeats() const {
+    return num_examples / std::max<std::int64_t>(1, num_stored);
+  }
 };
 
 class JoinedStore final : public TokenStore {
@@ -50,9 +59,10 @@ class JoinedStore final : public TokenStore {
   std::string fingerprint() const override;
   ExampleOrigin origin(std::int64_t example) const override {
     const Part& part = part_of(example);
-    return {part.given.store->folder(), (example - part.first_example) / part.num_examples,
+    return {part.given.store->folder(), (example - part.first_example) / part.num_stored,
             local(part, example)};
   }
+  std::vector<StoreUse> uses() const override;
   const LossWeights& loss_weights() const override { return loss_weights_; }
   TokenWeights token_weights(std::int64_t example) const override {
     const Part& part = part_of(example);
@@ -66,9 +76,12 @@ class JoinedStore final : public TokenStore {
  private:
   const Part& part_of(std::int64_t example) const;
   static std::int64_t local(const Part& part, std::int64_t example) {
-    return (example - part.first_example) % part.num_examples;
+    const std::int64_t of_part = example - part.first_example;
+    const std::int64_t of_rest = of_part - part.num_whole_repeats() * part.num_stored;
+    return of_rest < 0 ? of_part % part.num_stored : part.rest[static_cast<std::size_t>(of_rest)];
   }
   void append(StorePart given);
+  void append_examples(const Part& part, const TokenStore& store);
   std::int16_t source_number(const std::string& name);
 
   std::string folder_;  // all of them, for messages
@@ -105,19 +118,28 @@ const StoreInfo& check_tokens(std::span<const StorePart> parts) {
   return (named == nullptr ? *parts.front().store : *named).info();
 }
 
-void check_count(std::span<const StorePart> parts) {
+std::int64_t num_used(const StorePart& part) {
+  return std::llround(part.repeats * static_cast<double>(part.store->info().num_examples));
+}
+
+void check_counts(std::span<const StorePart> parts) {
   std::int64_t most = kMaxExamples;
   for (const StorePart& part : parts) {
     const std::int64_t num_examples = part.store->info().num_examples;
-    if (num_examples == 0) continue;
-    if (part.repeats > most / num_examples) {
+    if (part.repeats * static_cast<double>(num_examples) > static_cast<double>(most)) {
       throw Error(ErrorCategory::kData,
                   fmt::format("data.train: with {} repeats of the {} examples of {} an epoch has "
                               "more than {} examples",
                               part.repeats, num_examples, part.store->folder(), kMaxExamples),
                   "Lower repeats; more epochs (run.num_epochs) repeat all stores.");
     }
-    most -= part.repeats * num_examples;
+    if (num_used(part) == 0 && num_examples > 0) {
+      throw Error(ErrorCategory::kConfig,
+                  fmt::format("data.train: {} repeats of the {} examples of {} are no example",
+                              part.repeats, num_examples, part.store->folder()),
+                  "Raise its repeats, share or probability, or leave the store out.");
+    }
+    most -= num_used(part);
   }
 }
 
@@ -132,7 +154,7 @@ LossWeights weights_of(std::span<const Part> parts) {
 }
 
 JoinedStore::JoinedStore(std::vector<StorePart> parts) {
-  check_count(parts);
+  check_counts(parts);
   const StoreInfo& named = check_tokens(parts);
   info_.vocab_size = named.vocab_size;
   info_.tokenizer_name = named.tokenizer_name;
@@ -146,20 +168,43 @@ void JoinedStore::append(StorePart given) {
   const StoreInfo& info = store.info();
   Part part;
   part.first_example = info_.num_examples;
-  part.num_examples = info.num_examples;
+  part.num_stored = info.num_examples;
+  part.num_examples = num_used(given);
+  const std::int64_t num_rest = part.num_examples - part.num_whole_repeats() * part.num_stored;
+  if (num_rest > 0) part.rest = choose_examples(part.num_stored, num_rest);
   for (const std::string& name : info.sources) part.sources.push_back(source_number(name));
-  for (std::int64_t repeat = 0; repeat < given.repeats; ++repeat) {
-    lengths_.insert(lengths_.end(), store.lengths().begin(), store.lengths().end());
-    num_loss_tokens_.insert(num_loss_tokens_.end(), store.num_loss_tokens().begin(),
-                            store.num_loss_tokens().end());
-  }
-  info_.num_examples += given.repeats * info.num_examples;
-  info_.num_tokens += given.repeats * info.num_tokens;
-  info_.num_loss_tokens += given.repeats * info.num_loss_tokens;
+  append_examples(part, store);
   info_.num_bad_lines += info.num_bad_lines;
   folder_ += (folder_.empty() ? "" : ", ") + store.folder();
   part.given = std::move(given);
   parts_.push_back(std::move(part));
+}
+
+void JoinedStore::append_examples(const Part& part, const TokenStore& store) {
+  const auto lengths = store.lengths();
+  const auto labels = store.num_loss_tokens();
+  for (std::int64_t repeat = 0; repeat < part.num_whole_repeats(); ++repeat) {
+    lengths_.insert(lengths_.end(), lengths.begin(), lengths.end());
+    num_loss_tokens_.insert(num_loss_tokens_.end(), labels.begin(), labels.end());
+    info_.num_tokens += store.info().num_tokens;
+    info_.num_loss_tokens += store.info().num_loss_tokens;
+  }
+  for (const std::uint32_t example : part.rest) {
+    lengths_.push_back(lengths[example]);
+    num_loss_tokens_.push_back(labels[example]);
+    info_.num_tokens += lengths[example];
+    info_.num_loss_tokens += labels[example];
+  }
+  info_.num_examples += part.num_examples;
+}
+
+std::vector<StoreUse> JoinedStore::uses() const {
+  std::vector<StoreUse> uses;
+  for (const Part& part : parts_) {
+    uses.push_back(
+        {part.given.store->folder(), part.first_example, part.num_examples, part.num_stored});
+  }
+  return uses;
 }
 
 std::int16_t JoinedStore::source_number(const std::string& name) {
@@ -188,8 +233,11 @@ const Part& JoinedStore::part_of(std::int64_t example) const {
 std::string JoinedStore::fingerprint() const {
   Hasher hasher;
   for (const Part& part : parts_) {
-    const std::string text =
-        fmt::format("{} x {}\n", part.given.store->fingerprint(), part.given.repeats);
+    // Whole repeats are written as they always were: checkpoints hold the hash.
+    const std::string times = part.rest.empty()
+                                  ? fmt::format("{}", part.num_whole_repeats())
+                                  : fmt::format("{}/{}", part.num_examples, part.num_stored);
+    const std::string text = fmt::format("{} x {}\n", part.given.store->fingerprint(), times);
     hasher.update(std::as_bytes(std::span(text)));
   }
   return hasher.hex();
@@ -197,9 +245,25 @@ std::string JoinedStore::fingerprint() const {
 
 }  // namespace
 
+std::vector<std::uint32_t> choose_examples(std::int64_t num_examples, std::int64_t count) {
+  const CounterRandom random(0, "part of a store");
+  std::vector<std::uint32_t> examples(static_cast<std::size_t>(num_examples));
+  std::iota(examples.begin(), examples.end(), 0U);
+  const auto end = examples.begin() + count;
+  std::nth_element(examples.begin(), end, examples.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(random.bits(a), a) < std::pair(random.bits(b), b);
+  });
+  examples.erase(end, examples.end());
+  std::ranges::sort(examples);
+  return examples;
+}
+
 std::unique_ptr<TokenStore> join_stores(std::vector<StorePart> parts) {
   if (parts.empty()) throw Error(ErrorCategory::kInternal, "join_stores: no store is given");
-  if (parts.size() == 1 && parts.front().repeats == 1) return std::move(parts.front().store);
+  const auto is_used_once = [](const StorePart& part) {
+    return num_used(part) == part.store->info().num_examples;
+  };
+  if (parts.size() == 1 && is_used_once(parts.front())) return std::move(parts.front().store);
   return std::make_unique<JoinedStore>(std::move(parts));
 }
 

@@ -40,8 +40,16 @@ struct StoreInfo {
 // Where an example was before stores were joined.
 struct ExampleOrigin {
   std::string_view store;    // its folder
-  std::int64_t repeat = 0;   // 0 .. repeats - 1
+  std::int64_t repeat = 0;   // from 0
   std::int64_t example = 0;  // of that store
+};
+
+// A store that an epoch's examples are of.
+struct StoreUse {
+  std::string folder;
+  std::int64_t first_example = 0;  // of the joined store; the next ones' follow
+  std::int64_t num_examples = 0;   // of an epoch
+  std::int64_t num_stored = 0;     // of the store itself
 };
 
 class TokenStore {
@@ -66,6 +74,10 @@ class TokenStore {
   // how often each is used, where there is one: tells a changed data set at resume.
   virtual std::string fingerprint() const = 0;
   virtual ExampleOrigin origin(std::int64_t example) const { return {folder(), 0, example}; }
+  // Of stores that were joined one each, ascending by first_example.
+  virtual std::vector<StoreUse> uses() const {
+    return {{folder(), 0, info().num_examples, info().num_examples}};
+  }
   virtual const LossWeights& loss_weights() const {
     static const LossWeights all_one;
     return all_one;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
@@ -59,16 +60,51 @@ std::vector<LengthBin> length_bins(std::span<const std::int32_t> lengths) {
   return bins;
 }
 
+std::vector<StoreShare> store_shares(const DataSection& data, const TokenStore& store) {
+  std::vector<StoreShare> shares;
+  const std::vector<StoreUse> uses = store.uses();
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    shares.push_back({uses[i], data.train[i].share, data.train[i].probability});
+  }
+  return shares;
+}
+
+template <typename Visit>
+void for_each_piece(const StepPlan& plan, Visit&& visit) {
+  for (const std::vector<MicroBatch>& micro_batches : plan.ranks) {
+    for (const MicroBatch& pieces : micro_batches) {
+      for (const Piece& piece : pieces) visit(piece);
+    }
+  }
+}
+
+void count_pieces(const StepPlan& plan, std::vector<StoreShare>& stores) {
+  for_each_piece(plan, [&](const Piece& piece) {
+    const auto after = std::ranges::upper_bound(
+        stores, piece.example, {}, [](const StoreShare& store) { return store.use.first_example; });
+    StoreShare& store = *std::prev(after);
+    store.num_examples += piece.begin == 0 ? 1 : 0;
+    store.num_tokens += piece.length;
+  });
+}
+
 // Plans the first epoch, and further steps where more are asked for: steps begin..end-1 are shown.
-void plan_steps(const Planner& planner, std::int64_t begin, std::int64_t end,
-                const SurveyOptions& survey, PlanReport& report) {
+void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t begin,
+                std::int64_t end, const SurveyOptions& survey, PlanReport& report) {
   const std::int64_t num_steps = std::max(planner.num_steps(1), end);
   for (std::int64_t step = 0; step < num_steps; ++step) {
     const auto started = std::chrono::steady_clock::now();
     StepPlan plan = planner.plan(step);
     report.planning_time_s += seconds_since(started);
-    if (plan.epoch == 0) report.survey.add(plan);
+    if (plan.epoch == 0) {
+      report.survey.add(plan);
+      count_pieces(plan, report.stores);
+    }
     if (step < begin || step >= end) continue;
+    for_each_piece(plan, [&](const Piece& piece) {
+      const ExampleOrigin origin = store.origin(piece.example);
+      report.shown_examples[piece.example] = {std::string(origin.store), origin.example};
+    });
     report.loads.push_back(step_loads(plan, survey));
     report.steps.push_back(std::move(plan));
   }
@@ -130,7 +166,8 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.losses = planner.losses();
   const std::int64_t num_shown = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);
-  plan_steps(planner, first, std::min(report.num_steps, first + num_shown), survey, report);
+  report.stores = store_shares(config.data, *store);
+  plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
   report.memory = outlook(
       config, decoder, device, budget,
       {.num_rows = report.survey.max_rows_in_micro_batch(),

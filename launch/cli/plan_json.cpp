@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "launch/cli/plan_report.h"
@@ -7,8 +8,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json assignment(const StepPlan& plan, const SurveyOptions& counting) {
+Json assignment(const StepPlan& plan, const PlanReport& report) {
   Json ranks = Json::array();
+  Json origins = Json::object();
   Json rows = Json::array();
   for (const std::vector<MicroBatch>& micro_batches : plan.ranks) {
     Json rank = Json::array();
@@ -17,14 +19,19 @@ Json assignment(const StepPlan& plan, const SurveyOptions& counting) {
       Json micro_batch = Json::array();
       for (const Piece& piece : pieces) {
         micro_batch.push_back(Json::array({piece.example, piece.begin, piece.length}));
+        const ShownExample& shown = report.shown_examples.at(piece.example);
+        origins[std::to_string(piece.example)] = Json::array({shown.store, shown.example});
       }
       rank.push_back(std::move(micro_batch));
-      rows_of_rank.push_back(rows_in(pieces, counting));
+      rows_of_rank.push_back(rows_in(pieces, report.counting));
     }
     ranks.push_back(std::move(rank));
     rows.push_back(std::move(rows_of_rank));
   }
-  return {{"step", plan.step}, {"ranks", std::move(ranks)}, {"rows", std::move(rows)}};
+  return {{"step", plan.step},
+          {"ranks", std::move(ranks)},
+          {"rows", std::move(rows)},
+          {"origins", std::move(origins)}};
 }
 
 Json lengths_to_json(const std::vector<LengthBin>& bins) {
@@ -34,6 +41,27 @@ Json lengths_to_json(const std::vector<LengthBin>& bins) {
                     {"max_tokens", bin.max_tokens},
                     {"num_examples", bin.num_examples},
                     {"num_tokens", bin.num_tokens}});
+  }
+  return json;
+}
+
+Json stores_to_json(const PlanReport& report) {
+  const auto known = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  const auto part_of = [](std::int64_t part, std::int64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
+  };
+  Json json = Json::array();
+  for (const StoreShare& store : report.stores) {
+    json.push_back({{"path", store.use.folder},
+                    {"num_examples", store.num_examples},
+                    {"num_tokens", store.num_tokens},
+                    {"share", part_of(store.num_tokens, report.survey.num_tokens())},
+                    {"wanted_share", known(store.wanted_share)},
+                    {"probability", part_of(store.num_examples, report.survey.num_examples())},
+                    {"wanted_probability", known(store.wanted_probability)},
+                    {"mean_repeats", store.mean_repeats()}});
   }
   return json;
 }
@@ -111,6 +139,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"max_tokens_in_micro_batch", survey.max_tokens_in_micro_batch()},
       {"planning_time_s", report.planning_time_s},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
+      {"stores", stores_to_json(report)},
       {"shared_validation_examples", shared_examples(report.overlaps)},
       {"lengths", lengths_to_json(report.lengths)},
       {"warnings", warnings_to_json(report.warnings)},
@@ -118,8 +147,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
   json.update(memory_keys(report.memory));
   if (with_steps) {
     json["steps"] = Json::array();
-    for (const StepPlan& plan : report.steps)
-      json["steps"].push_back(assignment(plan, report.counting));
+    for (const StepPlan& plan : report.steps) json["steps"].push_back(assignment(plan, report));
   }
   return json.dump() + "\n";
 }

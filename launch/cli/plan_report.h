@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,26 @@ struct LengthBin {
   std::int64_t num_tokens = 0;
 };
 
+// A store of data.train in the first epoch.
+struct StoreShare {
+  StoreUse use;
+  std::optional<double> wanted_share;        // of tokens
+  std::optional<double> wanted_probability;  // of examples
+  // What is trained of it.
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+
+  double mean_repeats() const {
+    return static_cast<double>(use.num_examples) / static_cast<double>(use.num_stored);
+  }
+};
+
+// Where an example of a shown step lies.
+struct ShownExample {
+  std::string store;
+  std::int64_t example = 0;
+};
+
 struct PlanWarning {
   std::string name;  // for machines: "few_steps"
   std::string what;
@@ -47,14 +68,16 @@ struct PlanReport {
 
   SurveyOptions counting;  // how rows and costs are counted
   std::string strategy;
-  std::string batch_size_key;         // what an optimizer step is counted in
-  std::int64_t num_steps = 0;         // of the whole run
-  PlanSurvey survey;                  // of the first epoch
-  PlanLosses losses;                  // of an epoch
-  MemoryOutlook memory;               // of the epoch's largest micro-batch
-  std::optional<double> step_time_s;  // mean; nothing without a FLOP rate
-  double planning_time_s = 0;         // of the first epoch, without measuring it
-  std::vector<StepPlan> steps;        // those shown
+  std::string batch_size_key;                           // what an optimizer step is counted in
+  std::int64_t num_steps = 0;                           // of the whole run
+  PlanSurvey survey;                                    // of the first epoch
+  PlanLosses losses;                                    // of an epoch
+  MemoryOutlook memory;                                 // of the epoch's largest micro-batch
+  std::optional<double> step_time_s;                    // mean; nothing without a FLOP rate
+  double planning_time_s = 0;                           // of the first epoch, without measuring it
+  std::vector<StepPlan> steps;                          // those shown
+  std::map<std::int64_t, ShownExample> shown_examples;  // of these steps, by the plan's numbers
+  std::vector<StoreShare> stores;
   std::vector<LengthBin> lengths;
   std::vector<ValidationOverlap> overlaps;  // of validation stores with training stores
   std::vector<PlanWarning> warnings;
@@ -71,8 +94,8 @@ inline std::int64_t left_out(const PlanLosses& losses) {
 }
 
 // One object, one line. `with_steps`: with the assignment of `steps`, as
-// [rank][micro-batch][piece]{example, begin, length}, and the rows computed for each
-// [rank][micro-batch].
+// [rank][micro-batch][piece]{example, begin, length}, the rows computed for each
+// [rank][micro-batch], and of each example its store and its number there.
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
 // Of the memory alone; its keys are among those of the whole.

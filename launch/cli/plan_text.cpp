@@ -92,6 +92,32 @@ std::string figures(const PlanReport& report) {
   return table.take();
 }
 
+// A store used once is all that there is to say of it.
+std::string store_table(const PlanReport& report) {
+  const std::vector<StoreShare>& stores = report.stores;
+  if (stores.size() == 1 && stores.front().use.num_examples == stores.front().use.num_stored) {
+    return "";
+  }
+  const auto percent = [](std::int64_t part, std::int64_t whole) {
+    return fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) /
+                                       static_cast<double>(std::max<std::int64_t>(1, whole)));
+  };
+  std::string text =
+      "\nstores of an epoch      examples          tokens  of examples    of tokens       wanted  "
+      "mean repeats\n";
+  for (const StoreShare& store : stores) {
+    std::string wanted = "-";
+    if (store.wanted_share) wanted = fmt::format("{:.2f} %", 100 * *store.wanted_share);
+    if (store.wanted_probability) wanted = fmt::format("{:.2f} %", 100 * *store.wanted_probability);
+    text += fmt::format("{:<20} {:>11} {:>15} {:>12} {:>12} {:>12} {:>13.4f}\n", store.use.folder,
+                        store.num_examples, store.num_tokens,
+                        percent(store.num_examples, report.survey.num_examples()),
+                        percent(store.num_tokens, report.survey.num_tokens()), wanted,
+                        store.mean_repeats());
+  }
+  return text;
+}
+
 std::string memory_lines(const MemoryOutlook& memory) {
   return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
@@ -184,8 +210,8 @@ std::string memory_to_text(const MemoryOutlook& memory) {
 }
 
 std::string plan_to_text(const PlanReport& report) {
-  std::string text =
-      figures(report) + "\n" + memory_lines(report.memory) + length_histogram(report);
+  std::string text = figures(report) + "\n" + memory_lines(report.memory) + store_table(report) +
+                     length_histogram(report);
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     text += rank_loads(report.steps[i], report.loads[i]);
   }

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
-from packtrain_tools.planned_step import JoinedStores, PlannedStep
+from packtrain_tools.planned_step import PlannedExamples, PlannedStep
 from packtrain_tools.run_samples import has_samples, read_samples, text_of, title
 from packtrain_tools.showing import Decoders, has_color, legend, show_passages, show_tokens
 from packtrain_tools.prepare.store import MANIFEST
@@ -144,7 +144,7 @@ def show_pack(arguments):
                         exit_code=CONFIG)
     step = PlannedStep(arguments.program, arguments.target, arguments.words, arguments.step or 0,
                        ranks)
-    stores = JoinedStores(step.train_stores)
+    stores = PlannedExamples(step.origins)
     micro_batches = step.micro_batches(rank)
     shower = Shower(arguments, 200)
     pieces = [piece for micro_batch in micro_batches for piece in micro_batch]
@@ -162,7 +162,7 @@ def show_pack(arguments):
         show_micro_batch(number, micro_batches[number], step.rows(rank)[number], stores, shower)
 
 
-def show_micro_batch(number: int, pieces: list, rows: int, stores: JoinedStores, shower: Shower):
+def show_micro_batch(number: int, pieces: list, rows: int, stores: PlannedExamples, shower: Shower):
     num_tokens = sum(length for _, _, length in pieces)
     print(f"=== micro-batch {number}: {len(pieces)} pieces, {num_tokens:,} tokens in {rows:,} rows")
     at = 0

@@ -1,71 +1,13 @@
-// packtrain plan from outside, on a small synthetic store.
-#include <algorithm>
-#include <filesystem>
+// packtrain plan from outside: its figures, steps and memory.
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <vector>
 
-#include "tests/cli/program_fixture.h"
+#include "tests/cli/plan_fixture.h"
 
 namespace packtrain {
 namespace {
-
-using Json = nlohmann::json;
-
-constexpr std::string_view kConfig =
-    "model:\n"
-    "  config: {model_type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2,\n"
-    "    num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 128,\n"
-    "    max_position_embeddings: 512, rms_norm_eps: 1.0e-5, rope_theta: 10000.0,\n"
-    "    tie_word_embeddings: true}\n"
-    "data: {train: store, max_length: 256}\n"
-    "batch: {global_batch_size: 16, max_tokens_per_micro_batch: 512}\n"
-    "run: {output: run, num_epochs: 3}\n";
-
-constexpr std::int64_t kNumExamples = 200;
-constexpr std::int64_t kStepsPerEpoch = 13;  // 200 / 16, rounded up
-
-class Plan : public ProgramTest {
- protected:
-  void SetUp() override {
-    write("config.yaml", kConfig);
-    const Outcome made = packtrain(
-        "prepare --synthetic lognormal:3.5,0.8,2,256 --examples 200 --vocab-size 128 --out store");
-    ASSERT_EQ(made.exit_code, 0) << made.said;
-    // "store: 200 examples, N tokens, M loss tokens"
-    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): what it read is asserted
-    ASSERT_EQ(std::sscanf(made.said.c_str(), "store: 200 examples, %ld tokens, %ld loss",
-                          &num_tokens_, &num_loss_tokens_),
-              2);
-  }
-
-  Json plan(const std::string& arguments) const {
-    const Outcome outcome = packtrain("plan config.yaml --json " + arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.said;
-    return Json::parse(outcome.said);
-  }
-
-  std::int64_t num_tokens_ = 0;
-  std::int64_t num_loss_tokens_ = 0;
-};
-
-std::vector<std::int64_t> examples_of(const Json& step) {
-  std::vector<std::int64_t> examples;
-  for (const Json& rank : step.at("ranks")) {
-    for (const Json& micro_batch : rank) {
-      for (const Json& piece : micro_batch) examples.push_back(piece.at(0));
-    }
-  }
-  std::ranges::sort(examples);
-  return examples;
-}
-
-std::set<std::string> keys_of(const Json& object) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.insert(key);
-  return keys;
-}
 
 TEST_F(Plan, PrintsExactlyTheseKeys) {
   const std::set<std::string> keys = {"strategy",
@@ -78,6 +20,7 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "dropped_examples",
                                       "cut_to_nothing_examples",
                                       "shared_validation_examples",
+                                      "stores",
                                       "truncated_examples",
                                       "split_examples",
                                       "padding_fraction",
@@ -239,12 +182,6 @@ TEST_F(Plan, TellsPeopleWhatBoundsThemAndWhatWouldHelp) {
   }
 }
 
-std::set<std::string> names_of_warnings(const Json& json) {
-  std::set<std::string> names;
-  for (const Json& warning : json.at("warnings")) names.insert(warning.at("name"));
-  return names;
-}
-
 TEST_F(Plan, WarnsOfWhatWillHurt) {
   using Names = std::set<std::string>;
   EXPECT_EQ(names_of_warnings(plan("")), Names{});
@@ -258,124 +195,6 @@ TEST_F(Plan, WarnsOfWhatWillHurt) {
   EXPECT_EQ(names_of_warnings(plan("data.validation=./store")), Names{"validation"});
   EXPECT_EQ(names_of_warnings(plan("--ranks 17")), Names{"idle_ranks"});
   EXPECT_EQ(names_of_warnings(plan("model.config.max_position_embeddings=64")), Names{"positions"});
-}
-
-TEST_F(Plan, WarnsOfMasksThatLeaveAlmostNothing) {
-  std::string lines;
-  for (int i = 0; i < 320; ++i) {
-    std::string ids = "1";
-    std::string labels = "-100";
-    for (int t = 1; t < 150; ++t) {
-      ids += ",2";
-      labels += t == 149 && i % 4 != 0 ? ",2" : ",-100";
-    }
-    lines += "{\"input_ids\":[" + ids + "],\"labels\":[" + labels + "]}\n";
-  }
-  write("lines.jsonl", lines);
-  const Outcome made =
-      packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out masked");
-  ASSERT_EQ(made.exit_code, 0) << made.said;
-  const Json json = plan("data.train=masked");
-  EXPECT_EQ(names_of_warnings(json), (std::set<std::string>{"few_labels", "masked_examples"}));
-  const Outcome text = packtrain("plan config.yaml data.train=masked");
-  EXPECT_EQ(count(text.said, "warning: 80 of 320 examples have no label and are left out"), 1U)
-      << text.said;
-}
-
-TEST_F(Plan, CountsApartWhatIsCutBeforeAnythingThatIsLearned) {
-  std::string lines;
-  for (int i = 0; i < 320; ++i) {
-    std::string ids = "1";
-    std::string labels = "-100";
-    for (int t = 1; t < (i % 4 == 0 ? 150 : 20); ++t) ids += ",2", labels += ",-100";
-    lines += "{\"input_ids\":[" + ids + ",3],\"labels\":[" + labels + ",3]}\n";
-  }
-  write("lines.jsonl", lines);
-  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out long");
-  ASSERT_EQ(made.exit_code, 0) << made.said;
-  const std::string cut = "data.train=long data.max_length=100 data.too_long=truncate";
-  const Json json = plan(cut);
-  EXPECT_EQ(json["cut_to_nothing_examples"], 80);
-  EXPECT_EQ(json["dropped_examples"], 80);
-  EXPECT_EQ(json["truncated_examples"], 0);
-  EXPECT_EQ(names_of_warnings(json), std::set<std::string>{"cut_to_nothing"});
-  const Outcome text = packtrain("plan config.yaml " + cut);
-  for (const char* part :
-       {"80 cut before anything that is learned",
-        "80 of 320 examples are cut at data.max_length = 100 before anything that is learned",
-        "Raise data.max_length"}) {
-    EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
-  }
-  EXPECT_EQ(names_of_warnings(plan("data.train=long")), std::set<std::string>{});
-}
-
-TEST_F(Plan, ComparesValidationWithTrainingByContent) {
-  const std::string lines =
-      "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[4,5,6]}\n{\"input_ids\":[7,8]}\n";
-  write("train.jsonl", lines + "{\"input_ids\":[9,9,9]}\n");
-  write("copied.jsonl", "{\"input_ids\":[4,5,6],\"labels\":[-100,-100,6]}\n" + lines);
-  write("other.jsonl", "{\"input_ids\":[3,2,1]}\n{\"input_ids\":[7,8,9]}\n");
-  for (const std::string name : {"train", "copied", "other"}) {
-    const Outcome made =
-        packtrain("prepare --pretokenized " + name + ".jsonl --vocab-size 128 --out " + name);
-    ASSERT_EQ(made.exit_code, 0) << made.said;
-  }
-  const auto arguments = [&](const std::string& validation) {
-    return "'data.train=[{path: train, repeats: 100}]' 'data.validation=" + validation + "'";
-  };
-  EXPECT_EQ(plan(arguments("other"))["shared_validation_examples"], 0);
-  EXPECT_EQ(names_of_warnings(plan(arguments("other"))), std::set<std::string>{});
-  const Json some = plan(arguments("{own: other, copy: copied}"));
-  EXPECT_EQ(some["shared_validation_examples"], 4);
-  EXPECT_EQ(names_of_warnings(some), std::set<std::string>{"validation"});
-  EXPECT_EQ(some["warnings"][0]["what"],
-            "data.validation.copy is training data: all 4 examples of copied are in data.train");
-  write("copied.jsonl", "{\"input_ids\":[4,5,6]}\n{\"input_ids\":[5,5]}\n");
-  packtrain("prepare --pretokenized copied.jsonl --vocab-size 128 --out copied --overwrite");
-  const Outcome text = packtrain("plan config.yaml " + arguments("copied"));
-  EXPECT_EQ(count(text.said,
-                  "data.validation is training data in part: 1 of 2 examples of copied are in "
-                  "data.train"),
-            1U)
-      << text.said;
-}
-
-TEST_F(Plan, WarnsOfAnEndOfTurnThatIsNeverTrained) {
-  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
-  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
-  ASSERT_EQ(made.exit_code, 0) << made.said;
-  const std::string arguments = "data.train=chat run.num_epochs=30";
-  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});  // no tokenizer known
-  const auto give_tokenizer = [this](int end) {
-    std::filesystem::create_directories(folder_ / "chat/tokenizer");
-    write("chat/tokenizer/tokenizer.json",
-          R"({"added_tokens": [{"id": )" + std::to_string(end) +
-              R"(, "content": "<end>", "special": true}], "model": {}})");
-  };
-  give_tokenizer(9);
-  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{"end_of_turn"});
-  give_tokenizer(3);
-  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});
-}
-
-TEST_F(Plan, TakesATokenizerThatItCannotReadForOneWithoutSpecialTokens) {
-  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
-  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
-  ASSERT_EQ(made.exit_code, 0) << made.said;
-  std::filesystem::create_directories(folder_ / "chat/tokenizer");
-  const std::string tokens = R"("added_tokens": [{"id": 9, "special": true}])";
-  const std::string deep = std::string(100, '[') + std::string(100, ']');
-  const std::string odd = R"("added_tokens": [7, {"id": 9, "special": 1}, {"special": true}])";
-  const auto warnings = [&](const std::string& tokenizer) {
-    write("chat/tokenizer/tokenizer.json", tokenizer);
-    return names_of_warnings(plan("data.train=chat run.num_epochs=30"));
-  };
-  EXPECT_EQ(warnings("{" + tokens + "}"), std::set<std::string>{"end_of_turn"});
-  for (const std::string& unusable :
-       {"{" + tokens, "[" + deep + "]", "{" + odd + "}", "{" + tokens + "," + tokens + "}",
-        "{" + tokens + R"(, "model": )" + deep + "}"}) {
-    EXPECT_EQ(warnings(unusable), std::set<std::string>{}) << unusable;
-  }
 }
 
 TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {

@@ -71,7 +71,8 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   config.model.config = R"({"model_type":"llama","n":1,"x":0.1,"deep":{"list":[1,"true",null]}})";
   config.model.frozen = {"a: b", "*\"#"};
   config.data.train = {{.path = "stores/with space: and # more"},
-                       {.path = "b", .repeats = 3, .loss_weight = 0.1}};
+                       {.path = "b", .repeats = 3, .loss_weight = 0.1},
+                       {.path = "c", .repeats = 0.1}};
   config.batch.global_batch_size.reset();
   config.batch.global_batch_tokens = 8192;
   config.batch.max_tokens_per_micro_batch.reset();
@@ -124,11 +125,51 @@ TEST(ConfigValues, TrainingTakesOneStoreOrSeveral) {
                 {.path = "a"}, {.path = "b", .repeats = 2}, {.path = "c", .loss_weight = 0.5}}));
   for (const char* wrong :
        {"[{repeats: 2}]", "[{path: a, repeats: 0}]", "[{path: a, loss_weight: 0}]",
-        "[{path: a, weight: 1}]", "[[a]]", "['']", "{path: a}"}) {
+        "[{path: a, weight: 1}]", "[[a]]", "['']", "{path: a}", "[{path: a, repeats: -1}]",
+        "[{path: a, repeats: .nan}]", "[{path: a, repeats: two}]", "[{path: a, share: 1.5}]"}) {
     EXPECT_NE(load_error("data: {train: " + std::string(wrong) + "}").find("data.train: got"),
               std::string::npos)
         << wrong;
   }
+}
+
+TEST(ConfigValues, RepeatsMayBeFractionsAndSharesStandInTheirPlace) {
+  const auto stores = [](const char* yaml) { return load(yaml).data.train; };
+  EXPECT_EQ(
+      stores("data: {train: [{path: a, repeats: 0.5}, {path: b, repeats: 2.5}]}"),
+      (std::vector<TrainStore>{{.path = "a", .repeats = 0.5}, {.path = "b", .repeats = 2.5}}));
+  const Config config = load(
+      "data: {train: [{path: a, share: 0.3}, {path: b, share: 0.7, loss_weight: 2}], "
+      "mixture_until: all_exhausted}");
+  EXPECT_EQ(config.data.train,
+            (std::vector<TrainStore>{{.path = "a", .share = 0.3},
+                                     {.path = "b", .loss_weight = 2, .share = 0.7}}));
+  EXPECT_EQ(config.data.mixture_until, MixtureUntil::kAllExhausted);
+  EXPECT_EQ(load(dump_config(config)).data.train, config.data.train);
+  EXPECT_EQ(dump_config(load(dump_config(config))), dump_config(config));
+  EXPECT_EQ(stores("data: {train: [{path: a, probability: 1}]}"),
+            (std::vector<TrainStore>{{.path = "a", .probability = 1}}));
+}
+
+TEST(ConfigValues, WrongSharesAreRefusedWithTheirReason) {
+  const auto message = [](const std::string& list) {
+    return load_error("data: {train: " + list + "}");
+  };
+  const auto expect = [&](const std::string& list, const std::string& part) {
+    EXPECT_NE(message(list).find(part), std::string::npos) << message(list);
+  };
+  expect("[{path: a, share: 0.5}, b]", "All stores of the list have a share, or none: b has none.");
+  expect("[{path: a, share: 0.5}, {path: b, probability: 0.5}]", "b has none");
+  expect("[{path: a, share: 0.5}, {path: b, share: 0.4}]",
+         "The share of all stores is 0.9 in sum, wanted 1.");
+  expect("[{path: a, probability: 0.5}, {path: b, probability: 0.50001}]", "wanted 1.");
+  expect("[{path: a, share: 1, probability: 1}]", "give one of the two");
+  expect("[{path: a, share: 1, repeats: 2}]", "leave 'repeats' out");
+  expect("[{path: a, share: 0}]", "Look at 'share'");
+  expect("[{path: a, repeat: 2}]", "Did you mean 'repeats' instead of 'repeat'?");
+  expect("[{path: a, probabilty: 1}]", "Did you mean 'probability' instead of 'probabilty'?");
+  EXPECT_NO_THROW(
+      load("data: {train: [{path: a, share: 0.3333333}, {path: b, share: 0.6666667}]}"));
 }
 
 TEST(ConfigValues, TheHashFollowsTheSettingsNotTheirSpelling) {

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "framework/data/store_writer.h"
 #include "framework/support/error.h"
+#include "framework/support/hash.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain {
@@ -72,6 +76,86 @@ TEST_F(JoinedStoreTest, HoldsEveryRepeatOfEveryExample) {
   }
 }
 
+TEST_F(JoinedStoreTest, OfAFractionHoldsAllAsOftenAsTheyFitAndSomeOnceMore) {
+  Ids lengths;
+  for (std::int32_t e = 0; e < 40; ++e) lengths.push_back(1 + e % 7);
+  for (const double repeats : {0.5, 0.025, 1.0, 2.75, 0.99, 3.0}) {
+    const auto joined =
+        join(StorePart{store("a", 0, lengths), repeats}, StorePart{store("b", 50, {4})});
+    const auto wanted = static_cast<std::int64_t>(std::llround(40 * repeats));
+    ASSERT_EQ(joined->info().num_examples, wanted + 1) << repeats;
+    std::map<std::int64_t, std::int64_t> times;
+    std::int64_t num_tokens = 4;
+    for (std::int64_t e = 0; e < wanted; ++e) {
+      const ExampleOrigin origin = joined->origin(e);
+      ASSERT_EQ(origin.store, folder_ / "a");
+      EXPECT_EQ(origin.repeat, times[origin.example]++) << "each repeat of an example once";
+      EXPECT_EQ(joined->input_ids(e)[0], origin.example);
+      EXPECT_EQ(joined->lengths()[e], lengths[origin.example]);
+      EXPECT_EQ(joined->num_loss_tokens()[e], lengths[origin.example] - 1);
+      EXPECT_EQ(std::ssize(joined->loss_mask(e)), lengths[origin.example]);
+      num_tokens += joined->lengths()[e];
+    }
+    EXPECT_EQ(joined->info().num_tokens, num_tokens);
+    for (const auto& [example, count] : times) {
+      EXPECT_GE(count, static_cast<std::int64_t>(repeats));
+      EXPECT_LE(count, static_cast<std::int64_t>(std::ceil(repeats)));
+    }
+    EXPECT_EQ(joined->origin(wanted).store, folder_ / "b");
+    EXPECT_EQ(joined->input_ids(wanted)[0], 50);
+    const std::vector<StoreUse> uses = joined->uses();
+    ASSERT_EQ(uses.size(), 2U);
+    EXPECT_EQ(uses[0].num_examples, wanted);
+    EXPECT_EQ(uses[0].num_stored, 40);
+    EXPECT_EQ(uses[1].first_example, wanted);
+  }
+}
+
+TEST_F(JoinedStoreTest, AFractionOfOneStoreIsNotTheStore) {
+  const auto half = join(StorePart{store("a", 10, {3, 1, 2, 5}), 0.5});
+  EXPECT_EQ(half->info().num_examples, 2);
+  EXPECT_NE(half->fingerprint(), TokenStore::open(folder_ / "a")->fingerprint());
+}
+
+TEST_F(JoinedStoreTest, RefusesAFractionOfNoExample) {
+  const Error error = error_of([&] { join(StorePart{store("a", 10, {3, 1, 2}), 0.1}); });
+  EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+  EXPECT_EQ(error.message(),
+            "data.train: 0.1 repeats of the 3 examples of " + folder_ / "a" + " are no example");
+}
+
+// What a checkpoint of version 0.1 holds must never change.
+TEST_F(JoinedStoreTest, TheFingerprintOfWholeRepeatsIsThatOfVersion01) {
+  const auto joined = join(StorePart{store("a", 10, {3, 1}), 2}, StorePart{store("b", 20, {4})});
+  const std::string text = TokenStore::open(folder_ / "a")->fingerprint() + " x 2\n" +
+                           TokenStore::open(folder_ / "b")->fingerprint() + " x 1\n";
+  EXPECT_EQ(joined->fingerprint(), hash_bytes(std::as_bytes(std::span(text))));
+}
+
+TEST(ChooseExamples, TakesAsManyAsAskedForAlwaysTheSame) {
+  for (const std::int64_t count : {0, 1, 17, 500, 999, 1000}) {
+    const auto chosen = choose_examples(1000, count);
+    EXPECT_EQ(std::ssize(chosen), count);
+    EXPECT_TRUE(std::ranges::is_sorted(chosen));
+    EXPECT_EQ(std::ranges::adjacent_find(chosen), chosen.end());
+    EXPECT_EQ(choose_examples(1000, count), chosen);
+  }
+  EXPECT_EQ(choose_examples(20, 5), (std::vector<std::uint32_t>{1, 3, 9, 11, 12}))
+      << "runs of earlier versions trained these";
+}
+
+TEST(ChooseExamples, MoreContainFewerAndComeFromEverywhere) {
+  const auto few = choose_examples(1000, 200);
+  const auto more = choose_examples(1000, 300);
+  EXPECT_TRUE(std::ranges::includes(more, few));
+  for (std::uint32_t tenth = 0; tenth < 10; ++tenth) {
+    const auto inside =
+        std::ranges::count_if(few, [=](std::uint32_t example) { return example / 100 == tenth; });
+    EXPECT_GT(inside, 5) << tenth;
+    EXPECT_LT(inside, 40) << tenth;
+  }
+}
+
 TEST_F(JoinedStoreTest, SaysWhereAnExampleComesFrom) {
   const auto joined = join(StorePart{store("a", 10, {3, 1}), 2}, StorePart{store("b", 20, {4})});
   const ExampleOrigin second_repeat = joined->origin(3);
@@ -113,7 +197,7 @@ TEST_F(JoinedStoreTest, WeightsAreThoseOfEachStoreAndNoneWhenTheyAreAlike) {
 }
 
 TEST_F(JoinedStoreTest, TheFingerprintCoversStoresOrderAndRepeats) {
-  const auto print = [&](bool a_first, std::int64_t repeats, double weight) {
+  const auto print = [&](bool a_first, double repeats, double weight) {
     StorePart a{store("a", 10, {3, 1}), repeats, weight};
     StorePart b{store("b", 20, {4})};
     return (a_first ? join(std::move(a), std::move(b)) : join(std::move(b), std::move(a)))
@@ -122,6 +206,9 @@ TEST_F(JoinedStoreTest, TheFingerprintCoversStoresOrderAndRepeats) {
   EXPECT_EQ(print(true, 2, 1.0), print(true, 2, 5.0));
   EXPECT_NE(print(true, 2, 1.0), print(true, 3, 1.0));
   EXPECT_NE(print(true, 2, 1.0), print(false, 2, 1.0));
+  EXPECT_NE(print(true, 2, 1.0), print(true, 2.5, 1.0));
+  EXPECT_NE(print(true, 0.5, 1.0), print(true, 1.5, 1.0));
+  EXPECT_EQ(print(true, 2.5, 1.0), print(true, 2.51, 1.0)) << "the same 5 examples";
 }
 
 TEST_F(JoinedStoreTest, RefusesStoresWhoseIdsMeanSomethingElse) {
@@ -141,7 +228,7 @@ TEST_F(JoinedStoreTest, RefusesStoresWhoseIdsMeanSomethingElse) {
 }
 
 TEST_F(JoinedStoreTest, RefusesMoreExamplesThanCanBeNumbered) {
-  for (const std::int64_t repeats : {std::int64_t{1} << 31, std::int64_t{1} << 62}) {
+  for (const double repeats : {0x1p31, 0x1p62, 1e300}) {
     const Error error = error_of([&] { join(StorePart{store("a", 0, {3, 3}), repeats}); });
     EXPECT_EQ(error.category(), ErrorCategory::kData);
     EXPECT_NE(error.message().find(folder_ / "a"), std::string::npos) << error.message();

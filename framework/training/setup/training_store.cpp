@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/data/joined_store.h"
+#include "framework/data/mixture.h"
 #include "framework/support/error.h"
 
 namespace packtrain {
@@ -27,6 +28,47 @@ void check_distinct(const std::vector<TrainStore>& stores) {
   }
 }
 
+double wanted_part(const TrainStore& store) {
+  return store.share ? *store.share : store.probability.value_or(0);
+}
+
+// What an epoch that visits each example once has of the store: examples, or tokens, as
+// data.too_long leaves them.
+double amount_of(const TokenStore& store, const DataSection& data, bool in_tokens) {
+  double amount = 0;
+  for (const std::int64_t length : store.lengths()) {
+    const bool is_cut = length > data.max_length;
+    if (is_cut && data.too_long == TooLong::kDrop) continue;
+    const bool is_shortened = is_cut && data.too_long == TooLong::kTruncate;
+    amount += in_tokens ? static_cast<double>(is_shortened ? data.max_length : length) : 1;
+  }
+  if (amount > 0) return amount;
+  throw Error(ErrorCategory::kData,
+              fmt::format("data.train: all examples of {} are longer than data.max_length = {}: it "
+                          "has nothing for its share",
+                          store.folder(), data.max_length),
+              "Raise data.max_length, or leave the store out.");
+}
+
+// Shares become repeats, whose counts are exact.
+void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
+  const bool in_tokens = data.train.front().share.has_value();
+  if (!in_tokens && !data.train.front().probability) return;
+  std::vector<MixturePart> mixture;
+  double sum = 0;  // 1 but for rounding
+  for (const TrainStore& train : data.train) sum += wanted_part(train);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const TokenStore& store = *parts[i].store;
+    mixture.push_back({wanted_part(data.train[i]) / sum, store.info().num_examples,
+                       amount_of(store, data, in_tokens)});
+  }
+  const auto counts = mixture_counts(mixture, data.mixture_until == MixtureUntil::kAllExhausted);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].repeats =
+        static_cast<double>(counts[i]) / static_cast<double>(mixture[i].num_examples);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
@@ -35,6 +77,7 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   for (const TrainStore& store : data.train) {
     parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
   }
+  if (!data.train.empty()) resolve_shares(data, parts);
   return join_stores(std::move(parts));
 }
 

@@ -14,9 +14,10 @@
 namespace packtrain {
 namespace {
 
-// Decide numbers, and are compared by what they stand for: the model, the run's length.
+// Decide numbers, and are compared by what they stand for: the model, the run's length, how many
+// examples of each store an epoch has.
 const std::set<std::string> kComparedOtherwise = {"model.path", "model.config", "run.num_epochs",
-                                                  "run.max_steps"};
+                                                  "run.max_steps", "data.mixture_until"};
 
 // Whole sections, and keys of others, that decide no number of a step.
 const std::set<std::string> kFreeSections = {"parallel", "checkpoint", "guard", "metrics",
