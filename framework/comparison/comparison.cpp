@@ -16,7 +16,8 @@ using Figure = std::optional<double>;
 using FigureOfRun = std::function<Figure(const ComparedRun&)>;
 
 std::optional<Statistic> statistic(std::span<const Figure> values) {
-  const bool complete = std::ranges::all_of(values, [](const Figure& v) { return v.has_value(); });
+  const bool complete =
+      std::ranges::all_of(values, [](const Figure& v) { return v && std::isfinite(*v); });
   if (values.empty() || !complete) return std::nullopt;
   const auto count = static_cast<double>(values.size());
   Statistic result;
@@ -53,15 +54,32 @@ double padding_fraction(const RunHistory& history) {
   return sum / static_cast<double>(history.steps.size());
 }
 
-double training_loss(const RunHistory& history) {
+std::span<const StepRecord> last_steps(const RunHistory& history) {
   const std::span steps(history.steps);
+  return steps.last(std::min(kLastLossSteps, steps.size()));
+}
+
+// Of the last steps whose loss is a number.
+double training_loss(const RunHistory& history) {
   double loss = 0;
   double tokens = 0;
-  for (const StepRecord& step : steps.last(std::min(kLastLossSteps, steps.size()))) {
+  for (const StepRecord& step : last_steps(history)) {
+    if (!std::isfinite(step.loss)) continue;
     loss += step.loss * static_cast<double>(step.num_loss_tokens);
     tokens += static_cast<double>(step.num_loss_tokens);
   }
   return loss / tokens;
+}
+
+// Of all runs of a strategy.
+std::int64_t count_left_out(const std::string& strategy, const Comparison& comparison) {
+  std::int64_t count = 0;
+  for (const ComparedRun& run : comparison.runs) {
+    if (run.strategy != strategy) continue;
+    count += std::ranges::count_if(
+        last_steps(run.history), [](const StepRecord& step) { return !std::isfinite(step.loss); });
+  }
+  return count;
 }
 
 Figure final_validation_loss(const RunHistory& history) {
@@ -101,6 +119,7 @@ StrategyFigures figures_of(const std::string& strategy, const Comparison& compar
   figures.padding_fraction = over_seeds([](Run run) { return padding_fraction(run.history); });
   figures.cost_utilization = over_seeds([](Run run) { return run.cost_utilization; });
   figures.training_loss = over_seeds([](Run run) { return training_loss(run.history); });
+  figures.num_losses_left_out = count_left_out(strategy, comparison);
   figures.validation_loss = over_seeds([](Run run) { return final_validation_loss(run.history); });
   figures.loss_at_equal_steps =
       over_seeds([&](Run run) { return interpolate(loss_over_steps(run.history), equal_steps); });

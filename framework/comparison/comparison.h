@@ -41,6 +41,7 @@ struct StrategyFigures {
   std::optional<Statistic> padding_fraction;  // mean over steps
   std::optional<Statistic> cost_utilization;
   std::optional<Statistic> training_loss;  // mean over the loss tokens of the last steps
+  std::int64_t num_losses_left_out = 0;    // of these steps: not finite
   std::optional<Statistic> validation_loss;
   std::optional<Statistic> loss_at_equal_steps;
   std::optional<Statistic> loss_at_equal_time;
@@ -64,7 +65,8 @@ std::vector<CurvePoint> loss_over_steps(const RunHistory& history);
 std::vector<CurvePoint> loss_over_seconds(const RunHistory& history);
 
 // `runs`: at least one, each with a step; every strategy with every seed. Losses between two
-// evaluations are interpolated; a figure that a run of the strategy lacks is nothing.
+// evaluations are interpolated; a figure that a run of the strategy lacks, or
+// that is not finite there, is nothing.
 Comparison compare_runs(std::vector<ComparedRun> runs, int num_ranks,
                         std::optional<double> device_time_s);
 

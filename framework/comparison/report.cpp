@@ -70,6 +70,18 @@ std::string notes(const Comparison& comparison) {
       comparison.equal_steps, comparison.equal_seconds, kWarmupSteps, kLastLossSteps);
 }
 
+// Steps whose loss is in no mean.
+std::string left_out(const Comparison& comparison) {
+  std::string text;
+  for (const StrategyFigures& figures : comparison.strategies) {
+    if (figures.num_losses_left_out == 0) continue;
+    text += fmt::format(" Of {}, {} loss{} not finite and left out of the training loss.",
+                        figures.strategy, figures.num_losses_left_out,
+                        figures.num_losses_left_out == 1 ? " was" : "es were");
+  }
+  return text;
+}
+
 // Characters, not bytes: continuation bytes of UTF-8 are none.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
@@ -114,7 +126,7 @@ std::string comparison_to_text(const Comparison& comparison) {
     }
     text += '\n';
   }
-  return text + "\n" + notes(comparison) + "\n";
+  return text + "\n" + notes(comparison) + left_out(comparison) + "\n";
 }
 
 std::string comparison_to_markdown(const Comparison& comparison) {
@@ -127,7 +139,7 @@ std::string comparison_to_markdown(const Comparison& comparison) {
     for (std::size_t c = 0; c < rows[r].size(); ++c) text += c == 0 ? "|---" : "|---:";
     text += "|\n";
   }
-  return text + "\n" + notes(comparison) + "\n";
+  return text + "\n" + notes(comparison) + left_out(comparison) + "\n";
 }
 
 std::string comparison_to_csv(const Comparison& comparison) {
@@ -150,6 +162,9 @@ std::string comparison_to_json(const Comparison& comparison) {
   for (const StrategyFigures& figures : comparison.strategies) {
     Json object = {{"strategy", figures.strategy}};
     for (const Column& column : kColumns) object[column.key] = to_json(figures.*column.member);
+    if (figures.num_losses_left_out > 0) {
+      object["num_losses_left_out"] = figures.num_losses_left_out;
+    }
     strategies.push_back(std::move(object));
   }
   Json runs = Json::array();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -13,10 +14,18 @@
 namespace packtrain {
 namespace {
 
+// What was not finite is null in the file.
+void read(const nlohmann::json& value, double& number) {
+  number = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+void read(const nlohmann::json& value, std::int64_t& number) {
+  value.get_to(number);
+}
+
 StepRecord parse_step(const nlohmann::json& line) {
   StepRecord record;
   for (const MetricField& field : step_fields()) {
-    std::visit([&](auto member) { line.at(field.key).get_to(record.*member); }, field.member);
+    std::visit([&](auto member) { read(line.at(field.key), record.*member); }, field.member);
   }
   return record;
 }
@@ -24,7 +33,7 @@ StepRecord parse_step(const nlohmann::json& line) {
 EvaluationRecord parse_evaluation(const nlohmann::json& line) {
   EvaluationRecord record;
   line.at("step").get_to(record.step);
-  line.at("validation_loss").get_to(record.loss);
+  read(line.at("validation_loss"), record.loss);
   return record;
 }
 

@@ -14,8 +14,9 @@ struct RunHistory {
   std::vector<EvaluationRecord> evaluations;  // in order; loss and step alone are filled in
 };
 
-// Lines of `text` as Metrics writes them; `path` names it in errors. Throws Error(kData) with the
-// line for what is no such line, and for steps that do not follow each other from 1.
+// Lines of `text` as Metrics writes them, NaN for a null (what was not finite); `path` names it in
+// errors. Throws Error(kData) with the line for what is no such line, and for steps that do not
+// follow each other from 1.
 RunHistory parse_history(std::string_view text, const std::string& path);
 
 // metrics.jsonl of a run folder.

@@ -58,7 +58,6 @@ class PlainYamlOnly : public YAML::EventHandler {
                        YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
     enter(mark);
-    enter(mark);
   }
   void OnSequenceEnd() override { --depth_; }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,

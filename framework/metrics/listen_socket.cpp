@@ -16,7 +16,6 @@
 namespace packtrain {
 namespace {
 
-constexpr int kMaxPort = 65535;
 constexpr int kBacklog = 256;  // a full one makes a client wait a second before it tries again
 
 struct SocketAddress {

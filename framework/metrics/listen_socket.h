@@ -9,6 +9,7 @@ namespace packtrain {
 class ListenSocket {
  public:
   // Ports tried from `port` upward before giving up.
+  static constexpr int kMaxPort = 65535;
   static constexpr int kMaxPortTries = 100;
 
   // Listens on the first free port of `address` (IPv4 or IPv6 text) from `port` on; port 0 lets

@@ -84,8 +84,10 @@ class RunMetrics final : public Metrics {
 
  private:
   void serve(const std::string& address, int port) {
-    exporter_ = Exporter::start(
-        address, port, [this] { return registry_.page(); }, [this] { return trouble(); });
+    if (port <= ListenSocket::kMaxPort) {  // a rank of a host adds its number to metrics.port
+      exporter_ = Exporter::start(
+          address, port, [this] { return registry_.page(); }, [this] { return trouble(); });
+    }
     if (exporter_) return;
     log_warning(
         "no metrics endpoint on this rank: none of the {} ports from {} on of {} could be opened; "

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/comparison/runs.h"
 
@@ -40,6 +41,16 @@ TEST(Comparison, SpeedsLeaveWarmupOutAndCountOneDevice) {
   EXPECT_DOUBLE_EQ(padding.padding_fraction->mean, 0.25);
   EXPECT_DOUBLE_EQ(padding.cost_utilization->mean, 0.75);
   EXPECT_DOUBLE_EQ(padding.training_loss->mean, 4.5);  // of 8 steps: all
+}
+
+TEST(Comparison, LossesThatAreNotFiniteAreLeftOutOfTheMeanAndCounted) {
+  ComparedRun run = make_run({.strategy = "padding"});
+  run.history.steps.at(7).loss = std::numeric_limits<double>::quiet_NaN();
+  run.history.evaluations.back().loss = std::numeric_limits<double>::quiet_NaN();
+  const StrategyFigures padding = compare_runs({run}, 1, {}).strategies.front();
+  EXPECT_DOUBLE_EQ(padding.training_loss->mean, 4);  // of steps 1 to 7
+  EXPECT_EQ(padding.num_losses_left_out, 1);
+  EXPECT_FALSE(padding.validation_loss);
 }
 
 TEST(Comparison, SpeedUpIsOverPaddingWithTheSameSeed) {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "framework/comparison/run_history.h"
 #include "framework/metrics/json_line.h"
 #include "framework/support/error.h"
@@ -28,6 +31,21 @@ TEST(RunHistory, IsWhatMetricsWrote) {
   ASSERT_EQ(history.evaluations.size(), 1U);
   EXPECT_EQ(history.evaluations[0].step, 2);
   EXPECT_EQ(history.evaluations[0].loss, 3.25);
+}
+
+TEST(RunHistory, WhatWasNotFiniteIsNoNumberAndNoError) {
+  StepRecord record;
+  record.step = 1;
+  record.loss = std::numeric_limits<double>::infinity();
+  record.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  EvaluationRecord evaluation;
+  evaluation.step = 1;
+  evaluation.loss = std::numeric_limits<double>::quiet_NaN();
+  const RunHistory history = parse_history(
+      step_json_line(record) + "\n" + evaluation_json_line(evaluation) + "\n", "metrics.jsonl");
+  EXPECT_TRUE(std::isnan(history.steps.at(0).loss));
+  EXPECT_TRUE(std::isnan(history.steps.at(0).grad_norm));
+  EXPECT_TRUE(std::isnan(history.evaluations.at(0).loss));
 }
 
 TEST(RunHistory, NamesTheLineThatIsNone) {

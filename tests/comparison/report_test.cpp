@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/comparison/runs.h"
@@ -47,6 +48,15 @@ TEST(ComparisonReport, CsvHasAFigureAndItsSpreadInEachColumn) {
   EXPECT_EQ(value_of("speedup_spread"), "0");
   EXPECT_EQ(value_of("validation_loss"), "2");
   EXPECT_EQ(value_of("num_steps"), "8");
+}
+
+TEST(ComparisonReport, SaysHowManyLossesWereLeftOut) {
+  ComparedRun run = make_run({.strategy = "balanced"});
+  run.history.steps.back().loss = std::numeric_limits<double>::quiet_NaN();
+  const Comparison comparison = compare_runs({run}, 1, {});
+  EXPECT_NE(comparison_to_text(comparison).find("Of balanced, 1 loss was not finite"),
+            std::string::npos);
+  EXPECT_NE(comparison_to_json(comparison).find("\"num_losses_left_out\":1"), std::string::npos);
 }
 
 TEST(ComparisonReport, AFigureThatIsNotKnownIsADash) {

@@ -1,4 +1,5 @@
 // Files, overrides and settings that contradict each other.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/config/config_text.h"
@@ -53,6 +54,13 @@ TEST(ConfigFile, NestingWithoutEndIsAnErrorNotACrash) {
   for (std::size_t depth = 1; depth < 40; ++depth)
     block.append("\n").append(depth, ' ').append("a:");
   EXPECT_NE(load_error(block).find("nesting deeper than 32 levels"), std::string::npos);
+}
+
+TEST(ConfigFile, ListsSideBySideAreNoDeeperThanOne) {
+  std::string text = "model: {config: {";
+  for (int list = 0; list < 1000; ++list) text += fmt::format("key_{}: [1, [2]], ", list);
+  text += "last: 1}}";
+  EXPECT_NE(load(text).model.config.find("key_999"), std::string::npos);
 }
 
 TEST(ConfigFile, IsUtf8AndNoDataFile) {

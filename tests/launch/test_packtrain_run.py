@@ -89,14 +89,20 @@ def test_a_killed_rank_is_named_by_its_signal():
 def test_a_job_that_dies_is_started_again_as_long_as_it_saves():
     code, output, errors = run("-n", "2", "--restarts", "9", "--program", FAKE, "train", "save-and-die-until=4")
     assert code == 0, errors
-    assert errors.count("restart ") == 4 and "restart 4 of at most 9 (saved step 4)" in errors
+    assert errors.count("restart ") == 4 and "restart 1 of at most 9 (saved step 4)" in errors
     assert output.count("rank 1 ") >= 1
 
 
-def test_restarts_are_counted():
-    code, _, errors = run("-n", "1", "--restarts", "2", "--program", FAKE, "train", "save-and-die-until=4")
-    assert code == 137
-    assert errors.count("restart ") == 2
+def test_restarts_that_save_nothing_are_counted():
+    code, _, errors = run("-n", "1", "--restarts", "2", "--program", FAKE, "train", "exit=72")
+    assert code == 72
+    assert errors.count("restart ") == 2 and "restart 2 of at most 2 (nothing saved yet)" in errors
+
+
+def test_what_is_saved_refills_the_budget_of_restarts():
+    code, _, errors = run("-n", "1", "--restarts", "1", "--program", FAKE, "train", "save-and-die-until=3")
+    assert code == 0, errors
+    assert errors.count("restart 1 of at most 1 ") == 3
 
 
 @pytest.mark.parametrize("code", [69, 72, 73])
@@ -104,6 +110,7 @@ def test_a_job_that_saves_nothing_is_given_up(code):
     status, _, errors = run("-n", "1", "--restarts", "9", "--program", FAKE, "train", f"exit={code}")
     assert status == 93
     assert "three restarts in a row saved nothing" in errors and f"exit code {code}" in errors
+    assert errors.count(": restart ") == 3
 
 
 @pytest.mark.parametrize("code", [64, 65, 66, 70, 71, 74, 75])
@@ -115,7 +122,7 @@ def test_what_would_only_fail_again_is_not_started_again(code):
 
 def test_a_stop_between_restarts_ends_the_job():
     process = start("-n", "1", "--restarts", "9999", "--program", FAKE, "train", "save-and-die-until=9999")
-    wait_for_line(process.stderr, "restart 2")
+    wait_for_line(process.stderr, "restart 1 of at most 9999 (saved step 2)")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode in (75, 137)  # where the next one has begun, and dies

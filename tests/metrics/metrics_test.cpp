@@ -150,6 +150,13 @@ TEST(Metrics, WarnsAndGoesOnWithoutAFreePort) {
   EXPECT_EQ(steps_in(metrics_text(folder)), std::vector<std::int64_t>{1});
 }
 
+TEST(Metrics, APortBeyondTheLastIsNoFreePort) {
+  const TemporaryFolder folder;
+  MetricsOptions options = options_in(folder);
+  options.port = 65536;  // the second rank of a host with metrics.port 65535
+  EXPECT_EQ(Metrics::start(options)->endpoint(), std::nullopt);
+}
+
 TEST(Metrics, NeverShowsHalfAStepToConcurrentScrapers) {
   const TemporaryFolder folder;
   const auto metrics = Metrics::start(options_in(folder));

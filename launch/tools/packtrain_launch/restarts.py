@@ -39,8 +39,8 @@ class Runner:
         self._environment = {**command.environment, "PACKTRAIN_STATUS_FILE": status_file}
 
     def run(self) -> int:
-        """The exit code of the last job."""
-        restarts = fruitless = 0
+        """The exit code of the last job. The budget of restarts is for one place: what is saved refills it."""
+        restarts = since_save = 0
         saved = ""
         while True:
             self._environment["PACKTRAIN_RESTARTS"] = str(self._requeues + restarts)
@@ -48,18 +48,22 @@ class Runner:
             if status != SOUND:
                 return status
             status = self._run_job()
-            if restarts >= self._settings.max_restarts or not self._is_worth_a_restart(status):
+            if not self._is_worth_a_restart(status):
                 return status
             newest = self._newest_save()
-            fruitless = fruitless + 1 if newest == saved else 0
+            if newest != saved:
+                since_save = 0
             saved = newest
-            if fruitless >= _MOST_FRUITLESS:
+            if since_save >= self._settings.max_restarts:
+                return status
+            if since_save >= _MOST_FRUITLESS:
                 say(f"three restarts in a row saved nothing (last exit code {status}): not again")
                 return GIVE_UP
             restarts += 1
-            say(f"exit code {status}: restart {restarts} of at most {self._settings.max_restarts} "
+            since_save += 1
+            say(f"exit code {status}: restart {since_save} of at most {self._settings.max_restarts} "
                 f"({newest or 'nothing saved yet'})")
-            self._wait_before_restart(fruitless)
+            self._wait_before_restart(since_save - 1)
             if self._stop.asked:
                 return STOPPED
 
