@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Text and JSONL to token stores: `packtrain prepare SOURCE... --tokenizer PATH --out STORE`."""
 
+import io
 import json
 import os
 import sys
@@ -12,9 +13,11 @@ from packtrain_tools.prepare.encoding import Encoder, EncodingOptions
 from packtrain_tools.prepare.lengths import MAX_LENGTH, LengthLimits
 from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.sources.formats import FileFormat, find_format
+from packtrain_tools.prepare.no_effect import check_columns, options_without_effect
 from packtrain_tools.prepare.preparation import Preparation
 from packtrain_tools.prepare.arguments import parse_arguments, reading_of
 from packtrain_tools.prepare.unfinished import resolve_date
+from packtrain_tools.sources.documents import printable
 from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
 from packtrain_tools.sources.files import KIND_NAMES, SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
@@ -37,7 +40,10 @@ def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
                 counts[name] = counts.get(name, 0) + 1
         for name, count in counts.items():
             num_files = "" if count == 1 else f" in {count:,} files"
-            print(f"{PROGRAM}: {source}: {name}{num_files}", file=sys.stderr)
+            print(f"{PROGRAM}: {printable(source)}: {name}{num_files}", file=sys.stderr)
+    check_columns(arguments.column, files, formats)
+    for what in options_without_effect(arguments, {form.name for form in formats.values()}):
+        print(f"{PROGRAM}: has no effect: {what}", file=sys.stderr)
     return formats
 
 
@@ -105,9 +111,9 @@ def print_left_out(summary: dict):
     if empty:
         why = ": --max-examples was reached without them; --sample takes examples of all sources" \
             if summary["max_examples_reached"] else ""
-        print(f"No example came from {', '.join(empty)}{why}.")
+        print(printable(f"No example came from {', '.join(empty)}{why}."))
     for source, columns in summary["ignored_columns"].items():
-        print(f"Columns of {source} that were not read: {', '.join(columns)}.")
+        print(printable(f"Columns of {source} that were not read: {', '.join(columns)}."))
 
 
 def ignored_columns(arguments, files: list[SourceFile],
@@ -137,9 +143,20 @@ def print_summary(summary: dict, num_samples: int):
         print_samples(summary["stores"][0]["path"], num_samples)
 
 
+def print_anything():
+    """What a terminal's encoding lacks is shown by its number; a closed output is none."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main():
+    print_anything()
     arguments = parse_arguments(PROGRAM)
-    files, left_out = list_files(arguments.sources, KIND_NAMES.get(arguments.as_kind))
+    stores = [folder for folder in (arguments.out, arguments.validation_out) if folder]
+    files, left_out = list_files(arguments.sources, KIND_NAMES.get(arguments.as_kind), stores)
     arguments.date = resolve_date(arguments, files)
     encoder = Encoder(arguments.tokenizer, encoding_options(arguments))
     if left_out:

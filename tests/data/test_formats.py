@@ -42,6 +42,13 @@ def test_a_file_without_the_named_column_has_its_own(tmp_path):
     assert "has the column 'question', which --column names and the file's first" in fault
 
 
+@pytest.mark.parametrize("first", [1, 150])
+def test_an_optional_column_with_another_name_may_begin_in_any_record(tmp_path, first):
+    rows = [{"prompt": "A", "completion": "B"}] * first + [{"prompt": "A", "completion": "B", "sys": "S"}]
+    found = documents(write_lines(tmp_path / "a.jsonl", *rows), [("system", "sys")])
+    assert found == [Text("A", "B")] * first + [Text("S\n\nA", "B")]
+
+
 def test_two_columns_for_one_of_ours_are_refused():
     renamed = [("prompt", "a"), ("prompt", "b")]
     assert format_of_columns(["b", "completion"], None, renamed).theirs == {"prompt": "b"}
@@ -87,7 +94,40 @@ def test_tools_beside_a_prompt_of_text_are_refused(tmp_path):
     row = {"prompt": "A", "completion": "B", "tools": [{"name": "f"}]}
     assert "has tools, which only messages can call" in only(tmp_path, row)
     assert only(tmp_path, row | {"tools": []}) == Text("A", "B")
+    assert only(tmp_path, row, reading=Reading(reshaping=Reshaping("S")),
+                renamed=[("tools", "")]) == Text("S\n\nA", "B")
     assert only(tmp_path, row, renamed=[("tools", "")]) == Text("A", "B")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_calls_beside_tools_are_a_conversation(tmp_path, as_text):
+    calls = [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]
+    tools = [{"name": "f"}, {"name": "g"}]
+    row = {"prompt": "A", "completion": json.dumps(calls) if as_text else calls,
+           "tools": json.dumps(tools) if as_text else tools}
+    chat = only(tmp_path, row)
+    assert chat.tools == tools and chat.asked == [0.0, 1.0]
+    assert [call["function"] for call in chat.messages[1]["tool_calls"]] == calls
+    assert only(tmp_path, {"prompt": "A", "completion": json.dumps(calls)}) == \
+        Text("A", json.dumps(calls))
+
+
+def test_messages_as_json_in_a_prompt_are_messages(tmp_path):
+    row = {"prompt": PLAIN[:1], "completion": PLAIN[1:]}
+    as_text = {name: json.dumps(value) for name, value in row.items()}
+    assert only(tmp_path, as_text) == only(tmp_path, row)
+    assert only(tmp_path, row | {"prompt": as_text["prompt"]}) == only(tmp_path, row)
+    assert only(tmp_path, {"prompt": "[1, 2]", "completion": "[]"}) == Text("[1, 2]", "[]")
+
+
+def test_a_group_is_the_same_in_files_of_every_kind(tmp_path):
+    rows = [{"text": "A", "doc": 7}, {"text": "B", "doc": 8}]
+    (tmp_path / "a.csv").write_text("text,doc\nA,7\nB,8.0\nC,\n")
+    *found, fault = documents(tmp_path / "a.csv", reading=Reading("doc"))
+    assert fault == "'doc' is empty, wanted a value, since --group-by names it"
+    for path in (write_lines(tmp_path / "a.jsonl", *rows), write_table(tmp_path / "a.parquet", rows)):
+        assert documents(path, reading=Reading("doc")) == found
+    assert found[0].group != found[1].group
 
 
 @pytest.mark.parametrize("history", [[["A", "B"], ["C", "D"]], '[["A", "B"], ["C", "D"]]'])

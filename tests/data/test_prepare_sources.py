@@ -196,7 +196,7 @@ def test_unknown_columns_are_refused_with_what_was_found(tokenizer_folder, tmp_p
     arguments = [source, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store"]
     result = run_tool("prepare.py", *arguments, exit_code=65)
     assert f"{source}:1: has the columns 'question', 'answer'; wanted 'text'" in result.stderr
-    assert "--column OURS=YOURS" in result.stderr
+    assert "--column prompt=question --column completion=answer" in result.stderr
     assert "'pompt=question' is not OURS=YOURS" in run_tool(
         "prepare.py", *arguments, "--column", "pompt=question", exit_code=64).stderr
 

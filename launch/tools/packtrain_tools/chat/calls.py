@@ -1,6 +1,8 @@
 """Calls of tools and their descriptions, of the forms people have, as OpenAI's: {"function":
 {"name", "arguments"}}. Arguments stay what the data has: an object, or JSON in a string."""
 
+import json
+
 from packtrain_tools.chat.values import as_list, check_depth, kind, parsed
 
 
@@ -30,6 +32,19 @@ def calls_in_text(value: object) -> list[dict]:
     if not calls:
         raise ValueError("the call is an empty list")
     return [_call(call, number) for number, call in enumerate(calls, start=1)]
+
+
+def message_of_calls(value: object) -> object:
+    """A list of {name, arguments}, or one as JSON in a string, is a message that makes these calls;
+    anything else stays what it is."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+    is_calls = isinstance(found, list) and found and \
+        all(isinstance(entry, dict) and "name" in entry and "role" not in entry and
+            ("arguments" in entry or "parameters" in entry) for entry in found)
+    return [{"role": "assistant", "tool_calls": found}] if is_calls else value
 
 
 def _call(call: object, number: int) -> dict:

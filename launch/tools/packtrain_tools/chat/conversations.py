@@ -3,14 +3,15 @@
 
 from dataclasses import dataclass
 
-from packtrain_tools.chat.calls import calls_in_text, read_calls, read_tools
+from packtrain_tools.chat.calls import (calls_in_text, message_of_calls, read_calls,
+                                        read_tools)
 from packtrain_tools.chat.content import read_content, text_of
 from packtrain_tools.chat.names import CALL, DEFAULT_NAMES, ROLES, Names, named_message
-from packtrain_tools.chat.shapes import turns_of
+from packtrain_tools.chat.shapes import messages_in_text, turns_of
 from packtrain_tools.chat.values import check_depth, check_text, kind, share
 
 __all__ = ["ROLES", "REASONING", "SYSTEM_ROLES", "Conversation", "read_conversation",
-           "read_messages", "read_prompt_completion", "read_sharegpt"]
+           "read_messages", "read_prompt_completion", "read_sharegpt", "with_messages"]
 SYSTEM_ROLES = ("system", "developer")
 REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same thing
 
@@ -61,6 +62,16 @@ def read_prompt_completion(value: dict, names: Names = DEFAULT_NAMES) -> Convers
     not_learned = [0.0 if weight is None else weight for weight in before.asked]
     return _completed(Conversation(before.messages + after.messages, None,
                                    not_learned + learned), value, 0.0)
+
+
+def with_messages(value: dict, names: Names = DEFAULT_NAMES) -> dict:
+    """A record of `prompt` and `completion`, with the messages that are JSON in strings there, and
+    with the calls that a completion beside `tools` is, as messages."""
+    keys = ("role", "from", names.role_key)
+    found = {name: messages_in_text(value[name], keys) for name in ("prompt", "completion")}
+    if value.get("tools") or value.get("functions"):
+        found["completion"] = message_of_calls(found["completion"])
+    return value | found
 
 
 def read_sharegpt(turns: object, system: object = None, tools: object = None) -> Conversation:

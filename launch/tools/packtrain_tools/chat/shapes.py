@@ -1,5 +1,7 @@
 """Shapes in which data sets hold the turns of a conversation, as a list of messages."""
 
+import json
+
 from packtrain_tools.chat.values import kind, parsed
 
 # Keys of turns that hold both what is asked and what is answered.
@@ -26,6 +28,19 @@ def turns_of(value: object, name: str) -> list:
         if pair:
             return _from_pairs(value, *pair)
     return value
+
+
+def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object:
+    """The messages that a string of JSON is, as tables and CSV hold them; else the value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("["):
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    is_messages = found and all(isinstance(entry, dict) and any(key in entry for key in role_keys)
+                                for entry in found)
+    return found if is_messages else value
 
 
 def _transposed(columns: dict, name: str) -> list[dict]:

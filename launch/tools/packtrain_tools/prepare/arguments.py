@@ -136,11 +136,12 @@ def add_reading_arguments(parser: Parser):
                        metavar="OURS=YOURS", help="what messages call their role or content, such "
                                                   "as content=body")
     group.add_argument("--system", default="", metavar="TEXT",
-                       help="a system prompt for conversations that have none")
+                       help="a system prompt for conversations, instructions and prompts that "
+                            "have none")
     group.add_argument("--merge-system", action="store_true",
                        help="put system prompts before the words of the first user's turn, for "
                             "models without that role")
-    group.add_argument("--group-by", default="", metavar="COLUMN",
+    group.add_argument("--group-by", metavar="COLUMN",
                        help="records with the same value of it stay on one side of the held out "
                             "part")
 
@@ -194,11 +195,11 @@ def add_selection_arguments(parser: Parser):
                        help="stop after N examples; after --sample")
     group.add_argument("--validation-fraction", type=float, metavar="F",
                        help="put about this share of the examples into --validation-out instead, "
-                            "chosen by a hash of their contents; all examples of a conversation "
-                            "stay together")
+                            "chosen by a hash of their contents; all examples of a conversation, "
+                            "or of a value of --group-by, stay together")
     group.add_argument("--validation-examples", type=int, metavar="N",
                        help="put N examples there, chosen so, or a few more where the last "
-                            "conversation has several")
+                            "group has several")
     group.add_argument("--validation-out", metavar="STORE", help="the folder of the held out ones")
     group.add_argument("--seed", type=int, default=0, metavar="S", help="of these choices")
 
@@ -206,7 +207,7 @@ def add_selection_arguments(parser: Parser):
 def reading_of(arguments) -> Reading:
     keys = dict(arguments.message_key)
     roles = [pair for pairs in arguments.role for pair in pairs]
-    return Reading(arguments.group_by, make_names(roles, keys.get("role"), keys.get("content")),
+    return Reading(arguments.group_by or "", make_names(roles, keys.get("role"), keys.get("content")),
                    Reshaping(arguments.system, arguments.merge_system))
 
 
@@ -236,6 +237,9 @@ def parse_arguments(program: str):
         parser.error("--max-bad-fraction wants a number from 0 to 1, and --skip-bad-lines")
     check_lengths(parser, arguments)
     check_names(parser, arguments)
+    for name in ("out", "validation_out", "tokenizer", "chat_template", "group_by", "end_token"):
+        if getattr(arguments, name) == "":
+            parser.error(f"--{name.replace('_', '-')} is empty, wanted a value")
     check_validation(parser, arguments)
     arguments.asked_date = arguments.date
     return arguments
@@ -259,6 +263,10 @@ def check_validation(parser: Parser, arguments):
                      "each other")
     if fraction is not None and not 0.0 < fraction < 1.0:
         parser.error(f"--validation-fraction is {fraction}, wanted a number between 0 and 1")
-    if arguments.validation_out and (os.path.realpath(arguments.out) ==
-                                     os.path.realpath(arguments.validation_out)):
+    if arguments.validation_out is None:
+        return
+    folders = [os.path.realpath(folder) for folder in (arguments.out, arguments.validation_out)]
+    if folders[0] == folders[1]:
         parser.error("--out and --validation-out are the same folder")
+    if os.path.commonpath(folders) in folders:
+        parser.error("--out and --validation-out lie one in the other, wanted two folders apart")

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from packtrain_tools.sources.bad_lines import BadLines
-from packtrain_tools.prepare.counts import OVERLAPS, in_order
+from packtrain_tools.prepare.counts import OVERLAPS, in_order, sentences
 from packtrain_tools.prepare.encoding import Encoder, EncodedChunk
 from packtrain_tools.errors import STOPPED, ToolError
 from packtrain_tools.prepare.examples import Examples
@@ -161,6 +161,7 @@ class Preparation:
         for parts in self._selection.finish():
             self._add(*parts)
         self._bad_lines.finish()
+        self._check_left()
         training, *validation = self._stores
         for store in self._stores:
             store.write_rest()
@@ -174,6 +175,20 @@ class Preparation:
         for folder in self._folders:
             remove_unfinished(folder, [])
         return self._summary(stores, counts)
+
+    def _check_left(self):
+        """Raises ToolError where a store has no example, with what became of all of them."""
+        empty = next((store.folder for store in self._stores if store.is_empty), None)
+        if empty is None:
+            return
+        left_out = {"have nothing to predict": self._num_skipped,
+                    "are bad lines": self._bad_lines.num_bad,
+                    "are duplicates": self._selection.num_duplicates}
+        said = [f"{self._bad_lines.num_records:,} records were read, and {self._num_encoded:,} examples "
+                "made of them", *(f"{number:,} {what}" for what, number in left_out.items() if number)]
+        raise ToolError(f"{empty}: no example was left to put into it: {'; '.join(said)}",
+                        " ".join(["Check the sources, and the options that select examples.",
+                                  *sentences(in_order(self._counts))]))
 
     def _summary(self, stores: list[dict], counts: dict[str, int]) -> dict:
         empty = [source for source, number in zip(self._arguments.sources,

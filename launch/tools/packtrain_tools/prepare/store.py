@@ -99,6 +99,10 @@ class StoreWriter:
         for examples in restore_examples(self.folder, state["waiting"]):
             self._keep(examples)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._lengths and not self._waiting
+
     def write_rest(self):
         """What waits for more examples, for there are none."""
         if self._waiting:

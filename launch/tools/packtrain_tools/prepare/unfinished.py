@@ -9,7 +9,9 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.store import MANIFEST, TOKENIZER_FILES, UNFINISHED
 from packtrain_tools.sources.files import SourceFile
 
-RULES_VERSION = 2  # of which examples go where; the first had no number, and took each by itself
+# Of which examples go where: the first had no number, and took each by itself; the second took the
+# numbers of --group-by's column in CSV for others than those of JSON.
+RULES_VERSION = 3
 TODAY = "today"
 # What may differ from the command that is gone on with. `date` follows from `asked_date`.
 FREE_ARGUMENTS = ("processes", "json", "samples", "overwrite", "date")

@@ -23,6 +23,10 @@ class BadLines:
         self._first = ""
         self.num_bad = 0
 
+    @property
+    def num_records(self) -> int:
+        return self._num_records
+
     def count(self, num_records: int):
         self._num_records += num_records
 

@@ -44,6 +44,7 @@ class FileFormat:
     ignored: tuple[str, ...] = ()  # of the file
     theirs: dict[str, str] = field(default_factory=dict)  # ours: the file's, "" to leave it out
     absent: tuple[str, ...] = ()  # of --column's, what the file does not have
+    later: dict[str, str] = field(default_factory=dict)  # of these, what single records may have
     reading: Reading = Reading()
 
     def __str__(self) -> str:
@@ -78,9 +79,12 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
     twice = next((column for column in names if names.count(column) > 1 and column in taken), None)
     if twice is not None:
         raise ValueError(f"has the column '{twice}' twice")
-    absent = tuple(their for _, their in renamed if their and their not in names)
+    absent = {our: their for our, their in renamed if their and their not in names}
+    later = {our: their for our, their in absent.items()
+             if our in columns.optional and our not in ours}
     return FileFormat(name, used, tuple(column for column in names if column not in taken), theirs,
-                      absent, reading)
+                      tuple(their for our, their in renamed if their and their not in names and
+                            our not in later), later, reading)
 
 
 def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str, str]:

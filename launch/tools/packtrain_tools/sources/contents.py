@@ -1,10 +1,11 @@
 """Files whose content is of another kind than their name says, found by how they begin."""
 
 import json
+import os
 import re
 
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.files import LINES, STANDARD_INPUT, TEXT, SourceFile
+from packtrain_tools.sources.files import COMPRESSIONS, LINES, STANDARD_INPUT, TEXT, SourceFile
 from packtrain_tools.sources.inputs import opened
 
 LOOKED_AT = 1 << 12  # bytes
@@ -15,6 +16,8 @@ _MAGIC = {b"PAR1": ("a Parquet table", ".parquet"), b"ARROW1": ("an Arrow table"
           b"\x28\xb5\x2f\xfd": ("compressed by zstd", ".zst"),
           b"PK\x03\x04": ("a ZIP archive (or a spreadsheet)", ""),
           b"SQLite format 3\x00": ("a SQLite database", ""), b"%PDF-": ("a PDF document", "")}
+_WIDE_MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
+               (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 _TAR_AT = 257
 _MARK = b"\xef\xbb\xbf"  # of byte order
 _SPACE = " \t\r\n"
@@ -32,6 +35,10 @@ def check_content(file: SourceFile, is_forced: bool):
         if begin.removeprefix(_MARK).lstrip()[:1] in (b"{", b"["):
             begin += stream.read(LOOKED_AT_JSON)
     _check_magic(file, begin)
+    _check_encoding(file, begin)
+    if file.kind == TEXT and not is_forced and b"\x00" in begin:
+        raise ToolError(f"{_place(file)}: holds bytes of 0, as binary files do, and text does not",
+                        f"Save its contents as JSONL, CSV or text. {_AS_TEXT}")
     text = begin.removeprefix(_MARK).decode(errors="ignore").lstrip(_SPACE)
     if file.kind == LINES:
         _check_lines(file, text)
@@ -48,6 +55,24 @@ def _check_magic(file: SourceFile, begin: bytes):
                             _advice(file, suffix))
 
 
+def _check_encoding(file: SourceFile, begin: bytes):
+    name = _wide_encoding(begin)
+    if name:
+        raise ToolError(f"{_place(file)}: is {name}, wanted UTF-8",
+                        f"`iconv -f {name} -t UTF-8 FILE > NEW` converts it.")
+
+
+def _wide_encoding(begin: bytes) -> str:
+    """UTF-16 and UTF-32 begin with a mark, or have a byte of 0 beside each letter; else nothing."""
+    marked = next((name for mark, name in _WIDE_MARKS if begin.startswith(mark)), "")
+    if marked or len(begin) < 4:
+        return marked
+    even_is_zero, odd_is_zero = (not begin[i:64:2].strip(b"\x00") for i in (0, 1))
+    if even_is_zero == odd_is_zero:
+        return ""
+    return "UTF-16BE" if even_is_zero else "UTF-16LE"
+
+
 def _place(file: SourceFile) -> str:
     return "standard input" if file.path == STANDARD_INPUT else file.path
 
@@ -57,6 +82,8 @@ def _advice(file: SourceFile, suffix: str) -> str:
         return "Save its contents as JSONL, CSV or text."
     if file.path == STANDARD_INPUT or file.compression:
         return "Decompress it first."
+    if suffix in COMPRESSIONS:
+        return f"Rename it to {os.path.basename(file.path)}{suffix}."
     return f"Rename it so that its name ends in {suffix}."
 
 

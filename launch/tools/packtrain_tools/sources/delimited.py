@@ -3,6 +3,7 @@ Python's csv module has them."""
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -11,6 +12,8 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.files import CSV, MAX_LINE_BYTES, SourceFile
 
 SHOWN_CHARS = 1000
+_KINDS_BY_MARK = {",": "CSV", "\t": "TSV"}
+_EXCEL = re.compile(r"sep=[,;|\t]?", re.I)  # its first line may say what divides the rest
 
 
 def delimited_rows(file: SourceFile, stream: BinaryIO) \
@@ -36,6 +39,19 @@ def header_of(file: SourceFile, stream: BinaryIO) -> list[str]:
     return _header(file, _Rows(file, stream))
 
 
+def delimiter_advice(file: SourceFile, names: list[str]) -> str:
+    """Where the header looks as if it were divided by something else; else nothing."""
+    if not file.is_delimited or len(names) != 1:
+        return ""
+    own = "," if file.kind == CSV else "\t"
+    other = next((mark for mark in "\t,;|" if mark != own and mark in names[0]), None)
+    if other is None:
+        return ""
+    if other in _KINDS_BY_MARK:
+        return f"It seems to be {_KINDS_BY_MARK[other]}: --as {_KINDS_BY_MARK[other].lower()} reads it."
+    return f"It seems to be divided by '{other}': save it as CSV with commas, or as TSV."
+
+
 def _header(file: SourceFile, rows: "_Rows") -> list[str]:
     for line, _, _, cells in rows:
         if isinstance(cells, Unreadable):
@@ -48,6 +64,9 @@ def _header(file: SourceFile, rows: "_Rows") -> list[str]:
 
 
 def _check_header(place: str, names: list[str]):
+    if _EXCEL.fullmatch(names[0].strip()) and not any(names[1:]):
+        raise ToolError(f"{place}: is the line 'sep=', which Excel writes, wanted the names of the "
+                        "columns", "Remove this line.")
     empty = next((number for number, name in enumerate(names, start=1) if not name.strip()), None)
     if empty is not None:
         raise ToolError(f"{place}: column {empty} of the header has no name",
@@ -55,6 +74,12 @@ def _check_header(place: str, names: list[str]):
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ToolError(f"{place}: the header has the name '{twice}' twice", "Name them apart.")
+
+
+def _reason(error: csv.Error) -> str:
+    if "universal-newline" in str(error):
+        return "it has a carriage return without a line feed outside of quotes"
+    return str(error)
 
 
 class _Rows:
@@ -81,7 +106,7 @@ class _Rows:
             cells = next(self._reader)
         except csv.Error as error:
             through = f", with the lines to {self._num_lines}" if self._num_lines > line else ""
-            cells = Unreadable(f"is no row{through}: {error}")
+            cells = Unreadable(f"is no row{through}: {_reason(error)}")
             self._reader = self._new_reader()
         if self._fault:
             cells = Unreadable(self._fault)

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
@@ -92,10 +93,11 @@ def standard_input(source: int, forced: str | None = None) -> SourceFile:
     return SourceFile(source, STANDARD_INPUT, 0, forced or LINES)
 
 
-def list_files(sources: list[str],
-               forced: str | None = None) -> tuple[list[SourceFile], dict[str, int]]:
+def list_files(sources: list[str], forced: str | None = None,
+               stores: Iterable[str] = ()) -> tuple[list[SourceFile], dict[str, int]]:
     """The files of all sources, and how many files of folders were left out, by suffix. `forced`:
-    the kind of every file. Raises ToolError for files whose content is of another kind."""
+    the kind of every file. `stores`: folders that are written, which are no source. Raises ToolError
+    for files whose content is of another kind."""
     from packtrain_tools.sources.contents import check_content  # reads files, as listed here
     if len(sources) > MAX_SOURCES:
         raise ToolError(f"got {len(sources)} sources, wanted at most {MAX_SOURCES}",
@@ -104,34 +106,35 @@ def list_files(sources: list[str],
         raise ToolError(f"standard input ({STANDARD_INPUT}) is named twice", exit_code=CONFIG)
     files: list[SourceFile] = []
     left_out: dict[str, int] = {}
+    written = {os.path.realpath(folder) for folder in stores}
     for index, source in enumerate(sources):
-        files += _files_of(index, source, forced, left_out)
+        files += _files_of(index, source, forced, left_out, written)
     for file in files:
         check_content(file, forced is not None)
     return files, left_out
 
 
-def _files_of(index: int, source: str, forced: str | None,
-              left_out: dict[str, int]) -> list[SourceFile]:
+def _files_of(index: int, source: str, forced: str | None, left_out: dict[str, int],
+              written: set[str]) -> list[SourceFile]:
     if source == STANDARD_INPUT:
         return [standard_input(index, forced)]
     if source.startswith(HUB_PREFIX):
         from packtrain_tools.sources.hub import hub_size  # `datasets` takes a second to import
         return [SourceFile(index, source, hub_size(source), HUB)]
     if os.path.isdir(source):
-        return _folder_files(index, source, forced, left_out)
+        return _folder_files(index, source, forced, left_out, written)
     if not os.path.exists(source) and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
         raise ToolError(f"{source}: No such file or directory",
                         f"For a data set of the Hugging Face Hub write {HUB_PREFIX}{source}.")
     return [source_file(index, source, forced)]
 
 
-def _folder_files(index: int, folder: str, forced: str | None,
-                  left_out: dict[str, int]) -> list[SourceFile]:
+def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[str, int],
+                  written: set[str]) -> list[SourceFile]:
     names = _saved_dataset(folder)
     if names is not None:
         return [source_file(index, os.path.join(folder, name)) for name in names]
-    paths = _files_below(folder)
+    paths = _files_below(folder, written)
     if forced or any(_split_name(path)[0] in KINDS for path in paths):
         paths = [path for path in paths if not _ABOUT.fullmatch(os.path.basename(path))]
     files = []
@@ -175,6 +178,13 @@ def _saved_dataset(folder: str) -> list[str] | None:
         raise ToolError(f"{state_path}: lists no data files, as `datasets` writes it") from None
 
 
+def _is_store(folder: str, written: set[str]) -> bool:
+    """Of tokens, finished or not."""
+    return os.path.realpath(folder) in written or \
+        os.path.isdir(os.path.join(folder, "tokenizer")) and \
+        any(os.path.isfile(os.path.join(folder, name)) for name in ("store.json", "unfinished.json"))
+
+
 def _read_json(path: str):
     with open(path, encoding="utf-8") as stream:
         try:
@@ -183,12 +193,14 @@ def _read_json(path: str):
             raise ToolError(f"{path}: is no valid JSON: {error}") from None
 
 
-def _files_below(folder: str) -> list[str]:
+def _files_below(folder: str, written: set[str]) -> list[str]:
+    """But those of hidden folders and of token stores."""
     def refuse(error: OSError):
         raise error
 
     paths = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".") and
+                      not _is_store(os.path.join(parent, name), written)]
         paths += [os.path.join(parent, name) for name in names if not name.startswith(".")]
     return sorted(path for path in paths if os.path.isfile(path))

@@ -2,25 +2,30 @@
 what it says (documents.py), or is a bad one."""
 
 import json
+import re
 from collections.abc import Iterator
 
 from packtrain_tools.chat.calls import read_tools
 from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
-                                                read_prompt_completion)
+                                                read_prompt_completion, with_messages)
 from packtrain_tools.chat.shapes import history_turns
 from packtrain_tools.chat.values import (Unreadable, check_text, json_fault, kind, share,
                                          without_nulls)
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.columns import (FORMATS, REQUIRED, WEIGHT, FileFormat, Reading,
                                              format_of_columns, listed)
+from packtrain_tools.sources.delimited import delimiter_advice
 from packtrain_tools.sources.documents import BadRecord, Document, Instruction, Text
 from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
+from packtrain_tools.sources.suggestions import advice_for
 
 __all__ = ["DOCUMENT", "FORMATS", "BadRecord", "Document", "FileFormat", "Instruction", "Reading",
            "Text", "decode", "find_format", "format_of_columns", "read_texts"]
-RECORDS_ASKED = 100  # for the first one that is a JSON object
+RECORDS_ASKED = 100  # for the first one that is a JSON object, and for columns that others have
+BYTES_ASKED = 1 << 20
+_INTEGER = re.compile(r"-?[0-9]{1,18}(\.0+)?")
 DOCUMENT = "document"  # of plain text files, which have no columns
 
 
@@ -33,7 +38,7 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
             raise ToolError(f"{file.path}: is plain text, which has no column "
                             f"'{reading.group_by}' for --group-by")
         return FileFormat(DOCUMENT)
-    line, names = _first_columns(file)
+    line, names, first = _first_columns(file, renamed)
     if names is None:
         return FileFormat(wanted or "text", reading=reading)  # every line of it is bad
     try:
@@ -43,22 +48,32 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
         return format_of_columns(names, wanted, renamed, reading)
     except ValueError as fault:
         place = file.path if file.is_table else file.place(line)
-        raise ToolError(f"{place}: {BadRecord(str(fault), line).fault}",
-                        "Say which with --format, or what yours are called with --column "
-                        "OURS=YOURS, such as --column prompt=question.") from None
+        advice = delimiter_advice(file, names) or advice_for(names, wanted, first)
+        raise ToolError(f"{place}: {BadRecord(str(fault), line).fault}", advice) from None
 
 
-def _first_columns(file: SourceFile) -> tuple[int, list[str] | None]:
+def _first_columns(file: SourceFile, renamed: list[tuple[str, str]]) \
+        -> tuple[int, list[str] | None, dict | None]:
+    """Of a file of JSON: the line and the columns of the first object, which tell the format, with
+    what more the next ones have."""
     if file.has_schema:
-        return 1, columns_of(file)
+        return 1, columns_of(file), None
+    needed = REQUIRED | {theirs for ours, theirs in renamed if ours in REQUIRED}
+    line, names, first, num_bytes = 0, None, None, 0
     for _, record in zip(range(RECORDS_ASKED), Reader([file], None).records(file, is_look=True)):
+        num_bytes += record.num_bytes
         try:
             value = json.loads(record.data)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict):
-            return record.line, list(value)
-    return 0, None
+        if not isinstance(value, dict):
+            continue
+        if names is None:
+            line, names, first = record.line, list(value), value
+        names += [name for name in value if name not in names and name not in needed]
+        if num_bytes > BYTES_ASKED:
+            break
+    return line, names, first
 
 
 def decode(record: Record, form: FileFormat | None = None) -> Document:
@@ -116,7 +131,7 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
         if form is None:
             form = format_of_columns(list(value), None, [])
         group = _group(value, form.reading.group_by) if form.reading.group_by else ""
-        if form.theirs or form.absent:
+        if form.theirs or form.absent or form.later:
             value = _renamed(value, form)
         known = form.columns + form.ignored
         if any(name in REQUIRED and name not in known for name in value):
@@ -130,9 +145,17 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
         weight = _weight(record, value[WEIGHT]) if WEIGHT in value else 1.0
         return CONVERSIONS[form.name](value, form.reading, group, weight)
     except ValueError as fault:
-        raise BadRecord(str(fault), record.line) from None
+        raise BadRecord(_in_their_words(str(fault), form), record.line) from None
     except RecursionError:
         raise BadRecord("is nested too deeply", record.line) from None
+
+
+def _in_their_words(fault: str, form: FileFormat | None) -> str:
+    """With the name that the file gives to the column that a fault begins with."""
+    for ours, theirs in (form.theirs if form else {}).items():
+        if theirs and fault.startswith(f"'{ours}' "):
+            return f"'{theirs}' (--column {ours}={theirs}){fault[len(ours) + 2:]}"
+    return fault
 
 
 def _renamed(value: dict, form: FileFormat) -> dict:
@@ -141,7 +164,7 @@ def _renamed(value: dict, form: FileFormat) -> dict:
     if found is not None:
         raise ValueError(f"has the column '{found}', which --column names and the file's first "
                          "record does not have")
-    theirs = form.theirs
+    theirs = form.theirs | {ours: name for ours, name in form.later.items() if name in value}
     taken = {*theirs, *theirs.values()}
     kept = {name: entry for name, entry in value.items() if name not in taken}
     return kept | {our: value[their] for our, their in theirs.items() if their in value}
@@ -149,10 +172,12 @@ def _renamed(value: dict, form: FileFormat) -> dict:
 
 def _group(value: dict, column: str) -> str:
     found = value.get(column)
-    if found is None:
-        what = "is null" if column in value else "is missing"
+    if found is None or found == "":
+        what = "is missing" if column not in value else "is empty" if found == "" else "is null"
         raise ValueError(f"'{column}' {what}, wanted a value, since --group-by names it")
-    if isinstance(found, float) and found.is_integer():
+    if isinstance(found, str) and _INTEGER.fullmatch(found):
+        found = int(found.partition(".")[0])  # CSV holds numbers as text
+    elif isinstance(found, float) and found.is_integer():
         found = int(found)  # as tables hold integers where some are missing
     return json.dumps(found, sort_keys=True, separators=(",", ":"), default=str)
 
@@ -178,6 +203,7 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
 
 
 def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
+    value = with_messages(value, reading.names)
     prompt, completion = value["prompt"], value["completion"]
     if isinstance(value.get("label"), bool):
         raise ValueError("holds a preference ('label' is true or false beside a completion): not yet "
@@ -186,10 +212,11 @@ def _prompt_completion(value: dict, reading: Reading, group: str, weight: float)
         return _final(read_prompt_completion(value, reading.names), reading, group, weight)
     if read_tools(value.get("tools"), value.get("functions")):
         raise ValueError("has tools, which only messages can call, and 'prompt' and 'completion' "
-                         "are text (--column tools= leaves the column out)")
+                         "are text and no calls (--column tools= leaves the column out)")
     prompt = string(value, "prompt")
-    if value.get("system"):
-        prompt = f"{string(value, 'system')}\n\n{prompt}"
+    system = string(value, "system") if value.get("system") else reading.reshaping.system
+    if system:
+        prompt = f"{system}\n\n{prompt}"
     return Text(prompt, string(value, "completion"), group, weight)
 
 

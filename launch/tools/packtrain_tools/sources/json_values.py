@@ -11,6 +11,7 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.files import MAX_LINE_BYTES, SourceFile
 
 BLOCK_BYTES = 1 << 20
+SHOWN = 20  # characters
 _SPACE = " \t\r\n,"
 _BETWEEN = re.compile(f"[{_SPACE}]*")
 # Only where a value ends is asked here: numbers are not made, however long they are.
@@ -27,7 +28,7 @@ def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, 
             in_array = pending.lstrip().startswith("[")
             pending = pending.replace("[", " ", 1) if in_array else pending
         at = 0
-        while found := _next_value(file, pending, at, line, is_last):
+        while (found := _next_value(file, pending, at, line, is_last, bool(in_array))):
             begin, end = found
             line += pending.count("\n", at, begin)
             byte += len(pending[at:begin].encode())
@@ -41,12 +42,19 @@ def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, 
         raise ToolError(f"{file.place(line)}: the array has no end", "Is the file complete?")
 
 
-def _next_value(file: SourceFile, text: str, at: int, line: int,
-                is_last: bool) -> tuple[int, int] | None:
+def _next_value(file: SourceFile, text: str, at: int, line: int, is_last: bool,
+                in_array: bool) -> tuple[int, int] | None:
     """Begin and end of the value at `at`, which begins in `line`; nothing where more has to be
     read first, or an array ends."""
     begin = _BETWEEN.match(text, at).end()
-    if begin == len(text) or text[begin] == "]":
+    if begin == len(text):
+        return None
+    if in_array and text[begin] == "]":
+        after = _BETWEEN.match(text, begin + 1).end()
+        if after < len(text):
+            raise ToolError(f"{file.place(line + text.count(chr(10), at, after))}: "
+                            f"{text[after:after + SHOWN]!r} follows the end of the array",
+                            "Wanted one array, or values one after the other.")
         return None
     try:
         _, end = _DECODER.raw_decode(text, begin)
