@@ -24,6 +24,11 @@ ROWS = [
     {"instruction": "Hi", "response": "Yes"}, {"Prompt": "Hi", " completion": "Yes"},
     {"Instruction": "Hi", "Output": "Yes"}, {"content": "Hi", "url": "x"},
     {"instruction": "Hi", "input": "", "output": "Yes", "text": "Hi Yes"},
+    {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+    {"input": TURNS[:1], "output": "Yes", "category": "math"}, {"input": "Hi", "response": "Yes"},
+    {"instruction": "Hi", "input": "x", "response": "Yes"},
+    {"chosen": "Hi", "rejected": "Yes"}, {"prompt": "Hi", "chosen": "Yes", "rejected": "No"},
+    {"messages": TURNS, "chosen": TURNS, "rejected": TURNS},
     {"query": "Hi", "tools": "[{\"name\": \"f\"}]", "answers": "[{\"name\": \"f\", \"arguments\": {}}]"}]
 
 

@@ -45,7 +45,7 @@ def test_messages_of_every_role_may_be_learned(role):
     ({"weight": -1}, "'weight' is -1, wanted a number from 0 to 1"),
     ({"weight": float("nan")}, "'weight' is NaN, wanted a number from 0 to 1"),
     ({"weight": [1]}, "'weight' is a list, wanted true"),
-    ({"weight": 0.5, "train": True}, "'train' asks for 1 and 'weight' for 0.5")])
+    ({"weight": 0.5, "train": True}, "its keys ask for different weights: 'train' for 1 and 'weight' for 0.5")])
 def test_weights_that_are_none_are_refused_by_name(keys, fault):
     with pytest.raises(ValueError, match=f"turn 2: {fault}"):
         read_messages([ASK, ANSWER | keys])

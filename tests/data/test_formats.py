@@ -140,6 +140,23 @@ def test_history_stands_before_an_instruction(tmp_path, history):
         "\n\n### Instruction:\nE\n\n### Response:\n", "F")
 
 
+def test_history_may_be_of_turns(tmp_path):
+    row = {"instruction": "E", "output": "F"}
+    wanted = only(tmp_path, row | {"history": [["A", "B"]]})
+    assert only(tmp_path, row | {"history": [{"question": "A", "answer": "B"}]}) == wanted
+    turns = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]
+    assert only(tmp_path, row | {"history": turns}) == wanted
+    assert "not of the user and the assistant in turn" in only(tmp_path, row | {"history": turns[1:]})
+
+
+@pytest.mark.parametrize("name", ["label", "kto_tag"])
+@pytest.mark.parametrize("row", [{"prompt": "A", "completion": "B"}, {"messages": PLAIN},
+                                 {"conversations": PLAIN}])
+def test_answers_that_are_judged_are_refused(tmp_path, name, row):
+    assert f"holds a preference ('{name}' is true or false" in only(tmp_path, row | {name: False})
+    assert not isinstance(only(tmp_path, row | {name: "news"}), str)
+
+
 @pytest.mark.parametrize("history, fault", [
     (3, "'history' is 3, wanted a list of [asked, answered]"),
     ([["A"]], "entry 1 of 'history' is not [asked, answered]"),

@@ -5,6 +5,7 @@ import json
 import pytest
 from prepare_program import write_lines  # noqa: F401  (makes packtrain_tools importable)
 
+from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation, read_messages,
                                                 read_prompt_completion, read_sharegpt)
 from packtrain_tools.chat.names import make_names
@@ -28,17 +29,30 @@ CALL = {"role": "assistant", "tool_calls": [
     [{"input": "How many?", "output": "Three."}],
     [{"user": "How many?", "assistant": "Three."}],
     [{"human": "How many?", "bot": "Three."}],
+    [{"Human": "How many?", "Assistant": "Three."}], [{"query": "How many?", "response": "Three."}],
+    [{"sender": "user", "text": "How many?"}, {"sender": "assistant", "text": "Three."}],
+    [{"role": "user", "parts": [{"text": "How many?"}]}, {"role": "model", "parts": ["Three."]}],
+    [["How many?", "Three."]], [json.dumps(message) for message in PLAIN], json.dumps(json.dumps(PLAIN)),
     {"role": ["user", "assistant"], "content": ["How many?", "Three."]},
     {"from": ["human", "gpt"], "value": ["How many?", "Three."]},
     {"input": ["How many?"], "output": ["Three."]},
     json.dumps(PLAIN), json.dumps(["How many?", "Three."])])
 @pytest.mark.parametrize("column", ["messages", "conversations"])
 def test_shapes_of_public_data_sets_are_the_same_conversation(turns, column):
-    assert read_conversation(column, {column: turns}) == Conversation(PLAIN, None, [None, None])
+    chat = read_conversation(column, {column: turns})
+    said = [{**message, "content": text_of(message["content"])} for message in chat.messages]
+    assert (said, chat.tools, chat.asked) == (PLAIN, None, [None, None])
 
 
 @pytest.mark.parametrize("turns, fault", [
     (["x", 3], "turn 2: is 3, wanted text, as turn 1 is"),
+    ([["x", "y"], ["z"]], "turn 2: is a list, wanted .asked, answered., or an object"),
+    ([{"input": "x", "question": "z", "output": "y"}], "turn 1: has 'input', 'question', 'output', "
+     "several of which may be"),
+    ([{"role": "user", "body": "x"}], "neither 'content' .* .--message-key content=YOURS"),
+    ([{"role": "user", "content": "x", "train_detail": [{}]}], "turn 1: has 'train_detail', which"),
+    ([{"role": "user", "content": "x", "loss": True, "train": 0}], "turn 1: its keys ask for different "
+     "weights: 'train' for 0 and 'loss' for 1"),
     ([{"input": "x", "output": "y"}, {"input": "x2"}, {"output": "z"}], "turn 3: lacks 'input'"),
     ({"role": ["user"], "content": ["a", "b"]}, "lists of different lengths: 'role' with 1, "),
     ({"role": "user", "content": "x"}, "'messages' is an object, wanted a list of messages"),
@@ -55,6 +69,25 @@ def test_the_last_pair_may_lack_its_answer():
     chat = read_messages([{"input": "How many?", "output": "Three."},
                           {"input": "And now?", "output": None}])
     assert [message["role"] for message in chat.messages] == ["user", "assistant", "user"]
+
+
+def test_a_pair_keeps_what_else_it_says():
+    turn = {"question": "How many?", "answer": "Three.", "reasoning": "Let me see.", "train": False}
+    chat = read_messages([turn])
+    assert chat.messages[1] == {**ANSWER, "reasoning_content": "Let me see."}
+    assert chat.asked == [None, 0.0]
+
+
+@pytest.mark.parametrize("key, weight", [("train", False), ("weight", 0), ("loss", False), ("loss", None)])
+def test_all_names_of_a_message_s_weight_are_known(key, weight):
+    assert read_messages([ASK, {**ANSWER, key: weight}]).asked == [None, weight if weight is None else 0.0]
+
+
+@pytest.mark.parametrize("result", ["function-response", "tool response", "Tool_Response", "OBSERVATION"])
+def test_roles_are_known_however_they_are_spelt(result):
+    call = {"from": "function-call", "value": '{"name": "count", "arguments": {}}'}
+    chat = read_sharegpt([{"from": "human", "value": "x"}, call, {"from": result, "value": "3"}])
+    assert [message["role"] for message in chat.messages] == ["user", "assistant", "tool"]
 
 
 def test_roles_and_keys_have_the_names_that_the_command_says():

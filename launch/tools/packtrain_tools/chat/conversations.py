@@ -13,6 +13,7 @@ from packtrain_tools.chat.values import check_depth, check_text, kind, share
 __all__ = ["ROLES", "REASONING", "SYSTEM_ROLES", "Conversation", "read_conversation",
            "read_messages", "read_prompt_completion", "read_sharegpt", "with_messages"]
 SYSTEM_ROLES = ("system", "developer")
+_WEIGHTS = ("train", "weight", "loss")  # of OpenAI, of ms-swift
 REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same thing
 
 
@@ -127,7 +128,8 @@ def _message(entry: object, names: Names) -> tuple[dict, float | None]:
     if content is not None:
         message["content"] = content
     elif not calls:
-        raise ValueError("has neither 'content' nor 'tool_calls'")
+        raise ValueError("has neither 'content' nor 'tool_calls' (--message-key content=YOURS says what "
+                         "yours is called)")
     if calls:
         message["tool_calls"] = calls
     _set_reasoning(message, thoughts)
@@ -151,10 +153,12 @@ def _set_reasoning(message: dict, thoughts: str):
 
 
 def _weight(message: dict) -> float | None:
-    """Takes `train` (true, false, or a number from 0 to 1) or `weight` (OpenAI's name) out."""
-    given = {key: share(message.pop(key), f"'{key}'") for key in ("train", "weight")
-             if key in message}
+    """Takes `train` (true, false, or a number from 0 to 1), or others' names of it, out."""
+    given = {key: share(message.pop(key), f"'{key}'") for key in _WEIGHTS if key in message}
     if len(set(given.values())) > 1:
-        raise ValueError(f"'train' asks for {given['train']:g} and 'weight' for "
-                         f"{given['weight']:g}, wanted one of them")
+        asked = " and ".join(f"'{key}' for {weight:g}" for key, weight in given.items())
+        raise ValueError(f"its keys ask for different weights: {asked}")
+    if message.pop("train_detail", None):
+        raise ValueError("has 'train_detail', which weighs parts of a message: not read (divide the "
+                         "message, or remove the key)")
     return next(iter(given.values()), None)

@@ -11,8 +11,8 @@ ALIASES = {"human": "user", "prompter": "user", "gpt": "assistant", "chatgpt": "
            "observation": "tool", "ipython": "tool", "function": "tool",
            "function_response": "tool", "tool_response": "tool", "tool_call": CALL, CALL: CALL}
 _ROLES = {role: role for role in ROLES} | ALIASES
-_ROLE_KEYS = ("from", "speaker", "author")  # where there is no `role`
-_CONTENT_KEYS = ("value", "text", "message")  # where there is no `content`
+_ROLE_KEYS = ("from", "speaker", "author", "sender")  # where there is no `role`
+_CONTENT_KEYS = ("value", "text", "message", "parts")  # where there is no `content`
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ def _content_key(message: dict, role_key: str) -> str | None:
 def _role(role: object, names: Names) -> str:
     if not isinstance(role, str):
         raise ValueError(f"has the role {kind(role)}, wanted a string")
-    found = names.roles.get(role) or names.roles.get(role.lower())
+    plain = role.strip().lower().replace("-", "_").replace(" ", "_")
+    found = names.roles.get(role) or names.roles.get(role.lower()) or names.roles.get(plain)
     if found is None:
         raise ValueError(f"has the role '{role}', wanted one of {names.shown_roles()} "
                          "(--role OURS=YOURS says what yours is called)")

@@ -4,16 +4,17 @@ import json
 
 from packtrain_tools.chat.values import kind, parsed
 
-# Keys of turns that hold both what is asked and what is answered.
-_PAIRS = (("input", "output"), ("user", "assistant"), ("human", "assistant"), ("human", "gpt"),
-          ("human", "bot"), ("prompt", "response"), ("question", "answer"))
+# Keys of turns that hold both what is asked and what is answered, in capitals or not.
+_ASKED = ("input", "user", "human", "prompt", "question", "query", "instruction")
+_ANSWERED = ("output", "assistant", "gpt", "bot", "chatbot", "model", "response", "answer", "completion")
+_ROLE_KEYS = ("role", "from")
 _MESSAGE_KEYS = ("role", "from", "content", "value")
 
 
 def turns_of(value: object, name: str) -> list:
     """A list, not empty, of what should be messages. Raises ValueError."""
-    if isinstance(value, str):
-        value = parsed(value, f"'{name}'")
+    for _ in range(2):  # some hold it as JSON twice
+        value = parsed(value, f"'{name}'") if isinstance(value, str) else value
     if isinstance(value, dict):
         value = _transposed(value, name)
     if not isinstance(value, list):
@@ -22,7 +23,13 @@ def turns_of(value: object, name: str) -> list:
         raise ValueError(f"'{name}' is an empty list, wanted messages")
     first = value[0]
     if isinstance(first, str):
+        messages = [messages_in_text(f"[{text}]", _ROLE_KEYS) if isinstance(text, str) and
+                    text.lstrip().startswith("{") else None for text in value]
+        if all(isinstance(found, list) and len(found) == 1 for found in messages):
+            return [message for [message] in messages]
         return _alternating(value)
+    if isinstance(first, list):
+        return _from_lists(value)
     if isinstance(first, dict):
         pair = _pair_keys(first)
         if pair:
@@ -63,10 +70,31 @@ def _alternating(texts: list) -> list[dict]:
             for number, text in enumerate(texts)]
 
 
+def _from_lists(turns: list) -> list[dict]:
+    """Of [asked, answered]; the last one may lack its answer."""
+    messages = []
+    for number, turn in enumerate(turns, start=1):
+        if not isinstance(turn, list) or len(turn) != 2 or not isinstance(turn[0], str):
+            raise ValueError(f"turn {number}: is {kind(turn)}, wanted [asked, answered], or an object "
+                             "with 'role' and 'content'")
+        messages.append({"role": "user", "content": turn[0]})
+        if turn[1] is not None:
+            messages.append({"role": "assistant", "content": turn[1]})
+    return messages
+
+
 def _pair_keys(turn: dict) -> tuple[str, str] | None:
+    """Raises ValueError where they are not certain."""
     if any(key in turn for key in _MESSAGE_KEYS):
         return None
-    return next((pair for pair in _PAIRS if pair[0] in turn and pair[1] in turn), None)
+    asked = [key for key in turn if key.lower() in _ASKED]
+    answered = [key for key in turn if key.lower() in _ANSWERED]
+    if not asked or not answered:
+        return None
+    if len(asked) > 1 or len(answered) > 1:
+        names = ", ".join(f"'{key}'" for key in asked + answered)
+        raise ValueError(f"turn 1: has {names}, several of which may be what is asked or answered")
+    return asked[0], answered[0]
 
 
 def _from_pairs(turns: list, asks: str, answers: str) -> list[dict]:
@@ -78,9 +106,19 @@ def _from_pairs(turns: list, asks: str, answers: str) -> list[dict]:
             messages.append({"role": "system", "content": turn["system"]})
         messages.append({"role": "user", "content": turn[asks]})
         if turn.get(answers) is not None:
-            flags = {key: turn[key] for key in ("train", "weight") if key in turn}
-            messages.append({"role": "assistant", "content": turn[answers], **flags})
+            rest = {key: entry for key, entry in turn.items() if key not in (asks, answers, "system")}
+            messages.append({**rest, "role": "assistant", "content": turn[answers]})
     return messages
+
+
+def _asked_and_answered(messages: list) -> list[list]:
+    """Of messages of the user and the assistant in turn."""
+    roles = [message.get("role") if isinstance(message, dict) else None for message in messages]
+    if roles != ["user", "assistant"] * (len(messages) // 2):
+        raise ValueError("'history' holds messages that are not of the user and the assistant in turn "
+                         "(a conversation in one column is read with --column messages=YOURS)")
+    texts = [message.get("content") for message in messages]
+    return [list(pair) for pair in zip(texts[::2], texts[1::2])]
 
 
 def history_turns(value: object) -> list[tuple[str, str]]:
@@ -91,6 +129,8 @@ def history_turns(value: object) -> list[tuple[str, str]]:
         return []
     if not isinstance(value, list):
         raise ValueError(f"'history' is {kind(value)}, wanted a list of [asked, answered]")
+    if value and isinstance(value[0], dict):
+        value = _asked_and_answered(turns_of(value, "history"))
     for number, turn in enumerate(value, start=1):
         if not (isinstance(turn, list) and len(turn) == 2 and
                 all(isinstance(text, str) for text in turn)):

@@ -20,12 +20,14 @@ from packtrain_tools.sources.documents import BadRecord, Document, Instruction, 
 from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
 from packtrain_tools.sources.suggestions import advice_for
+from packtrain_tools.sources.tables import first_row
 
 __all__ = ["DOCUMENT", "FORMATS", "BadRecord", "Document", "FileFormat", "Instruction", "Reading",
            "Text", "decode", "find_format", "format_of_columns", "read_texts"]
 RECORDS_ASKED = 100  # for the first one that is a JSON object, and for columns that others have
 BYTES_ASKED = 1 << 20
 _INTEGER = re.compile(r"-?[0-9]{1,18}(\.0+)?")
+_JUDGED = ("label", "kto_tag")  # of TRL, of LLaMA-Factory
 DOCUMENT = "document"  # of plain text files, which have no columns
 
 
@@ -48,6 +50,7 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
         return format_of_columns(names, wanted, renamed, reading)
     except ValueError as fault:
         place = file.path if file.is_table else file.place(line)
+        first = first_row(file) if file.is_table else first
         advice = delimiter_advice(file, names) or advice_for(names, wanted, first)
         raise ToolError(f"{place}: {BadRecord(str(fault), line).fault}", advice) from None
 
@@ -202,12 +205,18 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
     return Text(None, string(value, "text"), group, weight)
 
 
+def _check_judged(value: dict):
+    """Raises ValueError where answers are said to be good or bad."""
+    name = next((name for name in _JUDGED if isinstance(value.get(name), bool)), None)
+    if name is not None:
+        raise ValueError(f"holds a preference ('{name}' is true or false beside an answer): not yet "
+                         "read (rename the column if it means something else)")
+
+
 def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
     value = with_messages(value, reading.names)
     prompt, completion = value["prompt"], value["completion"]
-    if isinstance(value.get("label"), bool):
-        raise ValueError("holds a preference ('label' is true or false beside a completion): not yet "
-                         "read (rename the column if it means something else)")
+    _check_judged(value)
     if isinstance(prompt, (list, dict)) or isinstance(completion, (list, dict)):
         return _final(read_prompt_completion(value, reading.names), reading, group, weight)
     if read_tools(value.get("tools"), value.get("functions")):
@@ -230,10 +239,12 @@ def _instruction(value: dict, reading: Reading, group: str, weight: float) -> In
 
 
 def _messages(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
+    _check_judged(value)
     return _final(read_conversation("messages", value, reading.names), reading, group, weight)
 
 
 def _sharegpt(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
+    _check_judged(value)
     return _final(read_conversation("conversations", value, reading.names), reading, group, weight)
 
 

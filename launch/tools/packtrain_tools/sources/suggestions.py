@@ -13,7 +13,8 @@ _ASKED = ("question", "query", "problem", "inputs", "prompt", "instruction", "in
 _ANSWERED = ("response", "answer", "output", "outputs", "targets", "target", "completion",
              "answers", "generated_solution", "solution", "assistant", "reply")
 _TURNS = ("conversation", "conversations", "messages", "thread", "dialogue", "dialog", "chat", "turns",
-          "items", "data", "chat_messages")
+          "items", "data", "chat_messages", "contents")
+_RECORDS = ("data", "rows", "records", "examples", "items", "samples", "instances", "train", "dataset")
 # By our name: what others call it, the likeliest first.
 _NAMES = {"messages": _TURNS, "conversations": _TURNS, "prompt": _ASKED, "completion": _ANSWERED,
           "instruction": _ASKED, "output": _ANSWERED, "input": ("context",),
@@ -29,11 +30,21 @@ def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
     fitting = [name for name in FORMATS if _is_read(names, name, [])]
     if wanted is None and len(fitting) > 1:
         return f"Say which with {' or '.join(f'--format {name}' for name in fitting)}."
+    if wanted is None and {"chosen", "rejected"} <= set(names):
+        return _advice_for_pairs(names, first)
     inside = _list_of_records(first)
     if inside is not None:
         return f"Its records lie in '{inside}': `jq -c '.[\"{inside}\"][]' FILE > NEW.jsonl` takes them out."
     found = sorted(dict.fromkeys(_suggestions(names, wanted, first)), key=lambda text: text.count("--"))
     return f"Try {', or '.join(found[:_MOST])}" if found else GENERAL
+
+
+def _advice_for_pairs(names: list[str], first: dict | None) -> str:
+    ours = ["messages", "text"] if isinstance((first or {}).get("chosen"), list) else ["text", "messages"]
+    for name in ("completion", *ours) if "prompt" in names else ours:
+        if _is_read(names, None, [(name, "chosen")]):
+            return f"To learn what was chosen, whatever was rejected: --column {name}=chosen"
+    return GENERAL
 
 
 def _suggestions(names: list[str], wanted: str | None, first: dict | None) -> Iterator[str]:
@@ -48,9 +59,6 @@ def _suggestions(names: list[str], wanted: str | None, first: dict | None) -> It
 def _renamed(names: list[str], form: str, first: dict | None) -> list[tuple[str, str]]:
     """(ours, theirs), nothing where a column is missing."""
     columns = FORMATS[form]
-    unused = {"prompt-completion": ("input",), "instruction": ("tools", "functions")}.get(form, ())
-    if any(any(_called(names, name)) for name in unused):
-        return []  # it has no place for that
     renamed: list[tuple[str, str]] = []
     taken = {name for name in columns.required if name in names}
     for ours in columns.required + columns.optional:
@@ -63,7 +71,9 @@ def _renamed(names: list[str], form: str, first: dict | None) -> list[tuple[str,
         if theirs is not None:
             taken.add(theirs)
             renamed.append((ours, theirs))
-    return renamed
+    unused = {"prompt-completion": ("input",), "instruction": ("tools", "functions")}.get(form, ())
+    has_more = any(name not in taken for column in unused for name in _called(names, column))
+    return [] if has_more else renamed
 
 
 def _called(names: list[str], ours: str) -> Iterator[str]:
@@ -83,6 +93,8 @@ def _may_be(ours: str, theirs: str, first: dict | None) -> bool:
         return True
     if ours in ("messages", "conversations"):
         return isinstance(value, (list, dict)) or isinstance(value, str) and value[:1] in ("[", "{")
+    if ours in ("prompt", "completion") and isinstance(value, list):
+        return bool(value) and isinstance(value[0], dict)
     return isinstance(value, str)
 
 
@@ -96,9 +108,9 @@ def _is_read(names: list[str], form: str | None, renamed: list[tuple[str, str]])
 
 def _list_of_records(first: dict | None) -> str | None:
     """The key of a list of objects that fit a format themselves."""
-    for name, value in (first or {}).items():
+    for name, value in ((name, (first or {}).get(name)) for name in _RECORDS):
         record = value[0] if isinstance(value, list) and value else None
         if isinstance(record, dict) and not _MESSAGE_KEYS & set(record) and \
                 _is_read(list(record), None, []):
-            return name if "'" not in name and '"' not in name else None
+            return name
     return None

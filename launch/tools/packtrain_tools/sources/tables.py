@@ -51,6 +51,13 @@ def table_columns(file: SourceFile) -> list[str]:
     return open_hub(file.path).column_names
 
 
+def first_row(file: SourceFile) -> dict | None:
+    for _, batch in read_batches(file):
+        if batch.num_rows:
+            return rows_of(file, as_stream(file, batch.slice(0, 1)))[0]
+    return None
+
+
 def read_batches(file: SourceFile) -> Iterator[tuple[float, object]]:
     """Record batches of a table, each with the share of the file that has been read with it."""
     if file.kind == PARQUET:
