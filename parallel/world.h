@@ -38,7 +38,8 @@ class World {
 
 // Joins the job. Without an MPI launcher (no OMPI_COMM_WORLD_SIZE, PMI_SIZE or PMIX_RANK in the
 // environment) a world of one rank. Throws Error(kDevice) when an MPI launcher started several
-// processes but MPI was not built in: several one-rank jobs must never pass for one.
+// processes but MPI was not built in, and when a launcher that is not MPI's did (torchrun; srun
+// without PMIx): several one-rank jobs must never pass for one.
 std::unique_ptr<World> join_world();
 
 }  // namespace packtrain

@@ -47,6 +47,26 @@ def test_a_truncated_store(lab):
     expect(lab, 65, [shard.name], f"data.train={store}")
 
 
+@pytest.mark.parametrize("variables", [
+    {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "8"}, {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4"},
+    {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "2"}])
+def test_a_launcher_that_is_not_mpis_is_refused_by_name(lab, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    refused = [name for name, value in variables.items() if name != "SLURM_STEP_ID" and value != "1"]
+    expect(lab, 69, [f"{refused[0]}=", "packtrain-run", "mpirun", "srun --mpi=pmix"], name="no-mpi")
+    assert not (lab.folder / "runs" / "no-mpi").exists()
+
+
+@pytest.mark.parametrize("variables", [
+    {"WORLD_SIZE": "1"}, {"SLURM_NTASKS": "4"},
+    {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1"}])
+def test_one_process_of_another_launcher_trains(lab, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    expect(lab, 0, [], "run.max_steps=1", "checkpoint.save_final=false", name="one-process")
+
+
 def test_a_missing_store(lab):
     expect(lab, 65, ["no-such-store"], "data.train=no-such-store")
 

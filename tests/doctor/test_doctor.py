@@ -41,6 +41,14 @@ def config(tmp_path, run_folder):
     return path
 
 
+@pytest.mark.parametrize("words", [["doctor"], ["train", "c.yaml"]])
+def test_where_mpi_cannot_start_its_own_words_are_shown(words):
+    done = subprocess.run([RUN, "-n", "2", "--mca", "btl", "tcpp", "--program", PROGRAM, *words], capture_output=True,
+                          text=True, timeout=200, check=False)
+    assert done.returncode == 1
+    assert "mpirun started no rank" in done.stderr and "Component: tcpp" in done.stderr
+
+
 def test_sound_ranks_are_ok_in_every_line(tmp_path):
     code, verdicts, out, err = doctor(cwd=FAST or tmp_path)
     assert code == 0, out + err

@@ -126,9 +126,10 @@ def test_what_does_not_fit_together_is_a_configuration_error(words, complaint):
 
 @pytest.fixture
 def fake_mpirun(tmp_path):
-    """A PATH with an mpirun that notes its arguments and ends with $FAKE_STATUS."""
+    """A PATH with an mpirun that notes its arguments and ends with $FAKE_STATUS; without --quiet it says why."""
     script = tmp_path / "mpirun"
-    script.write_text('#!/bin/sh\necho "$*" >> "$FAKE_LOG"\nexit "$FAKE_STATUS"\n')
+    script.write_text('#!/bin/sh\ncase "$*" in *--quiet*) echo "$*" >> "$FAKE_LOG" ;; *) echo "no room in /dev/shm" >&2 ;; '
+                      'esac\nexit "$FAKE_STATUS"\n')
     script.chmod(0o755)
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FAKE_LOG": str(tmp_path / "log")}
 
@@ -150,6 +151,16 @@ def test_nothing_stays_in_the_folder_that_all_hosts_share(fake_mpirun, tmp_path)
 
 def test_on_one_machine_mpiruns_code_is_handed_on(fake_mpirun):
     assert run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="1", **fake_mpirun)[0] == 1
+
+
+def test_mpis_own_words_are_shown_where_it_starts_no_rank(fake_mpirun):
+    _, _, errors = run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="1", **fake_mpirun)
+    assert "mpirun started no rank (exit code 1)" in errors and "  no room in /dev/shm" in errors
+
+
+def test_of_a_rank_that_ended_by_itself_mpi_has_nothing_to_say(fake_mpirun):
+    _, _, errors = run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="66", **fake_mpirun)
+    assert errors == ""
 
 
 def test_an_mpirun_that_waits_for_a_host_that_is_gone_is_ended(tmp_path, monkeypatch, capfd):

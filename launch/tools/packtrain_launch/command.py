@@ -71,12 +71,13 @@ class Command:
             most = max(host.num_ranks for host in roster.used) if roster else settings.num_ranks
             self.environment["OMP_NUM_THREADS"] = str(max(self.cores // most, 1))
 
-    def line(self, arguments: list[str], hosts: list[Host] | None = None, keeps_signal: bool = False) -> list[str]:
+    def line(self, arguments: list[str], hosts: list[Host] | None = None, keeps_signal: bool = False,
+             quiet: bool = True) -> list[str]:
         """`arguments` of packtrain; `hosts` None: the machine's own ranks. `keeps_signal`: a rank ignores SIGUSR1
-        until it has set up its handler."""
+        until it has set up its handler. `quiet`: without MPI's own words, of which every end of a rank has some."""
         guard = ["env", "--ignore-signal=USR1"] if keeps_signal else []
         placed = self._place_on(hosts) if hosts is not None else self._place_here()
-        return ["mpirun", "--quiet", *placed, *self._shared_flags(hosts), *guard, self.program, *arguments]
+        return ["mpirun", *(["--quiet"] if quiet else []), *placed, *self._shared_flags(hosts), *guard, self.program, *arguments]
 
     def _place_here(self) -> list[str]:
         num_ranks = self.settings.num_ranks

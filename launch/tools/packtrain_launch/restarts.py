@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 import time
 
@@ -20,6 +21,9 @@ _KILLED_BY_REQUEST = 128 + signal.SIGUSR1
 # doctor ends itself after a minute (`--limit`); the rest is mpirun's, on its way to the hosts.
 _DOCTOR_LIMIT_S = 120.0
 _MOST_FRUITLESS = 3
+# What mpirun cannot start fails within seconds; a host that is lost later is noticed after 25.
+_START_LIMIT_S = 20.0
+_MOST_WORDS = 60  # lines
 
 
 def _is_packtrains(status: int) -> bool:
@@ -78,7 +82,8 @@ class Runner:
         hosts = settings.roster.used if settings.roster else None
         line = self._command.line(settings.arguments, hosts, keeps_signal=settings.saves_when_stopped)
         job = Job(line, self._environment, self._stop, settings.saves_when_stopped, hosts is not None)
-        status = self._explain(job.wait(), hosts)
+        begin = time.monotonic()
+        status = self._explain(job.wait(), hosts, time.monotonic() - begin)
         if job.was_ended_at_once and status != 0:  # what mpirun says of that is 1
             say(f"ended at once by {signal.Signals(self._stop.number).name}, nothing was saved")
             return 128 + self._stop.number
@@ -90,10 +95,13 @@ class Runner:
         line = self._command.line(["doctor", *self._settings.arguments[1:]], hosts)
         job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                   listener=lines.append, echo=aloud)
-        status = self._explain(job.wait(_DOCTOR_LIMIT_S), hosts)
+        begin = time.monotonic()
+        status = self._explain(job.wait(_DOCTOR_LIMIT_S), hosts, time.monotonic() - begin)
         return (STOPPED if self._stop.asked else status), "".join(lines)
 
-    def _explain(self, status: int, hosts: list[Host] | None) -> int:
+    def _explain(self, status: int, hosts: list[Host] | None, lasted_s: float) -> int:
+        if not self._stop.asked and not _is_packtrains(status) and lasted_s < _START_LIMIT_S:
+            self._repeat_aloud(status, hosts)
         if hosts is not None and not self._stop.asked and not _is_packtrains(status):
             say(f"mpirun could not reach a host or lost it (its exit code {status}; the line that --dry-run prints, "
                 "without --quiet, has it say more)")
@@ -101,6 +109,23 @@ class Runner:
         if status > 128 and not self._stop.asked and _is_packtrains(status):
             say(f"a rank was ended by {_signal_of(status)} (exit code {status})")
         return status
+
+    def _repeat_aloud(self, status: int, hosts: list[Host] | None) -> None:
+        """What failed before a rank could speak (MPI_Init, mpirun itself) fails again where the ranks only join, and
+        says why: `--quiet` had kept that back."""
+        words: list[str] = []
+        line = self._command.line(["train", "--help"], hosts, quiet=False)
+        job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
+                  listener=words.append, echo=False)
+        again = job.wait(_START_LIMIT_S)
+        if again == 0 or not any(word.strip() for word in words):
+            say(f"mpirun ended with exit code {status} and no rank said why; its ranks can be started: look at the log "
+                "of the rank that ended first (run.output/log)")
+            return
+        say(f"mpirun started no rank (exit code {status}), nothing was trained. In MPI's own words "
+            "(docs/troubleshooting.md, mpirun, says more):")
+        sys.stderr.write("".join(f"  {word}" for word in words[:_MOST_WORDS]))
+        sys.stderr.flush()
 
     def _is_worth_a_restart(self, status: int) -> bool:
         """A rank or host died, and nobody asked for an end."""
