@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from prepare_program import dump, ids_of, run_tool, write_lines
 
-from packtrain_tools.sources import hub, json_values
+from packtrain_tools.sources import files as files_module, hub, json_values
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.formats import BadRecord, Instruction, decode, find_format, format_of_columns
 from packtrain_tools.sources.readers import Reader, read_records
@@ -79,6 +79,18 @@ def test_every_kind_of_file_gives_the_same_documents(tmp_path, name):
                                                       for row in ROWS]
 
 
+@pytest.mark.parametrize("opened", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_a_table_without_rows_has_its_columns(tmp_path, opened):
+    schema = pa.Table.from_pylist(ROWS[:1]).schema
+    with opened(tmp_path / "a.arrow", schema):
+        pass
+    pq.write_table(schema.empty_table(), tmp_path / "a.parquet")
+    for name in ("a.arrow", "a.parquet"):
+        form = find_format(source_file(0, str(tmp_path / name)), None, [])
+        assert (form.name, form.ignored) == ("prompt-completion", ("id",))
+        assert texts_of(tmp_path / name) == []
+
+
 def test_a_chunk_of_rows_takes_no_more_than_them_to_a_worker(tmp_path):
     file = source_file(0, str(write_arrow_stream(tmp_path / "a.arrow")))
     chunks = list(Reader([file], None).chunks())
@@ -115,6 +127,24 @@ def test_a_folder_of_datasets_is_read_in_its_own_order(tmp_path):
     with pytest.raises(ToolError, match="holds the splits train"):
         list_files([str(folder)])
     assert texts_of(folder / "train") == [(row["prompt"], row["completion"]) for row in ROWS]
+
+
+@pytest.mark.parametrize("names", [
+    ("train.jsonl", "val.jsonl"), ("training.csv", "eval.csv"), ("Train.csv", "Test.csv"),
+    ("a-train-00000.parquet", "a-heldout-00000.parquet"), ("train.txt", "valid.txt"),
+    ("wiki.train.txt", "wiki.test.txt.gz"), ("train/a.jsonl", "dev/a.jsonl")])
+def test_files_of_several_splits_are_refused(tmp_path, names):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ToolError, match="holds files of the splits [a-z]+, [a-z]+"):
+        files_module._folder_files(0, str(tmp_path), None, {}, set())
+
+
+def test_words_in_names_are_no_splits(tmp_path):
+    for name in ("train.md", "test.md", "testimony.jsonl", "trainer.jsonl", "latest.txt", "evaluate.txt"):
+        (tmp_path / name).write_text("")
+    assert len(list_files([str(tmp_path)])[0]) == 6
 
 
 def test_splits_are_not_mixed_and_what_describes_data_is_not_data(tmp_path):

@@ -30,8 +30,12 @@ MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
 # What lies beside data in folders made by `datasets` and its like, and is no data.
 _ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json", re.I)
-_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|dev)(?=[/_.-])")
-_SPLIT_NAMES = {"valid": "validation", "dev": "validation"}
+_SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
+                **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
+                                 "holdout"), "validation")}
+_ANY_SPLIT = "|".join(_SPLIT_NAMES)
+_SPLIT = re.compile(rf"(?:^|[/_.-])({_ANY_SPLIT})(?=[/_.-])", re.I)
+_SPLIT_TEXT = re.compile(rf"(?:.*[/_.-])?({_ANY_SPLIT})\.te?xt(\.\w+)?", re.I)  # train.txt, no test.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +152,18 @@ def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[st
         wanted = ", ".join(suffix or "no suffix" for suffix in (*KINDS, *TEXT_SUFFIXES))
         raise ToolError(f"{folder}: holds no file that could be data (wanted {wanted})",
                         "Name files of other kinds one by one: they are read as plain text.")
-    _check_splits(folder, [file.path for file in files if not file.is_text])
+    _check_splits(folder, files)
     return files
 
 
-def _check_splits(folder: str, paths: list[str]):
+def _check_splits(folder: str, files: list[SourceFile]):
     """A folder with files of several splits would mix what is held out into what is learned."""
-    splits = {_SPLIT_NAMES.get(name, name) for path in paths
-              for name in _SPLIT.findall(os.path.relpath(path, folder))}
+    splits = set()
+    for file in files:
+        path = os.path.relpath(file.path, folder)
+        is_split = _SPLIT_TEXT.fullmatch(path)
+        names = _SPLIT.findall(path) if not file.is_text else is_split.groups()[:1] if is_split else []
+        splits |= {_SPLIT_NAMES[name.lower()] for name in names}
     if len(splits) > 1:
         raise ToolError(f"{folder}: holds files of the splits {', '.join(sorted(splits))}",
                         "Name the files (or the folder) of one of them.")

@@ -44,11 +44,19 @@ def table_columns(file: SourceFile) -> list[str]:
         except arrow.ArrowException as error:
             raise ToolError(f"{file.path}: cannot be read: {error}") from None
     if file.kind == ARROW:
-        for _, batch in read_batches(file):
-            return batch.schema.names
-        return []
+        return _arrow_columns(file)
     from packtrain_tools.sources.hub import open_hub
     return open_hub(file.path).column_names
+
+
+def _arrow_columns(file: SourceFile) -> list[str]:
+    """Also of a table without rows, as `datasets` saves one."""
+    arrow = pyarrow_module(file.path, "lib")
+    try:
+        with arrow.memory_map(file.path) as mapped:
+            return _arrow_reader(file, mapped).schema.names
+    except arrow.ArrowException as error:
+        raise ToolError(f"{file.path}: cannot be read: {error}") from None
 
 
 def first_row(file: SourceFile) -> dict | None:
@@ -83,18 +91,21 @@ def _parquet_batches(file: SourceFile):
 
 def _arrow_batches(file: SourceFile):
     """The file and the stream format, which `datasets` writes."""
-    arrow = pyarrow_module(file.path, "ipc")
     with pyarrow_module(file.path, "lib").memory_map(file.path) as mapped:
-        is_file = mapped.read(6) == b"ARROW1"
-        mapped.seek(0)
-        if is_file:
-            table = arrow.open_file(mapped)
-            batches = (table.get_batch(i) for i in range(table.num_record_batches))
-        else:
-            batches = iter(arrow.open_stream(mapped))
+        table = _arrow_reader(file, mapped)
+        is_file = hasattr(table, "get_batch")
+        batches = (table.get_batch(i) for i in range(table.num_record_batches)) if is_file \
+            else iter(table)
         for batch in batches:
             for begin in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield mapped.tell() / max(1, file.num_bytes), batch.slice(begin, ROWS_AT_ONCE)
+
+
+def _arrow_reader(file: SourceFile, mapped):
+    arrow = pyarrow_module(file.path, "ipc")
+    is_file = mapped.read(6) == b"ARROW1"
+    mapped.seek(0)
+    return arrow.open_file(mapped) if is_file else arrow.open_stream(mapped)
 
 
 def _hub_batches(file: SourceFile):
