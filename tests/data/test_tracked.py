@@ -7,6 +7,9 @@ import jinja2
 import pytest
 from prepare_program import TOOLS  # noqa: F401  (puts the tools on the path)
 
+from packtrain_tools.chat.conversations import read_messages
+from packtrain_tools.chat.mask import ChatMask, MaskOptions
+from packtrain_tools.chat.parts import lost_parts, track
 from packtrain_tools.chat.template import ChatTemplate
 from packtrain_tools.chat.tracked import Tracked, concat, join, number_of_part, of_part, plain, spans_of
 from packtrain_tools.chat.tracked_json import dumps
@@ -22,8 +25,10 @@ OPERATIONS = [
     lambda s: s.replace("a", ""), lambda s: s.replace("b", "bb", 1), lambda s: s.replace("", "-"),
     lambda s: s.upper(), lambda s: s.lower(), lambda s: s.title(), lambda s: s.capitalize(),
     lambda s: s.removeprefix("a"), lambda s: s.removesuffix("b"), lambda s: s.removesuffix(""),
+    lambda s: s.swapcase(), lambda s: s.center(9), lambda s: s.center(14, "-"), lambda s: s.ljust(9, "."),
+    lambda s: s.rjust(9), lambda s: s.replace("<", "&lt;"), lambda s: s.replace('"', '\\"'), lambda s: s * 2,
     lambda s: "<" + s, lambda s: s + ">", lambda s: s + s, lambda s: str(s), lambda s: s.join(["p", "q"]),
-    lambda s: s[0] if s else s, lambda s: "".join(s), lambda s: s * 2, lambda s: f"{s}!"]
+    lambda s: s[0] if s else s, lambda s: "".join(s), lambda s: f"{s}!"]
 
 
 def texts(seed: int, number: int):
@@ -49,7 +54,7 @@ def test_each_operation_gives_the_plain_text_and_true_origins(operation):
 
 def test_chains_of_operations_give_the_plain_text_and_true_origins():
     generator = random.Random(2)
-    same_length = OPERATIONS[:-3]  # the last ones lose the origin
+    same_length = OPERATIONS[:-2]  # the last ones lose the origin
     for source, other in zip(texts(3, 2000), texts(4, 2000)):
         chain = generator.choices(same_length, k=4)
         got, wanted = of_part(source, 0) + of_part(other, 1), source + other
@@ -155,3 +160,74 @@ def test_plain_messages_render_as_jinja_renders_them():
     got = ChatTemplate({"default": source}, {}, "test").render(messages, None)
     assert got.text == jinja2.Template(source).render(messages=messages)
     assert not isinstance(got.text, Tracked)
+
+
+@pytest.mark.parametrize("expression", [
+    "'%s|%s' | format(m.content, 1)", "'%(a)s' | format(a=m.content)", "'%s' % m.content",
+    "'%s: %40s %%' % ('k', m.content)", "'%-40s|%d' % (m.content, 5)", "'{}'.format(m.content)",
+    "'{0}-{a}'.format(m.content, a=m.role)", "'{:>60}'.format(m.content)", "m.content | indent(2)",
+    "m.content | indent('> ', true, true)", "m.content | e", "'<a>' ~ (m.content | e)", "m.content | forceescape",
+    "m.content | replace('\"', '\\\\\"')", "m.content | replace('<', '&lt;')", "'<<c>>'.replace('<<c>>', m.content)",
+    "'<<c>>' | replace('<<c>>', m.content)", "m.content | title", "m.content | wordwrap(8)", "m.content | center(80)",
+    "m.content * 2", "m.content | urlencode", "m.content | list | join", "[m.content, m.role] | join(', ')",
+    "messages | map(attribute='content') | join", "m.content.splitlines() | join('\n')", "m.content.ljust(70)"])
+def test_formats_and_filters_give_what_transformers_prints_and_lose_nothing(expression):
+    from transformers.utils.chat_template_utils import _compile_jinja_template  # takes seconds
+    content = 'x <b> & "q"\n\nline two\'s </t> cd\n'
+    source = "{%- for m in messages %}{{ " + expression + " }}{% endfor %}"
+    wanted = _compile_jinja_template(source).render(messages=[{"role": "user", "content": content}])
+    tracked = track([{"role": "user", "content": content}], None)
+    result = ChatTemplate({"default": source}, {}, "test").render(tracked.messages, None)
+    assert result.text == wanted
+    assert list(lost_parts(tracked.parts, result)) == []
+
+
+@pytest.mark.parametrize("expression", ["m.content | truncate(12)", "m.content[:9]", "m.content | striptags",
+                                        "m.content | replace('line', 'word')", "m.content.split()[0]"])
+def test_what_a_filter_takes_out_is_lost(expression):
+    tracked = track([{"role": "user", "content": "x <b>\n\nline two's </t> cd"}], None)
+    source = "{%- for m in messages %}{{ " + expression + " }}{% endfor %}"
+    result = ChatTemplate({"default": source}, {}, "test").render(tracked.messages, None)
+    assert list(lost_parts(tracked.parts, result))
+
+
+def learned(source: str, messages: list[dict], tools=None) -> list[str]:
+    mask = ChatMask(ChatTemplate({"default": source}, {"eos_token": "</s>"}, "test"), MaskOptions(),
+                    ["<s>", "</s>"], ["<s>", "</s>", "<end>"])
+    rendered = mask.render(read_messages(messages, tools))
+    return [rendered.text[begin:end] for begin, end, _ in rendered.learned]
+
+
+ASKED = {"role": "user", "content": "Name a bird."}
+CALLS = [{"function": {"name": "find", "arguments": {"of": ["a", {"b": 12}], "n": 3}}}]
+LOOP = "{% for m in messages %}{{ m.role ~ ':' }}"
+END = "{{ eos_token }}\n{% endfor %}{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+
+
+@pytest.mark.parametrize("body, answer, wanted", [
+    ("{% for p in m.content %}{{ p.text }}{% endfor %}", {"content": "A heron."}, "A heron.</s>"),
+    ("{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% if p.type == 'text' %}"
+     "{{ p.text }}{% else %}{{ '[THINK]' + p.thinking + '[/THINK]' }}{% endif %}{% endfor %}{% endif %}",
+     {"content": "A heron.", "reasoning_content": "It wades."}, "[THINK]It wades.[/THINK]A heron.</s>"),
+    ("{{ m.content or '' }}{% for c in m.tool_calls or [] %}{{ c.function.name }}({% for k, v in c.function.arguments "
+     "| items %}{{ k }}={{ v }},{% endfor %}){% endfor %}", {"content": "", "tool_calls": CALLS},
+     "find(of=['a', {'b': 12}],n=3,)</s>"),
+    ("{{ m.content or '' }}{% if m.tool_calls %}{{ m.tool_calls }}{% endif %}", {"content": "", "tool_calls": CALLS},
+     "[{'function': {'name': 'find', 'arguments': {'of': ['a', {'b': 12}], 'n': 3}}}]</s>"),
+    ("{{ m.content }}{# {% generation %} #}", {"content": "A heron."}, "A heron.</s>"),
+    ("{{ m.content }}{{ m.content }}", {"content": "A heron."}, "A heron.A heron.</s>")])
+def test_templates_get_the_form_that_they_print_and_turns_end_after_it(body, answer, wanted):
+    turn = {"role": "assistant", **answer}
+    assert learned(LOOP + body + END, [ASKED, turn, ASKED, turn]) == [wanted] * 2
+
+
+def test_tools_that_are_printed_as_python_does_are_not_lost():
+    tools = [{"type": "function", "function": {"name": "find", "description": "Finds \"it\".",
+                                               "parameters": {"type": "object", "properties": {"of": {"type": "string"}}}}}]
+    assert learned("{{ tools ~ '' }}" + LOOP + "{{ m.content }}" + END, [ASKED, {"role": "assistant", "content": "A."}],
+                   tools) == ["A.</s>"]
+
+
+def test_the_fault_of_a_form_that_leaves_nothing_out_is_told():
+    with pytest.raises(ValueError, match="ends in no special token"):
+        learned(LOOP + "{{ m.content }}" + END.replace("{{ eos_token }}", ""), [ASKED, {"role": "assistant", "content": "A."}])

@@ -6,9 +6,12 @@ import inspect
 import jinja2
 import jinja2.compiler
 import jinja2.ext
+import jinja2.filters
 import jinja2.sandbox
+import markupsafe
 
 from packtrain_tools.chat import tracked
+from packtrain_tools.chat.tracked_format import TrackedFormatter, aligned, escape, indent, percent
 from packtrain_tools.chat.tracked_json import dumps
 
 GENERATED = -1  # the part of what {% generation %} encloses
@@ -42,18 +45,76 @@ class _CodeGenerator(jinja2.compiler.CodeGenerator):
 class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     code_generator_class = _CodeGenerator
     concat = staticmethod(tracked.concat)
+    intercepted_binops = frozenset("%")
 
     def call(self, context, obj, *args, **kwargs):
-        """A plain string's `join` makes a plain string of tracked ones."""
-        if inspect.isbuiltin(obj) and obj.__name__ == "join" and type(obj.__self__) is str and args:
-            return tracked.join(obj.__self__, args[0])
+        """Methods of a plain string make plain strings of tracked ones."""
+        if inspect.isbuiltin(obj) and obj.__name__ in ("join", "replace") and type(obj.__self__) is str:
+            obj = getattr(tracked.as_tracked(obj.__self__), obj.__name__)
         return super().call(context, obj, *args, **kwargs)
 
+    def call_binop(self, context, operator, left, right):
+        if operator == "%" and isinstance(left, str) and not isinstance(left, markupsafe.Markup):
+            return percent(left, right)
+        return super().call_binop(context, operator, left, right)
 
-def _join_filter(value, d="", attribute=None):
+    def wrap_str_format(self, value):
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None or isinstance(value.__self__, markupsafe.Markup):
+            return wrapped
+        form, formatter = tracked.plain(value.__self__), TrackedFormatter(self)
+        if value.__name__ == "format_map":
+            return lambda mapping: formatter.vformat(form, (), mapping)
+        return lambda *args, **kwargs: formatter.vformat(form, args, kwargs)
+
+
+def _join(value, d="", attribute=None):
     if attribute is not None:
         value = (item[attribute] for item in value)
     return tracked.join(str(d), [str(item) for item in value])
+
+
+def _replace(value, old, new, count=None):
+    return tracked.as_tracked(str(value)).replace(str(old), str(new), -1 if count is None else count)
+
+
+def _format(value, *args, **kwargs):
+    if args and kwargs:
+        return jinja2.filters.do_format(value, *args, **kwargs)  # refuses them
+    return percent(value if isinstance(value, str) else str(value), kwargs or args)
+
+
+def _number(own):
+    """`int` and `float` of a number of the record that is one already."""
+    def number(value, *args, **kwargs):
+        made = own(value, *args, **kwargs)
+        return value if type(value) in (tracked.TrackedInt, tracked.TrackedFloat) and \
+            isinstance(value, type(made)) else made
+    return number
+
+
+def _changing(own, may_rewrite: bool, takes_environment: bool = False):
+    """Filters that change a text here and there."""
+    def change(environment, value, *args, **kwargs):
+        first = (environment,) if takes_environment else ()
+        made = own(*first, value, *args, **kwargs)
+        return aligned(value, str(made), may_rewrite) if type(value) is tracked.Tracked else made
+    return jinja2.pass_environment(change)
+
+
+def _filters(own: dict) -> dict:
+    """Those of Jinja that would lose the origin of a text."""
+    return {
+        "tojson": dumps, "join": _join, "replace": _replace, "format": _format,
+        "safe": lambda value: value,  # nothing is escaped here
+        "escape": escape, "e": escape, "forceescape": escape,
+        "indent": lambda value, *args, **kwargs: own["indent"](value, *args, **kwargs)
+        if isinstance(value, markupsafe.Markup) else indent(value, *args, **kwargs),
+        "int": _number(own["int"]), "float": _number(own["float"]),
+        "title": _changing(own["title"], True), "urlencode": _changing(own["urlencode"], True),
+        "striptags": _changing(own["striptags"], False),
+        "wordwrap": _changing(own["wordwrap"], True, takes_environment=True),
+        "truncate": _changing(own["truncate"], False, takes_environment=True)}
 
 
 def make_environment(date: datetime.datetime, note_date) -> jinja2.Environment:
@@ -67,9 +128,7 @@ def make_environment(date: datetime.datetime, note_date) -> jinja2.Environment:
 
     environment = _Environment(trim_blocks=True, lstrip_blocks=True,
                                extensions=[_Generation, jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = dumps
-    environment.filters["join"] = _join_filter
-    environment.filters["safe"] = lambda value: value  # nothing is escaped here
+    environment.filters |= _filters(environment.filters)
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = strftime_now
     return environment

@@ -1,6 +1,6 @@
 """The forms in which templates want messages: contents as lists of parts or as text, no content, none
-(null) or an empty one, arguments of calls as an object or as JSON. Which one a template takes is found by
-trying."""
+(null) or an empty one, arguments of calls as an object or as JSON, thoughts beside the content or among its
+parts. Which one a template takes is found by trying."""
 
 import itertools
 import json
@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 def forms_of(messages: list[dict]) -> Iterator[list[dict]]:
     """The most faithful form first, then those that change one thing, then more. A form that would
     change nothing in these messages is left out."""
-    changes = [change for applies, change in _CHANGES if any(map(applies, messages))]
+    kinds = [[None, *(change for applies, change in choices if any(map(applies, messages)))]
+             for choices in _CHOICES]
     base = [_arguments_as_objects(message) for message in messages]
-    for count in range(len(changes) + 1):
-        for chosen in itertools.combinations(changes, count):
-            yield [_changed(message, original, chosen)
-                   for message, original in zip(base, messages)]
+    for chosen in sorted(itertools.product(*kinds), key=lambda each: len(each) - each.count(None)):
+        yield [_changed(message, original, chosen)
+               for message, original in zip(base, messages)]
 
 
-def _changed(message: dict, original: dict, chosen: tuple[Callable, ...]) -> dict:
+def _changed(message: dict, original: dict, chosen: tuple[Callable | None, ...]) -> dict:
     for change in chosen:
-        message = change(message, original)
+        message = change(message, original) if change else message
     return message
 
 
@@ -65,9 +65,27 @@ def _empty_content(message: dict, original: dict) -> dict:
     return message if message.get("content") is not None else {**message, "content": ""}
 
 
-_CHANGES = (
-    (lambda message: isinstance(message.get("content"), list), _parts_joined),
-    (lambda message: "content" not in message, _null_content),
-    (lambda message: "content" not in message, _empty_content),
-    (lambda message: bool(message.get("tool_calls")), _arguments_as_text),
-)
+def _text_as_part(message: dict, original: dict) -> dict:
+    content = message.get("content")
+    return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) \
+        else message
+
+
+def _thoughts_as_part(message: dict, original: dict) -> dict:
+    """As Mistral's templates want them, before the text."""
+    if "reasoning_content" not in message:
+        return message
+    content = _text_as_part(message, original).get("content") or []
+    thoughts = {"type": "thinking", "thinking": message["reasoning_content"]}
+    return {**{key: value for key, value in message.items() if key != "reasoning_content"},
+            "content": [thoughts, *content]}
+
+
+# Of each choice at most one is taken, in the order of preference.
+_CHOICES = (
+    ((lambda message: isinstance(message.get("content"), list), _parts_joined),
+     (lambda message: isinstance(message.get("content"), str), _text_as_part)),
+    ((lambda message: "content" not in message, _null_content),
+     (lambda message: "content" not in message, _empty_content)),
+    ((lambda message: bool(message.get("tool_calls")), _arguments_as_text),),
+    ((lambda message: "reasoning_content" in message, _thoughts_as_part),))

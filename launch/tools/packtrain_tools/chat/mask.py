@@ -102,12 +102,14 @@ class ChatMask:
                 return self._masked(messages, conversation.tools, weights, counts, False)
             except ValueError as fault:
                 faults.append(fault)
-        if self._options.count_left_out and any(isinstance(fault, _LeftOut) for fault in faults):
+        # A form that is wrong for another reason has everything in its text: it is the template's own.
+        worst = max(faults, key=lambda fault: (not isinstance(fault, (_LeftOut, Refused)),
+                                               isinstance(fault, _LeftOut)))
+        if self._options.count_left_out and isinstance(worst, _LeftOut):
             for messages, fault in zip(forms_of(conversation.messages[:last + 1]), faults):
-                if isinstance(fault, _LeftOut):
+                if fault is worst:
                     return self._masked(messages, conversation.tools, weights, counts, True)
-        raise max(faults, key=lambda fault: (isinstance(fault, _LeftOut),
-                                             not isinstance(fault, Refused)))
+        raise worst
 
     def _masked(self, messages: list[dict], tools: list | None, weights: dict[int, float],
                 counts: Counter, may_leave_out: bool) -> Rendered:

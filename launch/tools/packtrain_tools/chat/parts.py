@@ -59,34 +59,44 @@ class _Tracker:
         if isinstance(content, str):
             tracked["content"] = self._text(number, "content", content)
         elif isinstance(content, list):
-            tracked["content"] = [
-                {**part, "text": self._text(number, "content", part["text"])} for part in content]
+            tracked["content"] = [self._content_part(number, part) for part in content]
         if isinstance(message.get("reasoning_content"), str):
             tracked["reasoning_content"] = self._text(number, "reasoning",
                                                       message["reasoning_content"], True)
         if message.get("tool_calls"):
-            tracked["tool_calls"] = [self._call(number, call) for call in message["tool_calls"]]
+            tracked["tool_calls"] = PrintedList(self._call(number, call)
+                                                for call in message["tool_calls"])
         return tracked
+
+    def _content_part(self, number: int, part: dict) -> dict:
+        if "thinking" in part:
+            return {**part, "thinking": self._text(number, "reasoning", part["thinking"], True)}
+        return {**part, "text": self._text(number, "content", part["text"])}
 
     def _call(self, number: int, call: dict) -> dict:
         is_nested = isinstance(call.get("function"), dict)
-        function = dict(call["function"] if is_nested else call)
+        function = PrintedDict(call["function"] if is_nested else call)
         name = function.get("name")
         if isinstance(name, str):
             function["name"] = self._text(number, "name of a call", name)
         if "arguments" in function:
-            function["arguments"] = self._value(number, f"the call to {name}",
-                                                function["arguments"])
-        return {**call, "function": function} if is_nested else function
+            function["arguments"] = self._arguments(number, f"the call to {name}",
+                                                    function["arguments"])
+        return PrintedDict(call, function=function) if is_nested else function
+
+    def _arguments(self, number: int, of: str, value):
+        """Printed as Python alone they do not count as printed, since their JSON is another form."""
+        value = self._value(number, of, value)
+        return dict(value) if isinstance(value, dict) else value
 
     def _value(self, number: int, of: str, value, name: str = "arguments"):
         """Every key, string and number in it; true, false and null are known by their keys."""
         what = f"'{name}' of {of}"
         if isinstance(value, dict):
-            return {self._text(number, f"'{key}' of {of}", key): self._value(number, of, entry, key)
-                    for key, entry in value.items()}
+            return PrintedDict((self._text(number, f"'{key}' of {of}", key),
+                                self._value(number, of, entry, key)) for key, entry in value.items())
         if isinstance(value, list):
-            return [self._value(number, of, entry, name) for entry in value]
+            return PrintedList(self._value(number, of, entry, name) for entry in value)
         if isinstance(value, str):
             return self._text(number, what, value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -95,8 +105,8 @@ class _Tracker:
         return value
 
     def tools(self, tools: list | None) -> list | None:
-        return tools and [self._schema(tool, f"tool {number}", "")
-                          for number, tool in enumerate(tools, start=1)]
+        return tools and PrintedList(self._schema(tool, f"tool {number}", "")
+                                     for number, tool in enumerate(tools, start=1))
 
     def _schema(self, value, of: str, key: str):
         if isinstance(value, dict):

@@ -18,6 +18,7 @@ from packtrain_tools.errors import CONFIG, ToolError
 DEFAULT_DATE = "2024-07-26"
 _RESERVED = {"messages", "tools", "documents", "add_generation_prompt", "strftime_now",
              "raise_exception"}
+_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 
@@ -40,6 +41,8 @@ class ChatTemplate:
         self._sources = sources
         self._variables = variables
         self.uses_date = False  # whether a rendering asked for it
+        self._marked = {name for name, source in sources.items()
+                        if _GENERATION.search(_COMMENT.sub("", source))}
         environment = make_environment(datetime.datetime.fromisoformat(date), self._note_date)
         self._templates: dict[str, jinja2.Template] = {}
         for name, source in sources.items():
@@ -58,7 +61,7 @@ class ChatTemplate:
         return "default" if "default" in self._sources else next(iter(self._sources))
 
     def marks_generation(self, tools: list | None) -> bool:
-        return bool(_GENERATION.search(self._sources[self._name(tools)]))
+        return self._name(tools) in self._marked
 
     def knows_generation_prompt(self, tools: list | None) -> bool:
         return "add_generation_prompt" in self._sources[self._name(tools)]

@@ -6,11 +6,14 @@ characters. So one rendering tells both the text and what of the record is in it
 
 A span is a tuple (begin, end, part, source_begin, source_end): characters begin..end of this string
 stand for characters source_begin..source_end of part number `part`. Both ranges have the same length,
-unless the characters were escaped (JSON) or are a number's.
+unless the characters were escaped or replaced, or are a number's.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
+# Tags and punctuation, which templates may print in another way.
+MARKUP = re.compile(r"(?:</?[\w|]+>|\[/?\w+\]|\W)*")
 Span = tuple[int, int, int, int, int]
 
 
@@ -87,9 +90,11 @@ class Tracked(str):
         if not old:
             return str.replace(self, old, new, count)
         pieces, at = [], 0
+        is_markup = bool(MARKUP.fullmatch(old)) and not new.isspace()
         while count != 0 and (found := str.find(self, old, at)) >= 0:
-            pieces += [cut(self, at, found), new]
+            pieces.append(cut(self, at, found))
             at = found + len(old)
+            pieces.append(rewritten(self, found, at, new) if is_markup and new else new)
             count -= 1
         return concat([*pieces, cut(self, at, len(self))])
 
@@ -110,6 +115,27 @@ class Tracked(str):
 
     def casefold(self):
         return self._same_length(str.casefold(self))
+
+    def swapcase(self):
+        return self._same_length(str.swapcase(self))
+
+    def center(self, width, fill=" "):
+        text = str.center(self, width, fill)
+        before = ("1" * len(self)).center(width, "0").find("1")
+        return concat([text[:before], self, text[before + len(self):]]) if self else text
+
+    def ljust(self, width, fill=" "):
+        return concat([self, str.ljust(self, width, fill)[len(self):]])
+
+    def rjust(self, width, fill=" "):
+        text = str.rjust(self, width, fill)
+        return concat([text[:len(text) - len(self)], self])
+
+    def __mul__(self, number):
+        text = str.__mul__(self, number)  # raises what a string raises
+        return concat([self] * (len(text) // len(self))) if text else text
+
+    __rmul__ = __mul__
 
     def _same_length(self, text: str) -> str:
         return with_spans(text, self.spans) if len(text) == len(self) else text
@@ -172,6 +198,27 @@ def cut(text: Tracked, begin: int, end: int) -> str:
             continue  # a piece of escaped text: which characters it stands for is not known
         spans.append((low - begin, high - begin, part, source_begin, source_end))
     return with_spans(str.__getitem__(text, slice(begin, end)), spans)
+
+
+def rewritten(text: Tracked, begin: int, end: int, new: str) -> str:
+    """What stands in place of text[begin:end]: itself, where it holds it, or other characters for it."""
+    old = cut(text, begin, end)
+    at = plain(new).find(plain(old))
+    if at >= 0:
+        return concat([plain(new)[:at], old, plain(new)[at + len(old):]])
+    sources: dict[int, tuple[int, int]] = {}
+    for _, _, part, first, last in spans_of(old):
+        low, high = sources.get(part, (first, last))
+        sources[part] = min(low, first), max(high, last)
+    return with_spans(plain(new), [*spans_of(new), *((0, len(new), part, *source)
+                                                     for part, source in sources.items())])
+
+
+def as_tracked(text: str) -> Tracked:
+    """A string whose operations keep the origin of what they put in."""
+    tracked = Tracked(text)
+    tracked.spans = spans_of(text)
+    return tracked
 
 
 def concat(pieces: Iterable[str]) -> str:

@@ -74,7 +74,7 @@ class _Writer:
 
 
 class PrintedDict(dict):
-    """Some templates print tools as Python does."""
+    """Some templates print tools and calls as Python does."""
 
     def __str__(self) -> str:
         return concat(_repr_pieces(self))
@@ -92,6 +92,8 @@ def _repr_pieces(value) -> list[str]:
     elif isinstance(value, list):
         entries = [_repr_pieces(entry) for entry in value]
         opening, closing = "[]"
+    elif isinstance(value, (TrackedInt, TrackedFloat)):
+        return [str(value)]
     elif isinstance(value, Tracked):
         text = repr(plain(value))
         return [with_spans(text, [(1, len(text) - 1, part, begin, end)

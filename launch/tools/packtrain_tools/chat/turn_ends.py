@@ -2,9 +2,11 @@
 
 import re
 
+from packtrain_tools.chat.forms import forms_of
 from packtrain_tools.chat.parts import track
 from packtrain_tools.chat.template import ChatTemplate
 
+ANSWER = 1
 _PROBE = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
 
 
@@ -24,13 +26,18 @@ class TurnEnds:
         self.stop = self._stop_of(template)
 
     def _stop_of(self, template: ChatTemplate) -> str | None:
-        try:
-            rendering = template.render(track(_PROBE, None).messages, None)
-        except ValueError:
-            return None
-        end = max((span[1] for span in rendering.spans), default=0)
-        found = self._special.search(rendering.text, end) or self._added.search(rendering.text, end)
-        return found[0] if found else None
+        for messages in forms_of(_PROBE):
+            tracked = track(messages, None)
+            try:
+                rendering = template.render(tracked.messages, None)
+            except ValueError:
+                continue
+            ends = [span[1] for span in rendering.spans if tracked.parts[span[2]].message == ANSWER]
+            if ends:
+                found = self._special.search(rendering.text, max(ends)) or \
+                    self._added.search(rendering.text, max(ends))
+                return found[0] if found else None
+        return None
 
     def find(self, text: str, begin: int, limit: int) -> int | None:
         """The end of the turn whose content ends at `begin`; the next message begins at `limit`."""

@@ -1,5 +1,6 @@
 """Where the turns of a rendered conversation begin and end."""
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -146,9 +147,9 @@ class RenderedTurns:
         if turn + 1 >= len(self.messages):
             return len(self.text)
         if turn + 1 in self.extents and self._ends.stop is not None:
-            next_text = bisect_left(self._span_begins, content_end)
-            return self._span_begins[next_text] if next_text < len(self._span_begins) \
-                else len(self.text)
+            spans = itertools.islice(self.rendering.spans, bisect_left(self._span_begins, content_end), None)
+            return next((begin for begin, _, part, *_ in spans if self.parts[part].message != turn),
+                        len(self.text))
         return max(content_end, _common(self._through(turn).text, self.text))
 
     def _through(self, turn: int) -> Rendering:
