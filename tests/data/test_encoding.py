@@ -89,6 +89,43 @@ def test_a_beginning_or_an_end_that_a_text_has_is_not_given_twice(tmp_path, kind
     assert row[0].count(bos) == 1 and learned(row)[-1] == eos
 
 
+def spaced_tokenizer(kind: str) -> tokenizers.Tokenizer:
+    """With tokens that depend on what follows them, or whose spaces offsets do not show."""
+    made = make_tokenizer("byte_level_trimmed" if kind == "trimmed" else "byte_level_gpt2", CHATML, None)
+    if kind == "prefix_space":
+        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    if kind == "added_line_feeds":
+        made.add_tokens([tokenizers.AddedToken("\n\n", normalized=False)])
+    return made
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "trimmed", "prefix_space", "added_line_feeds"])
+@pytest.mark.parametrize("prompt", ["<|im_start|>assistant\n", "<|im_start|>assistant\n\n", "assistant: ", "assistant:"])
+def test_tokens_before_a_turn_are_those_of_its_prompt_alone(tmp_path, kind, prompt):
+    folder = make_folder(FAMILIES["chatml"], "byte_level", tmp_path)
+    oracle = spaced_tokenizer(kind)
+    save_tokenizer(folder, oracle)
+    shown = prompt.replace("\n", "\\n")
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% else %}{{ '" + shown + "' ~ m.content ~ '<|im_end|>' }}"
+        "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '" + shown + "' }}{% endif %}")
+    answers = ["A heron.", "  two", "\n    return a", "...", "\n", "heron", " a"]
+    rows = [{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}]} for answer in answers]
+    for answer, row in zip(answers, rows_of(chunk_of(folder, tmp_path, rows)), strict=True):
+        assert unlearned(row) == oracle.encode("q" + prompt, add_special_tokens=False).ids, answer
+        assert oracle.decode(learned(row), skip_special_tokens=False).strip() == (answer + "<|im_end|>").strip()
+        assert row[0] == unlearned(row) + learned(row)
+
+
+def test_an_end_that_the_tokenizer_takes_for_plain_text_is_refused(tmp_path):
+    folder = make_folder(FAMILIES["chatml"], "byte_level", tmp_path)
+    made = make_tokenizer("byte_level", CHATML[:2], None)
+    made.add_special_tokens([tokenizers.AddedToken("<|im_end|>", single_word=True)])
+    save_tokenizer(folder, made)
+    chunk = chunk_of(folder, tmp_path, [{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}])
+    assert "is plain text" in chunk.bad[0][1].fault
+
+
 FILES = {
     "config": ({"tokenizer_config.json": {"bos_token": "<s>", "eos_token": "</s>"}}, "</s>"),
     "map": ({"special_tokens_map.json": {"bos_token": "<s>", "eos_token": {"content": "</s>"}}}, "</s>"),

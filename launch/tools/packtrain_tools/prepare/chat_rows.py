@@ -16,6 +16,8 @@ from packtrain_tools.chat.mask import Rendered
 from packtrain_tools.prepare.loss_weights import mask_byte
 from packtrain_tools.prepare.tokenizer import LoadedTokenizer, TokenizerVariants
 
+SHOWN = 40  # characters
+MOST_SEEN = 64  # characters of a text whose ids are kept
 MAX_ROUNDS = 4  # of cutting: pieces that were encoded apart may show further cuts
 
 
@@ -23,6 +25,8 @@ MAX_ROUNDS = 4  # of cutting: pieces that were encoded apart may show further cu
 class Tokens:
     ids: np.ndarray  # int64 [num_tokens]
     bounds: np.ndarray  # int64 [num_tokens, 2]: begin and end, in characters
+    added: np.ndarray  # int64, ascending: indices of added tokens
+    edges: dict[int, int]  # places of the text between parts that were encoded apart: tokens before them
 
 
 class ChatRows:
@@ -34,11 +38,14 @@ class ChatRows:
         self._special_in_data = special_in_data
         self._added = _id_table(loaded, {token.content for token in loaded.added_tokens.values()})
         self._control = _id_table(loaded, control)
+        self._names = tuple(token.content for token in loaded.added_tokens.values()
+                            if token.content in control)
+        self._seen: dict[tuple[int, str], list[int]] = {}  # ids of what stands before turns
 
     def row(self, rendered: Rendered, encoding: tokenizers.Encoding,
             counts: Counter) -> tuple[list[int], np.ndarray]:
         """Ids and mask bytes. `encoding`: of the whole text. Raises ValueError."""
-        tokens = _tokens(encoding)
+        tokens = self._tokens([encoding], [0])
         text = rendered.text
         in_data = self._control_in_data(tokens, rendered)
         literal: list[tuple[int, int]] = []
@@ -51,12 +58,12 @@ class ChatRows:
                 raise ValueError("holds the name of a special token, which this tokenizer cannot "
                                  "encode as plain text (--special-tokens-in-data token or refuse)")
         for _ in range(MAX_ROUNDS):
-            across = self._across(tokens, rendered) - cuts
+            across = self._across(tokens, rendered, literal) - cuts
             if not across:
                 break
             cuts |= across
             tokens = self._encode_apart(text, cuts, literal)
-        return tokens.ids.tolist(), self._mask(tokens, rendered)
+        return tokens.ids.tolist(), self._mask(tokens, rendered, literal)
 
     def _control_in_data(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
         """Indices of control tokens that lie wholly in the record's own text."""
@@ -99,19 +106,31 @@ class ChatRows:
         for begin, end in zip(edges, edges[1:]):
             is_literal = any(first <= begin and end <= last for first, last in literal)
             tokenizer = self._variants.after(text[:begin], is_literal)
-            part = _tokens(tokenizer.encode(text[begin:end], add_special_tokens=False))
-            parts.append(Tokens(part.ids, part.bounds + begin))
-        return Tokens(np.concatenate([part.ids for part in parts]),
-                      np.concatenate([part.bounds for part in parts]))
+            parts.append(tokenizer.encode(text[begin:end], add_special_tokens=False))
+        return self._tokens(parts, edges[:-1])
 
-    def _across(self, tokens: Tokens, rendered: Rendered) -> set[int]:
-        """Edges of what is learned that a token lies across, though text is on both sides."""
+    def _tokens(self, parts: list[tokenizers.Encoding], begins: list[int]) -> Tokens:
+        """Of parts that begin at these characters."""
+        ids = [np.array(part.ids, np.int64) for part in parts]
+        bounds = [np.array(part.offsets, np.int64).reshape(-1, 2) + begin
+                  for part, begin in zip(parts, begins)]
+        numbers = np.cumsum([0, *map(len, ids)]).tolist()
+        together = np.concatenate(ids)
+        return Tokens(together, np.concatenate(bounds), np.flatnonzero(self._added[together]),
+                      dict(zip(begins[1:], numbers[1:])))
+
+    def _across(self, tokens: Tokens, rendered: Rendered, literal: list[tuple[int, int]]) -> set[int]:
+        """Edges of what is learned that a token lies across, though text is on both sides, and
+        beginnings before which the text has other tokens when it stands alone."""
         text = rendered.text
         across = set()
         for begin, end, _ in rendered.learned:
+            if self._first_learned(tokens, text, begin, literal) is None:
+                across.add(begin)
             for index in _straddling(tokens, begin):
-                swallows = self._added[tokens.ids[index]] and \
-                    not text[begin:tokens.bounds[index, 1]].strip()
+                first, last = tokens.bounds[index].tolist()
+                swallows = self._added[tokens.ids[index]] and text[first:begin].strip() and \
+                    not text[begin:last].strip()
                 if not swallows:
                     across.add(begin)
             for index in _straddling(tokens, end):
@@ -119,23 +138,52 @@ class ChatRows:
                     across.add(end)
         return across
 
-    def _mask(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
-        """A token that swallows white space belongs to the side that its name is on."""
+    def _first_learned(self, tokens: Tokens, text: str, begin: int,
+                       literal: list[tuple[int, int]]) -> int | None:
+        """The number of tokens before text[begin:], where they are those of that text alone, as in the
+        prompt; None where they are not: some tokenizers look at what follows."""
+        if begin in tokens.edges:
+            return tokens.edges[begin]
+        added = bisect_right(tokens.added, begin, key=lambda index: tokens.bounds[index, 1]) - 1
+        first = int(tokens.added[added]) + 1 if added >= 0 else 0
+        start = int(tokens.bounds[first - 1, 1]) if first else 0
+        edge = max((edge for edge in tokens.edges if edge <= begin), default=0)
+        if edge >= start:
+            start, first = edge, tokens.edges.get(edge, 0)
+        alone = self._alone(text, start, begin, literal) if start < begin else []
+        return first + len(alone) if tokens.ids[first:first + len(alone)].tolist() == alone else None
+
+    def _alone(self, text: str, begin: int, end: int, literal: list[tuple[int, int]]) -> list[int]:
+        is_literal = any(first <= begin and end <= last for first, last in literal)
+        tokenizer = self._variants.after(text[:begin], is_literal)
+        key = (id(tokenizer), text[begin:end])
+        ids = self._seen.get(key)
+        if ids is None:
+            ids = tokenizer.encode(text[begin:end], add_special_tokens=False).ids
+            if end - begin <= MOST_SEEN and len(self._seen) < MOST_SEEN ** 2:
+                self._seen[key] = ids
+        return ids
+
+    def _mask(self, tokens: Tokens, rendered: Rendered, literal: list[tuple[int, int]]) -> np.ndarray:
+        """A token that swallows white space belongs to the side that its name is on. Raises ValueError."""
         mask = np.zeros(len(tokens.ids), np.uint8)
         for begin, end, weight in rendered.learned:
-            touched = (tokens.bounds[:, 0] < end) & (tokens.bounds[:, 1] > begin)
-            touched[_straddling(tokens, begin)] = False
-            mask[touched] = mask_byte(weight)
+            touched = np.flatnonzero((tokens.bounds[:, 0] < end) & (tokens.bounds[:, 1] > begin))
+            first = self._first_learned(tokens, rendered.text, begin, literal)
+            if first is None:
+                first = touched[0] if len(touched) else len(mask)
+            last = touched[-1] + 1 if len(touched) else first
+            mask[first:last] = mask_byte(weight)
+            is_end = last > first and rendered.text.endswith(self._names, begin, end)
+            if is_end and not self._added[tokens.ids[last - 1]] and \
+                    not any(low < end <= high for low, high in literal):
+                raise ValueError(f"the token that ends {rendered.text[begin:end][-SHOWN:]!r} is plain text "
+                                 "there, as this tokenizer's flags of that token have it")
         return mask
 
 
 def _straddling(tokens: Tokens, at: int) -> np.ndarray:
     return np.flatnonzero((tokens.bounds[:, 0] < at) & (tokens.bounds[:, 1] > at))
-
-
-def _tokens(encoding: tokenizers.Encoding) -> Tokens:
-    return Tokens(np.array(encoding.ids, np.int64),
-                  np.array(encoding.offsets, np.int64).reshape(-1, 2))
 
 
 def _id_table(loaded: LoadedTokenizer, tokens: set[str]) -> np.ndarray:
