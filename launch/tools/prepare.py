@@ -126,6 +126,15 @@ def ignored_columns(arguments, files: list[SourceFile],
     return {source: names for source, names in ignored.items() if names}
 
 
+def print_counts(summary: dict):
+    """They are of all that was read, which may be more than was taken."""
+    num_read = summary["num_examples_read"]
+    if summary["counts"] and num_read > sum(store["num_examples"] for store in summary["stores"]):
+        print(f"Of all {num_read:,} examples that were read, before some of them were chosen:")
+    for sentence in sentences(summary["counts"]):
+        print(sentence)
+
+
 def print_summary(summary: dict, num_samples: int):
     for store in summary["stores"]:
         print_store(store)
@@ -137,8 +146,7 @@ def print_summary(summary: dict, num_samples: int):
         print(f"skipped {summary['num_bad_lines']:,} bad lines: see "
               f"{os.path.join(summary['stores'][0]['path'], 'bad-lines.jsonl')}")
     print_left_out(summary)
-    for sentence in sentences(summary["counts"]):
-        print(sentence)
+    print_counts(summary)
     if num_samples:
         print_samples(summary["stores"][0]["path"], num_samples)
 

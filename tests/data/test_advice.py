@@ -117,6 +117,17 @@ def test_where_nothing_is_left_it_says_what_became_of_all(tokenizer_folder, tmp_
     assert "shorter than --min-length that were left out: 2" in fault
 
 
+def test_counts_are_of_all_that_was_read_and_say_so(tokenizer_folder, tmp_path):
+    path = write_lines(tmp_path / "a.jsonl", *({"prompt": f"A {i}", "completion": ""} for i in range(9)))
+    common = [path, "--tokenizer", tokenizer_folder, "--overwrite", "--out", tmp_path / "store"]
+    said = "Of all 9 examples that were read, before some of them were chosen:\nAnswers that are empty"
+    assert said in run_tool("prepare.py", *common, "--sample", 2).stdout
+    assert "Of all" not in run_tool("prepare.py", *common).stdout
+    summary = json.loads(run_tool("prepare.py", *common, "--sample", 2, "--json").stdout)
+    assert (summary["num_examples_read"], summary["counts"]["empty_answers"]) == (9, 9)
+    assert summary["stores"][0]["num_examples"] == 2
+
+
 def test_stores_are_no_sources_and_lie_apart(tokenizer_folder, tmp_path):
     write_lines(tmp_path / "a.jsonl", {"text": "A bird"}, {"text": "An owl"})
     for options in ([], ["--overwrite"], ["--out", tmp_path / "other"]):

@@ -119,6 +119,17 @@ def test_elements_of_an_array_have_their_lines_and_bytes(tmp_path, monkeypatch):
         assert content[record.byte:record.byte + record.num_bytes] == record.data
 
 
+def test_a_value_without_an_end_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_values, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(json_values, "MAX_LINE_BYTES", 1000)
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"data": [{"text": "x" * 50}] * 100}))
+    with pytest.raises(ToolError, match=r"a.json:1: no value ends within 1,000 char.*\n.*jq -c '.data"):
+        texts_of(path, wanted="text")
+    path.write_text(json.dumps([{"text": "x" * 900}, {"text": "y" * 900}], indent=1))
+    assert [len(text) for _, text in texts_of(path)] == [900, 900]
+
+
 def test_a_folder_of_datasets_is_read_in_its_own_order(tmp_path):
     import datasets
     folder = tmp_path / "saved"

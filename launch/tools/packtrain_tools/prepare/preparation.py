@@ -193,7 +193,8 @@ class Preparation:
     def _summary(self, stores: list[dict], counts: dict[str, int]) -> dict:
         empty = [source for source, number in zip(self._arguments.sources,
                                                   self._selection.num_by_source) if not number]
-        return {"stores": stores, "num_skipped": self._num_skipped,
+        return {"stores": stores, "num_examples_read": self._num_encoded,
+                "num_skipped": self._num_skipped,
                 "num_duplicates": self._selection.num_duplicates,
                 "num_bad_lines": self._bad_lines.num_bad,
                 "counts": counts, "sources_without_examples": empty,

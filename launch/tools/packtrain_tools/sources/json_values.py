@@ -21,9 +21,12 @@ _DECODER = json.JSONDecoder(parse_int=len, parse_float=len)
 def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """Line, byte and text of each. Raises ToolError where something else lies between them."""
     pending, line, byte = "", 1, 0
+    enough = 0  # characters, before a value that is not whole yet is tried again
     in_array: bool | None = None
     for text, is_last in _text_blocks(file, stream):
         pending += text
+        if len(pending) < enough and not is_last:
+            continue
         if in_array is None and pending.strip():
             in_array = pending.lstrip().startswith("[")
             pending = pending.replace("[", " ", 1) if in_array else pending
@@ -38,6 +41,7 @@ def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, 
             byte += len(data)
             at = end
         pending = pending[at:]
+        enough = min(2 * len(pending), MAX_LINE_BYTES + 1)
     if pending.strip(_SPACE) != ("]" if in_array else ""):
         raise ToolError(f"{file.place(line)}: the array has no end", "Is the file complete?")
 
@@ -62,7 +66,12 @@ def _next_value(file: SourceFile, text: str, at: int, line: int, is_last: bool,
         if not is_last and len(text) - begin <= MAX_LINE_BYTES:
             return None
         fault = json_fault(error) if isinstance(error, ValueError) else "is nested too deeply"
-        raise ToolError(f"{file.place(line + text.count(chr(10), at, begin))}: {fault}") from None
+        place = file.place(line + text.count(chr(10), at, begin))
+        if not is_last:
+            raise ToolError(f"{place}: no value ends within {MAX_LINE_BYTES:,} characters: {fault}",
+                            "Are the records inside of another object? `jq -c '.data[]' FILE > NEW.jsonl` "
+                            "takes them out of its list `data`.") from None
+        raise ToolError(f"{place}: {fault}") from None
     return (begin, end) if is_last or end < len(text) else None  # a number may go on
 
 
