@@ -172,6 +172,28 @@ def test_tokens_that_other_files_add_have_the_ids_of_transformers(tmp_path):
         load_tokenizer(str(folder))
 
 
+NAMED_TOKENS = {
+    "in the vocabulary": {"eos_token": "heron", "bos_token": "<s>"},
+    "nowhere": {"pad_token": "<pad>", "eos_token": "<e>", "bos_token": "<s>", "extra_special_tokens": ["<x>", "<y>"]},
+    "with flags": {"eos_token": {"content": "<e>", "rstrip": True, "__type": "AddedToken"}, "bos_token": "<s>"},
+    "of the model": {"bos_token": "<s>", "extra_special_tokens": {"image_token": "<image>"}, "audio_token": "<audio>"},
+    "older list": {"additional_special_tokens": ["<x>", "bird"], "mask_token": "<mask>", "sep_token": "</s>"}}
+
+
+@pytest.mark.parametrize("kind", ["byte_level", "metaspace"])
+@pytest.mark.parametrize("case", NAMED_TOKENS)
+def test_tokens_that_have_a_name_have_the_ids_of_transformers(tmp_path, kind, case):
+    from transformers import AutoTokenizer
+    folder = text_folder(tmp_path, kind)
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **NAMED_TOKENS[case]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    loaded, oracle = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder)
+    text = "a heron bird<e>  b<pad><x><y><image>c<audio>d<mask></s>"
+    assert loaded.tokenizer.encode(text, add_special_tokens=False).ids == oracle(text, add_special_tokens=False)["input_ids"]
+    assert loaded.vocab_size == len(oracle)
+    assert (loaded.named.get("bos_token"), loaded.named.get("eos_token")) == (oracle.bos_token, oracle.eos_token)
+
+
 def test_legacy_added_tokens_have_their_ids(tmp_path):
     folder = text_folder(tmp_path, "byte_level")
     size = load_tokenizer(str(folder)).vocab_size

@@ -29,7 +29,8 @@ _MODEL_CLASSES = {
     "qwen3_moe": "Qwen2Tokenizer",
 }
 TAIL = 256  # characters in which a token at the end of a text, and white space after it, are found
-_EXTRA = ("additional_special_tokens", "extra_special_tokens")
+_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,10 @@ def load_tokenizer(folder: str) -> LoadedTokenizer:
     tokenizer.no_padding()
     settings = read_settings(folder, "tokenizer_config.json")
     told = _told_settings(folder, settings)
-    named = _class_tokens(folder, settings) | named_tokens(told)
     _add_tokens(folder, tokenizer, told, settings)
-    for name in ("bos_token", "eos_token"):
-        if name in named and tokenizer.token_to_id(named[name]) is None:
-            if name in named_tokens(told):
-                tokenizer.add_special_tokens([named[name]])  # as transformers does
-            else:
-                del named[name]  # the class's default is no token of this tokenizer
+    defaults = {name: token for name, token in _class_tokens(folder, settings).items()
+                if tokenizer.token_to_id(token) is not None}  # else it is no token of this tokenizer
+    named = _add_named_tokens(tokenizer, defaults | told)
     return LoadedTokenizer(tokenizer, settings, named)
 
 
@@ -116,20 +113,31 @@ def _add_tokens(folder: str, tokenizer: tokenizers.Tokenizer, told: dict, settin
             raise ToolError(f"{folder}: the token '{token.content}' has the id {token_id} in "
                             f"tokenizer_config.json or added_tokens.json, and {got} with "
                             "tokenizer.json", "Save the tokenizer again with transformers.", CONFIG)
-    for name in _EXTRA:
-        extra = told.get(name)
-        for token in extra if isinstance(extra, list) else []:
-            content = token.get("content") if isinstance(token, dict) else token
-            if isinstance(content, str) and tokenizer.token_to_id(content) is None:
-                tokenizer.add_special_tokens([content])
+
+
+def _add_named_tokens(tokenizer: tokenizers.Tokenizer, told: dict) -> dict[str, str]:
+    """Tokens that have a name, and those that are listed, become special ones as transformers makes them,
+    also where the vocabulary has them: in this order they get their ids. Returns them by name."""
+    extra = told.get("extra_special_tokens", told.get("additional_special_tokens"))
+    own = extra if isinstance(extra, dict) else {}
+    told = dict.fromkeys(_NAMES) | told | own
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    for token in [told[name] for name in told if name in named_tokens(told)] + \
+            (extra if isinstance(extra, list) else []):
+        content = token.get("content") if isinstance(token, dict) else token
+        if isinstance(content, str) and content and content not in added:
+            flags = {key: bool(token[key]) for key in _FLAGS if key in token} \
+                if isinstance(token, dict) else {"normalized": False}
+            tokenizer.add_tokens([tokenizers.AddedToken(content, special=True, **flags)])
+            added.add(content)
+    return named_tokens(told)
 
 
 def _decoder_tokens(folder: str, settings: dict):
     decoder = settings.get("added_tokens_decoder", {})
     try:
         for token_id, token in decoder.items():
-            flags = {key: token[key] for key in ("single_word", "lstrip", "rstrip", "normalized",
-                                                 "special") if key in token}
+            flags = {key: token[key] for key in (*_FLAGS, "special") if key in token}
             yield int(token_id), tokenizers.AddedToken(token["content"], **flags)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ToolError(f"{os.path.join(folder, 'tokenizer_config.json')}: 'added_tokens_decoder' is "
