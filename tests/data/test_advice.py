@@ -27,6 +27,7 @@ ROWS = [
     {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
     {"input": TURNS[:1], "output": "Yes", "category": "math"}, {"input": "Hi", "response": "Yes"},
     {"instruction": "Hi", "input": "x", "response": "Yes"},
+    {"message_id": "1", "parent_id": "0", "text": "Hi", "role": "prompter"},
     {"chosen": "Hi", "rejected": "Yes"}, {"prompt": "Hi", "chosen": "Yes", "rejected": "No"},
     {"messages": TURNS, "chosen": TURNS, "rejected": TURNS},
     {"query": "Hi", "tools": "[{\"name\": \"f\"}]", "answers": "[{\"name\": \"f\", \"arguments\": {}}]"}]
@@ -48,6 +49,16 @@ def test_all_options_that_are_advised_make_the_data_readable(tmp_path, row, is_t
         assert not isinstance(documents(path, renamed)[0], str)
     for name in formats:
         assert not isinstance(documents(path, wanted=name)[0], str)
+
+
+@pytest.mark.parametrize("row, advice", [
+    ({"text": "A"}, "Leave --format out"),
+    ({"question": "A", "answer": "B"}, "Without --format: Try --column instruction=question "),
+    ({"x": "A"}, "Say which with --format")])
+def test_a_format_that_does_not_fit_is_named(tmp_path, row, advice):
+    with pytest.raises(ToolError, match="wanted 'messages' for --format messages") as error:
+        documents(write_lines(tmp_path / "a.jsonl", row), wanted="messages")
+    assert error.value.advice.startswith(advice)
 
 
 @pytest.mark.parametrize("name, content, advice", [

@@ -25,6 +25,7 @@ FORMATS = {
 OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
 REQUIRED = {name for columns in FORMATS.values() for name in columns.required}
 _PAIRS = ("chosen", "rejected")
+_THREADS = {"parent_id", "message_tree_id", "conversation_id", "thread_id"}  # of one message
 _SHOWN = 20
 
 
@@ -106,12 +107,16 @@ def _fitting(names: list[str], ours: list[str], wanted: str | None) -> str:
     if wanted is None and set(_PAIRS) <= set(ours):
         raise ValueError("holds preference pairs ('chosen' and 'rejected'): not yet read")
     if not fitting:
-        expected = wanted_columns() if wanted is None else listed(FORMATS[wanted].required)
+        expected = wanted_columns() if wanted is None else \
+            f"{listed(FORMATS[wanted].required)} for --format {wanted}"
         if "input_ids" in names:
             raise ValueError(f"has the columns {listed(names)}, and token ids are read with "
                              "`packtrain prepare --pretokenized FILE... --vocab-size N`; wanted "
                              f"{expected}")
         raise ValueError(f"has the columns {listed(names)}; wanted {expected}")
+    if wanted is None and fitting == ["text"] and "role" in names and _THREADS & set(names):
+        raise ValueError(f"has the columns {listed(names)}, one message of a conversation a record; wanted "
+                         "whole conversations")
     if len(fitting) > 1:
         raise ValueError(f"has the columns {listed(names)}, which fit the formats "
                          f"{' and '.join(fitting)}")

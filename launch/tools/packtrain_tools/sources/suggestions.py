@@ -30,12 +30,18 @@ def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
     fitting = [name for name in FORMATS if _is_read(names, name, [])]
     if wanted is None and len(fitting) > 1:
         return f"Say which with {' or '.join(f'--format {name}' for name in fitting)}."
+    if wanted is None and "text" in names and "role" in names and not _is_read(names, None, []):
+        return "Join the messages of each conversation in one record, or take texts with --format text"
     if wanted is None and {"chosen", "rejected"} <= set(names):
         return _advice_for_pairs(names, first)
     inside = _list_of_records(first)
     if inside is not None:
         return f"Its records lie in '{inside}': `jq -c '.[\"{inside}\"][]' FILE > NEW.jsonl` takes them out."
     found = sorted(dict.fromkeys(_suggestions(names, wanted, first)), key=lambda text: text.count("--"))
+    if not found and wanted is not None:
+        other = advice_for(names, None, first)
+        return "Leave --format out" if _is_read(names, None, []) else \
+            other if other == GENERAL else f"Without --format: {other}"
     return f"Try {', or '.join(found[:_MOST])}" if found else GENERAL
 
 
