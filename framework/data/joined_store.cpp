@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 
+#include "framework/data/mixture.h"
 #include "framework/support/error.h"
 #include "framework/support/hash.h"
-#include "framework/support/random.h"
 
 namespace packtrain {
 namespace {
@@ -244,19 +243,6 @@ std::string JoinedStore::fingerprint() const {
 }
 
 }  // namespace
-
-std::vector<std::uint32_t> choose_examples(std::int64_t num_examples, std::int64_t count) {
-  const CounterRandom random(0, "part of a store");
-  std::vector<std::uint32_t> examples(static_cast<std::size_t>(num_examples));
-  std::iota(examples.begin(), examples.end(), 0U);
-  const auto end = examples.begin() + count;
-  std::nth_element(examples.begin(), end, examples.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return std::pair(random.bits(a), a) < std::pair(random.bits(b), b);
-  });
-  examples.erase(end, examples.end());
-  std::ranges::sort(examples);
-  return examples;
-}
 
 std::unique_ptr<TokenStore> join_stores(std::vector<StorePart> parts) {
   if (parts.empty()) throw Error(ErrorCategory::kInternal, "join_stores: no store is given");

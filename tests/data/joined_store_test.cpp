@@ -132,30 +132,6 @@ TEST_F(JoinedStoreTest, TheFingerprintOfWholeRepeatsIsThatOfVersion01) {
   EXPECT_EQ(joined->fingerprint(), hash_bytes(std::as_bytes(std::span(text))));
 }
 
-TEST(ChooseExamples, TakesAsManyAsAskedForAlwaysTheSame) {
-  for (const std::int64_t count : {0, 1, 17, 500, 999, 1000}) {
-    const auto chosen = choose_examples(1000, count);
-    EXPECT_EQ(std::ssize(chosen), count);
-    EXPECT_TRUE(std::ranges::is_sorted(chosen));
-    EXPECT_EQ(std::ranges::adjacent_find(chosen), chosen.end());
-    EXPECT_EQ(choose_examples(1000, count), chosen);
-  }
-  EXPECT_EQ(choose_examples(20, 5), (std::vector<std::uint32_t>{1, 3, 9, 11, 12}))
-      << "runs of earlier versions trained these";
-}
-
-TEST(ChooseExamples, MoreContainFewerAndComeFromEverywhere) {
-  const auto few = choose_examples(1000, 200);
-  const auto more = choose_examples(1000, 300);
-  EXPECT_TRUE(std::ranges::includes(more, few));
-  for (std::uint32_t tenth = 0; tenth < 10; ++tenth) {
-    const auto inside =
-        std::ranges::count_if(few, [=](std::uint32_t example) { return example / 100 == tenth; });
-    EXPECT_GT(inside, 5) << tenth;
-    EXPECT_LT(inside, 40) << tenth;
-  }
-}
-
 TEST_F(JoinedStoreTest, SaysWhereAnExampleComesFrom) {
   const auto joined = join(StorePart{store("a", 10, {3, 1}), 2}, StorePart{store("b", 20, {4})});
   const ExampleOrigin second_repeat = joined->origin(3);

@@ -10,6 +10,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/safetensors.h"
+#include "tests/data/small_stores.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain {
@@ -19,29 +20,12 @@ using testing::error_of;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-using Ids = std::vector<std::int32_t>;
-using Mask = std::vector<std::uint8_t>;
-
-StoreInfo two_sources() {
-  StoreInfo info;
-  info.vocab_size = 10;
-  info.sources = {"first", "second"};
-  return info;
-}
-
-// Three examples of 3, 1 and 4 tokens.
-StoreInfo write_store(const std::string& folder, std::int64_t max_shard_tokens = 1000) {
-  const auto writer = StoreWriter::create(folder, two_sources(), false, max_shard_tokens);
-  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
-  writer->add(Ids{9}, Mask{1}, 1);
-  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 1, 1}, 1);
-  return writer->finish();
-}
-
-template <typename T>
-std::vector<T> copy(std::span<const T> values) {
-  return {values.begin(), values.end()};
-}
+using test::copy;
+using test::Ids;
+using test::Mask;
+using test::two_sources;
+using test::write_store;
+using test::write_weighted_store;
 
 void expect_the_three_examples(const TokenStore& store) {
   EXPECT_EQ(copy(store.lengths()), (Ids{3, 1, 4}));
@@ -89,68 +73,6 @@ TEST(TokenStore, FingerprintTellsAChangedLength) {
   writer->finish();
   EXPECT_NE(TokenStore::open(folder / "a")->fingerprint(),
             TokenStore::open(folder / "b")->fingerprint());
-}
-
-// The third example's tokens weigh 1, 0.5 and 0.25.
-StoreInfo write_weighted_store(const std::string& folder, std::vector<double> weights,
-                               std::int64_t max_shard_tokens = 1000) {
-  StoreInfo info = two_sources();
-  info.loss_weights = std::move(weights);
-  const auto writer = StoreWriter::create(folder, info, false, max_shard_tokens);
-  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
-  writer->add(Ids{9}, Mask{1}, 1);
-  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 3, 2}, 1);
-  return writer->finish();
-}
-
-TEST(TokenStore, WeightsOfMaskBytesAreWrittenAndRead) {
-  const TemporaryFolder folder;
-  for (const std::int64_t max_shard_tokens : {1000, 1}) {
-    const std::string path = folder / std::to_string(max_shard_tokens);
-    write_weighted_store(path, {0, 1, 0.25, 0.5}, max_shard_tokens);
-    const auto store = TokenStore::open(path);
-    EXPECT_TRUE(store->has_token_weights());
-    EXPECT_EQ(copy(store->token_weights(2)), (std::vector<double>{0, 1, 0.25, 0.5}));
-    EXPECT_EQ(copy(store->num_loss_tokens()), (Ids{1, 0, 3})) << "bytes that are not 0";
-    EXPECT_EQ(copy(store->loss_mask(2)), (Mask{0, 1, 3, 2}));
-  }
-}
-
-TEST(TokenStore, AStoreWithoutWeightsHasNoTableAndRequiresNothing) {
-  const TemporaryFolder folder;
-  write_store(folder / "store");
-  EXPECT_FALSE(TokenStore::open(folder / "store")->has_token_weights());
-  const std::string text = read_text(folder / "store/store.json", ErrorCategory::kData);
-  EXPECT_EQ(text.find("loss_weights"), std::string::npos);
-  EXPECT_EQ(text.find("requires"), std::string::npos);
-}
-
-TEST(TokenStore, TheFingerprintTellsAnotherTableAndAnotherUseOfIt) {
-  const TemporaryFolder folder;
-  const auto print = [&](const std::string& name, std::vector<double> weights,
-                         std::int64_t max_shard_tokens = 1000) {
-    write_weighted_store(folder / name, std::move(weights), max_shard_tokens);
-    return TokenStore::open(folder / name)->fingerprint();
-  };
-  const std::string first = print("a", {0, 1, 0.25, 0.5});
-  EXPECT_EQ(print("b", {0, 1, 0.25, 0.5}, 1), first) << "whatever the shards";
-  EXPECT_NE(print("c", {0, 1, 0.25, 0.75}), first);
-  const auto writer =
-      StoreWriter::create(folder / "d", TokenStore::open(folder / "a")->info(), false);
-  writer->add(Ids{1, 2, 3}, Mask{1, 0, 1}, 0);
-  writer->add(Ids{9}, Mask{1}, 1);
-  writer->add(Ids{4, 5, 6, 0}, Mask{0, 1, 3, 3}, 1);
-  writer->finish();
-  EXPECT_NE(TokenStore::open(folder / "d")->fingerprint(), first);
-}
-
-TEST(TokenWeights, AreSummedByMaskByte) {
-  const Mask mask{0, 1, 1, 2, 3, 3};
-  EXPECT_EQ(sum_of_weights(mask, {}), 5.0);
-  EXPECT_EQ(count_supervised(mask), 5);
-  const std::vector<double> weights{0, 1, 0.25, 0.5};
-  EXPECT_EQ(sum_of_weights(mask, weights), 3.25);
-  EXPECT_EQ(sum_of_weights({}, weights), 0.0);
 }
 
 TEST(TokenStore, AskingForAnExampleThatIsNotThereIsAnError) {

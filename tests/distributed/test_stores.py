@@ -95,3 +95,38 @@ def test_an_export_with_tokens_that_have_no_row_says_so(lab):
                                str(tokenizer)], check=True, capture_output=True, text=True)
         warning = f"{tokenizer}: the tokenizer has {512 + more} tokens, the model 512: the last {more} have no row"
         assert (warning in done.stderr) == (more > 0), done.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_training_warns_once_of_validation_examples_that_are_trained(lab, ranks):
+    from safetensors.numpy import load_file
+
+    trained = load_file(lab.train_store / "part-00000.safetensors")
+    begin, end = trained["offsets"][5:7]
+    lines = lab.folder / f"part-of-validation-{ranks}.jsonl"
+    lines.write_text(json.dumps({"input_ids": trained["input_ids"][begin:end].tolist()}) + "\n"
+                     + json.dumps({"input_ids": [1, 2, 3]}) + "\n")
+    store = lab.folder / f"part-of-validation-{ranks}"
+    subprocess.run([PROGRAM, "prepare", "--pretokenized", str(lines), "--vocab-size", "512", "--out", str(store)],
+                   check=True, capture_output=True)
+    code, out, err = lab.finish(lab.start(f"overlap-{ranks}", f"data.validation={{own: {lab.validation_store}, part: {store}}}",
+                                          "run.max_steps=1", ranks=ranks))
+    assert code == 0, err
+    said = f"data.validation.part is training data in part: 1 of 2 examples of {store} are in data.train"
+    assert (out + err).count(said) == 1 and "data.validation.own" not in out + err
+
+
+def test_training_names_examples_that_are_cut_to_nothing(lab):
+    lines = lab.folder / "late.jsonl"
+    ids = list(range(100))
+    lines.write_text("".join(json.dumps({"input_ids": ids, "labels": labels}) + "\n"
+                             for labels in ([-100] * 99 + ids[99:], ids)))
+    store = lab.folder / "late"
+    subprocess.run([PROGRAM, "prepare", "--pretokenized", str(lines), "--vocab-size", "512", "--out", str(store)],
+                   check=True, capture_output=True)
+    settings = [f"data.train={store}", "data.max_length=50", "data.too_long=truncate"]
+    code, out, err = lab.finish(lab.start("late", *settings))
+    said = "1 of 2 examples are cut at data.max_length = 50 before anything that is learned, and left out"
+    assert code == 0 and said in out + err and "Raise data.max_length" in out + err, err
+    plan = json.loads((lab.folder / "runs" / "late" / "plan.json").read_text())
+    assert plan["cut_to_nothing_examples"] == 1 and plan["masked_examples"] == 0

@@ -32,17 +32,18 @@ double wanted_part(const TrainStore& store) {
   return store.share ? *store.share : store.probability.value_or(0);
 }
 
-// What an epoch that visits each example once has of the store: examples, or tokens, as
-// data.too_long leaves them.
-double amount_of(const TokenStore& store, const DataSection& data, bool in_tokens) {
-  double amount = 0;
+// What is trained of each example: tokens, as data.too_long leaves them, or 1.
+std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection& data,
+                                     bool in_tokens) {
+  std::vector<std::int32_t> amounts;
   for (const std::int64_t length : store.lengths()) {
     const bool is_cut = length > data.max_length;
-    if (is_cut && data.too_long == TooLong::kDrop) continue;
     const bool is_shortened = is_cut && data.too_long == TooLong::kTruncate;
-    amount += in_tokens ? static_cast<double>(is_shortened ? data.max_length : length) : 1;
+    const std::int64_t tokens = is_shortened ? data.max_length : length;
+    const bool is_dropped = is_cut && data.too_long == TooLong::kDrop;
+    amounts.push_back(is_dropped ? 0 : static_cast<std::int32_t>(in_tokens ? tokens : 1));
   }
-  if (amount > 0) return amount;
+  if (std::ranges::any_of(amounts, [](std::int32_t amount) { return amount > 0; })) return amounts;
   throw Error(ErrorCategory::kData,
               fmt::format("data.train: all examples of {} are longer than data.max_length = {}: it "
                           "has nothing for its share",
@@ -54,18 +55,17 @@ double amount_of(const TokenStore& store, const DataSection& data, bool in_token
 void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
   const bool in_tokens = data.train.front().share.has_value();
   if (!in_tokens && !data.train.front().probability) return;
-  std::vector<MixturePart> mixture;
   double sum = 0;  // 1 but for rounding
   for (const TrainStore& train : data.train) sum += wanted_part(train);
+  std::vector<MixturePart> mixture;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const TokenStore& store = *parts[i].store;
-    mixture.push_back({wanted_part(data.train[i]) / sum, store.info().num_examples,
-                       amount_of(store, data, in_tokens)});
+    mixture.push_back(
+        {wanted_part(data.train[i]) / sum, amounts_of(*parts[i].store, data, in_tokens)});
   }
   const auto counts = mixture_counts(mixture, data.mixture_until == MixtureUntil::kAllExhausted);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    parts[i].repeats =
-        static_cast<double>(counts[i]) / static_cast<double>(mixture[i].num_examples);
+    const auto num_stored = static_cast<double>(mixture[i].amounts.size());
+    parts[i].repeats = static_cast<double>(counts[i]) / num_stored;
   }
 }
 
