@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -10,7 +11,9 @@
 #include "framework/support/logging.h"
 #include "framework/training/evaluation/evaluation_sets.h"
 #include "framework/training/guards/exit_deadline.h"
+#include "framework/training/guards/folder_claim.h"
 #include "framework/training/guards/folder_in_use.h"
+#include "framework/training/guards/watchdog.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/model_source.h"
@@ -59,6 +62,29 @@ void tell_end(Trainer& trainer, const Error& error) {
   }
 }
 
+// The folder comes first: what another job writes there is not to be touched.
+std::unique_ptr<FolderClaim> claim_folder(const Config& config, World& world) {
+  const Watchdog limit(config.guard, "", world);  // files may hang, and other ranks wait
+  check_same_settings(config, world);
+  std::unique_ptr<FolderClaim> claim;
+  if (world.rank() == 0) {
+    claim = std::make_unique<FolderClaim>(config.run.output, this_process(world.host()));
+  }
+  wait_for_folder(config.run.output, world);
+  if (world.rank() == 0) check_tokenizers(config);
+  return claim;
+}
+
+// As rank 0 sees it: other hosts may know an older folder.
+bool has_checkpoint(const Config& config, World& world) {
+  std::int64_t found = 0;
+  if (world.rank() == 0) {
+    found = find_latest_checkpoint(checkpoints_folder(config.run.output)).has_value() ? 1 : 0;
+  }
+  world.control().all_reduce(&found, 1, DataType::kInt64, ReduceOp::kMax, nullptr);
+  return found == 1;
+}
+
 // A trainer that fails gives up its communicators on its way out.
 std::optional<std::int64_t> train(const Config& config, World& world,
                                   const std::set<std::int64_t>& left_out) {
@@ -82,16 +108,14 @@ std::optional<std::int64_t> train(const Config& config, World& world,
 
 // A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
-  check_same_settings(config, world);
-  if (world.rank() == 0) check_tokenizers(config);
-  wait_for_folder(config.run.output, world);
+  const std::unique_ptr<FolderClaim> claim = claim_folder(config, world);
   Config current = config;
   std::set<std::int64_t> left_out;
   for (;;) {
     const std::optional<std::int64_t> rewound = train(current, world, left_out);
     if (!rewound) return;
     left_out.insert(*rewound);
-    const bool has_own = find_latest_checkpoint(checkpoints_folder(config.run.output)).has_value();
+    const bool has_own = has_checkpoint(config, world);
     if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
     world.control().barrier();  // nobody saves before all have looked
     log_warning("step {} was refused: going back to {}, and on without its update", *rewound,

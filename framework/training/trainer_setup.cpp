@@ -49,13 +49,14 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
 Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left_out)
     : config_(config), world_(world), faults_(config.fault, world.rank()) {
   set_log_position(0, "start");
+  // Before anything is opened: files may hang.
+  watchdog_ = std::make_unique<Watchdog>(config_.guard, config_.run.output, world_);
   open_data();
   source_ = find_model(config_.model);
   check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
   device_ = choose_device(config_, world_);
   memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
   const std::optional<ResumePoint> resumed = find_resume_point();
-  watchdog_ = std::make_unique<Watchdog>(config_.guard, config_.run.output, world_);
   make_plan(resumed);
   make_model();
   load(resumed);

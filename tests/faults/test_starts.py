@@ -49,6 +49,25 @@ def test_a_job_is_refused_in_the_folder_of_one_that_trains(lab):
     assert not list((lab.folder / "runs" / "shared" / "progress").iterdir())
 
 
+def test_of_two_jobs_started_at_the_same_moment_exactly_one_trains(lab):
+    names = [f"pair-{number}" for number in range(6)]
+    pairs = [[lab.start(name, *ENDLESS), lab.start(name, *ENDLESS)] for name in names]
+    for name, pair in zip(names, pairs):
+        wait_until(lambda pair=pair: any(process.poll() is not None for process in pair), "one of a pair ends")
+        loser = next(process for process in pair if process.poll() is not None)
+        (winner,) = [process for process in pair if process is not loser]
+        code, _, err = lab.finish(loser)
+        assert code == 64, err
+        assert f"(process {winner.pid} on host " in err
+        wait_for_step(lab.folder / "runs" / name, 2)
+        winner.send_signal(signal.SIGTERM)
+        code, _, err = lab.finish(winner)
+        assert code == 75, err
+        run = lab.folder / "runs" / name
+        assert sorted(steps(run)) == list(range(1, max(steps(run)) + 1))
+        assert not list((run / "progress").iterdir())
+
+
 def has_sign_of(pid, progress):
     try:
         return any(f'"pid":{pid},' in path.read_text() for path in progress.glob("*.json"))

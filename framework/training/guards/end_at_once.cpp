@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 namespace packtrain {
@@ -22,7 +23,11 @@ void print_at_once(const std::string& text) {
 }
 
 void end_at_once(const std::string& text, ErrorCategory category) {
-  print_at_once(text);
+  try {  // standard error may be a file on what hangs
+    std::thread([text] { print_at_once(text); }).detach();
+  } catch (const std::system_error&) {
+    print_at_once(text);
+  }
   std::this_thread::sleep_for(kOthersReport);
   ::_exit(static_cast<int>(category));
 }

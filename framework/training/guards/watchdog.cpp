@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -24,8 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSignEvery{1};
-constexpr double kOverdueShare = 0.5;  // of a limit
-constexpr double kSilentAfterS = 4;    // a rank that does not run
+constexpr std::chrono::seconds kLookEvery{1};
+constexpr std::chrono::seconds kNamesWithin{2};  // once the limit is over
+constexpr double kOverdueShare = 0.5;            // of a limit
+constexpr double kSilentAfterS = 4;              // a rank that does not run
 
 const char* phase_name(RunPhase phase) {
   constexpr std::array kNames = {"start", "step", "checkpoint or evaluation"};
@@ -56,92 +59,7 @@ std::string hosts_of(const std::vector<Sign>& signs) {
   return text;
 }
 
-}  // namespace
-
-Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
-    : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
-      folder_(signs_folder(run_folder).string()),
-      host_(host_in_signs(world.host())),
-      rank_(world.rank()),
-      num_ranks_(world.size()) {
-  make_folders(folder_, ErrorCategory::kInternal);
-  std::error_code ignored;
-  fs::remove(sign_path(folder_, rank_), ignored);  // of a process that was killed
-  sign_ = std::make_unique<OutputFile>(sign_path(folder_, rank_).string(),
-                                       OutputFile::Mode::kCreate, ErrorCategory::kInternal);
-  leave_sign(position_);
-  thread_ = std::thread([this] { watch(); });
-}
-
-Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
-  std::error_code ignored;
-  fs::remove(sign_path(folder_, rank_), ignored);
-}
-
-void Watchdog::enter(RunPhase phase, std::int64_t step) {
-  const std::lock_guard lock(mutex_);
-  position_ = {phase, step, Clock::now()};
-}
-
-std::string Watchdog::overdue() const {
-  Position at;
-  {
-    const std::lock_guard lock(mutex_);
-    at = position_;
-  }
-  const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
-  const std::chrono::duration<double> age = Clock::now() - at.begin;
-  if (limit_s <= 0 || age.count() < kOverdueShare * limit_s) return "";
-  return fmt::format("rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})", rank_,
-                     age.count(), at.step, phase_name(at.phase), limit_key(at.phase), limit_s);
-}
-
-void Watchdog::watch() {
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kSignEvery, [this] { return over_; })) {
-    const Position at = position_;
-    lock.unlock();
-    leave_sign(at);
-    const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
-    const std::chrono::duration<double> age = Clock::now() - at.begin;
-    if (limit_s > 0 && age.count() > limit_s) end(at);
-    lock.lock();
-  }
-}
-
-// Not synced, and a failure is no reason to end a run: without signs only names are missing.
-void Watchdog::leave_sign(const Position& at) const {
-  SignOfLife sign;
-  sign.host = host_;
-  sign.pid = ::getpid();
-  sign.step = at.step;
-  sign.num_collectives = num_collectives_begun();
-  const std::string text = sign_text(sign, phase_name(at.phase));
-  try {
-    sign_->write_at(0, std::as_bytes(std::span(text)));
-  } catch (const Error&) {
-  }
-}
-
-std::string Watchdog::missing_ranks() const {
-  std::error_code error;
-  const fs::file_time_type now = fs::last_write_time(sign_path(folder_, rank_), error);
-  std::vector<Sign> signs;
-  std::vector<std::string> missing;
-  for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (const auto life = read_sign(sign_path(folder_, rank))) {
-      const std::chrono::duration<double> age = now - life->written;
-      signs.push_back({rank, *life, age.count()});
-    } else {
-      missing.push_back(fmt::format("rank {} has left no sign of life", rank));
-    }
-  }
+std::string missing_of(const std::vector<Sign>& signs, std::vector<std::string> missing) {
   const auto num_collectives = [](const Sign& sign) { return sign.life.num_collectives; };
   const auto most = std::ranges::max_element(signs, {}, num_collectives);
   for (const Sign& sign : signs) {
@@ -159,7 +77,149 @@ std::string Watchdog::missing_ranks() const {
   return fmt::format("missing: {}", fmt::join(missing, "; "));
 }
 
-void Watchdog::end(const Position& at) const {
+}  // namespace
+
+struct Watchdog::Signs {
+  std::string folder;
+  std::string host;
+  int rank = 0;
+  int num_ranks = 1;
+  std::unique_ptr<OutputFile> file;  // the thread's alone
+  std::mutex mutex;
+  RunPhase phase = RunPhase::kStart;
+  std::int64_t step = 0;
+  bool wants_names = false;
+  std::string missing;  // by the latest look at all signs
+
+  // A failure is no reason to end a run: without signs only names are missing.
+  void work() {
+    std::unique_lock lock(mutex);
+    const bool reads = wants_names;
+    SignOfLife sign;
+    sign.host = host;
+    sign.pid = ::getpid();
+    sign.step = step;
+    sign.num_collectives = num_collectives_begun();
+    const std::string text = sign_text(sign, phase_name(phase));
+    lock.unlock();
+    try {
+      if (!file) open();
+      file->write_at(0, std::as_bytes(std::span(text)));  // not synced
+      if (!reads) return;
+      std::string found = read();
+      lock.lock();
+      missing = std::move(found);
+    } catch (const std::exception&) {
+    }
+  }
+
+  void open() {
+    make_folders(folder, ErrorCategory::kInternal);
+    remove();  // of a process that was killed
+    file = std::make_unique<OutputFile>(sign_path(folder, rank).string(), OutputFile::Mode::kCreate,
+                                        ErrorCategory::kInternal);
+  }
+
+  void remove() const {
+    std::error_code ignored;
+    fs::remove(sign_path(folder, rank), ignored);
+  }
+
+  std::string read() const {
+    std::error_code error;
+    const fs::file_time_type now = fs::last_write_time(sign_path(folder, rank), error);
+    std::vector<Sign> signs;
+    std::vector<std::string> missing_signs;
+    for (int other = 0; other < num_ranks; ++other) {
+      if (const auto life = read_sign(sign_path(folder, other))) {
+        const std::chrono::duration<double> age = now - life->written;
+        signs.push_back({other, *life, age.count()});
+      } else {
+        missing_signs.push_back(fmt::format("rank {} has left no sign of life", other));
+      }
+    }
+    return missing_of(signs, std::move(missing_signs));
+  }
+};
+
+Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
+    : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
+      rank_(world.rank()),
+      signs_(std::make_shared<Signs>()) {
+  if (!run_folder.empty()) {
+    signs_->folder = signs_folder(run_folder).string();
+    signs_->host = host_in_signs(world.host());
+    signs_->rank = rank_;
+    signs_->num_ranks = world.size();
+    sign_thread_ = std::make_unique<FileThread>([signs = signs_] { signs->work(); },
+                                                [signs = signs_] { signs->remove(); }, kSignEvery);
+  }
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::enter(RunPhase phase, std::int64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    position_ = {phase, step, Clock::now()};
+  }
+  const std::lock_guard lock(signs_->mutex);
+  signs_->phase = phase;
+  signs_->step = step;
+  signs_->wants_names = false;
+}
+
+std::string Watchdog::overdue() const {
+  Position at;
+  {
+    const std::lock_guard lock(mutex_);
+    at = position_;
+  }
+  const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
+  const std::chrono::duration<double> age = Clock::now() - at.begin;
+  if (limit_s <= 0 || age.count() < kOverdueShare * limit_s) return "";
+  return fmt::format("rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})", rank_,
+                     age.count(), at.step, phase_name(at.phase), limit_key(at.phase), limit_s);
+}
+
+// The limit first: nothing here waits for a file.
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kLookEvery, [this] { return over_; })) {
+    const Position at = position_;
+    lock.unlock();
+    const double limit_s = limits_s_.at(static_cast<std::size_t>(at.phase));
+    const std::chrono::duration<double> age = Clock::now() - at.begin;
+    if (limit_s > 0 && age.count() > limit_s) end(at);
+    lock.lock();
+  }
+}
+
+// As they are now where the files answer, else not known.
+std::string Watchdog::missing_ranks() {
+  if (sign_thread_ == nullptr) return "missing: not known";
+  {
+    const std::lock_guard lock(signs_->mutex);
+    signs_->wants_names = true;
+    signs_->missing.clear();
+  }
+  const bool answered = sign_thread_->ask(kNamesWithin);
+  const std::lock_guard lock(signs_->mutex);
+  if (!answered || signs_->missing.empty()) {
+    return "missing: not known, " + signs_->folder + " does not answer";
+  }
+  return signs_->missing;
+}
+
+void Watchdog::end(const Position& at) {
   const std::chrono::duration<double> age = Clock::now() - at.begin;
   end_at_once(fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
                           "  {}\n  latest collectives: {}\n",

@@ -1,5 +1,5 @@
-// Ends a process whose run stands still. A thread of its own, which calls neither the device nor a
-// communicator, so that nothing that hangs can hold it up.
+// Ends a process whose run stands still. A thread of its own, which calls neither the device, a
+// communicator nor a file system, so that nothing that hangs can hold it up.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "framework/config/config.h"
-#include "framework/support/file.h"
+#include "framework/training/guards/file_thread.h"
 #include "parallel/world.h"
 
 namespace packtrain {
@@ -22,7 +22,8 @@ enum class RunPhase { kStart, kStep, kCheckpoint };  // the last: a save or an e
 class Watchdog {
  public:
   // In `run_folder`/progress each rank leaves a sign of life every second, from which the others
-  // can tell which one is missing. Throws Error(kInternal) where that cannot be written.
+  // can tell which one is missing; nowhere with "". Where files hang, or cannot be written, only
+  // names are missing.
   Watchdog(const GuardSection& limits, const std::string& run_folder, World& world);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -45,23 +46,21 @@ class Watchdog {
     std::int64_t step = 0;
     Clock::time_point begin = Clock::now();
   };
+  struct Signs;  // what the thread that writes and reads them owns
 
   void watch();
-  void leave_sign(const Position& at) const;
-  [[noreturn]] void end(const Position& at) const;
-  std::string missing_ranks() const;
+  [[noreturn]] void end(const Position& at);
+  std::string missing_ranks();
 
   std::array<double, 3> limits_s_;  // by phase; 0: none
-  std::string folder_;
-  std::string host_;
   int rank_;
-  int num_ranks_;
-  std::unique_ptr<OutputFile> sign_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   Position position_;
   bool over_ = false;
-  std::thread thread_;  // last: uses all of the above
+  std::shared_ptr<Signs> signs_;
+  std::unique_ptr<FileThread> sign_thread_;  // or none
+  std::thread thread_;                       // last: uses all of the above
 };
 
 }  // namespace packtrain

@@ -55,13 +55,17 @@ TEST(Watchdog, LeavesASignOfLifeAndTakesItAway) {
   {
     const std::unique_ptr<World> world = join_world();
     Watchdog watchdog(limits(60), folder.path(), *world);
-    EXPECT_NE(read_text(sign, ErrorCategory::kInternal).find("\"step\":0"), std::string::npos);
-    watchdog.enter(RunPhase::kStep, 12);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (read_text(sign, ErrorCategory::kInternal).find("\"step\":12") == std::string::npos) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      std::this_thread::sleep_for(milliseconds(20));
-    }
+    const auto wait_for = [&](const std::string& text) {
+      while (!std::filesystem::exists(sign) ||
+             read_text(sign, ErrorCategory::kInternal).find(text) == std::string::npos) {
+        ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+    };
+    wait_for("\"step\":0");
+    watchdog.enter(RunPhase::kStep, 12);
+    wait_for("\"step\":12");
   }
   EXPECT_FALSE(std::filesystem::exists(sign));
 }

@@ -1,0 +1,54 @@
+"""Files that answer no more: what waits for them is ended by the watchdog, which does not wait for them itself."""
+
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+from watch import assert_missed_in_time, ranks_of, wait_for_step
+
+LIMIT_S = 6
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    target = tmp_path_factory.mktemp("hung") / "hung_files.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", str(target),
+                    str(pathlib.Path(__file__).parent / "hung_files.c"), "-ldl"], check=True)
+    return target
+
+
+def variables(library, folder, switch):
+    return {"LD_PRELOAD": str(library), "HUNG_FOLDER": str(folder), "HUNG_SWITCH": str(switch)}
+
+
+def test_every_rank_ends_in_time_where_the_folder_of_signs_hangs(lab, library, tmp_path):
+    run = lab.folder / "runs" / "hung-signs"
+    hung = variables(library, run / "progress", tmp_path / "switch")
+    process = lab.start("hung-signs", f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=120", "fault.kind=hang",
+                        "fault.step=6", "fault.rank=1", ranks=2, rank_environment={0: hung, 1: hung})
+    wait_for_step(run, 3)
+    (tmp_path / "switch").touch()
+    begin = time.monotonic()
+    code, _, err = lab.finish(process, timeout=60)
+    assert code == 72, err
+    assert_missed_in_time(err, LIMIT_S)
+    assert "missing: not known" in err
+    assert time.monotonic() - begin < LIMIT_S + 20
+    assert not ranks_of(lab.folder / "hung-signs.yaml")
+
+
+@pytest.mark.parametrize("hangs", ["store", "signs"])
+def test_a_rank_that_hangs_while_opening_ends_the_run_by_the_limit_of_the_start(lab, library, tmp_path, hangs):
+    name = f"hung-{hangs}-at-start"
+    folder = lab.train_store if hangs == "store" else lab.folder / "runs" / name / "progress"
+    (tmp_path / "switch").touch()
+    hung = variables(library, folder, tmp_path / "switch")
+    begin = time.monotonic()
+    process = lab.start(name, f"guard.start_timeout_s={LIMIT_S}", ranks=2, rank_environment={0: hung})
+    code, _, err = lab.finish(process, timeout=90)
+    assert code == 72, err
+    assert "(start; guard.start_timeout_s is 6)" in err
+    assert time.monotonic() - begin < 60

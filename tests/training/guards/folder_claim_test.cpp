@@ -1,0 +1,134 @@
+// Who may write a run's folder: one at a time, and nobody is kept out by the dead.
+#include "framework/training/guards/folder_claim.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::TemporaryFolder;
+
+constexpr ClaimLimits kShort{milliseconds(300), milliseconds(3000), milliseconds(1000)};
+
+void write_owner(const std::string& run, const FolderOwner& owner) {
+  std::filesystem::create_directories(run + "/progress");
+  const nlohmann::json json = {{"host", owner.host},
+                               {"machine", owner.machine},
+                               {"pid", owner.pid},
+                               {"started", owner.started},
+                               {"id", owner.id}};
+  testing::write_bytes(run + "/progress/owner", json.dump());
+}
+
+int ended_process() {
+  const int pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+void expect_refused(const std::string& run) {
+  try {
+    const FolderClaim claim(run, this_process("here"), kShort);
+    FAIL() << "two own it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    EXPECT_NE(error.message().find("process " + std::to_string(::getpid()) + " on host there"),
+              std::string::npos)
+        << error.message();
+  }
+}
+
+TEST(FolderClaim, IsOfOneAtATimeAndRefusesOthersByProcessAndHost) {
+  const TemporaryFolder folder;
+  {
+    const FolderClaim first(folder.path(), this_process("there"), kShort);
+    expect_refused(folder.path());
+  }
+  const FolderClaim second(folder.path(), this_process("here"), kShort);
+}
+
+TEST(FolderClaim, LeavesNothingBehind) {
+  const TemporaryFolder folder;
+  {
+    const FolderClaim claim(folder.path(), this_process("here"), kShort);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "progress"));
+}
+
+TEST(FolderClaim, TakesOverFromAProcessThatIsGone) {
+  const TemporaryFolder folder;
+  FolderOwner dead = this_process("there");
+  dead.pid = ended_process();
+  write_owner(folder.path(), dead);
+  const FolderClaim claim(folder.path(), this_process("here"), kShort);
+}
+
+TEST(FolderClaim, TakesOverWhereTheProcessNumberIsAnothersNow) {
+  const TemporaryFolder folder;
+  FolderOwner dead = this_process("there");
+  dead.started = "1";
+  write_owner(folder.path(), dead);
+  const FolderClaim claim(folder.path(), this_process("here"), kShort);
+}
+
+TEST(FolderClaim, TakesOverFromAnotherMachineWhoseSignStandsStill) {
+  const TemporaryFolder folder;
+  FolderOwner other = this_process("there");
+  other.machine = "elsewhere";
+  write_owner(folder.path(), other);
+  const auto begin = std::chrono::steady_clock::now();
+  const FolderClaim claim(folder.path(), this_process("here"), kShort);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kShort.still);
+}
+
+TEST(FolderClaim, IsRefusedByAnotherMachineWhoseSignMoves) {
+  const TemporaryFolder folder;
+  FolderOwner other = this_process("there");
+  other.machine = "elsewhere";
+  const FolderClaim first(folder.path(), other, kShort);
+  expect_refused(folder.path());
+}
+
+TEST(FolderClaim, OfManyThatFindADeadOwnerExactlyOneGetsIt) {
+  for (int round = 0; round < 8; ++round) {
+    const TemporaryFolder folder;
+    FolderOwner dead = this_process("there");
+    dead.started = "1";
+    write_owner(folder.path(), dead);
+    std::atomic<int> num_owners = 0;
+    std::atomic<int> num_over = 0;
+    std::vector<std::thread> threads;
+    constexpr int kThreads = 6;
+    for (int k = 0; k < kThreads; ++k) {
+      threads.emplace_back([&] {
+        try {
+          const FolderClaim claim(folder.path(), this_process("here"), kShort);
+          ++num_owners;
+          ++num_over;
+          while (num_over < kThreads) std::this_thread::sleep_for(milliseconds(5));
+        } catch (const Error&) {
+          ++num_over;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(num_owners, 1);
+  }
+}
+
+}  // namespace
+}  // namespace packtrain
