@@ -221,6 +221,14 @@ def test_templates_get_the_form_that_they_print_and_turns_end_after_it(body, ans
     assert learned(LOOP + body + END, [ASKED, turn, ASKED, turn]) == [wanted] * 2
 
 
+def test_the_json_of_parts_of_a_content_is_no_text_of_the_record():
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "A "}, {"type": "text", "text": "heron."}]}
+    assert learned(LOOP + "{{ m.content | tojson }}" + END, [ASKED, parts]) == ['"A heron."</s>']
+    with pytest.raises(ValueError, match="leaves its reasoning out"):
+        learned(LOOP + "{{ m.content | tojson }}" + END,
+                [ASKED, {"role": "assistant", "content": "A heron.", "reasoning_content": "It wades."}])
+
+
 def test_tools_that_are_printed_as_python_does_are_not_lost():
     tools = [{"type": "function", "function": {"name": "find", "description": "Finds \"it\".",
                                                "parameters": {"type": "object", "properties": {"of": {"type": "string"}}}}}]

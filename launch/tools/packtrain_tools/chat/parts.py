@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from packtrain_tools.chat.template import Rendering
 from packtrain_tools.chat.tracked import Span, number_of_part, of_part
-from packtrain_tools.chat.tracked_json import PrintedDict, PrintedList
+from packtrain_tools.chat.tracked_json import ContentPart, PrintedDict, PrintedList
 
 TOOLS = -1  # in place of a message's number
 SHOWN = 60  # characters of what is lost
@@ -70,8 +70,8 @@ class _Tracker:
 
     def _content_part(self, number: int, part: dict) -> dict:
         if "thinking" in part:
-            return {**part, "thinking": self._text(number, "reasoning", part["thinking"], True)}
-        return {**part, "text": self._text(number, "content", part["text"])}
+            return ContentPart(part, thinking=self._text(number, "reasoning", part["thinking"], True))
+        return ContentPart(part, text=self._text(number, "content", part["text"]))
 
     def _call(self, number: int, call: dict) -> dict:
         is_nested = isinstance(call.get("function"), dict)

@@ -28,6 +28,8 @@ class _Writer:
     def pieces(self, value, depth: int) -> list[str]:
         if isinstance(value, str):
             return [self._string(value)]
+        if isinstance(value, ContentPart):
+            return [plain(piece) for piece in self.pieces(dict(value), depth)]
         if isinstance(value, dict):
             items = sorted(value.items()) if self._sort_keys else value.items()
             entries = [[self._string(_key(key)), self._key_separator, *self.pieces(entry, depth + 1)]
@@ -71,6 +73,11 @@ class _Writer:
 
         return with_spans(escaped, [(place(begin), place(end), *origin)
                                     for begin, end, *origin in spans])
+
+
+class ContentPart(dict):
+    """A part of a content that is a list. Its JSON, or Python's form of it, is no text of the record: a
+    template that prints it wants text."""
 
 
 class PrintedDict(dict):
