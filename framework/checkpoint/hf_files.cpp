@@ -60,7 +60,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return result;
 }
 
-// All tensors of the files that the index names: also those that it forgot, for import to judge.
+// All tensors of the files that the index names: also those that it forgot, for import to judge. Of
+// two files that have a tensor the index says which counts, as to transformers.
 std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
   const auto index = read_index(folder + "/" + kHfIndexName);
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
@@ -72,6 +73,8 @@ std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
   std::map<std::string, HfTensor> tensors;
   for (const auto& [name, file] : files) {
     for (const auto& [tensor, view] : file->tensors()) {
+      const auto indexed = index.find(tensor);
+      if (indexed != index.end() && indexed->second != name) continue;  // an overlay's base
       const auto [other, is_new] = tensors.try_emplace(tensor, HfTensor{file, &view});
       if (is_new) continue;
       fail_index(file->path(),

@@ -31,9 +31,41 @@ bool is_ignorable(const std::string& name, const TensorView& tensor, const Decod
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }
 
+// What the names of all tensors begin with before `wanted`, which one of them ends with; or "".
+std::string shared_prefix(const HfTensors& tensors, const std::string& wanted) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.ends_with("." + wanted)) continue;
+    const std::string prefix = name.substr(0, name.size() - wanted.size());
+    const bool is_shared = std::ranges::all_of(
+        tensors, [&](const auto& other) { return other.first.starts_with(prefix); });
+    if (is_shared) return prefix;
+  }
+  return "";
+}
+
+HfTensors without_prefix(const HfTensors& tensors, const std::string& prefix,
+                         const std::string& folder) {
+  HfTensors renamed;
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) {
+      fail(folder, fmt::format("tensor '{}' does not begin with model.prefix '{}'", name, prefix),
+           "model.prefix is what all tensors begin with: correct it, or remove it.");
+    }
+    renamed[name.substr(prefix.size())] = tensor;
+  }
+  return renamed;
+}
+
 void check_stored(const std::string& folder, const HfTensors& tensors, const StoredTensor& stored) {
   const auto found = tensors.find(stored.name);
   if (found == tensors.end()) {
+    if (const std::string prefix = shared_prefix(tensors, stored.name); !prefix.empty()) {
+      fail(folder,
+           fmt::format("has no tensor '{}': all its tensors begin with '{}', as a wrapped model "
+                       "saves them",
+                       stored.name, prefix),
+           fmt::format("model.prefix: {} removes that.", prefix));
+    }
     fail(folder, fmt::format("has no tensor '{}'", stored.name),
          "Its config.json and its weights do not belong together.");
   }
@@ -111,8 +143,9 @@ std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderCo
 }  // namespace
 
 void import_weights(const std::string& folder, const DecoderConfig& config,
-                    std::span<const ShardView> shards) {
-  const HfTensors tensors = open_hf_tensors(folder);
+                    std::span<const ShardView> shards, const std::string& prefix) {
+  HfTensors tensors = open_hf_tensors(folder);
+  if (!prefix.empty()) tensors = without_prefix(tensors, prefix, folder);
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   check_tensors(folder, tensors, pieces, config);
   read_hf_weights(tensors, pieces, shards);

@@ -66,6 +66,19 @@ void decode_range(const TensorView& blocks, const TensorView& scales, const Weig
   }
 }
 
+// Numbers that were bad before training; a chunk at a time, since a check makes copies.
+void check_finite(const at::Tensor& values, const std::string& name, const std::string& file) {
+  constexpr std::int64_t kAtATime = 1 << 20;
+  for (std::int64_t begin = 0; begin < values.numel(); begin += kAtATime) {
+    const auto part = values.narrow(0, begin, std::min(kAtATime, values.numel() - begin));
+    if (part.isfinite().all().item<bool>()) continue;
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: tensor '{}' has a weight that is not finite (NaN or infinity)",
+                            file, name),
+                "The model was broken before this run: download it, or export it, again.");
+  }
+}
+
 // The part of `piece` that `shard` owns, copied out of the mapped file.
 void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPiece& piece,
                   const ShardView& shard) {
@@ -82,6 +95,7 @@ void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPi
   } else {
     copy_range(tensor, piece, first, last, destination);
   }
+  check_finite(destination, stored[0].name, tensors.at(stored[0].name).file->path());
 }
 
 // One tensor of the files with all that it is made of.

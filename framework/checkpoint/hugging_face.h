@@ -18,9 +18,10 @@ namespace packtrain {
 // shard's parameter may have more rows (embedding and head, whose vocabulary is resized): they are
 // the mean of all stored rows, the same on every rank. Throws Error(kConfig) when the folder has no
 // weights, Error(kCheckpoint) naming the tensor when one is missing, has another shape, or the file
-// has tensors no parameter uses.
+// has tensors no parameter uses, or a weight is not finite. `prefix` is removed from the names of
+// all tensors.
 void import_weights(const std::string& folder, const DecoderConfig& config,
-                    std::span<const ShardView> shards);
+                    std::span<const ShardView> shards, const std::string& prefix = "");
 
 // A source of whole parameters for export: float32 or bfloat16 CPU tensor of parameter `name`.
 using ParameterSource = std::function<at::Tensor(const std::string& name)>;
@@ -30,6 +31,8 @@ struct ExportOptions {
   std::int64_t max_shard_bytes = 5'000'000'000;
   std::string tokenizer_folder;  // its files are copied; may be empty
   std::string model_config;      // config.json text of the source, for its token ids; may be empty
+  std::vector<std::int64_t> end_tokens;  // that end a text too, as the data has it
+  std::string chat_template;             // goes into the tokenizer's files; may be empty
 };
 
 // Writes a folder that `transformers` loads: config.json (of the family), safetensors shards of at

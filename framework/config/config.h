@@ -54,6 +54,8 @@ struct ModelSection {
   // head are the mean of the old ones.
   std::optional<std::int64_t> resize_vocabulary;
   std::optional<double> dropout;  // 0: the config's dropouts are read as 0 (none is computed)
+  std::vector<std::string> ignore_keys;  // of config.json, left out
+  std::string prefix;                    // what path's tensors have before their names
 };
 
 // A store to train on. An epoch visits each of its examples `repeats` times, and with a fraction

@@ -29,6 +29,12 @@ std::vector<Field> fields_of(ModelSection& s) {
       real("model.dropout", s.dropout, {.low = 0})
           .means("0 reads the dropouts of config.json as 0. None is computed, so a model that asks "
                  "for one is refused otherwise."),
+      text_list("model.ignore_keys", s.ignore_keys)
+          .means("Keys of config.json that are left out, with a warning: those that packtrain "
+                 "refuses although they change nothing in this model."),
+      text("model.prefix", s.prefix)
+          .means("What all tensors of model.path have before the names that transformers gives "
+                 "them, such as `_orig_mod.`: removed as they are read."),
   };
 }
 

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "framework/config/load.h"
+#include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/run.h"
 #include "launch/cli/arguments.h"
@@ -56,6 +58,15 @@ EvaluatedModel which_model(const Config& config, const std::vector<std::string>&
                                                 : EvaluatedModel::kOfRun;
 }
 
+// No script may take such a loss for a result.
+void check_finite(const EvaluationRecord& record) {
+  const auto is_finite = [](const EvaluationRecord& one) { return std::isfinite(one.loss); };
+  if (is_finite(record) && std::ranges::all_of(record.all_sets, is_finite)) return;
+  throw Error(ErrorCategory::kNonFinite, "the loss is not finite",
+              "The model's weights, or what it computes of this data, are broken: `packtrain "
+              "verify` says where.");
+}
+
 }  // namespace
 
 int run_evaluate(int argc, char** argv) {
@@ -79,6 +90,7 @@ int run_evaluate(int argc, char** argv) {
     const EvaluationRecord record =
         run_evaluation(config, which_model(config, arguments.overrides), world);
     if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
+    check_finite(record);
   });
 }
 

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/support/error.h"
 #include "framework/support/json.h"
+#include "framework/support/nearest.h"
 
 namespace packtrain {
 namespace {
@@ -11,6 +13,14 @@ void clear_dropouts(nlohmann::json& object) {
   for (auto& [key, value] : object.items()) {
     if (is_dropout_key(key) && value.is_number()) value = 0.0;
   }
+}
+
+// `key` as "object.key".
+bool erase_inner(nlohmann::json& config, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  const auto outer = config.find(key.substr(0, dot));
+  if (dot == std::string::npos || outer == config.end() || !outer->is_object()) return false;
+  return outer->erase(key.substr(dot + 1)) > 0;
 }
 
 }  // namespace
@@ -30,6 +40,27 @@ std::string without_dropouts(const std::string& config_json) {
   clear_dropouts(config);
   for (auto& [key, value] : config.items()) {
     if (value.is_object()) clear_dropouts(value);
+  }
+  return config.dump();
+}
+
+std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys) {
+  if (keys.empty()) return config_json;
+  nlohmann::json config;
+  try {
+    config = parse_json(config_json);
+  } catch (const JsonFault&) {
+    return config_json;  // parse_decoder_config says what is wrong
+  }
+  if (!config.is_object()) return config_json;
+  std::vector<std::string> known;
+  for (const auto& [key, value] : config.items()) known.push_back(key);
+  for (const std::string& key : keys) {
+    if (config.erase(key) > 0 || erase_inner(config, key)) continue;
+    const auto near = nearest_name(key, known);
+    throw Error(ErrorCategory::kConfig,
+                "model.ignore_keys names '" + key + "', which the model's config does not have",
+                near ? "Did you mean '" + *near + "'?" : "Remove it from model.ignore_keys.");
   }
   return config.dump();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace packtrain {
 
@@ -13,5 +14,10 @@ bool is_dropout_key(const std::string& key);
 std::string without_dropouts(const std::string& config_json);
 // The text with another vocab_size.
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size);
+
+// The text without these keys ("object.key" for one inside), for a user who says that they change
+// nothing. Throws Error(kConfig)
+// for a key that it does not have, with the nearest one that it has.
+std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys);
 
 }  // namespace packtrain

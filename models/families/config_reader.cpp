@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/families/config_changes.h"
+#include "models/families/config_keys.h"
 
 namespace packtrain {
 namespace {
@@ -23,8 +24,9 @@ ConfigReader::ConfigReader(const nlohmann::json& object, std::string prefix)
 }
 
 void ConfigReader::fail(const std::string& key, const std::string& problem) const {
-  throw Error(ErrorCategory::kConfig, "model config: key '" + prefix_ + key + "' " + problem,
-              kAdvice);
+  std::string message = "model config: key '" + prefix_ + key + "' " + problem;
+  for (const std::string& fault : refused_->faults) message += "; " + fault;
+  throw Error(ErrorCategory::kConfig, message, kAdvice);
 }
 
 bool ConfigReader::has(const std::string& key) {
@@ -144,12 +146,14 @@ std::vector<std::int64_t> ConfigReader::counts(const std::string& key) {
 
 ConfigReader ConfigReader::object(const std::string& key) {
   const nlohmann::json& nested = has(key) ? value(key) : nlohmann::json::object();
-  return ConfigReader(nested, prefix_ + key + ".");
+  ConfigReader reader(nested, prefix_ + key + ".");
+  reader.refused_ = refused_;
+  return reader;
 }
 
 void ConfigReader::require(const std::string& key, const nlohmann::json& wanted) {
   if (has(key) && value(key) != wanted) {
-    fail(key, "is " + value(key).dump() + ", but only " + wanted.dump() + " is supported");
+    refuse(key, "is " + value(key).dump() + ", but only " + wanted.dump() + " is supported");
   }
 }
 
@@ -157,33 +161,48 @@ void ConfigReader::ignore(std::initializer_list<const char*> keys) {
   known_.insert(keys.begin(), keys.end());
 }
 
-void ConfigReader::check_dropout(const std::string& key, const nlohmann::json& got) const {
-  if (got.is_number() && got.get<double>() == 0) return;
+void ConfigReader::refuse(const std::string& key, const std::string& problem) const {
+  const std::string fault = "key '" + prefix_ + key + "' " + problem;
+  if (std::ranges::count(refused_->faults, fault) > 0) return;
+  refused_->faults.push_back(fault);
+  refused_->keys.push_back(prefix_ + key);
+}
+
+void ConfigReader::check_key(const std::string& key, const nlohmann::json& got,
+                             const std::map<std::string, nlohmann::json>& computed) const {
+  if (is_dropout_key(key) && !got.is_null()) {
+    if (got.is_number() && got.get<double>() == 0) return;
+    refuse(key, "is " + got.dump() + ", but no dropout is computed");
+    refused_->dropout = true;
+    return;
+  }
+  if (known_.contains(key) || is_bookkeeping(key) || is_off(got)) return;
+  const auto same = computed.find(key);
+  if (same != computed.end()) {
+    if (same->second == got) return;
+    return refuse(key, "is " + got.dump() + ", but only " + same->second.dump() + " is supported");
+  }
+  if (prefix_.empty() && !may_change_model(key)) return;
+  refuse(key, "is not one that this model family honours (value " + got.dump() +
+                  ", wanted none or null)");
+}
+
+void ConfigReader::throw_refused() const {
+  std::string message = "model config: ";
+  const std::size_t count = refused_->faults.size();
+  for (std::size_t i = 0; i < count; ++i) message += (i > 0 ? "; " : "") + refused_->faults[i];
+  std::string keys;
+  for (const std::string& key : refused_->keys) keys += (keys.empty() ? "" : ", ") + key;
   throw Error(
-      ErrorCategory::kConfig,
-      "model config: key '" + prefix_ + key + "' is " + got.dump() + ", but no dropout is computed",
-      "model.dropout: 0 trains the model without it.");
+      ErrorCategory::kConfig, message,
+      std::string(refused_->dropout ? "model.dropout: 0 trains the model without it. " : "") +
+          "Where a key changes nothing in this model, model.ignore_keys: [" + keys +
+          "] leaves it out; models/families says what each family honours.");
 }
 
-void ConfigReader::check_known(const std::string& key, const nlohmann::json& got) const {
-  if (got.is_null() || key.starts_with('_') || known_.contains(key)) return;
-  if (key == "quantization_config" || key == "compression_config") {
-    throw Error(ErrorCategory::kConfig,
-                "model config: key '" + prefix_ + key +
-                    "' says that the weights are quantized (value " + got.dump() + ")",
-                "Quantized weights cannot be trained: use the unquantized model.");
-  }
-  fail(key, "is not one that this model family honours (value " + got.dump() + ")");
-}
-
-void ConfigReader::finish() const {
-  for (const auto& [key, got] : object_.items()) {
-    if (is_dropout_key(key) && !got.is_null()) {
-      check_dropout(key, got);
-    } else {
-      check_known(key, got);
-    }
-  }
+void ConfigReader::finish(const std::map<std::string, nlohmann::json>& computed) const {
+  for (const auto& [key, got] : object_.items()) check_key(key, got, computed);
+  if (prefix_.empty() && !refused_->faults.empty()) throw_refused();
 }
 
 }  // namespace packtrain

@@ -1,9 +1,12 @@
-// Reads a Hugging Face config.json strictly: every key is either read, required to have the value
-// our decoder computes with, or named as harmless. Whatever is left over is an error.
+// Reads a Hugging Face config.json strictly: every key is read, required to have the value our
+// decoder computes with, or cannot change what is computed (config_keys.h). Whatever is left over
+// is refused, all such keys in one error.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -38,26 +41,38 @@ class ConfigReader {
   std::vector<std::string> texts(const std::string& key);
   // A list of integers that may be 0; empty when not set.
   std::vector<std::int64_t> counts(const std::string& key);
-  // The nested object at `key`; an empty one when not set.
+  // The nested object at `key`; an empty one when not set. What it refuses is told by finish() of
+  // the outermost reader.
   ConfigReader object(const std::string& key);
 
   // The key, when set, must have this value: our decoder computes nothing else.
   void require(const std::string& key, const nlohmann::json& wanted);
   void ignore(std::initializer_list<const char*> keys);
-  // Throws when a key that is set was neither read nor ignored, and when a dropout is not 0. Keys
-  // beginning with `_` are bookkeeping of `transformers` and are ignored.
-  void finish() const;
+  // Refuses each key that was neither read nor ignored, unless it is bookkeeping, off, says
+  // what `computed` has under its name, or has no word of models in its name (of nested objects:
+  // unless it is bookkeeping or off); and each dropout that is not 0. Throws when this is the
+  // outermost reader and it or one of its objects refused a key.
+  void finish(const std::map<std::string, nlohmann::json>& computed = {}) const;
 
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
 
  private:
   const nlohmann::json& value(const std::string& key);
-  void check_known(const std::string& key, const nlohmann::json& got) const;
-  void check_dropout(const std::string& key, const nlohmann::json& got) const;
+  // What was refused, in the order found; one for a reader and its objects.
+  struct Refused {
+    std::vector<std::string> faults;
+    std::vector<std::string> keys;
+    bool dropout = false;
+  };
+  void refuse(const std::string& key, const std::string& problem) const;
+  void check_key(const std::string& key, const nlohmann::json& got,
+                 const std::map<std::string, nlohmann::json>& computed) const;
+  [[noreturn]] void throw_refused() const;
 
   nlohmann::json object_;
   std::string prefix_;
   std::set<std::string> known_;
+  std::shared_ptr<Refused> refused_ = std::make_shared<Refused>();
 };
 
 }  // namespace packtrain

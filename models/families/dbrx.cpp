@@ -28,10 +28,6 @@ void read_sizes(ConfigReader& reader, DecoderConfig& config) {
 }
 
 // What transformers writes into a config within a config that it has loaded.
-void ignore_bookkeeping(ConfigReader& reader) {
-  reader.ignore({"dtype", "model_type", "torch_dtype", "transformers_version"});
-}
-
 // transformers 5 has a base of its own beside that of the attention's: they must agree.
 void read_attention(ConfigReader& reader, DecoderConfig& config) {
   ConfigReader attention = reader.object("attn_config");
@@ -49,7 +45,6 @@ void read_attention(ConfigReader& reader, DecoderConfig& config) {
   const double base = attention.number("rope_theta", 10000.0);
   read_rotary(reader, config, {.base = base});
   attention.require("rope_theta", config.rotary.base);
-  ignore_bookkeeping(attention);
   attention.finish();
 }
 
@@ -69,7 +64,6 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   ConfigReader activation = ffn.object("ffn_act_fn");
   config.activation = {read_activation(activation, "name", "silu"), /*gated=*/true};
   activation.finish();
-  ignore_bookkeeping(ffn);
   ffn.finish();
   set_expert_layers(config, [](std::int64_t) { return true; });
 }
@@ -82,7 +76,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_attention(reader, config);
   read_experts(reader, config);
   check_layout(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -62,7 +62,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.require("apply_residual_connection_post_layernorm", false);  // of older configs
   reader.ignore({"ff_factor"});  // of 11B; ffn_hidden_size says it
   check_layout(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

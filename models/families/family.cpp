@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -54,11 +55,19 @@ void check_model_type(const nlohmann::json& config) {
 void check_text_alone(const nlohmann::json& config) {
   const auto text = config.find("text_config");
   if (text == config.end() || !text->is_object()) return;
+  const auto type = text->find("model_type");
+  const bool is_named = type != text->end() && type->is_string();
+  const bool is_trained = is_named && std::ranges::any_of(families(), [&](const Family& family) {
+                            return type->get<std::string>() == family.model_type;
+                          });
   throw Error(ErrorCategory::kConfig,
               "model config: model_type is " + config["model_type"].dump() +
-                  ", a model of more than text (it has a 'text_config')",
-              "Only text models are trained: save its text model alone, with text_config as its "
-              "config.json.");
+                  ", a model of more than text: its 'text_config' is of type " +
+                  (is_named ? type->dump() : "unknown") + ", which is " +
+                  (is_trained ? "" : "not ") + "one that packtrain trains",
+              is_trained ? "Save its text model alone, weights and config.json, and train that: in "
+                           "transformers model.language_model.save_pretrained(FOLDER)."
+                         : "models/README.md lists the types of text models that are trained.");
 }
 
 void check_num_layers(const nlohmann::json& config) {

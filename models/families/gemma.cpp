@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
       read_activation(reader, "hidden_activation", "") != config.activation.kind) {
     reader.fail("hidden_activation", "and hidden_act are both set and differ");
   }
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

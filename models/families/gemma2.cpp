@@ -24,7 +24,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   const std::int64_t window = reader.integer_or_none("sliding_window", kWindow);
   if (window > 0) reader.require("sliding_window_size", window);  // once more, as published
   read_layer_types(reader, config, window, [](std::int64_t layer) { return layer % 2 == 0; });
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

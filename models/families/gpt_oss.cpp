@@ -47,7 +47,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
                    [](std::int64_t layer) { return layer % 2 == 0; });
   reader.ignore({"initial_context_length"});
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

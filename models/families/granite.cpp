@@ -22,7 +22,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
   read_granite_multipliers(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

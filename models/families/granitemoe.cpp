@@ -23,7 +23,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_experts_per_token(reader, config, 2);
   read_auxiliary_loss(reader, config);
   set_expert_layers(config, [](std::int64_t) { return true; });
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -17,7 +17,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.mlp_bias = reader.boolean("mlp_bias", false);
   reader.require("rope_interleaved", false);  // of SmolLM2, with the next
   reader.ignore({"is_llama_config", "max_sequence_length"});
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

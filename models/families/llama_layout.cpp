@@ -8,42 +8,6 @@
 namespace packtrain {
 namespace {
 
-// Keys that change nothing in training: generation, caching, bookkeeping, other tools.
-void ignore_harmless(ConfigReader& reader) {
-  reader.ignore({"architectures",
-                 "attn_implementation",
-                 "auto_map",
-                 "bad_words_ids",
-                 "bos_token_id",
-                 "chunk_size_feed_forward",
-                 "do_sample",
-                 "dtype",
-                 "eos_token_id",
-                 "id2label",
-                 "is_decoder",
-                 "is_encoder_decoder",
-                 "label2id",
-                 "max_length",
-                 "model_type",
-                 "name_or_path",
-                 "output_attentions",
-                 "output_hidden_states",
-                 "pad_token_id",
-                 "problem_type",
-                 "repetition_penalty",
-                 "return_dict",
-                 "temperature",
-                 "tokenizer_class",
-                 "top_k",
-                 "top_p",
-                 "torch_dtype",
-                 "transformers.js_config",
-                 "transformers_version",
-                 "unsloth_fixed",
-                 "unsloth_version",
-                 "use_cache"});
-}
-
 void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
   if (config.num_heads % config.num_kv_heads != 0) {
     reader.fail("num_key_value_heads", "is " + std::to_string(config.num_kv_heads) +
@@ -131,7 +95,9 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 void check_layout(ConfigReader& reader, const DecoderConfig& config) {
   check_sizes(config, reader);
   reader.require("pretraining_tp", 1);  // Llama's, but relatives' files have kept the key
-  ignore_harmless(reader);
+  for (const char* key : {"is_causal", "causal", "use_rope", "use_rotary"}) {
+    reader.require(key, true);  // no tensor tells when they are not
+  }
 }
 
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "models/families/config_keys.h"
 #include "models/families/config_reader.h"
 #include "models/families/family.h"
 #include "models/families/rotary_config.h"
@@ -27,12 +28,12 @@ struct LlamaLayout {
   bool layered_rotary = false;  // the caller reads it: read_layered_rotary
 };
 
-// Reads and checks sizes, norms, rotary positions, the activation and embeddings; names the keys
-// that change nothing in training. The family's own keys, and finish(), are the caller's.
+// Reads and checks sizes, norms, rotary positions, the activation and embeddings. The family's own
+// keys, and finish(), are the caller's.
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout = {});
 
 // The end of it, for families that read the sizes under other keys: checks that sizes fit each
-// other, and names the keys that change nothing in training.
+// other.
 void check_layout(ConfigReader& reader, const DecoderConfig& config);
 
 // Biases and norms where the config has them: with norm_after those behind a branch are

@@ -17,7 +17,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_llama_layout(reader, config);
   set_windows(config, reader.integer_or_none("sliding_window", 4096),
               [](std::int64_t) { return true; });
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -26,7 +26,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   set_expert_layers(config, [](std::int64_t) { return true; });
   set_windows(config, reader.integer_or_none("sliding_window", 0),
               [](std::int64_t) { return true; });
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -20,7 +20,7 @@ DecoderConfig parse(const nlohmann::json& json) {
     config.clip_qkv = reader.number("clip_qkv");
     if (config.clip_qkv <= 0) reader.fail("clip_qkv", "must be positive, or null");
   }
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -10,7 +10,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   DecoderConfig config;
   config.family = "olmo2";
   read_olmo2_layout(reader, config, {});
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

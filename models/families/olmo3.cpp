@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
                    [](std::int64_t layer) { return (layer + 1) % 4 != 0; });
   turn_windows_apart(config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

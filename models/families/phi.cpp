@@ -28,7 +28,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.head_bias = true;
   read_llama_layout(reader, config, kLayout);
   reader.require("qk_layernorm", false);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -30,7 +30,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.require("lm_head_bias", false);
   reader.require("full_attn_mod", 1);
   reader.require("interpolate_factor", 1);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -17,7 +17,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = true;
   read_qwen_windows(reader, config);
   reader.require("use_mrope", false);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

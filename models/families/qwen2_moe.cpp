@@ -39,7 +39,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.experts.shared_gate = true;
   read_experts_per_token(reader, config, 4);
   read_windows(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -18,7 +18,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   read_qwen_windows(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -42,7 +42,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.experts.intermediate_size = reader.integer("moe_intermediate_size", 768);
   read_experts_per_token(reader, config, 8);
   read_window(reader, config);
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -29,7 +29,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   if (reader.boolean("use_parallel_residual", false)) config.residual = ResidualKind::kParallel;
   reader.require("rotary_scaling_factor", 1.0);
   reader.ignore({"norm_eps"});  // an older name beside layer_norm_eps
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

@@ -38,7 +38,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.require("scale_attn_weights", true);
   reader.ignore({"activation_function", "attention_softmax_in_fp32", "layer_norm_epsilon",
                  "scale_attention_softmax_in_fp32"});
-  reader.finish();
+  reader.finish(other_names(config));
   return config;
 }
 

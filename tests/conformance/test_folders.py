@@ -6,6 +6,7 @@ import program
 import pytest
 import torch
 from comparison import tensors_of
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 VOCABULARY = 75
@@ -82,3 +83,58 @@ def test_dropouts_are_refused_by_name_until_left_out(config, tmp_path):
     program.finished("train", config, "model.dropout=0")
     program.finished("export", tmp_path / "run", "--out", tmp_path / "out")
     assert json.loads((tmp_path / "out/config.json").read_text())["attention_dropout"] == 0
+
+
+def change_config(tmp_path, **changes):
+    file = tmp_path / "model/config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def loss_of(config, *words):
+    return json.loads(program.finished("evaluate", config, "--json", *words))["loss"]
+
+
+def test_a_left_over_quantization_is_decided_by_the_tensors(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    plain = loss_of(config)
+    change_config(tmp_path, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True})
+    assert loss_of(config) == plain
+    tensors = tensors_of(tmp_path / "model")
+    tensors["model.norm.weight"] = torch.ones(24, dtype=torch.uint8)
+    save_file(tensors, tmp_path / "model/model.safetensors", metadata={"format": "pt"})
+    refused(64, ["'quantization_config'", "'model.norm.weight'", "use the unquantized model"],
+            "evaluate", config)
+
+
+def test_keys_are_refused_together_and_left_out_by_name(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    plain = loss_of(config)
+    change_config(tmp_path, logit_scale=0.5, mup_width=256, private_remark="mine")
+    refused(64, ["'logit_scale'", "0.5", "'mup_width'", "256",
+                 "model.ignore_keys: [logit_scale, mup_width]"], "evaluate", config)
+    assert loss_of(config, "model.ignore_keys=[logit_scale,mup_width]") == plain
+    refused(64, ["'logits_scale'", "Did you mean 'logit_scale'"],
+            "evaluate", config, "model.ignore_keys=[logits_scale]")
+
+
+def test_a_prefix_of_all_tensors_is_removed_by_name(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    plain = loss_of(config)
+    wrapped = {f"_orig_mod.{name}": tensor for name, tensor in tensors_of(tmp_path / "model").items()}
+    save_file(wrapped, tmp_path / "model/model.safetensors", metadata={"format": "pt"})
+    refused(66, ["all its tensors begin with '_orig_mod.'"], "evaluate", config)
+    assert loss_of(config, "model.prefix=_orig_mod.") == plain
+    refused(66, ["does not begin with model.prefix 'module.'"], "evaluate", config, "model.prefix=module.")
+
+
+def test_a_name_of_the_hub_is_answered_with_the_download(config):
+    refused(64, ["Qwen/Tiny-1B does not exist", "hf download Qwen/Tiny-1B --local-dir hf/Tiny-1B"],
+            "plan", config, "model.path=Qwen/Tiny-1B")
+
+
+def test_a_loss_that_is_not_finite_ends_evaluate_with_an_error_code(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    tensors = tensors_of(tmp_path / "model")
+    tensors["lm_head.weight"] = torch.full_like(tensors["lm_head.weight"], 3e38)
+    save_file(tensors, tmp_path / "model/model.safetensors", metadata={"format": "pt"})
+    refused(71, ["the loss is not finite"], "evaluate", config)

@@ -89,6 +89,24 @@ def test_transformers_loads_what_is_written_and_computes_the_same(computed):
     assert_equal(ours, theirs)  # where weights lie in memory changes the order of sums
 
 
+# Of transformers 4's PretrainedConfig.to_dict(), beside what the installed one writes.
+OLD_KEYS = {
+    "torchscript": False, "use_bfloat16": False, "tf_legacy_loss": False, "pruned_heads": {},
+    "add_cross_attention": False, "tie_encoder_decoder": False, "min_length": 0, "num_beams": 1,
+    "early_stopping": False, "length_penalty": 1.0, "typical_p": 1.0, "prefix": None, "top_k": 50,
+    "unk_token_id": 0, "sep_token_id": None, "max_length": 20, "is_decoder": False}
+
+
+@pytest.mark.parametrize("name", family.names())
+def test_a_full_dump_is_read_as_the_short_config(name, tool, tmp_path):
+    case = family.cases_of(name)[0]
+    case.config().save_pretrained(tmp_path)
+    dump = {**OLD_KEYS, **case.config().to_dict()}
+    short = rewritten(tool, tmp_path / "short.json", json.loads((tmp_path / "config.json").read_text()))
+    assert isinstance(short, dict), short
+    assert rewritten(tool, tmp_path / "dump.json", dump) == short
+
+
 @pytest.mark.parametrize("case", family.refusals(), ids=str)
 def test_what_is_not_computed_is_refused_by_name(case, tool, tmp_path):
     module = family.load(case.family)

@@ -5,12 +5,14 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
 
+#include "framework/checkpoint/hf_quantization.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_memory.h"
@@ -86,7 +88,26 @@ ModelSource read_checkpoint_source(const std::string& folder) {
   return source;
 }
 
+// As the Hub has them: "Qwen/Qwen2.5-0.5B".
+bool is_hub_name(const std::string& name) {
+  const auto is_part = [](std::string_view part) {
+    return !part.empty() && part.front() != '.' && part.front() != '~' &&
+           part.find('/') == std::string_view::npos;
+  };
+  const std::size_t slash = name.find('/');
+  return slash != std::string::npos && is_part(std::string_view(name).substr(0, slash)) &&
+         is_part(std::string_view(name).substr(slash + 1));
+}
+
 [[noreturn]] void throw_no_model(const std::string& folder) {
+  if (is_hub_name(folder) && !std::filesystem::exists(folder)) {
+    throw Error(
+        ErrorCategory::kConfig, fmt::format("model.path: {} does not exist", folder),
+        fmt::format("Give a model's folder. If that is its name on the Hub: `hf download {} "
+                    "--local-dir hf/{}`, then model.path: hf/{}.",
+                    folder, folder.substr(folder.find('/') + 1),
+                    folder.substr(folder.find('/') + 1)));
+  }
   const char* fault = std::filesystem::exists(folder)
                           ? "is no model: it has neither config.json (Hugging Face) nor "
                             "manifest.json (a checkpoint of packtrain)"
@@ -109,6 +130,7 @@ ModelSource read_source(const ModelSection& model) {
   if (!std::filesystem::exists(file)) throw_no_model(model.path);
   source.kind = ModelSource::Kind::kHuggingFace;
   source.folder = model.path;
+  source.prefix = model.prefix;
   source.config_json = read_text(file, ErrorCategory::kConfig, kMaxJsonBytes);
   return source;
 }
@@ -149,6 +171,15 @@ ModelSource checkpoint_source(const std::string& folder) {
 
 ModelSource find_model(const ModelSection& model) {
   ModelSource source = read_source(model);
+  if (!model.ignore_keys.empty()) {
+    source.config_json = without_keys(source.config_json, model.ignore_keys);
+    log_warning("model.ignore_keys: {} left out of the model's config, whatever {} there",
+                fmt::join(model.ignore_keys, ", "),
+                model.ignore_keys.size() == 1 ? "it says" : "they say");
+  }
+  if (source.kind == ModelSource::Kind::kHuggingFace) {
+    check_quantization(source.folder, source.config_json);
+  }
   if (model.dropout) source.config_json = without_dropouts(source.config_json);
   source.decoder = parse_source(source);
   source.stored_vocab_size = source.decoder.vocab_size;
@@ -250,7 +281,7 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
       initialize_weights(seed, model);
       break;
     case ModelSource::Kind::kHuggingFace:
-      import_weights(source.folder, stored_decoder(source), shards);
+      import_weights(source.folder, stored_decoder(source), shards, source.prefix);
       break;
     case ModelSource::Kind::kCheckpoint:
       load_checkpoint(source.folder, shards, false);

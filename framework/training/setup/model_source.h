@@ -20,6 +20,7 @@ struct ModelSource {
   std::string folder;       // Hugging Face folder or checkpoint
   std::string config_json;  // the model's config.json text
   DecoderConfig decoder;
+  std::string prefix;                  // model.prefix
   std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
 };
 
