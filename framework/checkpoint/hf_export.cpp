@@ -149,8 +149,12 @@ void export_model(const std::string& folder, const DecoderConfig& config,
   const auto names = tokenizer_files(options.tokenizer_folder);
   json document = find_family(config.family).write(config);
   document.update(special_token_ids(options.model_config, options.tokenizer_folder));
+  add_end_tokens(document, options.end_tokens);
   TemporaryFolder temporary(without_slashes(folder));
   copy_files(options.tokenizer_folder, names, temporary.path());
+  if (!names.empty()) {
+    finish_tokenizer(temporary.path(), options.end_tokens, options.chat_template);
+  }
   const char* dtype = options.bfloat16 ? "bfloat16" : "float32";
   document["dtype"] = dtype;
   document["torch_dtype"] = dtype;  // the same for transformers before 4.56

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "framework/checkpoint/hf_files.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
@@ -73,6 +76,39 @@ json special_token_ids(const std::string& model_config, const std::string& token
     if (!id.is_null()) ids[key] = id;
   }
   return ids;
+}
+
+void add_end_tokens(json& document, const std::vector<std::int64_t>& end_tokens) {
+  if (end_tokens.empty()) return;
+  const json own = document.value("eos_token_id", json());
+  json ids = own.is_array() ? own : json::array();
+  if (own.is_number_integer()) ids.push_back(own);
+  for (const std::int64_t id : end_tokens) {
+    if (std::find(ids.begin(), ids.end(), json(id)) == ids.end()) ids.push_back(id);
+  }
+  document["eos_token_id"] = ids.size() == 1 ? ids[0] : ids;
+}
+
+void finish_tokenizer(const std::string& folder, const std::vector<std::int64_t>& end_tokens,
+                      const std::string& chat_template) {
+  const auto rewrite = [](const std::string& path, const json& document) {
+    std::filesystem::remove(path);
+    write_hf_json(path, document);
+  };
+  const std::string generation = folder + "/generation_config.json";
+  if (json document = read_object(generation); !document.empty()) {
+    add_end_tokens(document, end_tokens);
+    rewrite(generation, document);
+  }
+  if (chat_template.empty()) return;
+  const std::string file = folder + "/chat_template.jinja";
+  std::filesystem::remove(file);
+  write_hf_file(file, std::as_bytes(std::span(chat_template)));
+  const std::string config = folder + "/tokenizer_config.json";
+  json document = read_object(config);
+  if (!document.contains("chat_template")) return;  // transformers reads the file
+  document["chat_template"] = chat_template;
+  rewrite(config, document);
 }
 
 }  // namespace packtrain

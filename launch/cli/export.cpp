@@ -1,15 +1,21 @@
 // packtrain export: a checkpoint as a Hugging Face folder. One process, no job.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <vector>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/hugging_face.h"
+#include "framework/checkpoint/retention.h"
 #include "framework/data/tokenizer_tokens.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
+#include "launch/cli/export_stores.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 
@@ -38,6 +44,77 @@ void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64
       tokenizer_folder, num_tokens, vocab_size, num_tokens - vocab_size, num_tokens);
 }
 
+struct Checkpoint {
+  std::string folder;
+  std::int64_t step = 0;
+  std::optional<double> loss;  // on the validation data
+};
+
+// Those of a run that can be used, newest first.
+std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
+  std::vector<Checkpoint> found;
+  for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
+    if (find_fault(stored)) continue;
+    const TrainingState state = read_checkpoint_state(stored.path);
+    found.push_back({stored.path, state.step, state.validation_loss});
+  }
+  return found;
+}
+
+// The one of the lowest validation loss, the newest of equals; nothing where none has a loss.
+std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
+  std::optional<Checkpoint> best;
+  for (const Checkpoint& one : checkpoints) {
+    if (one.loss && std::isfinite(*one.loss) && (!best || *one.loss < *best->loss)) best = one;
+  }
+  return best;
+}
+
+std::string best_checkpoint(const std::string& source) {
+  if (is_checkpoint(source)) {
+    throw Error(ErrorCategory::kConfig, fmt::format("--best: {} is one checkpoint", source),
+                "Give the run's folder, or leave out --best.");
+  }
+  if (const auto best = best_of(usable_checkpoints(source))) return best->folder;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("--best: no usable checkpoint of {} has a validation loss", source),
+              "Only runs with data.validation know it; without --best the newest is exported.");
+}
+
+// Of a run whose newest checkpoint is not its best.
+void tell_of_best(const std::string& source) {
+  const auto checkpoints = usable_checkpoints(source);
+  const auto best = best_of(checkpoints);
+  if (!best || best->folder == checkpoints.front().folder) return;
+  const Checkpoint& newest = checkpoints.front();
+  const std::string loss =
+      newest.loss ? fmt::format("validation loss {:.6g}", *newest.loss) : "no validation loss";
+  log_warning("step {} is the newest ({}), step {} the best ({:.6g}): --best writes that one",
+              newest.step, loss, best->step, *best->loss);
+}
+
+// What the data says of ends and templates, into `options`.
+void follow_stores(const TrainingState& state, std::int64_t vocab_size, bool any_tokenizer,
+                   ExportOptions& options) {
+  const RunStores stores = read_run_stores(state);
+  for (const std::string& folder : stores.gone) {
+    log_warning(
+        "{}: the run's store is not there, so its end tokens and its tokenizer are not "
+        "compared",
+        folder);
+  }
+  if (!options.tokenizer_folder.empty() && !any_tokenizer) {
+    check_exported_tokenizer(stores, options.tokenizer_folder);
+    options.chat_template = stores.chat_template;
+  }
+  for (const std::int64_t id : stores.end_tokens) {
+    if (id < vocab_size) options.end_tokens.push_back(id);
+  }
+  if (!stores.end_texts.empty()) {
+    log_info("end tokens of the data: {} (in eos_token_id)", fmt::join(stores.end_texts, ", "));
+  }
+}
+
 }  // namespace
 
 int run_export(int argc, char** argv) {
@@ -46,6 +123,8 @@ int run_export(int argc, char** argv) {
   std::string source;
   std::string out;
   std::string dtype = "bfloat16";
+  bool best = false;
+  bool any_tokenizer = false;
   ExportOptions options;
   app.add_option("SOURCE", source, "checkpoint folder, or run folder: its newest")->required();
   app.add_option("--out", out, "folder to make")->required()->type_name("DIR");
@@ -53,6 +132,9 @@ int run_export(int argc, char** argv) {
       ->check(CLI::IsMember({"bfloat16", "float32"}));
   app.add_option("--tokenizer", options.tokenizer_folder, "folder whose tokenizer files to copy")
       ->type_name("DIR");
+  app.add_flag("--best", best, "of a run: the checkpoint of the lowest validation loss");
+  app.add_flag("--other-tokenizer", any_tokenizer,
+               "copy the tokenizer even if it is not that of the run's data");
   app.add_option("--max-shard-size", options.max_shard_bytes,
                  "of a file: like 5GB, 500MB (default 5GB)")
       ->type_name("SIZE")
@@ -65,10 +147,12 @@ int run_export(int argc, char** argv) {
   if (out.empty()) reject_usage(app, "--out is empty, wanted the folder to make");
   options.bfloat16 = dtype == "bfloat16";
 
-  const std::string checkpoint = find_checkpoint(source);
+  const std::string checkpoint = best ? best_checkpoint(source) : find_checkpoint(source);
+  if (!best && !is_checkpoint(source)) tell_of_best(source);
   const TrainingState state = read_checkpoint_state(checkpoint);
   options.model_config = state.model_config;
   const DecoderConfig decoder = parse_decoder_config(state.model_config);
+  follow_stores(state, decoder.vocab_size, any_tokenizer, options);
   warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
   export_model(out, decoder, checkpoint_parameters(checkpoint), options);
   print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,

@@ -20,8 +20,10 @@ using Json = nlohmann::json;
 
 constexpr double kTolerableShare = 0.01;
 
-void check_store(const std::string& store, const std::string& model,
-                 const std::vector<std::string>& models) {
+}  // namespace
+
+void check_store_tokenizer(const std::string& store, const std::string& model,
+                           const std::vector<std::string>& models, const std::string& advice) {
   const auto text = read_tokenizer(fmt::format("{}/{}", store, kStoreTokenizerFolder));
   if (!text) return;
   const std::vector<std::string> stores = tokens_by_id(*text);
@@ -41,10 +43,8 @@ void check_store(const std::string& store, const std::string& model,
                           "{} ids mean other tokens (id {}: {}, to the model {})",
                           store, model, num_different, num_shared, first,
                           Json(stores[first]).dump(), Json(models[first]).dump()),
-              fmt::format("Prepare it with --tokenizer {}.", model));
+              advice);
 }
-
-}  // namespace
 
 void check_tokenizers(const Config& config) {
   if (config.model.path.empty()) return;
@@ -58,7 +58,8 @@ void check_tokenizers(const Config& config) {
   for (const std::string& store : stores) {
     if (read_tokenizer(fmt::format("{}/{}", store, kStoreTokenizerFolder)) == text) continue;
     if (!models) models = tokens_by_id(*text);
-    check_store(store, config.model.path, *models);
+    check_store_tokenizer(store, config.model.path, *models,
+                          fmt::format("Prepare it with --tokenizer {}.", config.model.path));
   }
 }
 

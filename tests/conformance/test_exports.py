@@ -1,0 +1,133 @@
+"""What an export says beside weights: where texts end, how chats are written, which checkpoint it is of."""
+
+import json
+import shutil
+
+import program
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedTokenizerFast
+
+TEXTS = [f"the kettle counts {word} spoons before dawn." for word in ("seven", "two", "blue", "no") * 8]
+TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}"
+            "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+END, TURN_END = 0, 2
+
+
+def save_tokenizer(folder, texts, template=TEMPLATE):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", chat_template=template)
+    fast.save_pretrained(folder)
+    return len(fast)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A base model that ends at <|endoftext|>, trained on a chat whose turns end in <|im_end|>."""
+    folder = tmp_path_factory.mktemp("chat")
+    num_tokens = save_tokenizer(folder / "base", TEXTS)
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(LlamaConfig(
+        vocab_size=num_tokens, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+        bos_token_id=END, eos_token_id=END)).save_pretrained(folder / "base")
+    (folder / "base/generation_config.json").write_text(json.dumps({"bos_token_id": END, "eos_token_id": END}))
+    with open(folder / "chat.jsonl", "w") as file:
+        for text in TEXTS:
+            turns = [{"role": "user", "content": "Say: " + text}, {"role": "assistant", "content": text}]
+            file.write(json.dumps({"messages": turns}) + "\n")
+    program.finished("prepare", folder / "chat.jsonl", "--tokenizer", folder / "base", "--out", folder / "store")
+    config = program.write_config(folder / "run.yaml", model=folder / "base", output=folder / "run",
+                                  train=folder / "store", validation=folder / "store")
+    program.finished("train", config, "run.max_steps=2")
+    return folder
+
+
+def export(folder, out, *words):
+    program.finished("export", folder / "run", "--out", out, *words)
+    return {name: json.loads((out / name).read_text()) if (out / name).exists() else None
+            for name in ("config.json", "generation_config.json")}
+
+
+def test_the_end_token_of_the_data_is_added_to_the_models(trained, tmp_path):
+    files = export(trained, tmp_path / "out", "--tokenizer", trained / "base")
+    for name, document in files.items():
+        assert document["eos_token_id"] == [END, TURN_END], name
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert model.generation_config.eos_token_id == [END, TURN_END]
+
+
+def test_without_a_tokenizer_config_json_names_the_end_token(trained, tmp_path):
+    assert export(trained, tmp_path / "out")["config.json"]["eos_token_id"] == [END, TURN_END]
+
+
+def test_an_end_token_that_the_model_names_is_not_written_twice(trained, tmp_path):
+    base = shutil.copytree(trained / "base", tmp_path / "base")
+    (base / "generation_config.json").write_text(json.dumps({"eos_token_id": [TURN_END, END]}))
+    files = export(trained, tmp_path / "out", "--tokenizer", base)
+    assert files["generation_config.json"]["eos_token_id"] == [TURN_END, END]
+
+
+def test_the_template_that_the_data_was_written_with_is_exported(trained, tmp_path):
+    save_tokenizer(tmp_path / "bare", TEXTS, template=None)
+    export(trained, tmp_path / "out", "--tokenizer", tmp_path / "bare")
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").chat_template == TEMPLATE
+
+
+def test_a_tokenizer_that_is_not_the_datas_is_refused_until_asked_for(trained, tmp_path):
+    save_tokenizer(tmp_path / "other", ["zebra vortex xylophone winter fjord gnome"] * 20)
+    words = ["export", trained / "run", "--out", tmp_path / "out", "--tokenizer", tmp_path / "other"]
+    code, _, err = program.packtrain(*words)
+    assert code == 65, err
+    assert "another tokenizer" in err and "--other-tokenizer" in err and str(trained / "store/tokenizer") in err
+    assert not (tmp_path / "out").exists()
+    program.finished(*words, "--other-tokenizer")
+
+
+def test_a_run_whose_store_is_gone_is_exported_with_a_warning(trained, tmp_path):
+    moved = shutil.copytree(trained, tmp_path / "moved")
+    (trained / "store").rename(trained / "away")
+    try:
+        code, _, err = program.packtrain("export", moved / "run", "--out", tmp_path / "out")
+    finally:
+        (trained / "away").rename(trained / "store")
+    assert code == 0 and "store is not there" in err, err
+    assert json.loads((tmp_path / "out/config.json").read_text())["eos_token_id"] == END
+
+
+@pytest.fixture
+def judged(trained, tmp_path):
+    """A run whose best checkpoint is its first: the losses are changed in the manifests."""
+    run = tmp_path / "run"
+    program.finished("train", trained / "run.yaml", f"run.output={run}", "run.max_steps=2", "checkpoint.save_steps=1")
+    for step, loss in ((1, 1.5), (2, 2.5)):
+        file = run / f"checkpoints/step-{step}/manifest.json"
+        manifest = json.loads(file.read_text())
+        manifest["state"]["validation_loss"] = loss
+        file.write_text(json.dumps(manifest))
+    return run
+
+
+def test_best_exports_the_checkpoint_of_the_lowest_validation_loss(judged, tmp_path):
+    out = program.finished("export", judged, "--best", "--out", tmp_path / "best")
+    assert "step 1 of" in out
+
+
+def test_export_says_which_is_the_newest_and_which_the_best(judged, tmp_path):
+    code, out, err = program.packtrain("export", judged, "--out", tmp_path / "newest")
+    assert code == 0 and "step 2 of" in out
+    assert "step 2 is the newest" in err and "step 1 the best" in err and "--best" in err
+
+
+def test_best_of_a_run_without_losses_is_refused(trained, judged, tmp_path):
+    for file in judged.glob("checkpoints/*/manifest.json"):
+        manifest = json.loads(file.read_text())
+        del manifest["state"]["validation_loss"]
+        file.write_text(json.dumps(manifest))
+    code, _, err = program.packtrain("export", judged, "--best", "--out", tmp_path / "out")
+    assert code == 66 and "has a validation loss" in err, err
