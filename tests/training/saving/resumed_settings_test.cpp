@@ -16,13 +16,15 @@ namespace {
 
 // Decide numbers, and are compared by what they stand for: the model, the run's length, how many
 // examples of each store an epoch has.
-const std::set<std::string> kComparedOtherwise = {"model.path", "model.config", "run.num_epochs",
-                                                  "run.max_steps", "data.mixture_until"};
+const std::set<std::string> kComparedOtherwise = {"model.path",        "model.config",
+                                                  "model.ignore_keys", "run.num_epochs",
+                                                  "run.max_steps",     "data.mixture_until"};
 
 // Whole sections, and keys of others, that decide no number of a step.
 const std::set<std::string> kFreeSections = {"parallel", "checkpoint", "guard", "metrics",
                                              "memory",   "samples",    "debug", "fault"};
-const std::set<std::string> kFree = {"data.validation",
+const std::set<std::string> kFree = {"model.prefix",  // of names in files
+                                     "data.validation",
                                      "batch.micro_batch_size",
                                      "batch.cost",
                                      "precision.deterministic",
