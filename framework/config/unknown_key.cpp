@@ -84,6 +84,52 @@ const OtherName kOtherNames[] = {
     {"checkpoint.keep_best", {"load_best_model_at_end", "save_top_k"}},
 };
 
+struct OtherWay {
+  std::initializer_list<const char*> names;
+  const char* advice;
+};
+
+// Names of other trainers for what is done here in another way than by a key.
+const OtherWay kOtherWays[] = {
+    {{"save_strategy"},
+     "Checkpoints are saved every checkpoint.save_steps steps (0: none) and, with "
+     "checkpoint.save_final, at the end; the best are kept with checkpoint.keep_best."},
+    {{"eval_strategy", "evaluation_strategy", "do_eval"},
+     "Evaluation is every run.evaluate_steps steps and at the end, where data.validation names a "
+     "store."},
+    {{"eval_on_start", "eval_at_begin"},
+     "`packtrain evaluate CONFIG model.path=FOLDER` gives the loss of weights before training."},
+    {{"report_to", "wandb", "use_wandb", "wandb_project", "tensorboard"},
+     "`packtrain follow RUN` hands a run's metrics to TensorBoard or Weights & Biases."},
+    {{"logging_steps", "log_interval", "log_every", "log_every_n_steps", "logging_strategy"},
+     "Every step is written to metrics.jsonl in run.output; there is no interval to set."},
+    {{"logging_dir"}, "Metrics, logs and checkpoints are all in run.output."},
+    {{"val_set_size", "val_size", "validation_split", "test_size", "eval_split_ratio"},
+     "`packtrain prepare --validation-fraction F` holds examples out; data.validation names their "
+     "store."},
+    {{"train_on_inputs", "train_on_prompt", "mask_prompt", "train_on_completions_only",
+      "completion_only_loss", "assistant_only_loss"},
+     "Which tokens are learned is part of a store: `packtrain prepare --train-on all` learns all."},
+    {{"attn_implementation", "flash_attention", "flash_attn", "use_flash_attention_2",
+      "sdp_attention", "xformers_attention"},
+     "Attention is chosen by device and shape; packed examples never see each other."},
+    {{"lora", "lora_r", "lora_rank", "lora_alpha", "lora_dropout", "lora_target_modules",
+      "use_lora", "peft_config", "peft", "qlora", "adapter", "finetuning_type", "load_in_4bit",
+      "load_in_8bit"},
+     "There are no adapters here: all weights are trained but those that model.frozen names."},
+    {{"tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size", "tp_size",
+      "pipeline_parallel_size", "pipeline_model_parallel_size", "pp_size", "context_parallel_size",
+      "sequence_parallel_size", "sequence_parallel_degree", "expert_parallel_size"},
+     "Ranks share weights and examples alone (parallel.zero_stage); every rank computes whole "
+     "layers and whole examples."},
+    {{"neftune_noise_alpha", "neftune_alpha", "label_smoothing_factor", "label_smoothing"},
+     "It is not offered here: leave the key out."},
+    {{"save_only_model", "save_safetensors"},
+     "Checkpoints have all that a run goes on from; `packtrain export RUN` writes weights alone."},
+    {{"push_to_hub", "hub_model_id"},
+     "`packtrain export RUN` writes a Hugging Face folder, which you can upload."},
+};
+
 struct PlannedKey {
   const char* name;
   const char* instead;
@@ -107,6 +153,14 @@ std::optional<std::string> our_name(const std::string& typed) {
     if (std::any_of(row.others.begin(), row.others.end(), is_typed)) return row.ours;
   }
   return std::nullopt;
+}
+
+const char* other_way(const std::string& typed) {
+  for (const OtherWay& way : kOtherWays) {
+    const auto is_typed = [&typed](const char* name) { return typed == name; };
+    if (std::any_of(way.names.begin(), way.names.end(), is_typed)) return way.advice;
+  }
+  return nullptr;
 }
 
 void add_once(std::vector<std::string>& names, const std::string& name) {
@@ -134,6 +188,7 @@ std::string advise_other_name(const std::string& ours, const std::string& typed)
 std::string advise(const std::string& typed, const std::string& section,
                    std::span<const std::string> keys) {
   if (const auto ours = our_name(typed)) return advise_other_name(*ours, typed);
+  if (const char* way = other_way(typed)) return way;
   if (const std::string elsewhere = with_section(typed, keys); !elsewhere.empty()) {
     return fmt::format("Did you mean {}?", elsewhere);
   }

@@ -129,7 +129,7 @@ void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
 std::optional<ResumePoint> Trainer::find_resume_point() {
   const std::string root = checkpoints_folder(config_.run.output);
   if (config_.checkpoint.resume == "never") {
-    if (!find_latest_checkpoint(root)) return std::nullopt;
+    if (world_.rank() != 0 || !find_latest_checkpoint(root)) return std::nullopt;
     throw Error(ErrorCategory::kConfig,
                 fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
                 "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");

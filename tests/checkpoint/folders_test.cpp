@@ -1,8 +1,10 @@
 // Which folders count as checkpoints, which of them are usable, which are kept.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/folder_names.h"
@@ -195,16 +197,35 @@ TEST(Manifest, OfANewerVersionIsNeitherPassedOverNorRemoved) {
   EXPECT_TRUE(fs::exists(root / "step-2"));
 }
 
+TEST(IntactCheckpoint, AHostThatSeesTheFolderLaterGoesOnFromWhatRankZeroFound) {
+  const TemporaryFolder first;
+  const TemporaryFolder late;  // the same root, as the host of rank 1 knows it
+  for (const std::int64_t step : {1, 2}) save_sample(first.path(), step);
+  fs::copy(first / "step-1", late / "step-1", fs::copy_options::recursive);
+  run_ranks(2, [&](Communicator& control) {
+    const std::string root = control.rank() == 0 ? first.path() : late.path();
+    std::thread server;
+    if (control.rank() == 1) {
+      server = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        fs::copy(first / "step-2", late / "step-2", fs::copy_options::recursive);
+      });
+    }
+    EXPECT_EQ(find_intact_checkpoint(root, control), root + "/step-2");
+    if (server.joinable()) server.join();
+  });
+}
+
 TEST(Retention, KeepsTheNewestAsManyAsAskedFor) {
   const TemporaryFolder root;
   for (int step = 1; step <= 5; ++step) save_sample(root.path(), step, 1, 3);
   EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-3", "step-4", "step-5"}));
 }
 
-TEST(Retention, NeverKeepsFewerThanTwo) {
+TEST(Retention, NeverRemovesWhatWasJustSaved) {
   const TemporaryFolder root;
   for (int step = 1; step <= 4; ++step) save_sample(root.path(), step, 1, 0);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-3", "step-4"}));
+  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-4"}));
 }
 
 TEST(Retention, NeitherCountsNorRemovesWhatIsDamagedOrForeign) {

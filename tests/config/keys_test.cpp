@@ -52,6 +52,26 @@ TEST(ConfigKeys, WithoutAnythingNearTheSectionsKeysAreListed) {
             "limit_gib.");
 }
 
+TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
+  const std::vector<std::pair<std::string, std::string>> ways = {
+      {"save_strategy", "checkpoint.save_steps"},
+      {"eval_strategy", "run.evaluate_steps"},
+      {"eval_on_start", "packtrain evaluate"},
+      {"report_to", "packtrain follow"},
+      {"logging_steps", "metrics.jsonl"},
+      {"val_set_size", "--validation-fraction"},
+      {"train_on_inputs", "prepare --train-on"},
+      {"attn_implementation", "chosen by device"},
+      {"lora_r", "no adapters"},
+      {"tensor_parallel", "parallel.zero_stage"},
+      {"neftune_noise_alpha", "not offered"},
+      {"save_only_model", "packtrain export"}};
+  for (const auto& [typed, ours] : ways) {
+    EXPECT_NE(load_error(typed + ": 1").find(ours), std::string::npos) << typed;
+    EXPECT_NE(load_error("run: {" + typed + ": 1}").find(ours), std::string::npos) << typed;
+  }
+}
+
 struct OtherName {
   const char* typed;
   const char* ours;
