@@ -62,7 +62,7 @@ std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples,
 StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
                          std::span<const std::int32_t> num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
-                         const LossCounter* counter) {
+                         const LossCounter* counter, std::int64_t lowered) {
   const std::vector<ExampleIndex> examples = longest_first(lengths);
   StepPlan plan;
   plan.num_examples = std::ssize(examples);
@@ -80,7 +80,9 @@ StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
   }
   check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
 
-  std::vector<MicroBatch> micro_batches = fill(examples, lengths, max_tokens_per_micro_batch);
+  const std::int64_t most = lowered > 0 ? std::min(lowered, max_tokens_per_micro_batch)
+                                        : max_tokens_per_micro_batch;
+  std::vector<MicroBatch> micro_batches = fill(examples, lengths, most);
   const std::int64_t rounds = (std::ssize(micro_batches) + num_ranks - 1) / num_ranks;
   plan.ranks = empty_assignment(num_ranks, rounds);
   const auto ranks = static_cast<std::size_t>(num_ranks);

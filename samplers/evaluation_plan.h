@@ -16,9 +16,11 @@ namespace packtrain {
 // Throws Error(kConfig) when an example is longer than the budget, Error(kData) when no example has
 // a label: there would be no loss to report.
 // `counter`, where given, is asked what the labels weigh (LossCounter::label_weight).
+// `lowered`, where above 0: what micro-batches of several examples are to have at most, because
+// larger ones took too much memory; an example above it has one alone.
 StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
                          std::span<const std::int32_t> num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
-                         const LossCounter* counter = nullptr);
+                         const LossCounter* counter = nullptr, std::int64_t lowered = 0);
 
 }  // namespace packtrain

@@ -24,6 +24,12 @@ std::string save_checkpoint(const std::string& root, const TrainingState& state,
                             std::span<const ShardView> shards, const Retention& keep,
                             Communicator& control);
 
+// One rank, after save_checkpoint(): writes what `state` says of the loss of weights that are saved
+// already, and of what is still due of them, into their manifest, at once or not at all; then
+// removes what `keep` does not name any more. Throws nothing: what cannot be done is logged.
+void amend_checkpoint(const std::string& root, const TrainingState& state,
+                      const Retention& keep) noexcept;
+
 // Collective: the newest folder of `root` in which every file has the digest that its manifest
 // names, or nothing where there is no checkpoint; ranks share the reading. Rank 0 logs a warning
 // for each one passed over. Throws Error(kCheckpoint), the same on every rank, when there are

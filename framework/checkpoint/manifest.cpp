@@ -85,7 +85,15 @@ json state_json(const TrainingState& state) {
   if (!state.early_stopping.empty()) {
     object["early_stopping"] = json::parse(state.early_stopping);
   }
+  if (state.evaluation_due) object["evaluation_due"] = true;
+  if (state.samples_due) object["samples_due"] = true;
   return object;
+}
+
+bool flag_member(const json& object, const char* key) {
+  if (!object.contains(key)) return false;
+  if (!object[key].is_boolean()) throw Fault(fmt::format("'{}' is not true or false", key));
+  return object[key].get<bool>();
 }
 
 TrainingState parse_state(const json& object) {
@@ -113,6 +121,8 @@ TrainingState parse_state(const json& object) {
     state.validation_set = text_member(object, "validation_set");
   }
   if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
+  state.evaluation_due = flag_member(object, "evaluation_due");
+  state.samples_due = flag_member(object, "samples_due");
   return state;
 }
 

@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFewestCheckpoints = 2;  // the newest one may turn out to be damaged
-
 void check(const std::error_code& error, const std::string& path, const char* what) {
   if (!error) return;
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}: {}", path, what, error.message()));
@@ -58,6 +56,27 @@ bool is_usable(const StoredFolder& folder) {
     return !find_fault(folder);
   } catch (const NewerCheckpoint&) {
     return false;  // it stays where it is
+  }
+}
+
+// Newest first; links are not ours to remove.
+std::vector<StoredFolder> usable_checkpoints(const std::string& root) {
+  std::vector<StoredFolder> usable;
+  for (const StoredFolder& folder : list_folders(root)) {
+    if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
+    if (is_usable(folder)) usable.push_back(folder);
+  }
+  return usable;
+}
+
+void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
+  try {
+    // Renamed first: a removal cut short is then finished by the next save.
+    const std::string doomed = folder_path(root, folder.name.step, FolderKind::kTemporary);
+    rename_folder(folder.path, doomed);
+    remove_folder(doomed);
+  } catch (const Error& error) {
+    log_warning("{}", error.message());
   }
 }
 
@@ -147,25 +166,32 @@ void clean_up_leftovers(const std::string& root) {
 
 void remove_old_checkpoints(const std::string& root, const Retention& keep,
                             std::int64_t saved_step) {
-  std::vector<StoredFolder> usable;
-  for (const StoredFolder& folder : list_folders(root)) {
-    if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
-    if (is_usable(folder)) usable.push_back(folder);
-  }
+  const std::vector<StoredFolder> usable = usable_checkpoints(root);
   std::set<std::int64_t> kept = best_steps(usable, keep.num_best);
   kept.insert(saved_step);
-  const auto num_newest = static_cast<std::size_t>(std::max(keep.num_newest, kFewestCheckpoints));
-  for (std::size_t i = num_newest; i < usable.size(); ++i) {
-    const std::int64_t step = usable[i].name.step;
-    if (kept.contains(step)) continue;
-    try {
-      // Renamed first: a removal cut short is then finished by the next save.
-      const std::string doomed = folder_path(root, step, FolderKind::kTemporary);
-      rename_folder(usable[i].path, doomed);
-      remove_folder(doomed);
-    } catch (const Error& error) {
-      log_warning("{}", error.message());
+  for (auto i = static_cast<std::size_t>(keep.num_newest); i < usable.size(); ++i) {
+    if (!kept.contains(usable[i].name.step)) remove_checkpoint(root, usable[i]);
+  }
+}
+
+void make_room(const std::string& root, const Retention& keep, std::uint64_t num_missing_bytes) {
+  const std::vector<StoredFolder> usable = usable_checkpoints(root);
+  const std::set<std::int64_t> best = best_steps(usable, keep.num_best);
+  const auto num_left = static_cast<std::size_t>(std::max(keep.num_newest - 1, 0));
+  std::vector<const StoredFolder*> doomed;
+  std::uint64_t num_bytes = 0;
+  for (std::size_t i = usable.size(); i > num_left && num_bytes < num_missing_bytes; --i) {
+    if (best.contains(usable[i - 1].name.step)) continue;
+    doomed.push_back(&usable[i - 1]);
+    for (const CheckpointFile& file : read_checkpoint_manifest(usable[i - 1].path).files) {
+      num_bytes += file.size;
     }
+  }
+  if (num_bytes < num_missing_bytes) return;
+  for (const StoredFolder* folder : doomed) {
+    log_warning("removing {} before the new checkpoint is written: there is no room for both",
+                folder->path);
+    remove_checkpoint(root, *folder);
   }
 }
 

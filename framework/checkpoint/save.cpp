@@ -3,6 +3,7 @@
 // checkpoints, or those and the new one, whole.
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -17,6 +18,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/hash.h"
+#include "framework/support/logging.h"
 #include "framework/support/safetensors.h"
 
 namespace packtrain {
@@ -66,8 +68,15 @@ std::uint64_t num_bytes(std::span<const ShardView> shards) {
   return bytes;
 }
 
+std::uint64_t free_bytes(const std::string& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error) fail(folder, fmt::format("cannot tell the free space: {}", error.message()));
+  return space.available;
+}
+
 // Rank 0, before anything is written.
-void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed) {
+void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Retention& keep) {
   const bool is_new = !exists(paths.root);
   make_folders(paths.root, ErrorCategory::kCheckpoint);
   if (is_new) {
@@ -75,14 +84,19 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed) {
     sync_folder(parent.empty() ? "." : parent, ErrorCategory::kCheckpoint);
   }
   clean_up_leftovers(paths.root);
-  std::error_code error;
-  const fs::space_info space = fs::space(paths.root, error);
-  if (error) fail(paths.root, fmt::format("cannot tell the free space: {}", error.message()));
-  if (space.available < bytes_needed) {
-    fail(paths.root, fmt::format("{:.2f} GiB are needed, {:.2f} GiB are free",
-                                 static_cast<double>(bytes_needed) / kGibibyte,
-                                 static_cast<double>(space.available) / kGibibyte));
+  std::uint64_t free = free_bytes(paths.root);
+  if (free < bytes_needed) {
+    make_room(paths.root, keep, bytes_needed - free);
+    free = free_bytes(paths.root);
   }
+  if (free < bytes_needed) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: {:.2f} GiB are needed, {:.2f} GiB are free beside the checkpoints "
+                            "that are kept (checkpoint.keep: {})",
+                            paths.root, static_cast<double>(bytes_needed) / kGibibyte,
+                            static_cast<double>(free) / kGibibyte, keep.num_newest));
+  }
+  std::error_code error;
   if (!fs::create_directory(paths.temporary, error)) {
     fail(paths.temporary, error ? error.message() : "is in the way, and not ours to remove");
   }
@@ -180,13 +194,14 @@ void discard(const SavePaths& paths) noexcept {
 }
 
 void write_and_commit(const SavePaths& paths, const TrainingState& state,
-                      std::span<const ShardView> shards, Communicator& control) {
+                      std::span<const ShardView> shards, const Retention& keep,
+                      Communicator& control) {
   const std::string what = fmt::format("{} was not saved", paths.final);
   const bool leads = control.rank() == 0;
   auto bytes = static_cast<std::int64_t>(num_bytes(shards));
   control.all_reduce(&bytes, 1, DataType::kInt64, ReduceOp::kSum, nullptr);
   agree(what, control, [&]() -> std::string {
-    if (leads) prepare_folder(paths, static_cast<std::uint64_t>(bytes));
+    if (leads) prepare_folder(paths, static_cast<std::uint64_t>(bytes), keep);
     return "";
   });
   try {
@@ -203,18 +218,46 @@ void write_and_commit(const SavePaths& paths, const TrainingState& state,
   }
 }
 
+// Rank 0, once a checkpoint is whole: what goes wrong here must not make it a failed one.
+void remove_what_is_not_kept(const std::string& root, const Retention& keep, std::int64_t step) {
+  try {
+    clean_up_leftovers(root);  // step-N.old, when this step was saved before
+    remove_old_checkpoints(root, keep, step);
+  } catch (const std::exception& error) {
+    log_warning("{}: older checkpoints were not removed: {}", root, error.what());
+  }
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& root, const TrainingState& state,
                             std::span<const ShardView> shards, const Retention& keep,
                             Communicator& control) {
   const SavePaths paths(root, state.step);
-  write_and_commit(paths, state, shards, control);
-  if (control.rank() == 0) {
-    clean_up_leftovers(root);  // step-N.old, when this step was saved before
-    remove_old_checkpoints(root, keep, state.step);
-  }
+  write_and_commit(paths, state, shards, keep, control);
+  if (control.rank() == 0) remove_what_is_not_kept(root, keep, state.step);
   return paths.final;
+}
+
+void amend_checkpoint(const std::string& root, const TrainingState& state,
+                      const Retention& keep) noexcept {
+  const std::string folder = folder_path(root, state.step);
+  try {
+    if (!is_checkpoint(folder)) return;  // its save failed, and was told of
+    Manifest manifest = read_checkpoint_manifest(folder);
+    manifest.state.validation_loss = state.validation_loss;
+    manifest.state.best_losses = state.best_losses;
+    manifest.state.validation_set = state.validation_set;
+    manifest.state.early_stopping = state.early_stopping;
+    manifest.state.evaluation_due = state.evaluation_due;
+    manifest.state.samples_due = state.samples_due;
+    write_text_atomically(folder + "/" + kManifestName, manifest_text(manifest),
+                          ErrorCategory::kCheckpoint);
+    remove_what_is_not_kept(root, keep, state.step);
+  } catch (const std::exception& error) {
+    log_warning("{}: the loss of this checkpoint was not written into it: {}", folder,
+                error.what());
+  }
 }
 
 }  // namespace packtrain

@@ -25,9 +25,11 @@ struct TrainingState {
   std::vector<double> best_losses = {};                  // lowest of the run so far, ascending
   std::string validation_set = {};  // name of the evaluation set whose losses these are, or empty
   std::string early_stopping = {};  // JSON object of training/early_stopping, or empty
+  bool evaluation_due = false;      // of these weights, which are saved first
+  bool samples_due = false;         // the same
 };
 
-// Which checkpoints stay, besides the one just saved: the newest ones, at least two, and those of
+// Which checkpoints stay, besides the one just saved: the newest ones, and those of
 // the lowest validation loss.
 struct Retention {
   int num_newest = 3;

@@ -46,7 +46,7 @@ std::vector<Field> fields_of(CheckpointSection& s) {
           .means("How often a checkpoint is saved; 0: only at the end."),
       flag("checkpoint.save_final", s.save_final)
           .means("false: a run that comes to its end saves nothing, for measurements."),
-      integer("checkpoint.keep", s.keep, 2, 1'000'000)
+      integer("checkpoint.keep", s.keep, 1, 1'000'000)
           .in("checkpoints")
           .means("The newest that stay."),
       integer("checkpoint.keep_best", s.keep_best, 0, 1'000'000)

@@ -14,6 +14,9 @@ namespace packtrain {
 // one. Throws Error(kInternal) when it cannot be read or written.
 void cut_lines_after(const std::string& path, std::int64_t last_step);
 
+// Cuts the evaluation of the weights after `step` steps, which is to be made again. Likewise.
+void cut_evaluation_of(const std::string& path, std::int64_t step);
+
 class MetricsFile {
  public:
   // Opens `path` for appending. Lines of steps after `first_step`, left by a process that got

@@ -37,6 +37,7 @@ StepOutcome::Values read_outcome(StepOutcome& outcome) {
 Trainer::~Trainer() = default;
 
 std::optional<std::int64_t> Trainer::run() {
+  evaluate_and_sample(first_step_);  // what a run that was broken off left to do
   clock_->restart();
   for (std::int64_t step = first_step_; step < total_steps_ && !early_stopping_->is_over();
        ++step) {
@@ -49,20 +50,16 @@ std::optional<std::int64_t> Trainer::run() {
     }
     const std::int64_t done = step + 1;
     const bool save_due = is_save_due(done);
-    const bool evaluate_due = is_evaluation_due(done);
-    const bool sample_due = is_sample_due(done);
-    if (save_due || evaluate_due || sample_due || stop_agreed_) finish_all();
+    due_ = {is_evaluation_due(done), is_sample_due(done)};
+    if (save_due || due_.any() || stop_agreed_) finish_all();
     if (dropped_) {
+      due_ = {};
       step = recover() - 1;
       continue;
     }
     if (stop_agreed_) stop(done);
-    const bool best = evaluate_due && evaluate(done);
-    const bool ends_early = early_stopping_->is_over();
-    if (sample_due || (ends_early && samples_ != nullptr)) sample(done);
-    if (save_due || best || (ends_early && config_.checkpoint.save_final)) {
-      save(done, ends_early || done == total_steps_);
-    }
+    if (save_due) save(done, done == total_steps_);
+    evaluate_and_sample(done);
   }
   if (early_stopping_->is_over()) log_info("ended early: {}", early_stopping_->describe());
   saver_->finish();
@@ -78,7 +75,7 @@ bool Trainer::is_save_due(std::int64_t done) const {
 
 bool Trainer::is_evaluation_due(std::int64_t done) const {
   const std::int64_t every = config_.run.evaluate_steps;
-  return (every > 0 && done % every == 0) || done == total_steps_;
+  return !evaluations_->empty() && ((every > 0 && done % every == 0) || done == total_steps_);
 }
 
 bool Trainer::is_sample_due(std::int64_t done) const {
@@ -175,72 +172,6 @@ void Trainer::finish_oldest() {
   stop_agreed_ = stop_agreed_ || values.requests.stop;
   batches_->recycle(std::move(pending.prepared));
   watchdog_->enter(RunPhase::kStep, step + 2);
-}
-
-bool Trainer::evaluate(std::int64_t step) {
-  if (evaluations_->empty()) return false;
-  set_log_position(step, "evaluate");
-  watchdog_->enter(RunPhase::kCheckpoint, step);
-  const EvaluationRecord record = evaluations_->evaluate(*model_, step);
-  metrics_->evaluation(record);
-  early_stopping_->add(step, record.loss);
-  watchdog_->enter(RunPhase::kStep, step + 1);
-  clock_->restart();
-  return best_->add(step, record.loss);
-}
-
-void Trainer::sample(std::int64_t step) {
-  set_log_position(step, "sample");
-  watchdog_->enter(RunPhase::kCheckpoint, step);
-  samples_->write(*model_, step);
-  watchdog_->enter(RunPhase::kStep, step + 1);
-  clock_->restart();
-}
-
-TrainingState Trainer::state(std::int64_t steps_done) const {
-  TrainingState state;
-  state.step = steps_done;
-  state.epoch = plan_->planner().position(steps_done - 1).epoch;
-  state.seed = config_.run.seed;
-  state.num_ranks = world_.size();
-  state.total_steps = total_steps_;
-  state.config_hash = hash_config(config_);
-  state.data_fingerprint = train_store_->fingerprint();
-  state.config_yaml = dump_config(config_);
-  state.model_config = source_.config_json;
-  state.plan_header = plan_header_text(plan_->header());
-  state.guard = guard_->state();
-  state.validation_loss = best_->after(steps_done);
-  state.best_losses = best_->lowest();
-  state.validation_set = evaluations_->deciding();
-  if (!evaluations_->empty()) state.early_stopping = early_stopping_->state();
-  return state;
-}
-
-void Trainer::save(std::int64_t steps_done, bool is_last) {
-  save_agreed_ = false;
-  set_log_position(steps_done, "checkpoint");
-  watchdog_->enter(RunPhase::kCheckpoint, steps_done);
-  faults_.strike(FaultPhase::kSave, steps_done);
-  replicas_->check_now(steps_done, learning_rate_->at(steps_done - 1));
-  if (is_last) {
-    saver_->save_now(state(steps_done));
-  } else {
-    saver_->save(state(steps_done));
-  }
-  watchdog_->enter(RunPhase::kStep, steps_done + 1);
-}
-
-void Trainer::stop(std::int64_t steps_done) {
-  trace_->end();
-  set_log_position(steps_done, "checkpoint");
-  watchdog_->enter(RunPhase::kCheckpoint, steps_done);
-  replicas_->check_now(steps_done, learning_rate_->at(steps_done - 1));
-  saver_->save_now(state(steps_done));
-  throw Error(ErrorCategory::kStopped,
-              fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
-                          total_steps_, checkpoints_folder(config_.run.output)),
-              "The same command continues from there.");
 }
 
 }  // namespace packtrain

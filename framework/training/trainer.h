@@ -121,12 +121,28 @@ class Trainer {
   void add_checkpoints(StepRecord& record);
   void add_memory(StepRecord& record);
   MetricsOptions metrics_options() const;
-  bool evaluate(std::int64_t step);  // whether it is among the best
   void start_samples();
-  void sample(std::int64_t step);
+
+  // What comes after a step besides training (trainer_between_steps.cpp).
+  // What is still to be done of the weights after a step; saved with these, so that a run that was
+  // broken off makes up for it.
+  struct Due {
+    bool evaluation = false;
+    bool samples = false;
+    bool any() const { return evaluation || samples; }
+  };
+  // Does what is due of the weights after so many steps. What was trained is saved before it asks
+  // the run to stop or fails.
+  void evaluate_and_sample(std::int64_t steps_done);
+  void evaluate(std::int64_t steps_done);
+  void keep_loss(std::int64_t steps_done, bool is_among_the_best);
+  void sample(std::int64_t steps_done);
   TrainingState state(std::int64_t steps_done) const;
   void save(std::int64_t steps_done, bool is_last);
-  void stop(std::int64_t steps_done);
+  // Where they are not saved yet.
+  void save_now(std::int64_t steps_done);
+  [[noreturn]] void stop(std::int64_t steps_done);
+  [[noreturn]] void fail_after_saving(std::int64_t steps_done, const EvaluationError& error);
 
   Config config_;
   World& world_;
@@ -158,6 +174,7 @@ class Trainer {
   std::int64_t num_finished_ = 0;  // steps of this process
   std::int64_t total_steps_ = 0;
   int gather_slots_ = 0;  // what parallel.gather_slots came to
+  Due due_;
   bool stop_agreed_ = false;
   bool save_agreed_ = false;
   double last_look_s_ = 0;                    // for a request to save

@@ -10,6 +10,7 @@
 
 #include "framework/config/load.h"
 #include "framework/device/tensor_memory.h"
+#include "framework/metrics/metrics_file.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/steps/expert_load.h"
 #include "framework/training/steps/row_losses.h"
@@ -78,6 +79,7 @@ void Trainer::start_metrics() {
   const bool keeps_ledger = config_.metrics.example_losses;
   if (world_.rank() == 0) {
     write_run_files(config_, *plan_);
+    if (due_.evaluation) cut_evaluation_of(config_.run.output + "/metrics.jsonl", first_step_);
     prepare_example_ledgers(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
   }
   world_.control().barrier();  // the folder is there

@@ -34,7 +34,9 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
                     state.total_steps,
                     state.best_losses,
                     state.validation_set,
-                    state.early_stopping};
+                    state.early_stopping,
+                    state.evaluation_due,
+                    state.samples_due};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
@@ -184,8 +186,11 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
 // Once the run's folder is there.
 void Trainer::start_samples() {
   if (config_.samples.steps == 0) return;
-  const ContinuationOptions options{config_.samples, config_.run.seed, source_.decoder.vocab_size,
-                                    plan_->layout().max_tokens_per_micro_batch};
+  const ContinuationOptions options{.samples = config_.samples,
+                                    .seed = config_.run.seed,
+                                    .vocab_size = source_.decoder.vocab_size,
+                                    .max_tokens_per_micro_batch = plan_->first_budget(),
+                                    .stop_requested = [this] { return stop_signal_.requested(); }};
   const auto ends = end_tokens(source_.config_json);
   std::vector<Prompt> prompts;
   const auto add = [&](const std::string& set, const TokenStore& store) {
@@ -195,7 +200,8 @@ void Trainer::start_samples() {
   };
   evaluations_->for_each(add);
   if (evaluations_->empty()) add("", *train_store_);
-  samples_ = std::make_unique<Samples>(std::move(prompts), options, config_.run.output, first_step_,
+  const std::int64_t written = due_.samples ? first_step_ - 1 : first_step_;
+  samples_ = std::make_unique<Samples>(std::move(prompts), options, config_.run.output, written,
                                        *device_.device, world_);
 }
 
@@ -241,6 +247,8 @@ void Trainer::load(const std::optional<ResumePoint>& resumed) {
   load_checkpoint(resumed->folder, model_->shards(), true);
   model_->weights_changed();
   first_step_ = resumed->step;
+  due_ = {resumed->evaluation_due && !evaluations_->empty(),
+          resumed->samples_due && config_.samples.steps > 0};
   log_info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 

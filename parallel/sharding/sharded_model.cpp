@@ -81,15 +81,6 @@ at::Tensor ShardedModel::evaluate(std::span<const DeviceBatch> micro_batches) {
   return run(cached_schedule(micro_batches.size(), false), micro_batches);
 }
 
-const Schedule& ShardedModel::cached_schedule(std::size_t num_micro_batches, bool training) {
-  const auto [it, inserted] = schedules_.try_emplace({num_micro_batches, training});
-  if (inserted) {
-    const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
-    it->second = make_schedule(table_, slots_, options);
-  }
-  return it->second;
-}
-
 at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches) {
   const bool trains = std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
@@ -99,17 +90,18 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   return pass.loss;
 }
 
-ShardedModel::Trained ShardedModel::try_train(std::span<const DeviceBatch> micro_batches) {
-  begin_step(micro_batches.size());
+ShardedModel::Trained ShardedModel::try_run(std::span<const DeviceBatch> micro_batches,
+                                            bool training) {
+  if (training) begin_step(micro_batches.size());
   Pass pass{.batches = micro_batches, .survives = true};
-  obey(cached_schedule(micro_batches.size(), true), pass);
+  obey(cached_schedule(micro_batches.size(), training), pass);
   return {std::move(pass.loss), std::move(pass.out_of_memory)};
 }
 
-void ShardedModel::join_step(std::size_t num_micro_batches) {
-  begin_step(num_micro_batches);
+void ShardedModel::join(std::size_t num_micro_batches, bool training) {
+  if (training) begin_step(num_micro_batches);
   Pass pass{.batches = {}, .joins = true};
-  obey(cached_schedule(num_micro_batches, true), pass);
+  obey(cached_schedule(num_micro_batches, training), pass);
 }
 
 void ShardedModel::obey(const Schedule& schedule, Pass& pass) {

@@ -73,6 +73,9 @@ class ShardedModel {
   void begin_step(std::size_t num_micro_batches);
   // Forward only; the losses of all micro-batches added up. Collective.
   at::Tensor evaluate(std::span<const DeviceBatch> micro_batches);
+  // As evaluate(), and what try_train() and join_step() are to train().
+  Trained try_evaluate(std::span<const DeviceBatch> micro_batches);
+  void join_evaluation(std::size_t num_micro_batches);
   // train() or evaluate() by a schedule of the caller's: tests run damaged ones.
   at::Tensor run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches);
 
@@ -115,6 +118,8 @@ class ShardedModel {
 
  private:
   struct Pass;  // what lives through one schedule: activations, tapes, the loss
+  Trained try_run(std::span<const DeviceBatch> micro_batches, bool training);
+  void join(std::size_t num_micro_batches, bool training);
   void obey(const Schedule& schedule, Pass& pass);
   void perform(const Action& action, Pass& pass);
   void dispatch(const Action& action, Pass& pass);

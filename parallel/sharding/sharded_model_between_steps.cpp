@@ -1,8 +1,9 @@
-// What a sharded model does between its steps, and as one begins.
+// Steps and evaluations by name, and what a sharded model does between them.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include "models/batch.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -15,6 +16,31 @@ void ShardedModel::poll_errors() const {
   for (Communicator* communicator : {gather_.get(), reduce_.get(), replicas_.get()}) {
     if (communicator != nullptr) communicator->poll_error();
   }
+}
+
+ShardedModel::Trained ShardedModel::try_train(std::span<const DeviceBatch> micro_batches) {
+  return try_run(micro_batches, /*training=*/true);
+}
+
+void ShardedModel::join_step(std::size_t num_micro_batches) {
+  join(num_micro_batches, /*training=*/true);
+}
+
+ShardedModel::Trained ShardedModel::try_evaluate(std::span<const DeviceBatch> micro_batches) {
+  return try_run(micro_batches, /*training=*/false);
+}
+
+void ShardedModel::join_evaluation(std::size_t num_micro_batches) {
+  join(num_micro_batches, /*training=*/false);
+}
+
+const Schedule& ShardedModel::cached_schedule(std::size_t num_micro_batches, bool training) {
+  const auto [it, inserted] = schedules_.try_emplace({num_micro_batches, training});
+  if (inserted) {
+    const ScheduleOptions options{static_cast<int>(num_micro_batches), training};
+    it->second = make_schedule(table_, slots_, options);
+  }
+  return it->second;
 }
 
 void ShardedModel::begin_step(std::size_t num_micro_batches) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/retention.h"
 #include "framework/support/file.h"
 #include "tests/checkpoint/sample_shards.h"
 #include "tests/checkpoint/thread_ranks.h"
@@ -50,6 +51,37 @@ TEST(Commit, FailsOnEveryRankWhenTheFolderCannotBeMade) {
         [&] { save_checkpoint(root / "checkpoints", sample_state(2), shards, {3}, control); });
     EXPECT_NE(error.message().find("rank 0: " + root.path()), std::string::npos) << error.message();
   });
+}
+
+TEST(Commit, KeepsASingleOneWhereThatIsWanted) {
+  const TemporaryFolder root;
+  for (const int step : {1, 2, 3}) save_sample(root.path(), step, 1, /*keep=*/1);
+  EXPECT_EQ(num_entries(root.path()), 1);
+  EXPECT_EQ(find_latest_checkpoint(root.path()), root / "step-3");
+}
+
+TEST(Commit, MakesRoomByRemovingTheOldest) {
+  const TemporaryFolder root;
+  for (const int step : {1, 2, 3, 4}) save_sample(root.path(), step);
+  make_room(root.path(), {3}, 1);
+  EXPECT_EQ(num_entries(root.path()), 3);
+  EXPECT_FALSE(fs::exists(root / "step-1"));
+}
+
+TEST(Commit, MakesRoomOfTheOnlyOneWhereASingleOneIsKept) {
+  const TemporaryFolder root;
+  save_sample(root.path(), 1);
+  make_room(root.path(), {2}, 1);
+  EXPECT_EQ(num_entries(root.path()), 1);
+  make_room(root.path(), {1}, 1);
+  EXPECT_EQ(num_entries(root.path()), 0);
+}
+
+TEST(Commit, MakesNoRoomWhereThatWouldNotDo) {
+  const TemporaryFolder root;
+  for (const int step : {1, 2}) save_sample(root.path(), step);
+  make_room(root.path(), {1}, std::uint64_t{1} << 40U);
+  EXPECT_EQ(num_entries(root.path()), 2);
 }
 
 TEST(Commit, RefusesBeforehandWhenTheSpaceDoesNotSuffice) {

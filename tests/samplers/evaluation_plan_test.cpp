@@ -35,6 +35,19 @@ TEST(EvaluationPlan, CoversEveryExampleOnceWithinTheBudget) {
   }
 }
 
+TEST(EvaluationPlan, AnExampleAboveALoweredBudgetHasAMicroBatchAlone) {
+  const std::vector<std::int32_t> lengths = {40, 12, 90, 20, 30};
+  const std::vector<std::int32_t> labels = {39, 11, 89, 19, 29};
+  const StepPlan plan = plan_evaluation(lengths, labels, 200, 1, nullptr, 50);
+  std::int64_t num_examples = 0;
+  for (const MicroBatch& micro_batch : plan.ranks.front()) {
+    num_examples += std::ssize(micro_batch);
+    if (micro_batch.size() > 1) EXPECT_LE(test::tokens_in(micro_batch), 50);
+  }
+  EXPECT_EQ(num_examples, 5);
+  EXPECT_EQ(plan.num_tokens, 192);
+}
+
 TEST(EvaluationPlan, LeavesOutOnlyEmptyExamples) {
   const std::vector<std::int32_t> lengths = {0, 5, 3};
   const std::vector<std::int32_t> labels = {0, 4, 0};

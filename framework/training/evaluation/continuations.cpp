@@ -8,8 +8,11 @@
 
 #include "collators/flattening.h"
 #include "framework/device/tensor_device.h"
+#include "framework/device/tensor_memory.h"
 #include "framework/support/random.h"
+#include "framework/training/evaluation/joint_evaluation.h"
 #include "framework/training/evaluation/next_token.h"
+#include "framework/training/evaluation/smaller_batches.h"
 #include "framework/training/steps/upload.h"
 #include "samplers/evaluation_plan.h"
 
@@ -20,11 +23,13 @@ constexpr std::int64_t kNone = -1;
 
 // The texts spread over the ranks, so that each has one micro-batch where they are small: packs
 // that take any text while they are below the mean are no more than ranks.
-StepPlan plan_texts(const GrowingTexts& texts, std::int64_t max_tokens, int num_ranks) {
+StepPlan plan_texts(const GrowingTexts& texts, const ContinuationOptions& options, int num_ranks) {
   const std::span<const std::int32_t> lengths = texts.lengths();
   const auto all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const std::int64_t spread = all / num_ranks + std::ranges::max(lengths);
-  return plan_evaluation(lengths, texts.num_loss_tokens(), std::min(spread, max_tokens), num_ranks);
+  const std::int64_t most = std::min(spread, options.max_tokens_per_micro_batch);
+  return plan_evaluation(lengths, texts.num_loss_tokens(), most, num_ranks, nullptr,
+                         options.lowered);
 }
 
 class Writer {
@@ -37,13 +42,15 @@ class Writer {
         device_(device),
         world_(world),
         texts_(prompts, options.samples.max_new_tokens, options.vocab_size),
-        plan_(plan_texts(texts_, options.max_tokens_per_micro_batch, world.size())),
+        plan_(plan_texts(texts_, options, world.size())),
+        joint_(world, options.stop_requested),
         ended_(prompts.size()) {}
 
   std::vector<std::vector<std::int32_t>> write(ShardedModel& model) {
     while (!all_ranks_have_ended()) add_tokens(model);
     return gathered();
   }
+  const StepPlan& plan() const { return plan_; }
 
  private:
   const std::vector<MicroBatch>& own() const { return plan_.ranks[world_.rank()]; }
@@ -59,22 +66,30 @@ class Writer {
 
   void add_tokens(ShardedModel& model) {
     std::vector<PackedBatch> packed;
-    for (const MicroBatch& texts : own()) packed.push_back(flatten(texts_, texts, {}));
     std::vector<DeviceBatch> batches;
-    model.compute().run([&](StreamHandle) {
-      for (const PackedBatch& batch : packed) {
-        batches.push_back(upload(batch, device_));
-        const at::Tensor& weights = batches.back().loss_weight;
-        batches.back().row_logits =
-            at::empty({weights.size(0), options_.vocab_size}, weights.options());
-      }
+    joint_.evaluate(model, own().size(), [&] {
+      for (const MicroBatch& texts : own()) packed.push_back(flatten(texts_, texts, {}));
+      model.compute().run([&](StreamHandle) {
+        for (const PackedBatch& batch : packed) batches.push_back(on_device(batch));
+      });
+      return std::span<const DeviceBatch>(batches);
     });
-    model.evaluate(batches);
     std::vector<at::Tensor> logits;
-    model.compute().run([&](StreamHandle) {
-      for (const DeviceBatch& batch : batches) logits.push_back(batch.row_logits.to(at::kCPU));
+    joint_.attempt([&] {
+      model.compute().run([&](StreamHandle) {
+        for (const DeviceBatch& batch : batches) logits.push_back(batch.row_logits.to(at::kCPU));
+      });
     });
+    model.compute().take_waited();  // of no step
+    joint_.agree();
     for (std::size_t m = 0; m < packed.size(); ++m) append(packed[m].pieces, logits[m]);
+  }
+
+  DeviceBatch on_device(const PackedBatch& packed) {
+    DeviceBatch batch = upload(packed, device_);
+    const at::Tensor& weights = batch.loss_weight;
+    batch.row_logits = at::empty({weights.size(0), options_.vocab_size}, weights.options());
+    return batch;
   }
 
   // logits: float32 [texts, V], a row for each text's next token.
@@ -124,6 +139,7 @@ class Writer {
   World& world_;
   GrowingTexts texts_;
   StepPlan plan_;
+  JointEvaluation joint_;
   std::vector<std::int64_t> ended_;  // by text: 1, or 0
 };
 
@@ -134,7 +150,17 @@ std::vector<std::vector<std::int32_t>> continue_prompts(const std::vector<Prompt
                                                         std::int64_t step, ShardedModel& model,
                                                         Device& device, World& world) {
   if (prompts.empty()) return {};
-  return Writer(prompts, options, step, device, world).write(model);
+  ContinuationOptions laid_out = options;
+  for (;;) {
+    Writer writer(prompts, laid_out, step, device, world);
+    try {
+      return writer.write(model);
+    } catch (const EvaluationOutOfMemory& error) {
+      laid_out.lowered = smaller_budget(writer.plan(), laid_out.max_tokens_per_micro_batch);
+      if (laid_out.lowered == 0) throw does_not_fit("samples", error);
+    }
+    release_unused_tensor_memory(device);
+  }
 }
 
 }  // namespace packtrain

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct ContinuationOptions {
   std::uint64_t seed = 0;
   std::int64_t vocab_size = 0;  // the model's
   std::int64_t max_tokens_per_micro_batch = 0;
+  std::int64_t lowered = 0;  // what micro-batches of several texts are to have at most; 0: the same
+  std::function<bool()> stop_requested = {};  // or none; asked between tokens
 };
 
 // The ids written after each prompt, in the prompts' order: max_new_tokens of them, or fewer of
@@ -29,7 +32,8 @@ struct ContinuationOptions {
 // are so far; nothing is kept between passes, so that sharding, packing and every family serve as
 // in evaluation. The same for any number of ranks but for rounding, and from run to run: draws go
 // by seed, step, prompt and place. Prompts and options must be the same on all ranks, and fit a
-// micro-batch each. Collective.
+// micro-batch each. Where memory runs out, they are laid over smaller micro-batches. Collective.
+// Throws on every rank EvaluationStopped, or EvaluationError where it cannot be done.
 std::vector<std::vector<std::int32_t>> continue_prompts(const std::vector<Prompt>& prompts,
                                                         const ContinuationOptions& options,
                                                         std::int64_t step, ShardedModel& model,

@@ -5,15 +5,23 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "framework/support/error.h"
+
 namespace packtrain {
 
 EarlyStopping::EarlyStopping(std::int64_t patience, double min_delta, const std::string& state)
     : patience_(patience), min_delta_(min_delta) {
   if (state.empty()) return;
-  const auto saved = nlohmann::json::parse(state);
-  if (!saved.at("lowest").is_null()) lowest_ = saved.at("lowest").get<double>();
-  saved.at("lowest_step").get_to(lowest_step_);
-  saved.at("num_without").get_to(num_without_);
+  try {
+    const auto saved = nlohmann::json::parse(state);
+    if (!saved.at("lowest").is_null()) lowest_ = saved.at("lowest").get<double>();
+    saved.at("lowest_step").get_to(lowest_step_);
+    saved.at("num_without").get_to(num_without_);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("the checkpoint's 'early_stopping' is damaged: {}", error.what()),
+                "Use an older checkpoint.");
+  }
 }
 
 void EarlyStopping::add(std::int64_t step, double loss) {

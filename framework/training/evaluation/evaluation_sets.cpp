@@ -21,15 +21,21 @@ void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_toke
   }
 }
 
-EvaluationRecord EvaluationSets::evaluate(ShardedModel& model, std::int64_t step) {
+EvaluationRecord EvaluationSets::evaluate(ShardedModel& model, std::int64_t step,
+                                          const std::function<bool()>& stop_requested) {
   std::vector<EvaluationRecord> records;
   for (Set& set : sets_) {
-    records.push_back(set.evaluator->evaluate(model, step));
+    records.push_back(set.evaluator->evaluate(model, step, stop_requested));
     records.back().set = set.name;
+    lower_budget(set.evaluator->budget());
   }
   EvaluationRecord record = records.at(deciding_);
   if (!record.set.empty()) record.all_sets = std::move(records);
   return record;
+}
+
+void EvaluationSets::lower_budget(std::int64_t max_tokens) {
+  for (const Set& set : sets_) set.evaluator->lower_budget(max_tokens);
 }
 
 void EvaluationSets::for_each(

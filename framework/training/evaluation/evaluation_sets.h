@@ -31,8 +31,12 @@ class EvaluationSets {
                Device& device, World& world);
 
   // Collective; every rank gets the same record: that of the set that decides, and where sets have
-  // names those of all.
-  EvaluationRecord evaluate(ShardedModel& model, std::int64_t step);
+  // names those of all. Throws what Evaluator::evaluate() does.
+  EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
+                            const std::function<bool()>& stop_requested = {});
+
+  // Of all sets (Evaluator::lower_budget).
+  void lower_budget(std::int64_t max_tokens);
 
   void for_each(
       const std::function<void(const std::string& name, const TokenStore& store)>& visit) const;

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "collators/flattening.h"
+#include "framework/device/tensor_memory.h"
+#include "framework/support/logging.h"
+#include "framework/training/evaluation/smaller_batches.h"
 #include "framework/training/steps/row_losses.h"
 #include "framework/training/steps/upload.h"
 #include "samplers/evaluation_plan.h"
@@ -18,10 +21,11 @@ namespace {
 // Micro-batches whose losses are added up on the device in float32; beyond, on the host in double.
 constexpr std::size_t kMicroBatchesAtOnce = 4;
 
-StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, int num_ranks) {
+StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t lowered,
+                 int num_ranks) {
   const StoreLossCounter counter(store);
-  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens_per_micro_batch,
-                         num_ranks, &counter);
+  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens, num_ranks, &counter,
+                         lowered);
 }
 
 }  // namespace
@@ -31,50 +35,91 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
     : store_(store),
       device_(device),
       world_(world),
-      plan_(plan_of(store, max_tokens_per_micro_batch, world.size())) {}
+      max_tokens_(max_tokens_per_micro_batch),
+      budget_(max_tokens_per_micro_batch),
+      plan_(plan_of(store, max_tokens_, 0, world.size())) {}
 
-EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step) {
-  const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
-  std::vector<double> sums(num_sources() > 1 ? 1 + 2 * num_sources() : 1);
-  for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
-    const at::Tensor part =
-        sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first));
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.const_data_ptr<double>()[i];
+EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
+                                     const std::function<bool()>& stop_requested) {
+  std::vector<double> found;
+  while (found.empty()) {
+    try {
+      found = sums(model, stop_requested);
+    } catch (const EvaluationOutOfMemory& error) {
+      lay_out_smaller(error, step);
+    }
   }
-  world_.control().all_reduce(sums.data(), sums.size(), DataType::kFloat64, ReduceOp::kSum,
-                              nullptr);
   EvaluationRecord record;
   record.step = step;
-  record.loss = sums.front() / plan_.loss_token_weight;
+  record.loss = found.front() / plan_.loss_token_weight;
   record.perplexity = std::exp(record.loss);
   record.num_examples = plan_.num_examples;
   record.num_tokens = plan_.num_tokens;
   record.num_loss_tokens = plan_.num_loss_tokens;
   if (num_sources() > 1) {
-    record.loss_by_source = mean_by_source(std::span(sums).subspan(1), store_.info().sources);
+    record.loss_by_source = mean_by_source(std::span(found).subspan(1), store_.info().sources);
   }
   return record;
 }
 
-at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count) {
+void Evaluator::lower_budget(std::int64_t max_tokens) {
+  if (max_tokens >= budget_) return;
+  budget_ = max_tokens;
+  plan_ = plan_of(store_, max_tokens_, budget_, world_.size());
+}
+
+void Evaluator::lay_out_smaller(const EvaluationOutOfMemory& error, std::int64_t step) {
+  const std::int64_t lowered = smaller_budget(plan_, budget_);
+  if (lowered == 0) throw does_not_fit("the evaluation", error);
+  release_unused_tensor_memory(device_);
+  if (world_.rank() == 0) {
+    log_warning("the evaluation after step {}: {}: begins anew with {} tokens a micro-batch", step,
+                error.what(), lowered);
+  }
+  lower_budget(lowered);
+}
+
+std::vector<double> Evaluator::sums(ShardedModel& model,
+                                    const std::function<bool()>& stop_requested) {
+  const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
+  std::vector<double> sums(num_sources() > 1 ? 1 + 2 * num_sources() : 1);
+  JointEvaluation joint(world_, stop_requested);
+  for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
+    const at::Tensor part =
+        sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint);
+    model.compute().take_waited();  // of no step
+    joint.agree();
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.const_data_ptr<double>()[i];
+  }
+  world_.control().all_reduce(sums.data(), sums.size(), DataType::kFloat64, ReduceOp::kSum,
+                              nullptr);
+  return sums;
+}
+
+at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count,
+                              JointEvaluation& joint) {
   const LossNormalization sum;  // every token weighs what its mask byte says
   CollatorOptions options;
   options.sources = num_sources() > 1;
   std::vector<PackedBatch> packed;
-  for (std::size_t m = first; m < first + count; ++m) {
-    packed.push_back(flatten(store_, plan_.ranks[world_.rank()][m], sum, options));
-  }
   std::vector<DeviceBatch> batches;
-  model.compute().run([&](StreamHandle) {
-    for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
-    if (options.sources) request_row_losses(batches);
+  const at::Tensor total = joint.evaluate(model, count, [&] {
+    for (std::size_t m = first; m < first + count; ++m) {
+      packed.push_back(flatten(store_, plan_.ranks[world_.rank()][m], sum, options));
+    }
+    model.compute().run([&](StreamHandle) {
+      for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
+      if (options.sources) request_row_losses(batches);
+    });
+    return std::span<const DeviceBatch>(batches);
   });
-  const at::Tensor total = model.evaluate(batches);
   at::Tensor sums;
-  model.compute().run([&](StreamHandle) {
-    sums = total.reshape({1});
-    if (options.sources) sums = at::cat({sums, sum_by_source(batches, num_sources())});
-    sums = sums.to(at::kCPU, at::kDouble);
+  joint.attempt([&] {
+    model.compute().run([&](StreamHandle) {
+      sums = total.reshape({1});
+      if (options.sources) sums = at::cat({sums, sum_by_source(batches, num_sources())});
+      sums = sums.to(at::kCPU, at::kDouble);
+    });
   });
   return sums;
 }

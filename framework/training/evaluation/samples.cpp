@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "framework/training/evaluation/joint_evaluation.h"
 
 namespace packtrain {
 namespace {
@@ -46,13 +47,18 @@ Samples::Samples(std::vector<Prompt> prompts, const ContinuationOptions& options
 
 void Samples::write(ShardedModel& model, std::int64_t step) {
   const auto continuations = continue_prompts(prompts_, options_, step, model, device_, world_);
-  if (file_ == nullptr) return;
-  std::string lines;
-  for (std::size_t i = 0; i < prompts_.size(); ++i) {
-    if (i > 0) lines += '\n';
-    lines += sample_line(step, prompts_[i], continuations[i]);
-  }
-  file_->append(lines);
+  static const std::function<bool()> kNobody;  // what is written is not to be written again
+  JointEvaluation joint(world_, kNobody);
+  joint.attempt([&] {
+    if (file_ == nullptr) return;
+    std::string lines;
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      if (i > 0) lines += '\n';
+      lines += sample_line(step, prompts_[i], continuations[i]);
+    }
+    file_->append(lines);
+  });
+  joint.agree();
 }
 
 }  // namespace packtrain

@@ -23,8 +23,12 @@ class Samples {
   Samples(std::vector<Prompt> prompts, const ContinuationOptions& options,
           const std::string& run_folder, std::int64_t first_step, Device& device, World& world);
 
-  // Collective; `step`: 1 after the first one. A line for each prompt.
+  // Collective; `step`: 1 after the first one. A line for each prompt. Throws what
+  // continue_prompts() does.
   void write(ShardedModel& model, std::int64_t step);
+
+  // From here on micro-batches of several texts have at most so many tokens.
+  void lower_budget(std::int64_t max_tokens) { options_.lowered = max_tokens; }
 
  private:
   std::vector<Prompt> prompts_;

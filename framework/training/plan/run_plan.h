@@ -30,6 +30,8 @@ struct ResumePoint {
   std::vector<double> best_losses;
   std::string validation_set;
   std::string early_stopping;
+  bool evaluation_due = false;
+  bool samples_due = false;
 };
 
 class RunPlan {
@@ -42,7 +44,7 @@ class RunPlan {
 
   const Planner& planner() const { return *planner_; }
   const PlanHeader& header() const { return header_; }
-  // What was configured or found: that of evaluations, which take less memory than steps.
+  // What was configured or found.
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
   std::int64_t total_steps() const { return total_steps_; }

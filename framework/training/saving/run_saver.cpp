@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -35,13 +36,20 @@ double unix_time_s() {
   return std::chrono::duration<double>(since).count();
 }
 
-// launch/packtrain-run restarts a run only as long as it saves something.
-void tell_launcher(std::int64_t step) {
+// launch/packtrain-run restarts a run only as long as it saves something. Throws nothing: the
+// checkpoint is whole on all ranks, and one rank must not take it for a failed one.
+void tell_launcher(std::int64_t step) noexcept {
   const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
   if (path == nullptr) return;
-  OutputFile file(path, OutputFile::Mode::kAppend, ErrorCategory::kInternal);
-  file.write("saved step " + std::to_string(step) + "\n");
-  file.close();
+  try {
+    OutputFile file(path, OutputFile::Mode::kAppend, ErrorCategory::kInternal);
+    file.write("saved step " + std::to_string(step) + "\n");
+    file.close();
+  } catch (const std::exception& error) {
+    log_warning(
+        "step {} is saved, but packtrain-run was not told (a restart may be refused for it): {}",
+        step, error.what());
+  }
 }
 
 }  // namespace
@@ -53,7 +61,8 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
       device_(device),
       control_(world.control().split(0, world.rank())),
       newest_(resumed_step),
-      newest_unix_time_s_(unix_time_s()) {}
+      newest_unix_time_s_(unix_time_s()),
+      begun_(resumed_step) {}
 
 RunSaver::~RunSaver() {
   if (under_way_.valid()) under_way_.wait();
@@ -80,8 +89,8 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
   std::string folder;
   {
     const WaitTimer timer(duration_s);
-    folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards,
-                             {config_.checkpoint.keep, config_.checkpoint.keep_best}, *control_);
+    folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards, retention(),
+                             *control_);
   }
   if (control_->rank() == 0) tell_launcher(state.step);
   log_info("saved {}", folder);
@@ -93,6 +102,7 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
 void RunSaver::save(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);
+  begun_ = state.step;
   const bool beside = config_.checkpoint.asynchronous;
   if (beside && model_.saves_shards()) snapshot().take(model_.compute());
   under_way_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
@@ -109,7 +119,25 @@ void RunSaver::save_now(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);
   if (newest_ == state.step) return;
+  begun_ = state.step;
   write(state, own_shards());
+}
+
+Retention RunSaver::retention() const {
+  return {config_.checkpoint.keep, config_.checkpoint.keep_best};
+}
+
+void RunSaver::amend(const TrainingState& state) {
+  if (control_->rank() != 0) return;
+  const auto write_loss = [this, state] {
+    amend_checkpoint(checkpoints_folder(config_.run.output), state, retention());
+  };
+  if (!under_way_.valid()) return write_loss();
+  under_way_ =
+      std::async(std::launch::async, [before = std::move(under_way_), write_loss]() mutable {
+        before.get();
+        write_loss();
+      });
 }
 
 void RunSaver::finish() {
@@ -123,6 +151,8 @@ void RunSaver::settle(bool throws) {
     under_way_.get();
     num_failed_in_a_row_ = 0;
   } catch (const Error& error) {
+    // All ranks agree on a save that failed, and on nothing else.
+    if (error.category() != ErrorCategory::kCheckpoint) throw;
     ++num_failed_;
     ++num_failed_in_a_row_;
     if (throws || num_failed_in_a_row_ > config_.checkpoint.max_failed_saves) throw;

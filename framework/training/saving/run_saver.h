@@ -41,6 +41,11 @@ class RunSaver {
   void save(const TrainingState& state);
   // Returns when there is a checkpoint of these steps; throws Error(kCheckpoint) where it failed.
   void save_now(const TrainingState& state);
+  // Whether a save of these steps was begun, by this process or the one that it goes on from.
+  bool has_begun(std::int64_t step) const { return begun_ == step; }
+  // Of the latest save: what became known of its weights since (amend_checkpoint), once it is
+  // whole; beside the training where the save is.
+  void amend(const TrainingState& state);
   // Waits for what is under way; throws where it failed.
   void finish();
 
@@ -62,6 +67,7 @@ class RunSaver {
   StateSnapshot& snapshot();  // made when first asked for
   std::vector<ShardView> own_shards();
   void write(const TrainingState& state, std::span<const ShardView> shards);
+  Retention retention() const;
   void settle(bool throws);  // the save under way, if any: waits for it and judges it
 
   const Config& config_;
@@ -73,6 +79,7 @@ class RunSaver {
   std::atomic<std::int64_t> newest_;  // this and below: set where it is written
   std::atomic<double> newest_unix_time_s_;
   std::atomic<double> newest_duration_s_ = 0;
+  std::int64_t begun_;
   std::int64_t num_failed_ = 0;
   std::int64_t num_failed_in_a_row_ = 0;
   double wait_s_ = 0;

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "framework/support/error.h"
+#include "tests/support/temporary_folder.h"
+
 namespace packtrain {
 namespace {
 
@@ -24,6 +27,14 @@ TEST(EarlyStopping, EndsAfterThatManyEvaluationsWithoutAnImprovement) {
   EXPECT_EQ(num_evaluations(EarlyStopping(3, 0, ""), losses), 5);
   EXPECT_EQ(num_evaluations(EarlyStopping(4, 0, ""), losses), 0);
   EXPECT_EQ(num_evaluations(EarlyStopping(1, 0, ""), losses), 3);
+}
+
+TEST(EarlyStopping, NamesADamagedCheckpoint) {
+  for (const char* state :
+       {"{}", "3", "{\"lowest\": \"x\", \"lowest_step\": 1, \"num_without\": 0}"}) {
+    const Error error = testing::error_of([&] { EarlyStopping(2, 0, state); });
+    EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint) << state;
+  }
 }
 
 TEST(EarlyStopping, IsOffWithoutPatience) {

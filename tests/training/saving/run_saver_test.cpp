@@ -6,6 +6,7 @@
 #include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "framework/support/error.h"
@@ -90,6 +91,53 @@ TEST_F(RunSaverTest, EndsOnlyWhenTheLastSaveIsThere) {
     saver.save(after(7));
   }
   expect_saved(7);
+}
+
+TEST_F(RunSaverTest, ALossThatArrivesLaterIsWrittenIntoTheManifest) {
+  RunSaver saver(config_, *world_, *device_, model_, -1);
+  TrainingState state = after(3);
+  state.evaluation_due = true;
+  saver.save(state);
+  EXPECT_TRUE(saver.has_begun(3));
+  state.validation_loss = 1.5;
+  state.evaluation_due = false;
+  saver.amend(state);
+  saver.finish();
+  const TrainingState saved = read_checkpoint_state(folder_ / "checkpoints/step-3");
+  EXPECT_EQ(saved.validation_loss, 1.5);
+  EXPECT_FALSE(saved.evaluation_due);
+}
+
+TEST_F(RunSaverTest, UntilThenTheCheckpointSaysThatItIsDue) {
+  RunSaver saver(config_, *world_, *device_, model_, -1);
+  TrainingState state = after(3);
+  state.evaluation_due = state.samples_due = true;
+  saver.save_now(state);
+  const TrainingState saved = read_checkpoint_state(folder_ / "checkpoints/step-3");
+  EXPECT_TRUE(saved.evaluation_due);
+  EXPECT_TRUE(saved.samples_due);
+  EXPECT_FALSE(saved.validation_loss.has_value());
+}
+
+TEST_F(RunSaverTest, ALossForACheckpointThatIsNotThereIsNoFailure) {
+  write_bytes(folder_ / "checkpoints", "a file in the way");
+  RunSaver saver(config_, *world_, *device_, model_, -1);
+  saver.save(after(1));
+  saver.amend(after(1));
+  saver.save(after(2));
+  EXPECT_EQ(saver.take_num_failed(), 1);
+}
+
+TEST_F(RunSaverTest, ALauncherThatCannotBeToldIsNoFailedSave) {
+  ASSERT_EQ(setenv("PACKTRAIN_STATUS_FILE", "/dev/full", 1), 0);
+  RunSaver saver(config_, *world_, *device_, model_, -1);
+  saver.save(after(1));
+  saver.finish();
+  EXPECT_EQ(saver.newest(), 1);
+  saver.save_now(after(2));
+  EXPECT_EQ(saver.newest(), 2);
+  EXPECT_EQ(saver.take_num_failed(), 0);
+  unsetenv("PACKTRAIN_STATUS_FILE");
 }
 
 TEST_F(RunSaverTest, AFailureSurfacesAtTheNextSaveAndIsCounted) {
