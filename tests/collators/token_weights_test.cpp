@@ -107,11 +107,13 @@ TEST(TokenWeights, ActAsTheirRatio) {
 TEST(TokenWeights, SumToOneOverAStepOfAnyShape) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Ints lengths = test::draw_examples(seed, 30, 200).lengths;
-    const MemoryStore store(draw_masks(lengths, 5), LossWeights({{0, 0.25}, {10, 3.0}}), kTable);
-    for (const Normalize mode : kModes) {
-      double sum = 0;
-      for (const auto& [row, weight] : row_weights(store, options_of(seed), mode)) sum += weight;
-      EXPECT_NEAR(sum, 1.0, 1e-5) << "seed " << seed;
+    for (const LossWeights& of_stores : {LossWeights(), LossWeights({{0, 0.25}, {10, 3.0}})}) {
+      const MemoryStore store(draw_masks(lengths, 5), of_stores, kTable);
+      for (const Normalize mode : kModes) {
+        double sum = 0;
+        for (const auto& [row, weight] : row_weights(store, options_of(seed), mode)) sum += weight;
+        EXPECT_NEAR(sum, 1.0, 1e-5) << "seed " << seed;
+      }
     }
   }
 }
