@@ -42,7 +42,9 @@ TEST(EvaluationPlan, AnExampleAboveALoweredBudgetHasAMicroBatchAlone) {
   std::int64_t num_examples = 0;
   for (const MicroBatch& micro_batch : plan.ranks.front()) {
     num_examples += std::ssize(micro_batch);
-    if (micro_batch.size() > 1) EXPECT_LE(test::tokens_in(micro_batch), 50);
+    if (micro_batch.size() > 1) {
+      EXPECT_LE(test::tokens_in(micro_batch), 50);
+    }
   }
   EXPECT_EQ(num_examples, 5);
   EXPECT_EQ(plan.num_tokens, 192);
