@@ -74,6 +74,7 @@ def test_parts_that_are_no_text_are_refused_by_kind(part, fault):
 
 
 @pytest.mark.parametrize("part", [{"type": "thinking", "thinking": "Hm."},
+                                  {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
                                   {"type": "reasoning", "text": "Hm."},
                                   {"type": "reasoning", "reasoning": "Hm."}])
 def test_thoughts_among_the_parts_become_reasoning(part):

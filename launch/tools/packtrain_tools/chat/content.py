@@ -38,11 +38,13 @@ def text_of(content: str | list[dict] | None) -> str:
 def _thought(part: object) -> str | None:
     if not isinstance(part, dict) or part.get("type") not in _THOUGHT_TYPES:
         return None
-    found = [part[key] for key in ("thinking", "reasoning", "text", "content")
-             if isinstance(part.get(key), str)]
-    if not found:
-        raise ValueError(f"a part of the type '{part['type']}' has no text")
-    return found[0]
+    for key in ("thinking", "reasoning", "text", "content"):
+        thought = part.get(key)
+        if isinstance(thought, str):
+            return thought
+        if isinstance(thought, list):  # Mistral's form: parts of text inside the part
+            return "".join(_text(inner, f"a part of '{key}'") for inner in thought)
+    raise ValueError(f"a part of the type '{part['type']}' has no text")
 
 
 def _text(part: object, name: str) -> str:
