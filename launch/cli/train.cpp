@@ -1,6 +1,13 @@
 // packtrain train: under mpirun one process a rank, or alone on one rank.
 #include <fmt/format.h>
 
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "framework/checkpoint/retention.h"
+#include "framework/checkpoint/training_state.h"
 #include "framework/config/load.h"
 #include "framework/support/logging.h"
 #include "framework/training/run.h"
@@ -12,9 +19,38 @@ namespace packtrain {
 
 namespace {
 
+// Of the lowest validation loss, the newest of equals; nothing where none has one.
+std::optional<TrainingState> best_checkpoint(const std::string& run) {
+  std::optional<TrainingState> best;
+  for (const StoredFolder& folder : list_folders(checkpoints_folder(run))) {
+    if (folder.name.kind != FolderKind::kFinal || find_fault(folder)) continue;
+    TrainingState state = read_checkpoint_state(folder.path);
+    if (!state.validation_loss) continue;
+    if (!best || *state.validation_loss < *best->validation_loss) best = std::move(state);
+  }
+  return best;
+}
+
+// Where the run looked for the best: which one it is. A run that is done does not fail for it.
+std::string names_best(const Config& config) {
+  if (config.checkpoint.keep_best == 0 && config.run.early_stopping_patience == 0) return "";
+  try {
+    const auto best = best_checkpoint(config.run.output);
+    if (!best) return "";
+    return fmt::format(
+        ", the best checkpoint is step {} (validation loss {:.6g}): "
+        "`packtrain export {} --best --out FOLDER --tokenizer FOLDER` makes a Hugging Face folder",
+        best->step, *best->validation_loss, config.run.output);
+  } catch (const std::exception& error) {
+    log_warning("cannot tell which checkpoint is the best: {}", error.what());
+    return "";
+  }
+}
+
 std::string whats_next(const Config& config) {
   const std::string& output = config.run.output;
   std::string shows = fmt::format("`packtrain report {}` shows the run", output);
+  if (const std::string best = names_best(config); !best.empty()) return shows + best;
   if (!config.checkpoint.save_final) return shows;
   return fmt::format(
       "{}, `packtrain export {} --out FOLDER --tokenizer FOLDER` makes a Hugging Face folder",

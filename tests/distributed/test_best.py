@@ -34,6 +34,13 @@ def assert_best_are_kept(run):
     assert state(run, 20)["best_losses"] == sorted(found.values())[:2]
 
 
+def test_the_last_line_names_the_best(lab):
+    code, _, err = lab.finish(lab.start("best-named", *SETTINGS))
+    found = validation_losses(lab.folder / "runs" / "best-named")
+    assert code == 0 and f"the best checkpoint is step {min(found, key=found.get)} (" in err, err
+    assert "--best" in err.splitlines()[-1]
+
+
 def test_the_best_stay_beside_the_newest(lab):
     run = lab.run("best", *SETTINGS, ranks=2)
     assert_best_are_kept(run)
