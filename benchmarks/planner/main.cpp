@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "benchmarks/guarded_main.h"
 #include "benchmarks/planner/lengths.h"
@@ -15,6 +17,7 @@
 #include "framework/config/schema.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
+#include "framework/support/random.h"
 #include "framework/training/plan/plan_survey.h"
 #include "samplers/planner.h"
 #include "samplers/strategies/strategy.h"
@@ -35,6 +38,10 @@ struct Arguments {
   std::int64_t global_batch_size = 64;
   std::int64_t micro_batch_size = 4;
   std::int64_t max_tokens = 0;
+  std::int64_t examples_per_rank = 0;
+  double micro_batches = 1;
+  bool unequal_speeds = false;
+  double most_ms = 0;
   std::uint64_t seed = 0;
   std::string write_lengths;
   bool as_json = false;
@@ -55,8 +62,36 @@ Strategy strategy_named(const std::string& name) {
   return config.batch.strategy;
 }
 
+// Examples a step that grow with the ranks, and a budget of about so many micro-batches for them.
+void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> lengths,
+                    PlanOptions& options) {
+  const auto num_tokens = std::reduce(lengths.begin(), lengths.end(), std::int64_t{0});
+  const double mean = static_cast<double>(num_tokens) / static_cast<double>(lengths.size());
+  const double tokens_a_rank = mean * static_cast<double>(arguments.examples_per_rank);
+  options.max_tokens_per_micro_batch = std::max<std::int64_t>(
+      std::ranges::max(lengths), std::llround(tokens_a_rank / arguments.micro_batches));
+  const auto step_tokens = std::llround(tokens_a_rank * options.num_ranks);
+  if (makes_own_steps(options.strategy)) {
+    options.global_batch_tokens =
+        step_tokens / options.max_tokens_per_micro_batch * options.max_tokens_per_micro_batch;
+  } else {
+    options.global_batch_size = arguments.examples_per_rank * options.num_ranks;
+  }
+}
+
+// About as far apart as the ranks of a cluster: 1 +- 0.05.
+std::vector<double> draw_speeds(std::uint64_t seed, int num_ranks) {
+  const CounterRandom random(seed, "benchmark speeds");
+  std::vector<double> speeds(static_cast<std::size_t>(num_ranks));
+  for (std::size_t rank = 0; rank < speeds.size(); ++rank) {
+    speeds[rank] = 0.95 + 0.1 * random.uniform(rank);
+  }
+  return speeds;
+}
+
 PlanOptions plan_options(const Arguments& arguments, const std::string& strategy, int num_ranks,
-                         std::int32_t longest) {
+                         std::span<const std::int32_t> lengths) {
+  const std::int32_t longest = std::ranges::max(lengths);
   PlanOptions options;
   options.strategy = strategy_named(strategy);
   options.max_length = longest;
@@ -73,6 +108,8 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
   if (by_tokens) {  // a full micro-batch on each rank
     options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;
   }
+  if (arguments.examples_per_rank > 0) scale_to_ranks(arguments, lengths, options);
+  if (arguments.unequal_speeds) options.speeds = draw_speeds(arguments.seed, num_ranks);
   options.cost = utilization_cost(kHiddenSize);
   return options;
 }
@@ -102,8 +139,7 @@ Json survey(const Planner& planner, std::int64_t num_steps) {
 
 Json run_case(const Arguments& arguments, const std::string& distribution,
               const std::string& strategy, int num_ranks, std::span<const std::int32_t> lengths) {
-  const PlanOptions options =
-      plan_options(arguments, strategy, num_ranks, std::ranges::max(lengths));
+  const PlanOptions options = plan_options(arguments, strategy, num_ranks, lengths);
   const NoLossCounter counter;
   restart_peak_memory();
   const std::int64_t memory_before = resident_memory();
@@ -183,6 +219,14 @@ std::string table_row(const Json& row) {
   return text + "\n";
 }
 
+void check_limit(const Arguments& arguments, const Json& row) {
+  const double ms = row["us_per_step"].get<double>() / 1000;
+  if (arguments.most_ms <= 0 || ms <= arguments.most_ms) return;
+  throw Error(
+      ErrorCategory::kInternal,
+      fmt::format("a step took {:.1f} ms to plan, wanted {} at most", ms, arguments.most_ms));
+}
+
 void run(const Arguments& arguments) {
   if (!arguments.as_json) fmt::print("{}", table_head());
   for (const std::string& distribution : arguments.distributions) {
@@ -199,6 +243,7 @@ void run(const Arguments& arguments) {
         const Json row = run_case(arguments, distribution, strategy, num_ranks, lengths);
         fmt::print("{}", arguments.as_json ? row.dump() + "\n" : table_row(row));
         std::fflush(stdout);
+        check_limit(arguments, row);
       }
     }
   }
@@ -215,6 +260,13 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--micro-batch-size", arguments.micro_batch_size, "examples; padding_free");
   app.add_option("--max-tokens", arguments.max_tokens,
                  "budget of a micro-batch; 0: micro-batch size x longest example");
+  app.add_option("--examples-per-rank", arguments.examples_per_rank,
+                 "a step of so many on each rank, instead of --global-batch-size");
+  app.add_option("--micro-batches", arguments.micro_batches,
+                 "a budget of about so many; with --examples-per-rank")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--unequal-speeds", arguments.unequal_speeds, "ranks 5 % faster to 5 % slower");
+  app.add_option("--most-ms", arguments.most_ms, "fail when planning a step takes longer");
   app.add_option("--seed", arguments.seed);
   app.add_option("--write-lengths", arguments.write_lengths,
                  "write the lengths to PATH.DISTRIBUTION, int32, for peers.py");

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numeric>
 
 #include "framework/support/error.h"
 #include "samplers/balance/bins.h"
@@ -15,6 +15,31 @@
 
 namespace packtrain {
 namespace {
+
+std::int64_t div_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// No assignment has fewer: a bin holds `max_tokens`, and of items above a (k + 1)th of that only k.
+// The second is what tells where most examples are nearly as long as the budget, or rows do not
+// divide it: to try each number from the first on would be to balance many times in vain.
+int fewest_micro_batches(std::span<const BalanceItem> items, int num_ranks,
+                         std::int64_t max_tokens) {
+  constexpr std::int64_t kMostAlike = 8;
+  std::int64_t num_tokens = 0;
+  std::array<std::int64_t, kMostAlike + 1> num_longer{};  // [k] than max_tokens / (k + 1)
+  for (const BalanceItem& item : items) {
+    num_tokens += item.tokens;
+    for (std::int64_t k = kMostAlike; k > 0 && item.tokens * (k + 1) > max_tokens; --k) {
+      ++num_longer[static_cast<std::size_t>(k)];
+    }
+  }
+  std::int64_t num_bins = std::max<std::int64_t>(1, div_up(num_tokens, max_tokens));
+  for (std::int64_t k = 1; k <= kMostAlike; ++k) {
+    num_bins = std::max(num_bins, div_up(num_longer[static_cast<std::size_t>(k)], k));
+  }
+  return static_cast<int>(div_up(num_bins, num_ranks));
+}
 
 // One thread's scratch memory and the steps of balancing.
 class Balancer {
@@ -45,11 +70,7 @@ Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
                             std::int64_t max_tokens, std::span<const double> speeds) {
   sort(items, max_tokens);
   set_speeds(num_ranks, speeds);
-  std::int64_t num_tokens = 0;
-  for (const BalanceItem& item : items) num_tokens += item.tokens;
-  const std::int64_t capacity = num_ranks * max_tokens;
-  int num_micro_batches =
-      std::max<int>(1, static_cast<int>((num_tokens + capacity - 1) / capacity));
+  int num_micro_batches = fewest_micro_batches(items, num_ranks, max_tokens);
   // Ends: with as many bins as items, longest first on ranks alike gives each item an empty one.
   while (!find_best(slowness_, num_micro_batches, max_tokens)) ++num_micro_batches;
   return to_placement();

@@ -34,8 +34,11 @@ struct Placement {
 // no rank's micro-batch holds more than `max_tokens`. `speeds` [num_ranks]: each > 0, 1 = mean;
 // empty or all equal: the ranks are alike. Deterministic: ties go to the lower index.
 // Micro-batches come slowest first, so that the largest buffers are allocated at once.
-// B items on alike ranks take O(B log B) while the budget leaves room, else
-// O(B * ranks * micro-batches). Scratch memory is kept by the calling thread for its next call.
+// B items take O(B log(ranks * micro-batches)), and O(B) for each micro-batch that still has room
+// for some item, however full the others are; unequal speeds a few times as long (greedy.h). The
+// exchanges after that (exchange.h) are bounded by a multiple of ranks * micro-batches, and need
+// fewer the more items a bin holds. All of it is done again for each number of micro-batches that
+// no room was found in. Scratch memory is kept by the calling thread for its next call.
 // Throws Error(kInternal) when a single item exceeds `max_tokens` or `speeds` has another size or a
 // speed out of range: the planner has checked that.
 Placement balance(std::span<const BalanceItem> items, int num_ranks, std::int64_t max_tokens,

@@ -1,7 +1,6 @@
 #include "samplers/balance/exchange.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace packtrain {
 namespace {
@@ -10,6 +9,7 @@ constexpr double kClose = 1e-3;          // to the bound, relative: not worth mo
 constexpr double kGoodShare = 0.5;       // of the greatest possible gain: not worth another partner
 constexpr double kSmallestGain = 1e-9;   // relative: ends the search where rounding begins
 constexpr std::size_t kPartners = 16;    // lightest bins of a micro-batch that are tried
+constexpr int kMostOthers = 16;          // neighbouring micro-batches that are tried
 constexpr std::size_t kMostPaired = 24;  // items of a bin up to which pairs are tried
 constexpr int kExchangesPerBin = 8;      // bound on the work
 
@@ -20,19 +20,16 @@ void ExchangeSearch::search(Bins& bins, int most_items) {
   if (bins.total() <= close_) return;
   bins_ = &bins;
   exchanges_left_ = kExchangesPerBin * static_cast<int>(bins.bins.size());
-  by_time_.resize(bins.bins.size());
-  std::iota(by_time_.begin(), by_time_.end(), 0U);
-  for (int m = 0; m < bins.num_micro_batches; ++m) {
-    const auto begin = by_time_.begin() + static_cast<std::ptrdiff_t>(bins.first_bin(m));
-    std::sort(begin, begin + bins.num_ranks,
-              [this](std::uint32_t a, std::uint32_t b) { return lighter(a, b); });
-  }
+  const auto num_micro_batches = static_cast<std::size_t>(bins.num_micro_batches);
+  if (by_time_.size() < num_micro_batches) by_time_.resize(num_micro_batches);
+  for (int m = 0; m < bins.num_micro_batches; ++m) by_time(m).reset(bins, m);
   while (sweep(1) || (most_items > 1 && sweep(most_items))) {
   }
 }
 
 bool ExchangeSearch::sweep(int most_items) {
   most_items_ = most_items;
+  for (Takes& takes : takes_) takes.bin = kNobody;
   bool changed = false;
   for (int m = 0; m < bins_->num_micro_batches; ++m) {
     while (exchanges_left_ > 0 && total() > close_ && (level(m) || shorten(m))) {
@@ -45,28 +42,14 @@ bool ExchangeSearch::sweep(int most_items) {
 
 double ExchangeSearch::total() const {
   double total = 0;
-  for (int m = 0; m < bins_->num_micro_batches; ++m) total += bins_->bins[slowest_bin(m)].time;
+  for (int m = 0; m < bins_->num_micro_batches; ++m)
+    total += bins_->bins[by_time(m).slowest()].time;
   return total;
 }
 
-bool ExchangeSearch::lighter(std::uint32_t a, std::uint32_t b) const {
-  const auto& bins = bins_->bins;
-  return bins[a].time != bins[b].time ? bins[a].time < bins[b].time : a < b;
-}
-
-// Insertion sort: at most two bins are out of place.
-void ExchangeSearch::restore_order(int m) {
-  const std::size_t begin = bins_->first_bin(m);
-  for (std::size_t i = begin + 1; i < bins_->first_bin(m + 1); ++i) {
-    for (std::size_t j = i; j > begin && lighter(by_time_[j], by_time_[j - 1]); --j) {
-      std::swap(by_time_[j], by_time_[j - 1]);
-    }
-  }
-}
-
 std::span<const std::uint32_t> ExchangeSearch::lightest_bins(int m) const {
-  const auto num_ranks = static_cast<std::size_t>(bins_->num_ranks);
-  return std::span(by_time_).subspan(bins_->first_bin(m), std::min(kPartners, num_ranks));
+  const std::span<const std::uint32_t> bins = by_time(m).bins();
+  return bins.first(std::min(kPartners, bins.size()));
 }
 
 bool ExchangeSearch::fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const {
@@ -77,7 +60,7 @@ bool ExchangeSearch::fits(std::size_t slow, std::size_t partner, std::int64_t to
 
 // One exchange inside micro-batch m that lowers the greater of the two times.
 bool ExchangeSearch::level(int m) {
-  const std::size_t slow = slowest_bin(m);
+  const std::size_t slow = by_time(m).slowest();
   const Bins::Bin& from = bins_->bins[slow];
   list_bundles(slow, gives_);
   best_ = {};
@@ -96,16 +79,19 @@ bool ExchangeSearch::level(int m) {
 // One exchange between micro-batch m's slowest bin and another micro-batch that shortens the step:
 // what m gains is more than what the other loses.
 bool ExchangeSearch::shorten(int m) {
-  const std::size_t slow = slowest_bin(m);
+  const std::size_t slow = by_time(m).slowest();
   const Bins::Bin& from = bins_->bins[slow];
-  const double second =
-      bins_->num_ranks > 1 ? bins_->bins[by_time_[bins_->first_bin(m + 1) - 2]].time : 0.0;
+  const std::span<const std::uint32_t> all = by_time(m).bins();
+  const double second = all.size() > 1 ? bins_->bins[all[all.size() - 2]].time : 0.0;
   const double most = from.time - second;  // what m can gain
+  if (most <= kSmallestGain * from.time) return false;
   list_bundles(slow, gives_);
   best_ = {};
-  for (int other = 0; other < bins_->num_micro_batches; ++other) {
+  const int last = bins_->num_micro_batches - 1;
+  const int begin = std::clamp(m - kMostOthers / 2, 0, std::max(0, last - kMostOthers));
+  for (int other = begin; other <= std::min(last, begin + kMostOthers); ++other) {
     if (other == m) continue;
-    const double slowest = bins_->bins[slowest_bin(other)].time;
+    const double slowest = bins_->bins[by_time(other).slowest()].time;
     for (const std::uint32_t partner : lightest_bins(other)) {
       const Bins::Bin& to = bins_->bins[partner];
       const double room = slowest - to.time;  // what costs the other nothing
@@ -130,24 +116,37 @@ void ExchangeSearch::list_bundles(std::size_t bin, std::vector<Bundle>& bundles)
   });
 }
 
+const std::vector<Bundle>& ExchangeSearch::takes_of(std::size_t bin) {
+  Takes& takes = takes_[bin % takes_.size()];
+  if (takes.bin == bin) return takes.bundles;
+  takes.bin = bin;
+  list_bundles(bin, takes.bundles);
+  takes.bundles.push_back({});
+  return takes.bundles;
+}
+
+void ExchangeSearch::forget_takes(std::size_t bin) {
+  Takes& takes = takes_[bin % takes_.size()];
+  if (takes.bin == bin) takes.bin = kNobody;
+}
+
 // Tries each bundle of the slow bin with the two of the partner (or nothing) whose swap hands over
 // just more and just less cost than `wanted`. One pass: both lists descend in cost.
 template <typename Gain>
 void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double wanted,
                                  const Gain& gain) {
-  list_bundles(partner, takes_);
-  takes_.push_back({});
+  const std::vector<Bundle>& takes = takes_of(partner);
   const auto offer = [&](const Bundle& give, const Bundle& take) {
     const double gained = gain(give.cost - take.cost);
     if (gained > best_.gain && fits(slow, partner, give.tokens - take.tokens)) {
       best_ = {partner, give, take, gained};
     }
   };
-  std::size_t next = 0;  // first of `takes_` too cheap to hand over less than `wanted`
+  std::size_t next = 0;  // first of `takes` too cheap to hand over less than `wanted`
   for (const Bundle& give : gives_) {
-    while (next < takes_.size() && takes_[next].cost > give.cost - wanted) ++next;
-    if (next > 0) offer(give, takes_[next - 1]);
-    if (next < takes_.size()) offer(give, takes_[next]);
+    while (next < takes.size() && takes[next].cost > give.cost - wanted) ++next;
+    if (next > 0) offer(give, takes[next - 1]);
+    if (next < takes.size()) offer(give, takes[next]);
   }
 }
 
@@ -155,10 +154,14 @@ bool ExchangeSearch::apply(int m, std::size_t slow) {
   if (best_.gain <= kSmallestGain * bins_->bins[slow].time) return false;
   move(*bins_, best_.give, slow, best_.partner);
   move(*bins_, best_.take, best_.partner, slow);
-  restore_order(m);
-  const auto num_ranks = static_cast<std::size_t>(bins_->num_ranks);
-  if (const int other = static_cast<int>(best_.partner / num_ranks); other != m) {
-    restore_order(other);
+  forget_takes(slow);
+  forget_takes(best_.partner);
+  const auto other = static_cast<int>(best_.partner / static_cast<std::size_t>(bins_->num_ranks));
+  if (other == m) {
+    by_time(m).slowest_and_another_changed(best_.partner);
+  } else {
+    by_time(m).slowest_changed();
+    by_time(other).changed(best_.partner);
   }
   return true;
 }

@@ -1,12 +1,15 @@
 // Local search: the slowest rank of a micro-batch hands cost over to lighter ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "samplers/balance/bins.h"
 #include "samplers/balance/bundles.h"
+#include "samplers/balance/time_order.h"
 
 namespace packtrain {
 
@@ -30,6 +33,14 @@ class ExchangeSearch {
     double gain = 0;  // of the step
   };
 
+  // What a partner can give back, kept until it changes: the light bins are asked again and again.
+  struct Takes {
+    std::size_t bin = kNobody;
+    std::vector<Bundle> bundles;  // descending cost, the last is empty
+  };
+  static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kMostTakes = 2048;  // of a few kilobytes
+
   void search(Bins& bins, int most_items);
   bool sweep(int most_items);
   bool level(int m);
@@ -39,21 +50,22 @@ class ExchangeSearch {
   bool apply(int m, std::size_t slow);
 
   double total() const;
-  std::size_t slowest_bin(int m) const { return by_time_[bins_->first_bin(m + 1) - 1]; }
+  const TimeOrder& by_time(int m) const { return by_time_[static_cast<std::size_t>(m)]; }
+  TimeOrder& by_time(int m) { return by_time_[static_cast<std::size_t>(m)]; }
   std::span<const std::uint32_t> lightest_bins(int m) const;
-  bool lighter(std::uint32_t a, std::uint32_t b) const;
-  void restore_order(int m);
   void list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const;
+  const std::vector<Bundle>& takes_of(std::size_t bin);
+  void forget_takes(std::size_t bin);
   // Whether the slow bin and `partner` keep to the budget when `tokens` are handed over.
   bool fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const;
 
   Bins* bins_ = nullptr;
   int most_items_ = 1;  // of a bundle
   int exchanges_left_ = 0;
-  double close_ = 0;                    // a total that is good enough
-  std::vector<std::uint32_t> by_time_;  // the bins, each micro-batch's in ascending order of time
-  std::vector<Bundle> gives_;           // descending cost
-  std::vector<Bundle> takes_;           // descending cost, the last is empty
+  double close_ = 0;                                           // a total that is good enough
+  std::vector<TimeOrder> by_time_;                             // [micro-batches]
+  std::vector<Bundle> gives_;                                  // descending cost
+  std::vector<Takes> takes_ = std::vector<Takes>(kMostTakes);  // by bin % kMostTakes
   Exchange best_;
 };
 

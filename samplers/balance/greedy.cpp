@@ -1,111 +1,109 @@
 #include "samplers/balance/greedy.h"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
+#include <functional>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "samplers/balance/first_done.h"
 
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-// The bin of least time, kept up to date as loads grow: a tournament tree (D. E. Knuth, The Art of
-// Computer Programming 3, 5.4.1). Node n is won by the better of nodes 2n and 2n + 1; node 1 is the
-// final; the leaves are the bins.
-class LeastLoaded {
- public:
-  struct Player {
-    std::uint64_t time_bits = 0;  // integers compare as the numbers >= 0 whose bits they hold do
-    std::uint64_t bin = 0;
-  };
-
-  // All bins are empty. `nodes` is scratch memory.
-  LeastLoaded(std::size_t num_bins, std::vector<Player>& nodes)
-      : num_leaves_(std::bit_ceil(num_bins)), nodes_(nodes) {
-    const Player nobody{bits(std::numeric_limits<double>::infinity()), 0};
-    nodes_.assign(2 * num_leaves_, nobody);
-    for (std::size_t bin = 0; bin < num_bins; ++bin) nodes_[num_leaves_ + bin] = {bits(0.0), bin};
-    for (std::size_t node = num_leaves_ - 1; node > 0; --node) nodes_[node] = nodes_[2 * node];
+template <typename Tournament>
+bool longest_first(Bins& bins) {
+  thread_local FirstDone<Tournament> search;
+  search.reset(bins, 0, bins.bins.size());
+  for (ItemNumber item = 0; item < bins.items.size(); ++item) {
+    const std::size_t bin = search.find(item);
+    if (bin == kNoBin) return false;
+    bins.append(bin, item);
+    search.update(bin);
   }
+  return true;
+}
 
-  std::size_t get() const { return nodes_[1].bin; }
-
-  // The load of `bin` has changed.
-  void update(std::size_t bin, double time) {
-    Player winner{bits(time), bin};
-    for (std::size_t node = num_leaves_ + bin; node > 1; node /= 2) {
-      nodes_[node] = winner;
-      const Player rival = nodes_[node ^ 1];
-      // Ties go to the left. Without branches: who wins cannot be predicted.
-      const bool lost = rival.time_bits < winner.time_bits + (node & 1);
-      winner.time_bits = lost ? rival.time_bits : winner.time_bits;
-      winner.bin = lost ? rival.bin : winner.bin;
+// Of each micro-batch only the bin that is first done comes into question: it is also the one that
+// lengthens it least. Micro-batches still empty are alike, so one of them stands for all.
+template <typename Tournament>
+class LeastIncrease {
+ public:
+  bool place_all(Bins& bins) {
+    bins_ = &bins;
+    const auto num_micro_batches = static_cast<std::size_t>(bins.num_micro_batches);
+    if (searches_.size() < num_micro_batches) searches_.resize(num_micro_batches);
+    slowest_.assign(num_micro_batches, 0.0);
+    open_.clear();
+    closed_.clear();
+    num_begun_ = 0;
+    begin_another();
+    for (ItemNumber item = 0; item < bins.items.size(); ++item) {
+      if (!place(item)) return false;
     }
-    nodes_[1] = winner;
+    return true;
   }
 
  private:
-  static std::uint64_t bits(double time) { return std::bit_cast<std::uint64_t>(time); }
-
-  std::size_t num_leaves_;
-  std::vector<Player>& nodes_;
-};
-
-std::size_t first_done(const Bins& bins, ItemNumber item) {
-  std::size_t best = kNone;
-  double best_time = 0;
-  for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
-    const double time = bins.time_with(bin, item);
-    if ((best == kNone || time < best_time) && bins.has_room(bin, item)) {
-      best = bin;
-      best_time = time;
-    }
+  void begin_another() {
+    if (num_begun_ == slowest_.size()) return;
+    searches_[num_begun_].reset(*bins_, bins_->first_bin(static_cast<int>(num_begun_)),
+                                static_cast<std::size_t>(bins_->num_ranks));
+    open_.push_back(num_begun_++);
   }
-  return best;
-}
+
+  bool place(ItemNumber item) {
+    const std::int64_t most = bins_->max_tokens - bins_->items[item].tokens;
+    while (closed_.any(most)) open_.push_back(closed_.take());
+    std::tuple<double, double, std::size_t> best{0, 0, kNoBin};  // increase, time, bin
+    std::size_t changed = 0;
+    for (std::size_t i = 0; i < open_.size();) {
+      const std::size_t m = open_[i];
+      const std::size_t bin = searches_[m].find(item);
+      if (bin == kNoBin) {
+        closed_.add(m, searches_[m].least_tokens());
+        open_[i] = open_.back();
+        open_.pop_back();
+        continue;
+      }
+      const double time = bins_->time_with(bin, item);
+      const std::tuple key(std::max(0.0, time - slowest_[m]), time, bin);
+      if (std::get<2>(best) == kNoBin || key < best) {
+        best = key;
+        changed = m;
+      }
+      ++i;
+    }
+    const std::size_t bin = std::get<2>(best);
+    if (bin == kNoBin) return false;
+    bins_->append(bin, item);
+    searches_[changed].update(bin);
+    slowest_[changed] = std::max(slowest_[changed], bins_->bins[bin].time);
+    if (changed + 1 == num_begun_) begin_another();
+    return true;
+  }
+
+  Bins* bins_ = nullptr;
+  std::vector<FirstDone<Tournament>> searches_;  // [micro-batches]
+  std::vector<double> slowest_;                  // [micro-batches]
+  std::vector<std::size_t> open_;                // micro-batches with room, and one empty
+  Closed closed_;                                // the others
+  std::size_t num_begun_ = 0;
+};
 
 }  // namespace
 
 bool place_longest_first(Bins& bins) {
-  thread_local std::vector<LeastLoaded::Player> nodes;
-  LeastLoaded least_loaded(bins.bins.size(), nodes);
-  for (ItemNumber item = 0; item < bins.items.size(); ++item) {
-    std::size_t bin = least_loaded.get();
-    if (!bins.ranks_alike || !bins.has_room(bin, item)) bin = first_done(bins, item);
-    if (bin == kNone) return false;
-    bins.append(bin, item);
-    least_loaded.update(bin, bins.bins[bin].time);
-  }
-  return true;
+  return bins.ranks_alike ? longest_first<AlikeTournament>(bins)
+                          : longest_first<SpeedTournament>(bins);
 }
 
 bool place_least_increase(Bins& bins) {
-  thread_local std::vector<double> slowest;  // of each micro-batch
-  slowest.assign(static_cast<std::size_t>(bins.num_micro_batches), 0.0);
-  const auto num_ranks = static_cast<std::size_t>(bins.num_ranks);
-  for (ItemNumber item = 0; item < bins.items.size(); ++item) {
-    std::size_t best = kNone;
-    std::pair<double, double> best_key;  // increase, time
-    for (std::size_t m = 0, bin = 0; m < slowest.size(); ++m) {
-      for (std::size_t rank = 0; rank < num_ranks; ++rank, ++bin) {
-        if (!bins.has_room(bin, item)) continue;
-        const double time = bins.time_with(bin, item);
-        const std::pair key(std::max(0.0, time - slowest[m]), time);
-        if (best == kNone || key < best_key) {
-          best = bin;
-          best_key = key;
-        }
-      }
-    }
-    if (best == kNone) return false;
-    bins.append(best, item);
-    double& changed = slowest[best / num_ranks];
-    changed = std::max(changed, bins.bins[best].time);
-  }
-  return true;
+  thread_local LeastIncrease<AlikeTournament> alike;
+  thread_local LeastIncrease<SpeedTournament> uneven;
+  return bins.ranks_alike ? alike.place_all(bins) : uneven.place_all(bins);
 }
 
 bool place_best_fit(Bins& bins) {
@@ -114,14 +112,17 @@ bool place_best_fit(Bins& bins) {
   std::iota(by_tokens.begin(), by_tokens.end(), 0U);
   std::ranges::stable_sort(by_tokens, std::ranges::greater{},
                            [&](ItemNumber item) { return bins.items[item].tokens; });
+  std::set<std::pair<std::int64_t, std::size_t>> opened;  // room left, bin
   for (const ItemNumber item : by_tokens) {
-    std::size_t best = kNone;
-    for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
-      if (!bins.has_room(bin, item)) continue;
-      if (best == kNone || bins.bins[bin].tokens > bins.bins[best].tokens) best = bin;
+    auto fullest = opened.lower_bound({bins.items[item].tokens, 0});
+    if (fullest == opened.end()) {  // none of these: open the next
+      if (opened.size() == bins.bins.size()) return false;
+      fullest = opened.emplace(bins.max_tokens, opened.size()).first;
     }
-    if (best == kNone) return false;
-    bins.insert(best, item);
+    auto node = opened.extract(fullest);
+    bins.insert(node.value().second, item);
+    node.value().first -= bins.items[item].tokens;
+    opened.insert(std::move(node));
   }
   return true;
 }

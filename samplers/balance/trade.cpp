@@ -1,7 +1,7 @@
 #include "samplers/balance/trade.h"
 
 #include <algorithm>
-#include <numeric>
+#include <span>
 
 namespace packtrain {
 namespace {
@@ -21,31 +21,33 @@ void TradeSearch::improve(Bins& bins) {
   if (bundles_.size() < bins.bins.size()) bundles_.resize(bins.bins.size());
   for (std::vector<Bundle>& bundles : bundles_) bundles.clear();
   for (int m = 0; m < bins.num_micro_batches; ++m) {
-    for (int trades = kTradesPerBin * bins.num_ranks; trades > 0 && level(m); --trades) {
+    by_time_.reset(bins, m);
+    total_ = 0;
+    for (const std::uint32_t bin : by_time_.bins()) total_ += bins.bins[bin].time;
+    for (int trades = kTradesPerBin * bins.num_ranks; trades > 0 && level(); --trades) {
     }
   }
 }
 
-// One trade inside micro-batch m that lowers the greater of two times.
-bool TradeSearch::level(int m) {
+// One trade inside the micro-batch that lowers the greater of two times.
+bool TradeSearch::level() {
   const auto& bins = bins_->bins;
-  by_time_.resize(static_cast<std::size_t>(bins_->num_ranks));
-  std::iota(by_time_.begin(), by_time_.end(), bins_->first_bin(m));
-  std::ranges::stable_sort(by_time_, {}, [&](std::size_t bin) { return bins[bin].time; });
-  double mean = 0;
-  for (const std::size_t bin : by_time_) mean += bins[bin].time;
-  mean /= static_cast<double>(by_time_.size());
-  const std::size_t slow = by_time_.back();
+  const std::size_t slow = by_time_.slowest();
+  const double mean = total_ / bins_->num_ranks;
   if (bins[slow].time <= mean * (1 + kClose)) return false;
   best_ = {};
-  for (std::size_t i = 0; i + 1 < by_time_.size() && i < kPartners; ++i) {
-    const double gap = bins[slow].time - bins[by_time_[i]].time;
+  const std::span<const std::uint32_t> lightest = by_time_.bins();
+  for (std::size_t i = 0; i + 1 < lightest.size() && i < kPartners; ++i) {
+    const double gap = bins[slow].time - bins[lightest[i]].time;
     if (best_.gain >= kGoodShare * gap / 2) break;
-    try_partner(slow, by_time_[i]);
+    try_partner(slow, lightest[i]);
   }
   if (best_.gain <= kSmallestGain * bins[slow].time) return false;
+  total_ -= bins[slow].time + bins[best_.partner].time;
   move(*bins_, best_.give, slow, best_.partner);
   move(*bins_, best_.take, best_.partner, slow);
+  total_ += bins[slow].time + bins[best_.partner].time;
+  by_time_.slowest_and_another_changed(best_.partner);
   bundles_[slow].clear();
   bundles_[best_.partner].clear();
   return true;

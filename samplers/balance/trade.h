@@ -6,6 +6,7 @@
 
 #include "samplers/balance/bins.h"
 #include "samplers/balance/bundles.h"
+#include "samplers/balance/time_order.h"
 
 namespace packtrain {
 
@@ -26,12 +27,13 @@ class TradeSearch {
     double gain = 0;  // of the micro-batch
   };
 
-  bool level(int m);
+  bool level();
   const std::vector<Bundle>& bundles_of(std::size_t bin);
   void try_partner(std::size_t slow, std::size_t partner);
 
   Bins* bins_ = nullptr;
-  std::vector<std::size_t> by_time_;          // a micro-batch's bins, the lightest first
+  TimeOrder by_time_;                         // the micro-batch's bins
+  double total_ = 0;                          // of their times
   std::vector<std::vector<Bundle>> bundles_;  // [bins] ascending tokens; empty: to be listed
   Trade best_;
 };
