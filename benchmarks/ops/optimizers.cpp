@@ -56,7 +56,7 @@ void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64
        .bytes = static_cast<double>(at::elementSize(dtype)) * static_cast<double>(numel),
        .make = [=] {
          return [grad = random_numbers({numel}, dtype), loss = at::ones({}, on_gpu(at::kFloat))] {
-           step_scalars(step_sums(squared_norm_partials(grad), loss, false, {}), 1.0);
+           step_scalars(step_sums(squared_norm_partials(grad), loss, {}, {}), 1.0);
          };
        }});
 }
@@ -72,7 +72,7 @@ void add_step_end(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int6
                                   ranges = std::array{AdamWRange{.numel = numel}},
                                   loss = at::ones({}, on_gpu(at::kFloat))] {
                             const at::Tensor sums =
-                                step_sums(squared_norm_partials(tensors.grad), loss, false, {});
+                                step_sums(squared_norm_partials(tensors.grad), loss, {}, {});
                             const StepScalars scalars = step_scalars(sums, 1.0);
                             const AdamWOptions options = {.learning_rate = 1e-5};
                             adamw(tensors, ranges, options, scalars.clip_factor, scalars.skip);

@@ -10,16 +10,11 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumValues = 4;  // loss, norm, not applied, requests; then details
+constexpr std::int64_t kNumValues = 6;  // loss, norm, not applied, requests; then details
 
-// Requests are one number: how many ranks want to stop, this much more to save, and this much for
-// each rank out of memory. Exact in float32 for up to 2047 ranks.
-constexpr float kSaveShare = 0.5F;
-constexpr float kOutOfMemoryShare = 1.0F / 4096;
-
-double request_number(const StepRequests& requests) {
-  return (requests.stop ? 1.0 : 0.0) + (requests.save ? kSaveShare : 0.0) +
-         (requests.out_of_memory ? kOutOfMemoryShare : 0.0);
+RequestFlags flags(const StepRequests& requests) {
+  const auto flag = [](bool asked) { return asked ? 1.0F : 0.0F; };
+  return {flag(requests.stop), flag(requests.save), flag(requests.out_of_memory)};
 }
 
 }  // namespace
@@ -32,14 +27,11 @@ StepOutcome::StepOutcome(Device& device, std::int64_t num_details)
 StepOutcome::Values StepOutcome::read() {
   arrived_->synchronize();
   const float* values = host_.const_data_ptr<float>();
-  const float share = values[3] - std::floor(values[3]);
-  const bool save = share >= kSaveShare;
-  const float out_of_memory = (save ? share - kSaveShare : share) / kOutOfMemoryShare;
   return {values[0],
           values[1],
           values[2] == 0.0F,
-          {.stop = values[3] >= 1.0F, .save = save, .out_of_memory = out_of_memory > 0},
-          std::lround(out_of_memory),
+          {.stop = values[3] > 0, .save = values[4] > 0, .out_of_memory = values[5] > 0},
+          std::lround(values[5]),
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
@@ -67,7 +59,7 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
     const TraceRange range("optimizer");
     at::Tensor partials = model_.squared_norm_partials();
     if (model_.num_replicas() > 1) partials.div_(model_.num_replicas());  // each has the whole norm
-    const at::Tensor sums = step_sums(partials, loss, request_number(requests), details);
+    const at::Tensor sums = step_sums(partials, loss, flags(requests), details);
     model_.sum_over_ranks(sums);
     const StepScalars scalars = step_scalars(sums, options_.max_grad_norm, bounds);
     update(learning_rate, number, scalars);

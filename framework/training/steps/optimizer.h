@@ -43,7 +43,7 @@ class StepOutcome {
  private:
   friend class Optimizer;
   HostBuffer memory_;
-  at::Tensor host_;  // float32 [4 + details], view of memory_
+  at::Tensor host_;  // float32 [6 + details], view of memory_
   std::unique_ptr<Event> arrived_;
 };
 

@@ -9,12 +9,14 @@
 #include <ATen/ops/reciprocal.h>
 #include <ATen/ops/stack.h>
 
+#include <vector>
+
 #include "models/ops/gradient_norm/gradient_norm_cuda.h"
 
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumSums = 3;  // loss, squared norm, requests; then details
+constexpr std::int64_t kNumSums = 5;  // loss, squared norm, three requests; then details
 
 at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
   return details.defined() ? at::cat({values, details}) : values;
@@ -29,11 +31,12 @@ at::Tensor squared_norm_partials(const at::Tensor& values) {
   return norm.mul(norm).view({1}).to(at::kFloat);
 }
 
-at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, double request,
-                     const at::Tensor& details) {
-  if (partials.is_cuda()) return step_sums_cuda(partials, loss, request, details);
-  const at::Tensor requests = at::full({}, request, partials.options());
-  return with_details(at::stack({loss.to(at::kFloat), partials.sum(), requests}), details);
+at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss,
+                     const RequestFlags& requests, const at::Tensor& details) {
+  if (partials.is_cuda()) return step_sums_cuda(partials, loss, requests, details);
+  std::vector<at::Tensor> sums = {loss.to(at::kFloat), partials.sum()};
+  for (const float request : requests) sums.push_back(at::full({}, request, partials.options()));
+  return with_details(at::stack(sums), details);
 }
 
 StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalBounds& bounds) {
@@ -48,7 +51,8 @@ StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalB
   if (max_norm > 0) {
     clip_factor = at::reciprocal(norm.add(1e-6)).mul(max_norm).clamp_max(1.0);
   }
-  const at::Tensor values = at::stack({loss, norm, skip.to(at::kFloat), sums.select(0, 2)});
+  const at::Tensor values =
+      at::cat({at::stack({loss, norm, skip.to(at::kFloat)}), sums.slice(0, 2, kNumSums)});
   return {with_details(values, sums.slice(0, kNumSums)), clip_factor, skip.to(at::kByte)};
 }
 

@@ -56,17 +56,17 @@ __global__ void __launch_bounds__(kThreads) step_sums_kernel(const StepSumsArgum
     if (threadIdx.x < width) scratch[threadIdx.x] += scratch[threadIdx.x + width];
   }
   for (int d = static_cast<int>(threadIdx.x); d < a.num_details; d += kThreads) {
-    a.sums[3 + d] = a.details[d];
+    a.sums[2 + kNumRequests + d] = a.details[d];
   }
   if (threadIdx.x != 0) return;
   a.sums[0] = *a.loss;
   a.sums[1] = static_cast<float>(scratch[0]);
-  a.sums[2] = a.request;
+  for (int r = 0; r < kNumRequests; ++r) a.sums[2 + r] = a.requests[r];
 }
 
 __global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalarsArguments a) {
   for (int d = static_cast<int>(threadIdx.x); d < a.num_details; d += kThreads) {
-    a.outcome[4 + d] = a.sums[3 + d];
+    a.outcome[3 + kNumRequests + d] = a.sums[2 + kNumRequests + d];
   }
   if (threadIdx.x != 0) return;
   const float loss = a.sums[0];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalar
   a.outcome[0] = loss;
   a.outcome[1] = norm;
   a.outcome[2] = skip ? 1.0F : 0.0F;
-  a.outcome[3] = a.sums[2];
+  for (int r = 0; r < kNumRequests; ++r) a.outcome[3 + r] = a.sums[2 + r];
   *a.clip_factor = a.max_norm > 0 ? fminf(1.0F / (norm + 1e-6F) * a.max_norm, 1.0F) : 1.0F;
   *a.skip = skip ? 1 : 0;
 }

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <limits>
 
 namespace packtrain {
@@ -16,11 +17,14 @@ namespace packtrain {
 // of them. Squares and their sums are float32, on the CPU float64. Bytes: 4 or 2 read an element.
 at::Tensor squared_norm_partials(const at::Tensor& values);
 
-// Returns float32 [3 + details]: loss, sum of `partials` (in float64 on a GPU), `request` (whatever
-// it is that ranks ask of each other), `details`. `loss`: float32 []; `details`: float32 [k] or
-// undefined.
-at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss, double request,
-                     const at::Tensor& details);
+// What ranks ask of each other, one number each: 0 or 1, so that sums count ranks, exactly up to
+// 2^24 of them.
+using RequestFlags = std::array<float, 3>;
+
+// Returns float32 [5 + details]: loss, sum of `partials` (in float64 on a GPU), `requests`,
+// `details`. `loss`: float32 []; `details`: float32 [k] or undefined.
+at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss,
+                     const RequestFlags& requests, const at::Tensor& details);
 
 // A step whose loss or norm is above these is skipped. Made for numbers that are far too large: NaN
 // is always skipped.
@@ -30,7 +34,7 @@ struct RefusalBounds {
 };
 
 struct StepScalars {
-  at::Tensor outcome;      // float32 [4 + details]: loss, norm, skip, request, details
+  at::Tensor outcome;      // float32 [6 + details]: loss, norm, skip, requests, details
   at::Tensor clip_factor;  // float32 []: min(1, max_norm / (norm + 1e-6)); 1 where max_norm is 0
   at::Tensor skip;         // uint8 []: 1 where loss or norm is not finite, or above its bound
 };

@@ -3,6 +3,9 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/gradient_norm/gradient_norm_launch.h"
 
@@ -12,8 +15,9 @@ namespace {
 // Blocks of the first pass: eight on each of a GPU's 132 multiprocessors; fixed, so that every GPU
 // adds in the same order.
 constexpr int kNumPartials = 1056;
-constexpr std::int64_t kNumSums = 3;
-constexpr std::int64_t kNumOutcomes = 4;
+constexpr std::int64_t kNumSums = 2 + kNumRequests;
+constexpr std::int64_t kNumOutcomes = 3 + kNumRequests;
+static_assert(std::tuple_size_v<RequestFlags> == kNumRequests);
 
 }  // namespace
 
@@ -30,8 +34,8 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& values) {
   return partials;
 }
 
-at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, double request,
-                          const at::Tensor& details) {
+at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss,
+                          const RequestFlags& requests, const at::Tensor& details) {
   const c10::cuda::CUDAGuard guard(partials.device());
   const std::int64_t num_details = details.defined() ? details.numel() : 0;
   at::Tensor sums = at::empty({kNumSums + num_details}, partials.options());
@@ -39,7 +43,7 @@ at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss, do
   arguments.partials = partials.const_data_ptr<float>();
   arguments.num_partials = static_cast<int>(partials.numel());
   arguments.loss = loss.const_data_ptr<float>();
-  arguments.request = static_cast<float>(request);
+  std::ranges::copy(requests, arguments.requests);
   arguments.details = details.defined() ? details.const_data_ptr<float>() : nullptr;
   arguments.num_details = static_cast<int>(num_details);
   arguments.sums = sums.data_ptr<float>();

@@ -5,6 +5,8 @@
 
 namespace packtrain {
 
+inline constexpr int kNumRequests = 3;
+
 struct SquaredNormArguments {
   const void* values = nullptr;
   bool bfloat16 = false;
@@ -17,7 +19,7 @@ struct StepSumsArguments {
   const float* partials = nullptr;
   int num_partials = 0;
   const float* loss = nullptr;
-  float request = 0;
+  float requests[kNumRequests] = {};
   const float* details = nullptr;
   int num_details = 0;
   float* sums = nullptr;

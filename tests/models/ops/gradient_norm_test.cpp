@@ -49,13 +49,13 @@ std::vector<float> on_host(const at::Tensor& tensor) {
   return {copy.const_data_ptr<float>(), copy.const_data_ptr<float>() + copy.numel()};
 }
 
-TEST_P(GradientNorm, SumsStandBesideLossStopAndDetails) {
+TEST_P(GradientNorm, SumsStandBesideLossRequestsAndDetails) {
   const OperatorCase& on = GetParam();
   const at::Tensor partials = floats(on, {1, 2, 4, 8});
-  EXPECT_EQ(on_host(step_sums(partials, scalar(on, 2.5), true, {})),
-            (std::vector<float>{2.5, 15, 1}));
-  EXPECT_EQ(on_host(step_sums(partials, scalar(on, 2.5), false, floats(on, {7, 8}))),
-            (std::vector<float>{2.5, 15, 0, 7, 8}));
+  EXPECT_EQ(on_host(step_sums(partials, scalar(on, 2.5), {1, 0, 1}, {})),
+            (std::vector<float>{2.5, 15, 1, 0, 1}));
+  EXPECT_EQ(on_host(step_sums(partials, scalar(on, 2.5), {0, 1, 0}, floats(on, {7, 8}))),
+            (std::vector<float>{2.5, 15, 0, 1, 0, 7, 8}));
 }
 
 TEST_P(GradientNorm, ScalarsFollowTheFormula) {
@@ -63,9 +63,9 @@ TEST_P(GradientNorm, ScalarsFollowTheFormula) {
   for (const double norm : {0.0, 0.5, 3.0, 1e10}) {
     for (const double max_norm : {0.0, 1.0, 10.0}) {
       const auto squared = static_cast<float>(norm * norm);
-      const StepScalars scalars = step_scalars(floats(on, {2.5, squared, 2, 7, 8}), max_norm);
+      const StepScalars scalars = step_scalars(floats(on, {2.5, squared, 2, 3, 4, 7, 8}), max_norm);
       const auto rounded = static_cast<float>(norm);
-      EXPECT_EQ(on_host(scalars.outcome), (std::vector<float>{2.5, rounded, 0, 2, 7, 8}));
+      EXPECT_EQ(on_host(scalars.outcome), (std::vector<float>{2.5, rounded, 0, 2, 3, 4, 7, 8}));
       const double want = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
       EXPECT_NEAR(on_host(scalars.clip_factor).front(), want, 1e-6 * want);
       EXPECT_EQ(on_host(scalars.skip), std::vector<float>{0});
@@ -80,14 +80,14 @@ TEST_P(GradientNorm, SkipsWhatIsNotFinite) {
                                       {1.0, kNan},
                                       {1.0, kInfinity},
                                       {-kInfinity, kNan}}) {
-    const at::Tensor sums = floats(on, {static_cast<float>(loss), static_cast<float>(squared), 0});
+    const at::Tensor sums = floats(on, {static_cast<float>(loss), static_cast<float>(squared), 0, 0, 0});
     const StepScalars scalars = step_scalars(sums, 1.0);
     EXPECT_EQ(on_host(scalars.skip), std::vector<float>{1});
     EXPECT_EQ(on_host(scalars.outcome)[2], 1);
   }
   const at::Tensor values = random_tensor(on, {100000}, "values");
   values.select(0, 99999).fill_(kNan);
-  const at::Tensor sums = step_sums(squared_norm_partials(values), scalar(on, 1), false, {});
+  const at::Tensor sums = step_sums(squared_norm_partials(values), scalar(on, 1), {}, {});
   EXPECT_EQ(on_host(step_scalars(sums, 1.0).skip), std::vector<float>{1});
 }
 

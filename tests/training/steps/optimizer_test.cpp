@@ -8,9 +8,11 @@
 #include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "parallel/forwarding_communicator.h"
 #include "parallel/world.h"
 #include "tests/sharding/toy_blocks.h"
 
@@ -81,6 +83,57 @@ TEST_F(OptimizerTest, PassesEveryCombinationOfRequestsOn) {
     EXPECT_EQ(values.requests.save, asked.save) << bits;
     EXPECT_EQ(values.requests.out_of_memory, asked.out_of_memory) << bits;
     EXPECT_EQ(values.num_ranks_out_of_memory, asked.out_of_memory ? 1 : 0) << bits;
+  }
+}
+
+// Of very many ranks: this one, and others that ask for what it is told.
+class ManyRanks final : public ForwardingCommunicator {
+ public:
+  ManyRanks(std::unique_ptr<Communicator> real, const std::array<float, 3>& others)
+      : ForwardingCommunicator(std::move(real)), others_(others) {}
+
+  void all_reduce(void* buffer, std::size_t /*count*/, DataType /*type*/, ReduceOp /*op*/,
+                  void* /*stream*/) override {
+    // step_sums(): loss, squared norm, requests.
+    auto* sums = static_cast<float*>(buffer);
+    for (std::size_t r = 0; r < others_.size(); ++r) sums[2 + r] += others_[r];
+  }
+
+ private:
+  std::array<float, 3> others_;
+};
+
+class RequestsOfManyRanks : public OptimizerTest {
+ protected:
+  StepOutcome::Values asked_by(float stops, float saves, float out_of_memory) {
+    ShardedModel model(
+        testing::make_toy_blocks({.num_layers = 2}), *device_,
+        {world_->connect(Backend::kLocal),
+         std::make_unique<ManyRanks>(world_->connect(Backend::kLocal),
+                                     std::array<float, 3>{stops, saves, out_of_memory})},
+        {});
+    Optimizer(model, options_, /*seed=*/0)
+        .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {}, outcome_);
+    return outcome_.read();
+  }
+};
+
+TEST_F(RequestsOfManyRanks, AreCountedHoweverManyRunOutOfMemory) {
+  for (const int count : {1, 2047, 2048, 2049, 4096, 8192, 1 << 24}) {
+    const StepOutcome::Values values = asked_by(0, 0, static_cast<float>(count));
+    EXPECT_EQ(values.num_ranks_out_of_memory, count);
+    EXPECT_TRUE(values.requests.out_of_memory) << count;
+    EXPECT_FALSE(values.requests.stop) << count;
+    EXPECT_FALSE(values.requests.save) << count;
+  }
+}
+
+TEST_F(RequestsOfManyRanks, DoNotHideEachOther) {
+  for (const int count : {2048, 2049, 4096, 8192}) {
+    const StepOutcome::Values values = asked_by(static_cast<float>(count), 1, 1);
+    EXPECT_TRUE(values.requests.stop) << count;
+    EXPECT_TRUE(values.requests.save) << count;
+    EXPECT_EQ(values.num_ranks_out_of_memory, 1) << count;
   }
 }
 
