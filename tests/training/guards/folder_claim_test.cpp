@@ -1,6 +1,7 @@
 // Who may write a run's folder: one at a time, and nobody is kept out by the dead.
 #include "framework/training/guards/folder_claim.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ void expect_refused(const std::string& run) {
     FAIL() << "two own it";
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::kConfig);
-    EXPECT_NE(error.message().find("process " + std::to_string(::getpid()) + " on host there"),
+    EXPECT_NE(error.message().find(fmt::format("process {} on host there", ::getpid())),
               std::string::npos)
         << error.message();
   }
@@ -80,7 +81,7 @@ TEST(FolderClaim, TakesOverFromAProcessThatIsGone) {
 TEST(FolderClaim, TakesOverWhereTheProcessNumberIsAnothersNow) {
   const TemporaryFolder folder;
   FolderOwner dead = this_process("there");
-  dead.started = "1";
+  dead.started = std::string("1");
   write_owner(folder.path(), dead);
   const FolderClaim claim(folder.path(), this_process("here"), kShort);
 }
@@ -88,7 +89,7 @@ TEST(FolderClaim, TakesOverWhereTheProcessNumberIsAnothersNow) {
 TEST(FolderClaim, TakesOverFromAnotherMachineWhoseSignStandsStill) {
   const TemporaryFolder folder;
   FolderOwner other = this_process("there");
-  other.machine = "elsewhere";
+  other.machine = std::string("elsewhere");
   write_owner(folder.path(), other);
   const auto begin = std::chrono::steady_clock::now();
   const FolderClaim claim(folder.path(), this_process("here"), kShort);
@@ -98,7 +99,7 @@ TEST(FolderClaim, TakesOverFromAnotherMachineWhoseSignStandsStill) {
 TEST(FolderClaim, IsRefusedByAnotherMachineWhoseSignMoves) {
   const TemporaryFolder folder;
   FolderOwner other = this_process("there");
-  other.machine = "elsewhere";
+  other.machine = std::string("elsewhere");
   const FolderClaim first(folder.path(), other, kShort);
   expect_refused(folder.path());
 }
@@ -107,7 +108,7 @@ TEST(FolderClaim, OfManyThatFindADeadOwnerExactlyOneGetsIt) {
   for (int round = 0; round < 8; ++round) {
     const TemporaryFolder folder;
     FolderOwner dead = this_process("there");
-    dead.started = "1";
+    dead.started = std::string("1");
     write_owner(folder.path(), dead);
     std::atomic<int> num_owners = 0;
     std::atomic<int> num_over = 0;
