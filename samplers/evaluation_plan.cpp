@@ -80,8 +80,8 @@ StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
   }
   check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
 
-  const std::int64_t most = lowered > 0 ? std::min(lowered, max_tokens_per_micro_batch)
-                                        : max_tokens_per_micro_batch;
+  const std::int64_t most =
+      lowered > 0 ? std::min(lowered, max_tokens_per_micro_batch) : max_tokens_per_micro_batch;
   std::vector<MicroBatch> micro_batches = fill(examples, lengths, most);
   const std::int64_t rounds = (std::ssize(micro_batches) + num_ranks - 1) / num_ranks;
   plan.ranks = empty_assignment(num_ranks, rounds);

@@ -80,7 +80,8 @@ TEST_P(GradientNorm, SkipsWhatIsNotFinite) {
                                       {1.0, kNan},
                                       {1.0, kInfinity},
                                       {-kInfinity, kNan}}) {
-    const at::Tensor sums = floats(on, {static_cast<float>(loss), static_cast<float>(squared), 0, 0, 0});
+    const at::Tensor sums =
+        floats(on, {static_cast<float>(loss), static_cast<float>(squared), 0, 0, 0});
     const StepScalars scalars = step_scalars(sums, 1.0);
     EXPECT_EQ(on_host(scalars.skip), std::vector<float>{1});
     EXPECT_EQ(on_host(scalars.outcome)[2], 1);
