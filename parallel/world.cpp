@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "framework/support/error.h"
 #include "parallel/local/local_world.h"
@@ -24,9 +26,12 @@ const char* name_of(Backend backend) {
 
 namespace {
 
+// 0 where it is not set, or holds no number.
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
-  return text == nullptr ? 0 : std::atoi(text);
+  int number = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
+  return number;
 }
 
 // What torchrun, accelerate and srun without PMIx tell each of the processes that they start.

@@ -90,10 +90,11 @@ TEST(TokenWeights, ActAsTheirRatio) {
                           LossWeights({{0, 2.0}, {1, 6.0}}), kTable);
   EXPECT_EQ(store.num_loss_tokens()[0], 3);
   const double tokens = 2 * 1.75 + 6 * 0.25;
-  RowWeights wanted{{{0, 0}, 2 * 1 / tokens},
-                    {{0, 1}, 2 * 0.5 / tokens},
-                    {{0, 3}, 2 * 0.25 / tokens},
-                    {{1, 0}, 6 * 0.25 / tokens}};
+  const auto share = [&](double weight) { return static_cast<float>(weight / tokens); };
+  RowWeights wanted{{{0, 0}, share(2 * 1)},
+                    {{0, 1}, share(2 * 0.5)},
+                    {{0, 3}, share(2 * 0.25)},
+                    {{1, 0}, share(6 * 0.25)}};
   EXPECT_EQ(row_weights(store, {}, Normalize::kTokens), wanted);
   wanted = {{{0, 0}, 2.0 / 8 * 1 / 1.75},
             {{0, 1}, 2.0 / 8 * 0.5 / 1.75},

@@ -17,7 +17,6 @@ namespace {
 using test::copy;
 using test::Ids;
 using test::Mask;
-using test::two_sources;
 using test::write_store;
 using test::write_weighted_store;
 using testing::TemporaryFolder;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 #include "framework/support/random.h"
 #include "samplers/balance/balance.h"
@@ -140,7 +141,7 @@ class BalanceByScan {
     if (!place(bins)) return;
     bins.group_by_time();
     ExchangeSearch().improve(bins);
-    if (!found_ || bins.total() < best_.total()) best_ = bins;
+    if (!found_ || bins.total() < best_.total()) best_ = std::move(bins);
     found_ = true;
   }
 
