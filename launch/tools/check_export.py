@@ -37,17 +37,22 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def sum_losses(model, store: StoreReader) -> tuple[float, int]:
-    """Summed cross-entropy in nats over all tokens to predict, and their number."""
-    total, count = 0.0, 0
+def sum_losses(model, store: StoreReader) -> tuple[float, float, int]:
+    """Summed cross-entropy in nats over all tokens to predict, by their weights; the sum of the weights,
+    and the number of tokens."""
+    total, weight, count = 0.0, 0.0, 0
+    table = torch.tensor(store.info.get("loss_weights", [0, 1]), dtype=torch.float64)
     with torch.inference_mode():
         for input_ids, loss_mask in store.examples():
             ids = torch.from_numpy(input_ids.astype(np.int64))
-            rows = torch.from_numpy(loss_mask[1:] == 1)  # row t predicts token t + 1
+            weights = table[torch.from_numpy(loss_mask[1:].astype(np.int64))]
+            rows = weights > 0  # row t predicts token t + 1
             logits = model(ids[None]).logits[0, :-1][rows].double()
-            total += torch.nn.functional.cross_entropy(logits, ids[1:][rows], reduction="sum").item()
+            losses = torch.nn.functional.cross_entropy(logits, ids[1:][rows], reduction="none")
+            total += (losses * weights[rows]).sum().item()
+            weight += weights.sum().item()
             count += int(rows.sum())
-    return total, count
+    return total, weight, count
 
 
 def unigram_loss(train: StoreReader, validation: StoreReader) -> float:
@@ -75,8 +80,8 @@ def sample(model, tokenizer, store: StoreReader, number: int) -> Iterator[tuple[
             return
 
 
-def check(arguments, ours: dict, total: float, count: int):
-    theirs = total / count
+def check(arguments, ours: dict, total: float, weight: float, count: int):
+    theirs = total / weight
     difference = abs(ours["loss"] - theirs)
     print(f"validation loss       packtrain {ours['loss']:.6f}   transformers {theirs:.6f}   "
           f"difference {difference:.1e} (at most {arguments.tolerance:g})")
