@@ -9,7 +9,7 @@ import tokenizers
 from prepare_program import dump, learned_text, run_tool, write_lines
 
 from packtrain_tools.chat.mask import ChatMask, MaskOptions
-from packtrain_tools.chat.template import load_chat_template
+from packtrain_tools.chat.template import ChatTemplate, load_chat_template
 from packtrain_tools.chat.conversations import read_messages
 from packtrain_tools.prepare.encoding import Encoder
 
@@ -128,6 +128,17 @@ def test_reasoning_that_later_turns_remove_is_refused_where_it_would_be_learned_
     first, second = render("forgets_reasoning", THOUGHTFUL, "each-turn")
     assert learned(first) == ["<think>count</think>saw 3 birds<|im_end|>"]
     assert second == example
+
+
+def test_each_turn_may_lose_what_another_example_learns_and_nothing_else():
+    source = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + ('' if m.role == 'assistant' and " \
+             "not loop.last else m.content) + '<|im_end|>' }}{% endfor %}" \
+             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    mask = ChatMask(ChatTemplate({"default": source}, {}, "test"), MaskOptions("each-turn"), ["<|im_end|>"])
+    assert len([mask.render(each) for each in mask.divided(read_messages(CHAT))]) == 2
+    [only] = mask.divided(read_messages([USER_1, BIRDS_1 | {"train": False}, USER_2, BIRDS_2]))
+    with pytest.raises(ValueError, match=r"turn 2 \(assistant\): the chat template leaves its content out"):
+        mask.render(only)
 
 
 @pytest.mark.parametrize("name, chat, message", [

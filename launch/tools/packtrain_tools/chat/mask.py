@@ -58,23 +58,30 @@ class ChatMask:
 
     def divided(self, conversation: Conversation,
                 counts: Counter | None = None) -> list[Conversation]:
-        """With each-turn a conversation for each learned turn, else the conversation itself."""
+        """With each-turn a conversation for each learned turn, which alone it learns, else the
+        conversation itself. `asked` is None for earlier turns that another one of them learns."""
         if self._options.train_on != "each-turn":
             return [conversation]
         weights = self._weights(conversation, Counter() if counts is None else counts)
+        earlier = [None if weights.get(turn) else 0.0 for turn in range(len(conversation.messages))]
         return [replace(conversation, messages=conversation.messages[:turn + 1],
-                        asked=[0.0] * turn + [weights[turn] / conversation.weight])
+                        asked=[*earlier[:turn], weights[turn]])
                 for turn in sorted(weights) if weights[turn]]
 
     def render(self, conversation: Conversation, counts: Counter | None = None) -> Rendered | None:
         """The example that one of `divided` makes, nothing where nothing of it is learned. Raises
         ValueError naming the turn. `counts` is told what is unusual."""
         counts = Counter() if counts is None else counts
-        weights = self._weights(conversation, counts)
+        if self._options.train_on == "each-turn":
+            weights = {len(conversation.messages) - 1: conversation.asked[-1] or 0.0}
+        else:
+            weights = self._weights(conversation, counts)
+        weights = {turn: weight * conversation.weight for turn, weight in weights.items()}
         return self._example(conversation, weights, counts) if any(weights.values()) else None
 
     def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:
-        """Of the messages that --train-on, --also-train-on or the record itself speak of."""
+        """Of the messages that --train-on, --also-train-on or the record itself speak of, within their
+        conversation."""
         roles = [message["role"] for message in conversation.messages]
         turns = [i for i, role in enumerate(roles) if role == "assistant"]
         unprompted = _unprompted_turns(roles)
@@ -85,10 +92,8 @@ class ChatMask:
         else:
             chosen = set(turns[-1:] if self._options.train_on == "last" else turns) - unprompted
             chosen |= {i for i, role in enumerate(roles) if role in self._options.also_train_on}
-        weights = {turn: 1.0 for turn in chosen}
-        weights |= {turn: float(asked) for turn, asked in enumerate(conversation.asked)
-                    if asked is not None}
-        return {turn: weight * conversation.weight for turn, weight in weights.items()}
+        return {turn: 1.0 for turn in chosen} | {
+            turn: float(asked) for turn, asked in enumerate(conversation.asked) if asked is not None}
 
     def _example(self, conversation: Conversation, weights: dict[int, float],
                  counts: Counter) -> Rendered:
@@ -99,7 +104,7 @@ class ChatMask:
         faults: list[ValueError] = []
         for messages in forms_of(conversation.messages[:last + 1]):
             try:
-                return self._masked(messages, conversation.tools, weights, counts, False)
+                return self._masked(messages, conversation, weights, counts, False)
             except ValueError as fault:
                 faults.append(fault)
         # A form that is wrong for another reason has everything in its text: it is the template's own.
@@ -108,16 +113,17 @@ class ChatMask:
         if self._options.count_left_out and isinstance(worst, _LeftOut):
             for messages, fault in zip(forms_of(conversation.messages[:last + 1]), faults):
                 if fault is worst:
-                    return self._masked(messages, conversation.tools, weights, counts, True)
+                    return self._masked(messages, conversation, weights, counts, True)
         raise worst
 
-    def _masked(self, messages: list[dict], tools: list | None, weights: dict[int, float],
+    def _masked(self, messages: list[dict], conversation: Conversation, weights: dict[int, float],
                 counts: Counter, may_leave_out: bool) -> Rendered:
-        tracked = track(messages, tools)
+        """`messages`: of the conversation, in one of their forms."""
+        tracked = track(messages, conversation.tools)
         turns = RenderedTurns(self._template, self._ends, tracked, self._options.allow_open_turns)
         if [turn for turn, weight in weights.items() if weight] == [len(messages) - 1]:
             turns.ask_for_last_turn()
-        noticed = Counter(self._leaves_out(turns, weights, may_leave_out))
+        noticed = Counter(self._leaves_out(turns, conversation.asked, weights, may_leave_out))
         learned = {turn for turn, weight in weights.items() if weight}
         if self._options.train_on == "all":
             spans = list(_all_but(turns, weights))
@@ -128,15 +134,17 @@ class ChatMask:
         counts.update(noticed)
         return Rendered(turns.text, spans, turns.data())
 
-    def _leaves_out(self, turns: RenderedTurns, weights: dict[int, float],
+    def _leaves_out(self, turns: RenderedTurns, asked: list[float | None], weights: dict[int, float],
                     may_leave_out: bool) -> Iterator[str]:
         """The names of counts. Thoughts of turns that are not learned may go, and with each-turn anything
-        that the model said there, which another example learns: when the model is asked for the next turn,
-        it does not see them either."""
+        of a turn that another example learns: when the model is asked for the next turn, it does not see
+        them either."""
         each = self._options.train_on == "each-turn"
         for lost in lost_parts(turns.parts, turns.rendering):
             turn = lost.part.message
-            if (lost.is_thought or each) and turns.is_assistant(turn) and not weights.get(turn):
+            may_go = turns.is_assistant(turn) and not weights.get(turn) and \
+                (lost.is_thought or (each and asked[turn] is None))
+            if may_go:
                 yield "dropped_thoughts"
             elif may_leave_out:
                 yield "left_out_parts"

@@ -18,7 +18,6 @@ def dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=Fal
 
 class _Writer:
     def __init__(self, ensure_ascii, indent, separators, sort_keys):
-        self._ensure_ascii = ensure_ascii
         self._escape = encode_basestring_ascii if ensure_ascii else encode_basestring
         self._indent = " " * indent if isinstance(indent, int) else indent
         default = (", ", ": ") if indent is None else (",", ": ")
