@@ -1,6 +1,8 @@
 #include "models/families/config_changes.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "framework/support/error.h"
 #include "framework/support/json.h"
@@ -8,6 +10,16 @@
 
 namespace packtrain {
 namespace {
+
+// Nothing where it is none: parse_decoder_config says what is wrong.
+std::optional<nlohmann::json> object_of(const std::string& config_json) {
+  try {
+    nlohmann::json config = parse_json(config_json);
+    return config.is_object() ? std::optional(std::move(config)) : std::nullopt;
+  } catch (const JsonFault&) {
+    return std::nullopt;
+  }
+}
 
 void clear_dropouts(nlohmann::json& object) {
   for (auto& [key, value] : object.items()) {
@@ -30,13 +42,9 @@ bool is_dropout_key(const std::string& key) {
 }
 
 std::string without_dropouts(const std::string& config_json) {
-  nlohmann::json config;
-  try {
-    config = parse_json(config_json);
-  } catch (const JsonFault&) {
-    return config_json;  // parse_decoder_config says what is wrong
-  }
-  if (!config.is_object()) return config_json;
+  std::optional<nlohmann::json> found = object_of(config_json);
+  if (!found) return config_json;
+  nlohmann::json& config = *found;
   clear_dropouts(config);
   for (auto& [key, value] : config.items()) {
     if (value.is_object()) clear_dropouts(value);
@@ -46,13 +54,9 @@ std::string without_dropouts(const std::string& config_json) {
 
 std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys) {
   if (keys.empty()) return config_json;
-  nlohmann::json config;
-  try {
-    config = parse_json(config_json);
-  } catch (const JsonFault&) {
-    return config_json;  // parse_decoder_config says what is wrong
-  }
-  if (!config.is_object()) return config_json;
+  std::optional<nlohmann::json> found = object_of(config_json);
+  if (!found) return config_json;
+  nlohmann::json& config = *found;
   std::vector<std::string> known;
   for (const auto& [key, value] : config.items()) known.push_back(key);
   for (const std::string& key : keys) {
