@@ -1,4 +1,4 @@
-// A file descriptor for reading, closed with the object: what file.cpp and mapped_file.cpp share.
+// A file descriptor, closed with the object.
 #pragma once
 
 #include <fcntl.h>
@@ -26,6 +26,8 @@ class Descriptor {
       : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
     if (value_ < 0) fail_on(path, "open", errno, category);
   }
+  // Takes over one that is open.
+  explicit Descriptor(int value) : value_(value) {}
   ~Descriptor() { ::close(value_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;

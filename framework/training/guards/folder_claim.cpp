@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "framework/support/descriptor.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
@@ -94,14 +95,13 @@ struct Look {
 std::optional<Look> look_at(const fs::path& path) {
   Look look;
   // Opened: file systems of several hosts then ask the server.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (opened < 0) return std::nullopt;
+  const Descriptor file(opened);
   struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return std::nullopt;
   char text[4096];
-  const ssize_t size = ::read(descriptor, text, sizeof text);
-  const int failed = ::fstat(descriptor, &status);
-  ::close(descriptor);
-  if (failed != 0) return std::nullopt;
+  const ssize_t size = ::read(file.get(), text, sizeof text);
   look.written = status.st_mtim;
   look.inode = status.st_ino;
   try {
@@ -117,17 +117,17 @@ std::optional<Look> look_at(const fs::path& path) {
 
 // Makes the file, which must not be there; whether this call did.
 bool create(const fs::path& path, const FolderOwner& self) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (descriptor < 0) {
+  const int opened = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (opened < 0) {
     if (errno == EEXIST) return false;
     throw Error(ErrorCategory::kInternal,
                 fmt::format("{}: {}", path.string(), std::generic_category().message(errno)),
                 "run.output must be a folder that can be written.");
   }
+  const Descriptor file(opened);
   const std::string text = to_text(self);
   // On a full disk the file has no text: it is owned all the same.
-  [[maybe_unused]] const ssize_t written = ::write(descriptor, text.data(), text.size());
-  ::close(descriptor);
+  [[maybe_unused]] const ssize_t written = ::write(file.get(), text.data(), text.size());
   return true;
 }
 
@@ -189,9 +189,11 @@ void claim(const std::string& run_folder, const fs::path& path, const FolderOwne
   Judge judge(self.machine, limits.still);
   bool told = false;
   while (!create(path, self)) {
-    const auto look = look_at(path);
-    if (!look) continue;  // given up meanwhile
-    if (judge.is_dead(*look)) {
+    auto look = look_at(path);
+    if (!look) {  // given up meanwhile, or not to be read
+      look.emplace();
+      look->owner.host = "not known";
+    } else if (judge.is_dead(*look)) {
       if (take_over(path, look->owner, self)) return;
       continue;
     }
@@ -199,10 +201,10 @@ void claim(const std::string& run_folder, const fs::path& path, const FolderOwne
     const std::string who = fmt::format("another job is at work in {} (process {} on host {})",
                                         run_folder, look->owner.pid, look->owner.host);
     if (Clock::now() - begin > limit) refuse(who);
-    if (!told) {
+    if (!told && look->owner.pid != 0) {
       log_warning("{}: waiting for its end, {} s at most", who, limit.count() / 1000);
     }
-    told = true;
+    told = told || look->owner.pid != 0;
     std::this_thread::sleep_for(kLookEvery);
   }
 }
