@@ -61,7 +61,7 @@ bool Selection::select(std::size_t example) {
     ++losses_.masked_examples;
     return false;
   }
-  if (truncated && num_loss_tokens(static_cast<ExampleIndex>(example)) == 0) {
+  if (truncated && !keeps_a_label(example)) {
     ++losses_.cut_to_nothing_examples;
     return false;
   }
@@ -69,6 +69,13 @@ bool Selection::select(std::size_t example) {
   if (truncated) ++losses_.truncated_examples;
   if (cut && too_long_ == TooLong::kSplit) ++losses_.split_examples;
   return true;
+}
+
+// Of a truncated example with labels. Its mask is read only where all labels may lie behind the cut.
+bool Selection::keeps_a_label(std::size_t example) const {
+  if (num_loss_tokens_[example] > lengths_[example] - max_length_) return true;
+  return counter_.has_label_before(static_cast<std::int64_t>(example),
+                                   static_cast<std::int32_t>(max_length_));
 }
 
 std::int32_t Selection::length(ExampleIndex example) const {
@@ -101,8 +108,7 @@ std::int64_t Selection::num_loss_tokens(const Piece& piece) const {
   }
   // Its first token is nobody's label here; the token after it is one where the piece continues.
   const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
-  return counter_.loss_tokens_before(piece.example, end) -
-         counter_.loss_tokens_before(piece.example, piece.begin + 1);
+  return counter_.loss_tokens_between(piece.example, piece.begin + 1, end);
 }
 
 void Selection::fail_too_long() const {

@@ -42,7 +42,7 @@ class Selection {
   // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
   void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
-  // Labels of a piece of a selected example. A cut one costs O(tokens up to its end).
+  // Labels of a piece of a selected example. Of a cut one its own tokens are read, no others.
   std::int64_t num_loss_tokens(const Piece& piece) const;
   // Starts loading what the functions above read of the example: a shuffled order would wait for
   // memory at each.
@@ -57,6 +57,7 @@ class Selection {
   }
   bool is_too_long(std::size_t example) const { return lengths_[example] > max_length_; }
   bool select(std::size_t example);
+  bool keeps_a_label(std::size_t example) const;
   [[noreturn]] void fail_too_long() const;
 
   std::span<const std::int32_t> lengths_;

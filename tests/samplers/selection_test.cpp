@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -147,6 +148,77 @@ TEST(StoreLossCounter, CountsSupervisedTokensThatHaveAPredecessor) {
     EXPECT_EQ(counter.loss_tokens_before(0, num_tokens),
               expected[static_cast<std::size_t>(num_tokens)]);
   }
+}
+
+// How many mask bytes a plan reads.
+class ReadCounter final : public LossCounter {
+ public:
+  explicit ReadCounter(const TokenStore& store) : counter_(store) {}
+  std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const override {
+    return loss_tokens_between(example, 1, num_tokens);
+  }
+  std::int64_t loss_tokens_between(std::int64_t example, std::int32_t begin,
+                                   std::int32_t end) const override {
+    num_read += std::max(end - begin, 0);
+    return counter_.loss_tokens_between(example, begin, end);
+  }
+  bool has_label_before(std::int64_t example, std::int32_t num_tokens) const override {
+    ++num_looks;
+    return counter_.has_label_before(example, num_tokens);
+  }
+  mutable std::int64_t num_read = 0;
+  mutable std::int64_t num_looks = 0;
+
+ private:
+  StoreLossCounter counter_;
+};
+
+test::MemoryExample document(std::size_t num_tokens) {
+  return {.input_ids = std::vector<std::int32_t>(num_tokens, 1),
+          .loss_mask = std::vector<std::uint8_t>(num_tokens, 1)};
+}
+
+TEST(StoreLossCounter, CountsBetweenTwoTokens) {
+  const test::MemoryStore store({{.input_ids = {5, 6, 7, 8}, .loss_mask = {1, 0, 1, 1}}});
+  const StoreLossCounter counter(store);
+  EXPECT_EQ(counter.loss_tokens_between(0, 1, 3), 1);
+  EXPECT_EQ(counter.loss_tokens_between(0, 3, 100), 1);
+  EXPECT_EQ(counter.loss_tokens_between(0, 3, 3), 0);
+  EXPECT_FALSE(counter.has_label_before(0, 2));
+  EXPECT_TRUE(counter.has_label_before(0, 3));
+}
+
+TEST(Plan, ReadsEachTokenOfALongDocumentOnce) {
+  constexpr std::int64_t kNumTokens = 1 << 20;
+  const test::MemoryStore store({document(kNumTokens)});
+  for (const Strategy strategy : {Strategy::kFixedLength, Strategy::kMultipack}) {
+    const ReadCounter counter(store);
+    PlanOptions options;
+    options.strategy = strategy;
+    options.too_long = TooLong::kSplit;
+    options.max_length = 512;
+    options.max_tokens_per_micro_batch = 4096;
+    options.global_batch_size = 0;
+    options.global_batch_tokens = 4096;
+    const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
+    const std::int64_t num_steps = planner.num_steps(1);
+    std::int64_t num_labels = 0;
+    for (std::int64_t step = 0; step < num_steps; ++step) {
+      num_labels += planner.plan(step).num_loss_tokens;
+    }
+    EXPECT_EQ(num_labels, kNumTokens - 1);
+    EXPECT_LE(counter.num_read, kNumTokens);
+  }
+}
+
+TEST(Selection, ReadsNoMaskOfATruncatedExampleWithMoreLabelsThanAreCutOff) {
+  const test::MemoryStore store({document(100), document(50)});
+  const ReadCounter counter(store);
+  const Selection selection(store.lengths(), store.num_loss_tokens(), counter, TooLong::kTruncate,
+                            20);
+  EXPECT_EQ(selection.losses().truncated_examples, 2);
+  EXPECT_EQ(counter.num_read, 0);
+  EXPECT_EQ(counter.num_looks, 0);
 }
 
 TEST(Plan, HoldsTruncatedLengthsAndLabels) {
