@@ -10,6 +10,7 @@
 
 #include "framework/checkpoint/hf_files.h"
 #include "framework/checkpoint/hf_special_tokens.h"
+#include "framework/checkpoint/hf_text_tower.h"
 #include "framework/checkpoint/hf_weights.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/support/error.h"
@@ -126,6 +127,7 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
     const auto file = MappedFile::open(from + "/" + name, ErrorCategory::kCheckpoint);
     const fs::path target = fs::path(to) / name;
     make_folders(target.parent_path(), ErrorCategory::kCheckpoint);
+    fs::remove(target);  // a tokenizer's own comes after the whole's
     write_hf_file(target, file->bytes());
     sync_folder(target.parent_path(), ErrorCategory::kCheckpoint);
   }
@@ -141,25 +143,66 @@ std::string without_slashes(const std::string& folder) {
   return path;
 }
 
+// The other parts of the folder that the model is the text model of.
+struct Whole {
+  HfTensors others;
+  std::vector<WeightPiece> pieces;  // of the text model, by the folder's names
+};
+
+Whole open_whole(const ExportOptions& options, const DecoderConfig& config) {
+  HfTensors tensors = open_hf_tensors(options.whole_folder);
+  if (!options.prefix.empty()) {
+    tensors = without_prefix(tensors, options.prefix, options.whole_folder);
+  }
+  const TextTower tower(tensors, config, options.whole_folder);
+  Whole whole{tower.others(), weight_layouts(config).front()};
+  for (WeightPiece& piece : whole.pieces) piece.hf_name = tower.folder_name(piece.hf_name);
+  return whole;
+}
+
+// The dtype that loses nothing of any tensor: transformers loads all of them in one.
+const char* dtype_of(const ExportOptions& options, const HfTensors& others) {
+  const bool is_narrow = std::ranges::all_of(others, [](const auto& tensor) {
+    const DataType type = tensor.second.view->dtype;
+    return type != DataType::kFloat32 && type != DataType::kFloat16;
+  });
+  return options.bfloat16 && is_narrow ? "bfloat16" : "float32";
+}
+
+json config_of(const ExportOptions& options, const DecoderConfig& config) {
+  if (!options.whole_folder.empty()) {
+    json whole = json::parse(options.model_config);
+    add_end_tokens_of_whole(whole, options.end_tokens);
+    return whole;
+  }
+  json document = find_family(config.family).write(config);
+  document.update(special_token_ids(options.model_config, options.tokenizer_folder));
+  add_end_tokens(document, options.end_tokens);
+  return document;
+}
+
 }  // namespace
 
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options) {
   // What can be refused is looked at before anything is made.
   const auto names = tokenizer_files(options.tokenizer_folder);
-  json document = find_family(config.family).write(config);
-  document.update(special_token_ids(options.model_config, options.tokenizer_folder));
-  add_end_tokens(document, options.end_tokens);
+  json document = config_of(options, config);
+  const bool is_part = !options.whole_folder.empty();
+  const Whole whole =
+      is_part ? open_whole(options, config) : Whole{{}, weight_layouts(config).front()};
+  const auto beside = is_part ? list_files(options.whole_folder, "") : std::vector<std::string>();
   TemporaryFolder temporary(without_slashes(folder));
+  copy_files(options.whole_folder, beside, temporary.path());
   copy_files(options.tokenizer_folder, names, temporary.path());
-  if (!names.empty()) {
+  if (!names.empty() || !beside.empty()) {
     finish_tokenizer(temporary.path(), options.end_tokens, options.chat_template);
   }
-  const char* dtype = options.bfloat16 ? "bfloat16" : "float32";
+  const char* dtype = dtype_of(options, whole.others);
   document["dtype"] = dtype;
   document["torch_dtype"] = dtype;  // the same for transformers before 4.56
   write_hf_json(temporary.path() + "/" + kHfConfigName, document);
-  write_hf_weights(temporary.path(), weight_layouts(config).front(), source, options);
+  write_hf_weights(temporary.path(), whole.pieces, source, options, whole.others);
   temporary.commit();
 }
 

@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "framework/checkpoint/hf_files.h"
+#include "framework/checkpoint/hf_text_tower.h"
 #include "framework/checkpoint/hf_weights.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/support/error.h"
 
 namespace packtrain {
 namespace {
-
-using HfTensors = std::map<std::string, HfTensor>;
 
 constexpr const char* kHead = "lm_head.weight";
 
@@ -41,19 +40,6 @@ std::string shared_prefix(const HfTensors& tensors, const std::string& wanted) {
     if (is_shared) return prefix;
   }
   return "";
-}
-
-HfTensors without_prefix(const HfTensors& tensors, const std::string& prefix,
-                         const std::string& folder) {
-  HfTensors renamed;
-  for (const auto& [name, tensor] : tensors) {
-    if (!name.starts_with(prefix) || name.size() == prefix.size()) {
-      fail(folder, fmt::format("tensor '{}' does not begin with model.prefix '{}'", name, prefix),
-           "model.prefix is what all tensors begin with: correct it, or remove it.");
-    }
-    renamed[name.substr(prefix.size())] = tensor;
-  }
-  return renamed;
 }
 
 void check_stored(const std::string& folder, const HfTensors& tensors, const StoredTensor& stored) {
@@ -143,9 +129,10 @@ std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderCo
 }  // namespace
 
 void import_weights(const std::string& folder, const DecoderConfig& config,
-                    std::span<const ShardView> shards, const std::string& prefix) {
+                    std::span<const ShardView> shards, const ImportOptions& options) {
   HfTensors tensors = open_hf_tensors(folder);
-  if (!prefix.empty()) tensors = without_prefix(tensors, prefix, folder);
+  if (!options.prefix.empty()) tensors = without_prefix(tensors, options.prefix, folder);
+  if (options.is_part) tensors = TextTower(tensors, config, folder).text();
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   check_tensors(folder, tensors, pieces, config);
   read_hf_weights(tensors, pieces, shards);

@@ -11,6 +11,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
+#include "models/families/text_part.h"
 
 namespace packtrain {
 namespace {
@@ -61,7 +62,7 @@ json token_id(const json& tokenizer, const std::string& text) {
 }  // namespace
 
 json special_token_ids(const std::string& model_config, const std::string& tokenizer_folder) {
-  const json own = model_config.empty() ? json::object() : json::parse(model_config);
+  const json own = model_config.empty() ? json::object() : text_part(json::parse(model_config));
   json tokenizer_config = json::object();
   json tokenizer = json::object();
   if (!tokenizer_folder.empty()) {
@@ -87,6 +88,14 @@ void add_end_tokens(json& document, const std::vector<std::int64_t>& end_tokens)
     if (std::find(ids.begin(), ids.end(), json(id)) == ids.end()) ids.push_back(id);
   }
   document["eos_token_id"] = ids.size() == 1 ? ids[0] : ids;
+}
+
+void add_end_tokens_of_whole(json& whole, const std::vector<std::int64_t>& end_tokens) {
+  if (end_tokens.empty()) return;
+  json known = text_part(whole);
+  add_end_tokens(known, end_tokens);
+  whole["eos_token_id"] = known["eos_token_id"];
+  whole[kTextPart]["eos_token_id"] = known["eos_token_id"];
 }
 
 void finish_tokenizer(const std::string& folder, const std::vector<std::int64_t>& end_tokens,

@@ -20,6 +20,9 @@ nlohmann::json special_token_ids(const std::string& model_config,
 // a list where there are several.
 void add_end_tokens(nlohmann::json& document, const std::vector<std::int64_t>& end_tokens);
 
+// The same of a model of more than text, in its own keys and in those of its text model.
+void add_end_tokens_of_whole(nlohmann::json& whole, const std::vector<std::int64_t>& end_tokens);
+
 // In the files of `folder`, as an export has them: the end tokens in generation_config.json, where
 // there is one, and the chat template.
 void finish_tokenizer(const std::string& folder, const std::vector<std::int64_t>& end_tokens,

@@ -98,24 +98,29 @@ void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPi
   check_finite(destination, stored[0].name, tensors.at(stored[0].name).file->path());
 }
 
-// One tensor of the files with all that it is made of.
+// One tensor of the files with all that it is made of: pieces, or another file's tensor.
 struct OutgoingTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t numel = 0;
   std::vector<WeightPiece> pieces;
+  DataType type = DataType::kFloat32;
+  HfTensor copied = {};
+
+  std::int64_t num_bytes() const { return numel * static_cast<std::int64_t>(size_of(type)); }
 };
 
 // Tensors that need the same parameter next to each other, so that it is fetched once; otherwise
 // the family's order.
-std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces) {
+std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces,
+                                             DataType type) {
   std::vector<OutgoingTensor> tensors;
   std::map<std::string, std::size_t> index;
   std::map<std::string, std::size_t> place;  // of parameters
   for (const WeightPiece& piece : pieces) {
     place.try_emplace(piece.parameter, place.size());
     const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
-    if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}});
+    if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}, type});
     tensors[found->second].pieces.push_back(piece);
   }
   std::stable_sort(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
@@ -126,19 +131,24 @@ std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pie
 
 using Shard = std::vector<OutgoingTensor>;
 
-// Consecutive tensors in files of at most `max_bytes`; a larger tensor has a file of its own.
-std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::int64_t width,
-                                     std::int64_t max_bytes) {
+// Consecutive tensors in files of at most `max_bytes`; a larger tensor has a file of its own. In a
+// file wide types come first, so that each is aligned.
+std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::int64_t max_bytes) {
   std::vector<Shard> shards;
   std::int64_t bytes = 0;
   for (OutgoingTensor& tensor : tensors) {
-    const std::int64_t tensor_bytes = tensor.numel * width;
+    const std::int64_t tensor_bytes = tensor.num_bytes();
     if (shards.empty() || bytes + tensor_bytes > max_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
     shards.back().push_back(std::move(tensor));
     bytes += tensor_bytes;
+  }
+  for (Shard& shard : shards) {
+    std::ranges::stable_sort(shard, [](const OutgoingTensor& a, const OutgoingTensor& b) {
+      return size_of(a.type) > size_of(b.type);
+    });
   }
   return shards;
 }
@@ -197,12 +207,18 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
                  at::ScalarType scalar) {
   std::vector<TensorHeader> headers;
   headers.reserve(shard.size());
-  const DataType type = data_type_of(at::empty({0}, scalar));
-  for (const OutgoingTensor& tensor : shard) headers.push_back({tensor.name, type, tensor.shape});
+  for (const OutgoingTensor& tensor : shard) {
+    headers.push_back({tensor.name, tensor.type, tensor.shape});
+  }
   SafetensorsWriter writer(path, std::move(headers), {{"format", "pt"}},
                            ErrorCategory::kCheckpoint);
   LoadedParameters parameters(source);
   for (const OutgoingTensor& tensor : shard) {
+    if (tensor.copied.view != nullptr) {
+      writer.write(tensor.copied.view->data);
+      tensor.copied.file->check_unchanged();
+      continue;
+    }
     parameters.load_for(tensor);
     writer.write(bytes_of(put_together(tensor, parameters, scalar)));
   }
@@ -235,10 +251,15 @@ void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
 }
 
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
-                      const ParameterSource& source, const ExportOptions& options) {
+                      const ParameterSource& source, const ExportOptions& options,
+                      const std::map<std::string, HfTensor>& copied) {
   const at::ScalarType scalar = options.bfloat16 ? at::kBFloat16 : at::kFloat;
-  const auto width = static_cast<std::int64_t>(c10::elementSize(scalar));
-  const auto shards = split_into_shards(outgoing_tensors(pieces), width, options.max_shard_bytes);
+  auto tensors = outgoing_tensors(pieces, data_type_of(at::empty({0}, scalar)));
+  for (const auto& [name, tensor] : copied) {
+    const TensorView& view = *tensor.view;
+    tensors.push_back({name, view.shape, view.numel(), {}, view.dtype, tensor});
+  }
+  const auto shards = split_into_shards(std::move(tensors), options.max_shard_bytes);
   const int num_shards = static_cast<int>(shards.size());
   nlohmann::json weight_map = nlohmann::json::object();
   std::int64_t total_bytes = 0;
@@ -248,7 +269,7 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
     write_shard(folder + "/" + name, shard, source, scalar);
     for (const OutgoingTensor& tensor : shard) {
       weight_map[tensor.name] = name;
-      total_bytes += tensor.numel * width;
+      total_bytes += tensor.num_bytes();
     }
   }
   if (num_shards == 1) return;

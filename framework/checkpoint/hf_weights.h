@@ -18,10 +18,11 @@ namespace packtrain {
 void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
                      const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards);
 
-// Writes safetensors files of the tensors of `pieces` to `folder` and, where there are several,
-// their index. At any time one Hugging Face tensor and the parameters that it is made of are in
-// memory. Throws Error(kCheckpoint) when writing fails.
+// Writes safetensors files of the tensors of `pieces`, and of `copied` as they are, to `folder`
+// and, where there are several, their index. At any time one Hugging Face tensor and the parameters
+// that it is made of are in memory. Throws Error(kCheckpoint) when writing fails.
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
-                      const ParameterSource& source, const ExportOptions& options);
+                      const ParameterSource& source, const ExportOptions& options,
+                      const std::map<std::string, HfTensor>& copied = {});
 
 }  // namespace packtrain

@@ -15,9 +15,11 @@
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
+#include "launch/cli/export_start.h"
 #include "launch/cli/export_stores.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "models/families/text_part.h"
 
 namespace packtrain {
 namespace {
@@ -103,8 +105,10 @@ void follow_stores(const TrainingState& state, std::int64_t vocab_size, bool any
         "compared",
         folder);
   }
-  if (!options.tokenizer_folder.empty() && !any_tokenizer) {
-    check_exported_tokenizer(stores, options.tokenizer_folder);
+  const std::string& tokenizer =
+      options.tokenizer_folder.empty() ? options.whole_folder : options.tokenizer_folder;
+  if (!tokenizer.empty() && !any_tokenizer) {
+    check_exported_tokenizer(stores, tokenizer);
     options.chat_template = stores.chat_template;
   }
   for (const std::int64_t id : stores.end_tokens) {
@@ -125,6 +129,8 @@ int run_export(int argc, char** argv) {
   std::string dtype = "bfloat16";
   bool best = false;
   bool any_tokenizer = false;
+  bool text_only = false;
+  std::string base;
   ExportOptions options;
   app.add_option("SOURCE", source, "checkpoint folder, or run folder: its newest")->required();
   app.add_option("--out", out, "folder to make")->required()->type_name("DIR");
@@ -135,6 +141,10 @@ int run_export(int argc, char** argv) {
   app.add_flag("--best", best, "of a run: the checkpoint of the lowest validation loss");
   app.add_flag("--other-tokenizer", any_tokenizer,
                "copy the tokenizer even if it is not that of the run's data");
+  app.add_option("--base", base, "the folder of model.path, where it lies elsewhere now")
+      ->type_name("DIR");
+  app.add_flag("--text-only", text_only,
+               "of a model of more than text: write the text model alone");
   app.add_option("--max-shard-size", options.max_shard_bytes,
                  "of a file: like 5GB, 500MB (default 5GB)")
       ->type_name("SIZE")
@@ -152,11 +162,12 @@ int run_export(int argc, char** argv) {
   const TrainingState state = read_checkpoint_state(checkpoint);
   options.model_config = state.model_config;
   const DecoderConfig decoder = parse_decoder_config(state.model_config);
+  if (has_text_part(state.model_config) && !text_only) write_whole(state, base, options);
   follow_stores(state, decoder.vocab_size, any_tokenizer, options);
   warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
   export_model(out, decoder, checkpoint_parameters(checkpoint), options);
   print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,
-                           options.tokenizer_folder.empty()
+                           options.tokenizer_folder.empty() && options.whole_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"
                                : ""));
   return 0;

@@ -7,6 +7,7 @@
 #include "framework/support/error.h"
 #include "framework/support/json.h"
 #include "framework/support/nearest.h"
+#include "models/families/text_part.h"
 
 namespace packtrain {
 namespace {
@@ -19,6 +20,11 @@ std::optional<nlohmann::json> object_of(const std::string& config_json) {
   } catch (const JsonFault&) {
     return std::nullopt;
   }
+}
+
+// Of the text model: of a model of more than text its part.
+nlohmann::json& text_of(nlohmann::json& config) {
+  return has_text_part(config) ? config[kTextPart] : config;
 }
 
 void clear_dropouts(nlohmann::json& object) {
@@ -44,12 +50,12 @@ bool is_dropout_key(const std::string& key) {
 std::string without_dropouts(const std::string& config_json) {
   std::optional<nlohmann::json> found = object_of(config_json);
   if (!found) return config_json;
-  nlohmann::json& config = *found;
-  clear_dropouts(config);
-  for (auto& [key, value] : config.items()) {
+  nlohmann::json& text = text_of(*found);
+  clear_dropouts(text);
+  for (auto& [key, value] : text.items()) {
     if (value.is_object()) clear_dropouts(value);
   }
-  return config.dump();
+  return found->dump();
 }
 
 std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys) {
@@ -58,9 +64,10 @@ std::string without_keys(const std::string& config_json, const std::vector<std::
   if (!found) return config_json;
   nlohmann::json& config = *found;
   std::vector<std::string> known;
-  for (const auto& [key, value] : config.items()) known.push_back(key);
+  nlohmann::json& text = text_of(config);
+  for (const auto& [key, value] : text.items()) known.push_back(key);
   for (const std::string& key : keys) {
-    if (config.erase(key) > 0 || erase_inner(config, key)) continue;
+    if (text.erase(key) > 0 || erase_inner(text, key) || erase_inner(config, key)) continue;
     const auto near = nearest_name(key, known);
     throw Error(ErrorCategory::kConfig,
                 "model.ignore_keys names '" + key + "', which the model's config does not have",
@@ -71,7 +78,7 @@ std::string without_keys(const std::string& config_json, const std::vector<std::
 
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size) {
   auto config = nlohmann::json::parse(config_json);
-  config["vocab_size"] = vocab_size;
+  text_of(config)["vocab_size"] = vocab_size;
   return config.dump();
 }
 

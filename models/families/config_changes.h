@@ -1,4 +1,5 @@
-// Changes that a user asks for to a model's config.json.
+// Changes that a user asks for to a model's config.json; of a model of more than text, to its
+// 'text_config'.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "models/families/family.h"
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -29,6 +28,7 @@
 #include "models/families/qwen3_moe.h"
 #include "models/families/stablelm.h"
 #include "models/families/starcoder2.h"
+#include "models/families/text_part.h"
 
 namespace packtrain {
 
@@ -50,24 +50,6 @@ void check_model_type(const nlohmann::json& config) {
   }
   throw Error(ErrorCategory::kConfig, "model config: " + fault,
               "give the Hugging Face model_type, such as llama");
-}
-
-void check_text_alone(const nlohmann::json& config) {
-  const auto text = config.find("text_config");
-  if (text == config.end() || !text->is_object()) return;
-  const auto type = text->find("model_type");
-  const bool is_named = type != text->end() && type->is_string();
-  const bool is_trained = is_named && std::ranges::any_of(families(), [&](const Family& family) {
-                            return type->get<std::string>() == family.model_type;
-                          });
-  throw Error(ErrorCategory::kConfig,
-              "model config: model_type is " + config["model_type"].dump() +
-                  ", a model of more than text: its 'text_config' is of type " +
-                  (is_named ? type->dump() : "unknown") + ", which is " +
-                  (is_trained ? "" : "not ") + "one that packtrain trains",
-              is_trained ? "Save its text model alone, weights and config.json, and train that: in "
-                           "transformers model.language_model.save_pretrained(FOLDER)."
-                         : "models/README.md lists the types of text models that are trained.");
 }
 
 void check_num_layers(const nlohmann::json& config) {
@@ -160,7 +142,7 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
     throw Error(ErrorCategory::kConfig, "model config: " + std::string(fault.what()));
   }
   check_model_type(config);
-  check_text_alone(config);
+  config = text_part(config);
   const Family& family = find_family(config["model_type"].get<std::string>());
   check_num_layers(config);
   const DecoderConfig decoder = family.parse(config);

@@ -214,14 +214,21 @@ TEST(Families, AnUnknownModelTypeListsTheKnownOnes) {
   EXPECT_THROW(parse_decoder_config("{not json"), Error);
 }
 
-TEST(Families, OfAModelOfMoreThanTextTheTextModelIsWanted) {
-  const nlohmann::json config = {{"model_type", "gemma3"}, {"text_config", old_llama()}};
-  EXPECT_NE(message_of(config).find("'text_config'"), std::string::npos) << message_of(config);
+TEST(Families, OfAModelOfMoreThanTextTheTextModelIsRead) {
+  const nlohmann::json config = {{"model_type", "llava"}, {"text_config", old_llama()}};
+  EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));
 }
 
-TEST(Families, OfAModelOfMoreThanTextTheTypeOfTextIsNamedAndWhetherItIsTrained) {
-  nlohmann::json config = {{"model_type", "gemma3"}, {"text_config", old_llama()}};
-  EXPECT_NE(message_of(config).find("\"llama\", which is one that"), std::string::npos);
+TEST(Families, TheOuterConfigDecidesWhetherEmbeddingsAreTied) {
+  nlohmann::json config = {{"model_type", "llava"}, {"text_config", old_llama()}};
+  for (const bool tied : {false, true}) {
+    config["tie_word_embeddings"] = tied;
+    EXPECT_EQ(parse_decoder_config(config.dump()).tied_embeddings, tied);
+  }
+}
+
+TEST(Families, OfAModelOfMoreThanTextTheTypeOfTextIsNamedWhereItIsNotTrained) {
+  nlohmann::json config = {{"model_type", "gemma4"}, {"text_config", old_llama()}};
   config["text_config"]["model_type"] = "gemma4_text";
   EXPECT_NE(message_of(config).find("\"gemma4_text\", which is not one that"), std::string::npos);
 }

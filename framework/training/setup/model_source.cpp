@@ -23,6 +23,7 @@
 #include "models/decoder.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
+#include "models/families/text_part.h"
 #include "models/initialize.h"
 #include "models/layer_attention.h"
 #include "models/ops/attention/backends.h"
@@ -118,11 +119,18 @@ bool is_hub_name(const std::string& name) {
                      : "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
 }
 
+[[noreturn]] void throw_whole_config() {
+  throw Error(ErrorCategory::kConfig,
+              "model.config is of a model of more than text, which starts from a folder alone",
+              "Give its folder as model.path, or its 'text_config' as model.config.");
+}
+
 // All but what the config says.
 ModelSource read_source(const ModelSection& model) {
   ModelSource source;
   if (model.path.empty()) {
     source.config_json = model.config;
+    if (has_text_part(source.config_json)) throw_whole_config();
     return source;
   }
   if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
@@ -182,6 +190,10 @@ ModelSource find_model(const ModelSection& model) {
   }
   if (model.dropout) source.config_json = without_dropouts(source.config_json);
   source.decoder = parse_source(source);
+  if (has_text_part(source.config_json)) {
+    log_info("{}: its text model ({}) is trained, its other parts stay as they are", source.folder,
+             source.decoder.family);
+  }
   source.stored_vocab_size = source.decoder.vocab_size;
   if (model.resize_vocabulary) resize_vocabulary(source, *model.resize_vocabulary);
   return source;
@@ -240,7 +252,11 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   auto blocks = make_decoder(decoder, options);
   // NCCL's memory is not libtorch's: it gets nothing of what that keeps of an earlier model.
   release_unused_tensor_memory(*run_device.device);
-  const int shard_size = choose_shard_size(config.parallel.shard_size, world);
+  if (!config.parallel.shard_size) {
+    throw Error(ErrorCategory::kInternal, "a model is made before its shard size is chosen");
+  }
+  check_shard_size(*config.parallel.shard_size, world.size());
+  const auto shard_size = static_cast<int>(*config.parallel.shard_size);
   ShardingCommunicators communicators = connect_shard_groups(
       shard_size, world, [&] { return connect_gather(config, run_device, world); },
       [&] { return connect_reduce(config, run_device, world); });
@@ -281,7 +297,8 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
       initialize_weights(seed, model);
       break;
     case ModelSource::Kind::kHuggingFace:
-      import_weights(source.folder, stored_decoder(source), shards, source.prefix);
+      import_weights(source.folder, stored_decoder(source), shards,
+                     {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
       break;
     case ModelSource::Kind::kCheckpoint:
       load_checkpoint(source.folder, shards, false);

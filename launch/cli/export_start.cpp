@@ -1,0 +1,50 @@
+#include "launch/cli/export_start.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/config/setting.h"
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kLongestChain = 100;  // of runs: a checkpoint may name itself
+
+}  // namespace
+
+RunStart start_of(const TrainingState& state) {
+  RunStart start;
+  for (const Setting& setting :
+       read_settings(state.config_yaml, "the checkpoint's configuration")) {
+    if (!setting.value.is_string()) continue;
+    if (setting.name() == "model.path") start.folder = setting.value.get<std::string>();
+    if (setting.name() == "model.prefix") start.prefix = setting.value.get<std::string>();
+  }
+  return start;
+}
+
+RunStart first_start_of(const TrainingState& state) {
+  RunStart start = start_of(state);
+  for (int k = 0; k < kLongestChain && is_checkpoint(start.folder); ++k) {
+    start = start_of(read_checkpoint_state(start.folder));
+  }
+  return start;
+}
+
+void write_whole(const TrainingState& state, const std::string& moved_to, ExportOptions& options) {
+  const RunStart start = first_start_of(state);
+  const std::string folder = moved_to.empty() ? start.folder : moved_to;
+  if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json")) {
+    throw Error(
+        ErrorCategory::kCheckpoint,
+        fmt::format("{}: the model that the run's text model is a part of is not there", folder),
+        "Give its folder as --base, or --text-only to write the text model alone.");
+  }
+  options.whole_folder = folder;
+  options.prefix = start.prefix;
+}
+
+}  // namespace packtrain

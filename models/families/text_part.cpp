@@ -1,0 +1,111 @@
+#include "models/families/text_part.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "framework/support/error.h"
+#include "models/families/family.h"
+
+namespace packtrain {
+namespace {
+
+using nlohmann::json;
+
+// What transformers' class of the type has where a config names no sizes: a wrapper's config.json
+// holds only what differs from them. 0: by the other sizes.
+struct ClassSizes {
+  std::string_view model_type;
+  std::int64_t vocab_size;
+  std::int64_t hidden_size;
+  std::int64_t intermediate_size;
+  std::int64_t num_hidden_layers;
+  std::int64_t num_attention_heads;
+  std::int64_t num_key_value_heads;
+  std::int64_t max_position_embeddings;
+};
+
+constexpr std::array kClassSizes = {
+    ClassSizes{"gemma", 256000, 3072, 24576, 28, 16, 16, 8192},
+    ClassSizes{"gemma2", 256000, 2304, 9216, 26, 8, 4, 8192},
+    ClassSizes{"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072},
+    ClassSizes{"granite", 32000, 4096, 11008, 32, 32, 0, 2048},
+    ClassSizes{"llama", 32000, 4096, 11008, 32, 32, 0, 2048},
+    ClassSizes{"mistral", 32000, 4096, 14336, 32, 32, 8, 131072},
+    ClassSizes{"phi3", 32064, 3072, 8192, 32, 32, 0, 4096},
+    ClassSizes{"qwen2", 151936, 4096, 22016, 32, 32, 32, 32768},
+    ClassSizes{"qwen3", 151936, 4096, 22016, 32, 32, 32, 32768},
+};
+
+// Their attention of text has other masks than the text model's.
+constexpr std::array<std::string_view, 2> kNotCausal = {"paligemma", "colpali"};
+
+void fill_sizes(json& text) {
+  const auto type = text["model_type"].get<std::string>();
+  const auto sizes = std::ranges::find(kClassSizes, type, &ClassSizes::model_type);
+  if (sizes == kClassSizes.end()) return;
+  const auto fill = [&](const char* key, std::int64_t value) {
+    if (value > 0 && (!text.contains(key) || text[key].is_null())) text[key] = value;
+  };
+  fill("vocab_size", sizes->vocab_size);
+  fill("hidden_size", sizes->hidden_size);
+  fill("intermediate_size", sizes->intermediate_size);
+  fill("num_hidden_layers", sizes->num_hidden_layers);
+  fill("num_attention_heads", sizes->num_attention_heads);
+  fill("num_key_value_heads", sizes->num_key_value_heads);
+  fill("max_position_embeddings", sizes->max_position_embeddings);
+}
+
+void check_outer_type(const json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return;
+  if (std::ranges::find(kNotCausal, type->get<std::string>()) == kNotCausal.end()) return;
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is " + type->dump() +
+                  ", whose tokens of text see those behind them, which packtrain does not compute",
+              "models/README.md lists the types of text models that are trained.");
+}
+
+void check_text_type(const json& config) {
+  const json& text = config.at(kTextPart);
+  const auto type = text.find("model_type");
+  const bool is_named = type != text.end() && type->is_string();
+  const bool is_trained = is_named && std::ranges::any_of(families(), [&](const Family& family) {
+                            return type->get<std::string>() == family.model_type;
+                          });
+  if (is_trained) return;
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is " + config.value("model_type", json()).dump() +
+                  ", a model of more than text: its 'text_config' is of type " +
+                  (is_named ? type->dump() : "unknown") +
+                  ", which is not one that packtrain trains",
+              "models/README.md lists the types of text models that are trained.");
+}
+
+}  // namespace
+
+bool has_text_part(const json& config) {
+  const auto text = config.is_object() ? config.find(kTextPart) : config.end();
+  return config.is_object() && text != config.end() && text->is_object();
+}
+
+bool has_text_part(const std::string& config_json) {
+  return has_text_part(json::parse(config_json, nullptr, /*allow_exceptions=*/false));
+}
+
+json text_part(const json& config) {
+  if (!has_text_part(config)) return config;
+  check_text_type(config);
+  check_outer_type(config);
+  json text = config.at(kTextPart);
+  fill_sizes(text);
+  for (const char* key : {"tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const auto outer = config.find(key);
+    if (outer != config.end() && !outer->is_null()) text[key] = *outer;
+  }
+  return text;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,202 @@
+"""The text model of a folder of more than text: trained where it lies, and written back beside parts that stay
+as they were."""
+
+import json
+import shutil
+
+import program
+import pytest
+import torch
+import transformers
+from comparison import tensors_of
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+SIZES = {"vocab_size": 96, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0,
+         "max_position_embeddings": 256}
+TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+PICTURES = {"image_size": 28, "patch_size": 14}
+
+# {model: (class of its config, keyword arguments: sizes are of the text model, then of the pictures' tower)}
+MODELS = {
+    "gemma3": ("Gemma3Config", {"sliding_window": 8}, PICTURES, {"mm_tokens_per_image": 4, "image_token_index": 90}),
+    "llava": ("LlavaConfig", {"model_type": "llama"}, {"model_type": "clip_vision_model", **PICTURES},
+              {"image_token_index": 90}),
+    "mistral3": ("Mistral3Config", {"model_type": "mistral"}, {"model_type": "pixtral", "head_dim": 8, **PICTURES},
+                 {"image_token_index": 90, "tie_word_embeddings": False}),
+    "internvl": ("InternVLConfig", {"model_type": "qwen2"}, {"image_size": [28, 28], "patch_size": [14, 14]},
+                 {"image_token_id": 90}),
+    "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
+}
+
+
+def save_model(folder, name, dtype=torch.float32):
+    config_class, text, tower, whole = MODELS[name]
+    torch.manual_seed(0)
+    config = getattr(transformers, config_class)(text_config={**SIZES, **text}, vision_config={**TOWER, **tower},
+                                                 **whole)
+    model = AutoModelForImageTextToText.from_config(config)
+    for parameter in model.parameters():  # norms and biases too
+        parameter.data.normal_(std=0.2)
+    model.to(dtype).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text('{"size": 28}')
+    return folder
+
+
+def rename_as_new(folder):
+    """The names that the classes themselves use, as some folders have them."""
+    tensors = {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if name.startswith("language_model.lm_head."):
+            name = name.removeprefix("language_model.")
+        elif name.startswith("language_model.model."):
+            name = "model.language_model." + name.removeprefix("language_model.model.")
+        elif not name.startswith(("model.", "lm_head.")):
+            name = "model." + name
+        tensors[name] = tensor
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def is_text(name):
+    return "language_model" in name or "text_model" in name or "lm_head" in name
+
+
+@pytest.fixture
+def config(tmp_path):
+    return program.prepare_run(tmp_path, SIZES["vocab_size"])
+
+
+def evaluated(config, *words):
+    return json.loads(program.finished("evaluate", config, "--json", *words))["loss"]
+
+
+def loss_of_transformers(folder, store, classes=AutoModelForImageTextToText):
+    model = classes.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    tensors = load_file(next(store.glob("*.safetensors")))
+    offsets, loss, count = tensors["offsets"].tolist(), 0.0, 0
+    with torch.no_grad():
+        for begin, end in zip(offsets, offsets[1:]):
+            ids = tensors["input_ids"][begin:end].long()[None]
+            logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
+            loss += torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
+            count += ids.shape[1] - 1
+    return loss / count
+
+
+@pytest.mark.parametrize("name, layout", [*((name, "old") for name in MODELS), ("gemma3", "new"), ("llava", "new")])
+def test_a_text_model_is_trained_and_written_back_beside_the_other_parts(config, tmp_path, name, layout):
+    model = save_model(tmp_path / "model", name)
+    if layout == "new":
+        rename_as_new(model)
+    assert evaluated(config) == pytest.approx(loss_of_transformers(model, tmp_path / "validation"), rel=1e-5)
+    program.finished("train", config)
+    program.finished("export", tmp_path / "run", "--dtype", "float32", "--out", tmp_path / "out")
+    exported = loss_of_transformers(tmp_path / "out", tmp_path / "validation")
+    assert evaluated(config) == pytest.approx(exported, rel=1e-5)
+    before, after = tensors_of(model), tensors_of(tmp_path / "out")
+    assert before.keys() == after.keys()
+    for tensor in before:
+        assert before[tensor].equal(after[tensor]) != is_text(tensor), tensor
+    old, new = (json.loads((place / "config.json").read_text()) for place in (model, tmp_path / "out"))
+    assert {**new, "torch_dtype": None} == {**old, "torch_dtype": None}
+    assert (tmp_path / "out/preprocessor_config.json").read_text() == '{"size": 28}'
+
+
+def test_parts_keep_their_types_beside_text_in_bfloat16_and_several_files(config, tmp_path):
+    model = save_model(tmp_path / "model", "llava")
+    tensors = tensors_of(model)
+    tensors["vision_tower.embeddings.position_ids"] = torch.arange(5)
+    save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    program.finished("train", config)
+    program.finished("export", tmp_path / "run", "--dtype", "bfloat16", "--out", tmp_path / "out",
+                     "--max-shard-size", "20KB")
+    after = tensors_of(tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("model-*-of-*.safetensors"))) > 2
+    for name, tensor in tensors.items():
+        assert after[name].dtype == (torch.bfloat16 if is_text(name) else tensor.dtype), name
+        assert is_text(name) or after[name].equal(tensor), name
+    assert json.loads((tmp_path / "out/config.json").read_text())["dtype"] == "float32"
+    loss_of_transformers(tmp_path / "out", tmp_path / "validation")
+
+
+def test_the_text_model_can_be_written_alone(config, tmp_path):
+    save_model(tmp_path / "model", "gemma3")
+    program.finished("train", config)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    code, _, err = program.packtrain("export", tmp_path / "run", "--out", tmp_path / "out")
+    assert code == 66 and "--base" in err and "--text-only" in err and str(tmp_path / "model") in err, err
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "out", "--base", tmp_path / "moved")
+    program.finished("export", tmp_path / "run", "--text-only", "--out", tmp_path / "text", "--dtype", "float32")
+    loss = loss_of_transformers(tmp_path / "text", tmp_path / "validation", AutoModelForCausalLM)
+    (tmp_path / "moved").rename(tmp_path / "model")
+    assert evaluated(config) == pytest.approx(loss, rel=1e-5)
+
+
+def test_tokens_are_added_to_the_text_model_and_dropouts_left_out_of_it(config, tmp_path):
+    model = save_model(tmp_path / "model", "llava")
+    whole = json.loads((model / "config.json").read_text())
+    whole["text_config"]["attention_dropout"] = 0.1
+    whole["vision_config"]["attention_dropout"] = 0.2
+    (model / "config.json").write_text(json.dumps(whole))
+    code, _, err = program.packtrain("train", config)
+    assert code == 64 and "'attention_dropout' is 0.1" in err, err
+    program.finished("train", config, "model.dropout=0", "model.resize_vocabulary=99")
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "out")
+    written = json.loads((tmp_path / "out/config.json").read_text())
+    assert written["text_config"]["vocab_size"] == 99
+    assert written["text_config"]["attention_dropout"] == 0 and written["vision_config"]["attention_dropout"] == 0.2
+    assert AutoModelForImageTextToText.from_pretrained(tmp_path / "out").lm_head.weight.shape[0] == 99
+
+
+def test_a_wrapped_folder_of_more_than_text_is_read_by_its_prefix(config, tmp_path):
+    model = save_model(tmp_path / "model", "gemma3")
+    plain = evaluated(config)
+    wrapped = {f"_orig_mod.{name}": tensor for name, tensor in tensors_of(model).items()}
+    save_file(wrapped, model / "model.safetensors", metadata={"format": "pt"})
+    assert evaluated(config, "model.prefix=_orig_mod.") == plain
+
+
+@pytest.mark.parametrize("changes, parts", [
+    ({"model_type": "qwen3_5", "text_config": {"model_type": "qwen3_5_text"}},
+     ["\"qwen3_5\"", "\"qwen3_5_text\"", "not one that packtrain trains"]),
+    ({"model_type": "paligemma", "text_config": {"model_type": "gemma", **SIZES}}, ["\"paligemma\"", "behind them"])])
+def test_what_is_not_computed_is_refused_by_its_type(config, tmp_path, changes, parts):
+    model = save_model(tmp_path / "model", "llava")
+    (model / "config.json").write_text(json.dumps(changes))
+    code, _, err = program.packtrain("plan", config)
+    assert code == 64 and all(part in err for part in parts), err
+
+
+def test_two_text_models_in_a_folder_are_refused_by_their_places(config, tmp_path):
+    model = save_model(tmp_path / "model", "llava")
+    tensors = tensors_of(model)
+    for name in ("embed_tokens.weight", "norm.weight"):
+        tensors[f"draft.{name}"] = tensors[f"language_model.model.{name}"].clone()
+    save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    code, _, err = program.packtrain("evaluate", config)
+    assert code == 66 and "2 text models" in err and "draft." in err, err
+
+
+@pytest.mark.parametrize("text_type", ["gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "phi3",
+                                       "qwen2", "qwen3"])
+def test_sizes_that_a_text_config_leaves_out_are_those_of_its_class(tool, tmp_path, text_type):
+    def written(text):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": text}))
+        answer = tool.ask(f"config {tmp_path / 'config.json'}")
+        assert answer.code == 0, answer.message
+        return json.loads(answer.message)
+
+    whole = transformers.AutoConfig.for_model(text_type).to_dict()
+    assert written({"model_type": text_type}) == written(whole)
+
+
+def test_a_run_from_a_checkpoint_of_a_text_model_finds_the_other_parts(config, tmp_path):
+    model = save_model(tmp_path / "model", "mistral3")
+    program.finished("train", config)
+    second = f"run.output={tmp_path / 'second'}"
+    program.finished("train", config, second, f"model.path={tmp_path}/run/checkpoints/step-1")
+    program.finished("export", tmp_path / "second", "--out", tmp_path / "out")
+    shutil.rmtree(tmp_path / "run")
+    parts = {name for name in tensors_of(model) if not is_text(name)}
+    assert parts <= tensors_of(tmp_path / "out").keys()
