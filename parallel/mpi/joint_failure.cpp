@@ -1,11 +1,7 @@
 #include "parallel/mpi/joint_failure.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <thread>
 
@@ -23,31 +19,6 @@ constexpr auto kFlush = std::chrono::milliseconds(200);
 constexpr int kReportTag = 1;
 constexpr int kTakenTag = 2;
 
-std::string encode(const FailureReport& report, const std::string& host) {
-  return fmt::format("{}\n{}\n{}", report.exit_code, host, report.text);
-}
-
-struct ReceivedReport {
-  FailureReport report;
-  std::string host;
-};
-
-ReceivedReport decode(const std::string& message) {
-  const std::size_t first = message.find('\n');
-  const std::size_t second = message.find('\n', first + 1);
-  return {{static_cast<int>(std::strtol(message.c_str(), nullptr, 10)), message.substr(second + 1)},
-          message.substr(first + 1, second - first - 1)};
-}
-
-void print(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-  std::fflush(nullptr);
-}
-
-void print_with_rank(int rank, const std::string& host, const std::string& text) {
-  print(fmt::format("[rank {} on {}] {}", rank, host, text));
-}
-
 [[noreturn]] void abort_job(MPI_Comm comm, int exit_code) {
   std::this_thread::sleep_for(kFlush);  // mpirun forwards what was printed, other ranks print
   MPI_Abort(comm, exit_code);
@@ -55,8 +26,8 @@ void print_with_rank(int rank, const std::string& host, const std::string& text)
 }
 
 // Rank 0: the reports of the ranks that fail within our patience, itself included.
-std::map<int, ReceivedReport> collect_reports(MPI_Comm comm, int size, ReceivedReport own) {
-  std::map<int, ReceivedReport> reports;
+std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRank own) {
+  std::map<int, ReportOfRank> reports;
   reports.emplace(0, std::move(own));
   const auto deadline = Clock::now() + kPatience;
   PoliteWait polite_wait;
@@ -74,24 +45,9 @@ std::map<int, ReceivedReport> collect_reports(MPI_Comm comm, int size, ReceivedR
     MPI_Recv(message.data(), length, MPI_CHAR, status.MPI_SOURCE, kReportTag, comm,
              MPI_STATUS_IGNORE);
     MPI_Send(nullptr, 0, MPI_CHAR, status.MPI_SOURCE, kTakenTag, comm);
-    reports.emplace(status.MPI_SOURCE, decode(message));
+    reports.emplace(status.MPI_SOURCE, decode_report(message));
   }
   return reports;
-}
-
-// Prints and returns the exit code of the job.
-int print_reports(const std::map<int, ReceivedReport>& reports, int size) {
-  const FailureReport& first = reports.at(0).report;
-  bool alike = static_cast<int>(reports.size()) == size;
-  for (const auto& [rank, received] : reports) alike = alike && received.report == first;
-  if (alike) {
-    print(first.text);
-    return first.exit_code;
-  }
-  for (const auto& [rank, received] : reports) {
-    print_with_rank(rank, received.host, received.report.text);
-  }
-  return first.exit_code;
 }
 
 // Another rank than 0: whether rank 0 took the report over within our patience.
@@ -120,9 +76,9 @@ void fail_jointly(MPI_Comm comm, const FailureReport& report, const std::string&
   if (rank == 0) {
     abort_job(comm, print_reports(collect_reports(comm, size, {report, host}), size));
   }
-  const std::string message = encode(report, host);
+  const std::string message = encode({report, host});
   if (hand_over_report(comm, message)) std::this_thread::sleep_for(kAbortPatience);
-  print_with_rank(rank, host, report.text);
+  print_with_rank(rank, {report, host});
   abort_job(comm, report.exit_code);
 }
 

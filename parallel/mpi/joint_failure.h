@@ -5,13 +5,9 @@
 
 #include <string>
 
-namespace packtrain {
+#include "parallel/failure_report.h"
 
-struct FailureReport {
-  int exit_code = 1;
-  std::string text;
-  bool operator==(const FailureReport&) const = default;
-};
+namespace packtrain {
 
 // Reports through rank 0 where that fails too within two seconds, else directly, and aborts the
 // job. `comm` spans all ranks and serves nothing else.

@@ -9,8 +9,8 @@
 #include "parallel/collective_log.h"
 #include "parallel/local/host_memory.h"
 #include "parallel/mpi/check.h"
-#include "parallel/mpi/reduction.h"
 #include "parallel/mpi/request_set.h"
+#include "parallel/reduction.h"
 
 namespace packtrain {
 namespace {

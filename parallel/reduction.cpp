@@ -1,4 +1,4 @@
-#include "parallel/mpi/reduction.h"
+#include "parallel/reduction.h"
 
 #include <algorithm>
 #include <array>
@@ -98,7 +98,7 @@ void reduce_as(DataType type, std::span<const std::byte* const> inputs, std::byt
     case DataType::kFloat16:
       break;
   }
-  throw Error(ErrorCategory::kInternal, "the mpi backend does not reduce float16");
+  throw Error(ErrorCategory::kInternal, "CPU ranks do not reduce float16");
 }
 
 }  // namespace
