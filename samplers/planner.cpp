@@ -83,7 +83,7 @@ void add_weights(const Selection& selection, const LossCounter& counter,
 }  // namespace
 
 struct Planner::State {
-  State(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
+  State(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
         const LossCounter& loss_counter, const PlanOptions& unchecked)
       : options(checked(unchecked)),
         selection(lengths, num_loss_tokens, loss_counter, options.too_long, options.max_length),
@@ -110,9 +110,8 @@ struct Planner::State {
   }
 };
 
-Planner::Planner(std::span<const std::int32_t> lengths,
-                 std::span<const std::int32_t> num_loss_tokens, const LossCounter& counter,
-                 const PlanOptions& options)
+Planner::Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
+                 const LossCounter& counter, const PlanOptions& options)
     : state_(std::make_unique<State>(lengths, num_loss_tokens, counter, options)) {}
 
 Planner::~Planner() = default;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "framework/data/example_counts.h"
 #include "samplers/epochs.h"
 #include "samplers/loss_counter.h"
 #include "samplers/options.h"
@@ -25,7 +26,7 @@ class Planner {
   // Throws Error(kData) when an example is too long (policy error) or no example is left, and
   // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch,
   // or (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
-  Planner(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
+  Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options);
   ~Planner();
 

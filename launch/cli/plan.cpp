@@ -43,7 +43,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 // Bins of doubling width: 0, 1, 2-3, 4-7, ...
-std::vector<LengthBin> length_bins(std::span<const std::int32_t> lengths) {
+std::vector<LengthBin> length_bins(const ExampleCounts& lengths) {
   std::vector<LengthBin> bins;
   for (const std::int32_t length : lengths) {
     const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(length)));

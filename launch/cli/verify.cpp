@@ -12,6 +12,7 @@
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/verify_data.h"
 
 namespace packtrain {
 namespace {
@@ -83,6 +84,7 @@ void require_success(const VerificationReport& report, bool cross_example_attent
 }  // namespace
 
 int run_verify(int argc, char** argv) {
+  if (has_option(argc, argv, "--data")) return run_verify_data(argc, argv);
   return in_world([argc, argv](World& world) {
     CLI::App app(
         "Proves the first steps of a run right: packed = one by one, no example sees another, N "
@@ -100,7 +102,8 @@ int run_verify(int argc, char** argv) {
         ->check(positive_number());
     app.footer(
         "Example:\n"
-        "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train");
+        "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train\n"
+        "  packtrain verify --data STORE                every byte of a store, by its digests");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_training(config);

@@ -142,7 +142,8 @@ TEST(Synthetic, LengthsFollowTheDistributionInsideTheLimits) {
   SyntheticOptions options = short_documents();
   prepare_synthetic(options, folder / "store", false);
   const auto store = TokenStore::open(folder / "store");
-  std::vector<std::int32_t> lengths = copy(store->lengths());
+  const ExampleCounts counts = store->lengths();
+  std::vector<std::int32_t> lengths(counts.begin(), counts.end());
   ASSERT_EQ(lengths.size(), 5000U);
   std::sort(lengths.begin(), lengths.end());
   EXPECT_EQ(lengths.front(), 8);

@@ -27,6 +27,7 @@ std::unique_ptr<InputFolder> sound_store() {
 void open_store(const std::string& folder) {
   try {
     const auto store = TokenStore::open(folder);
+    store->check_all(0, 1);
     std::int64_t num_tokens = 0;
     for (std::int64_t e = 0; e < store->info().num_examples; ++e) {
       const auto ids = store->input_ids(e);

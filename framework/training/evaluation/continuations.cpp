@@ -24,7 +24,7 @@ constexpr std::int64_t kNone = -1;
 // The texts spread over the ranks, so that each has one micro-batch where they are small: packs
 // that take any text while they are below the mean are no more than ranks.
 StepPlan plan_texts(const GrowingTexts& texts, const ContinuationOptions& options, int num_ranks) {
-  const std::span<const std::int32_t> lengths = texts.lengths();
+  const ExampleCounts lengths = texts.lengths();
   const auto all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const std::int64_t spread = all / num_ranks + std::ranges::max(lengths);
   const std::int64_t most = std::min(spread, options.max_tokens_per_micro_batch);

@@ -27,8 +27,8 @@ class GrowingTexts final : public TokenStore {
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return folder_; }
-  std::span<const std::int32_t> lengths() const override { return lengths_; }
-  std::span<const std::int32_t> num_loss_tokens() const override { return ones_; }
+  ExampleCounts lengths() const override { return lengths_; }
+  ExampleCounts num_loss_tokens() const override { return ones_; }
   std::span<const std::int32_t> input_ids(std::int64_t text) const override {
     return texts_.at(text).ids;
   }

@@ -65,10 +65,8 @@ class FolderStore final : public TokenStore {
       : folder_(std::move(folder)), memory_({std::move(example)}) {}
   const StoreInfo& info() const override { return memory_.info(); }
   const std::string& folder() const override { return folder_; }
-  std::span<const std::int32_t> lengths() const override { return memory_.lengths(); }
-  std::span<const std::int32_t> num_loss_tokens() const override {
-    return memory_.num_loss_tokens();
-  }
+  ExampleCounts lengths() const override { return memory_.lengths(); }
+  ExampleCounts num_loss_tokens() const override { return memory_.num_loss_tokens(); }
   std::span<const std::int32_t> input_ids(std::int64_t e) const override {
     return memory_.input_ids(e);
   }

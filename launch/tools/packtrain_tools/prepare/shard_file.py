@@ -1,21 +1,23 @@
 """Files of a store that hold examples: safetensors with the columns of
 framework/data/token_store.h."""
 
+import hashlib
 import json
 import os
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, digests_of
 
 
-def write_shard(path: str, parts: list[Examples], with_groups: bool = False):
+def write_shard(path: str, parts: list[Examples], with_groups: bool = False) -> str:
     """All parts, whose arrays are written as they lie: no second copy of a shard in memory. Format:
     8 bytes of the header's length, a JSON header, the data. `with_groups`: for examples that are yet
-    to be selected, which no finished store has."""
+    to be selected, which no finished store has. Returns the digest that store.json has of it
+    (framework/data/store_format.h)."""
     lengths = np.concatenate([part.lengths for part in parts], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64)
     columns = {
@@ -35,13 +37,17 @@ def write_shard(path: str, parts: list[Examples], with_groups: bool = False):
         begin = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays stay aligned
+    digest = hashlib.blake2b(digest_size=16)
     with open(path, "wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for _, arrays in columns.values():
             for array in arrays:
-                stream.write(np.ascontiguousarray(array).data)
+                data = np.ascontiguousarray(array).data
+                digest.update(data)
+                stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
+    return digest.hexdigest()
 
 
 def read_shard(path: str) -> Examples:
@@ -52,6 +58,16 @@ def read_shard(path: str) -> Examples:
                     columns["num_loss_tokens"], columns["source"],
                     digests_of(columns["input_ids"], columns["loss_mask"], lengths),
                     columns["groups"])
+
+
+def read_lengths(path: str) -> np.ndarray:
+    """int32 [num_examples], without reading tokens."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return np.diff(file.get_tensor("offsets")).astype(np.int32)
+    except (OSError, SafetensorError) as error:
+        raise ToolError(f"{path}: cannot be read: {error}",
+                        "Start anew with --overwrite.") from None
 
 
 def read_contents(path: str) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,8 @@ from packtrain_tools.sources import bad_lines
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, hashes_of_ids
 from packtrain_tools.prepare.loss_weights import WEIGHTED, weight_table
-from packtrain_tools.prepare.shard_file import (read_contents, read_shard, sync_folder, write_json,
-                                        write_shard, write_synced)
+from packtrain_tools.prepare.shard_file import (read_contents, read_lengths, read_shard, sync_folder,
+                                        write_json, write_shard, write_synced)
 
 FORMAT_VERSION = 1
 MANIFEST = "store.json"
@@ -64,13 +64,19 @@ class StoreWriter:
 
     def _write_shard(self):
         name = f"part-{len(self._info['shards']):05}.safetensors"
-        write_shard(os.path.join(self.folder, name), self._waiting)
+        digest = write_shard(os.path.join(self.folder, name), self._waiting)
         lengths = np.concatenate([examples.lengths for examples in self._waiting])
         for examples in self._waiting:
             self._note_ids(examples.input_ids, examples.lengths)
             self._has_weights |= bool((examples.loss_mask > 1).any())
-        self._info["shards"].append({"file": name, "num_examples": len(lengths),
-                                     "num_tokens": self._num_waiting_tokens})
+        labels = [int(bound(examples.num_loss_tokens)) for bound in (np.min, np.max)
+                  for examples in self._waiting]
+        self._info["shards"].append({
+            "file": name, "num_examples": len(lengths), "num_tokens": self._num_waiting_tokens,
+            "lengths": [int(lengths.min()), int(lengths.max())],
+            "labels": [min(labels), max(labels)],
+            "mask_bytes": count_bytes([examples.loss_mask for examples in self._waiting]),
+            "digest": digest})
         self._info["num_examples"] += len(lengths)
         self._info["num_tokens"] += self._num_waiting_tokens
         self._info["num_loss_tokens"] += sum(int(examples.num_loss_tokens.sum())
@@ -93,7 +99,11 @@ class StoreWriter:
         self._info, self._has_weights = state["info"], state["has_weights"]
         remove_files(self.folder, [shard["file"] for shard in self._info["shards"]], _FINISHED)
         for shard in self._info["shards"]:
-            input_ids, lengths = read_contents(os.path.join(self.folder, shard["file"]))
+            path = os.path.join(self.folder, shard["file"])
+            if self._hashes is None:
+                self._lengths.append(read_lengths(path))
+                continue
+            input_ids, lengths = read_contents(path)
             self._lengths.append(lengths)
             self._note_ids(input_ids, lengths)
         for examples in restore_examples(self.folder, state["waiting"]):
@@ -140,6 +150,14 @@ class StoreWriter:
             },
             "histogram": histogram(lengths),
         }
+
+
+def count_bytes(masks: list[np.ndarray]) -> list[int]:
+    """How often each value is there, up to the largest."""
+    counts = np.zeros(256, np.int64)
+    for mask in masks:
+        counts += np.bincount(mask, minlength=256)
+    return np.trim_zeros(counts, "b").tolist()
 
 
 def histogram(lengths: np.ndarray) -> list[dict]:
