@@ -229,7 +229,8 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   std::vector<PieceView> views;
   views.reserve(pieces.size());
   for (const Piece& piece : pieces) {
-    store.check_unchanged(piece.example);
+    store.check_tokens(piece.example, piece.begin,
+                       std::int64_t{piece.begin} + piece.length + (piece.continues ? 1 : 0));
     views.emplace_back(store, piece);
   }
 

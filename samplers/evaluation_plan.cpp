@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-std::vector<ExampleIndex> longest_first(std::span<const std::int32_t> lengths) {
+std::vector<ExampleIndex> longest_first(const ExampleCounts& lengths) {
   std::vector<ExampleIndex> examples;
   for (std::size_t example = 0; example < lengths.size(); ++example) {
     if (lengths[example] > 0) examples.push_back(static_cast<ExampleIndex>(example));
@@ -23,7 +23,7 @@ std::vector<ExampleIndex> longest_first(std::span<const std::int32_t> lengths) {
   return examples;
 }
 
-void check(std::span<const ExampleIndex> examples, std::span<const std::int32_t> lengths,
+void check(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
            std::int64_t num_loss_tokens, std::int64_t max_tokens) {
   if (num_loss_tokens == 0) {
     throw Error(ErrorCategory::kData,
@@ -42,8 +42,8 @@ void check(std::span<const ExampleIndex> examples, std::span<const std::int32_t>
 }
 
 // Next fit: a new micro-batch whenever the next example has no room.
-std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples,
-                             std::span<const std::int32_t> lengths, std::int64_t max_tokens) {
+std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
+                             std::int64_t max_tokens) {
   std::vector<MicroBatch> micro_batches;
   std::int64_t room = 0;
   for (const ExampleIndex example : examples) {
@@ -59,8 +59,7 @@ std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples,
 
 }  // namespace
 
-StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
-                         std::span<const std::int32_t> num_loss_tokens,
+StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter, std::int64_t lowered) {
   const std::vector<ExampleIndex> examples = longest_first(lengths);

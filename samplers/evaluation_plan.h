@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "framework/data/example_counts.h"
 #include "samplers/loss_counter.h"
 #include "samplers/plan.h"
 
@@ -18,8 +19,7 @@ namespace packtrain {
 // `counter`, where given, is asked what the labels weigh (LossCounter::label_weight).
 // `lowered`, where above 0: what micro-batches of several examples are to have at most, because
 // larger ones took too much memory; an example above it has one alone.
-StepPlan plan_evaluation(std::span<const std::int32_t> lengths,
-                         std::span<const std::int32_t> num_loss_tokens,
+StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter = nullptr, std::int64_t lowered = 0);
 

@@ -9,9 +9,8 @@
 
 namespace packtrain {
 
-Selection::Selection(std::span<const std::int32_t> lengths,
-                     std::span<const std::int32_t> num_loss_tokens, const LossCounter& counter,
-                     TooLong too_long, std::int64_t max_length)
+Selection::Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
+                     const LossCounter& counter, TooLong too_long, std::int64_t max_length)
     : lengths_(lengths),
       num_loss_tokens_(num_loss_tokens),
       counter_(counter),
@@ -71,7 +70,7 @@ bool Selection::select(std::size_t example) {
   return true;
 }
 
-// Of a truncated example with labels. Its mask is read only where all labels may lie behind the cut.
+// Of a truncated example with labels. Its mask is read where all labels may lie behind the cut.
 bool Selection::keeps_a_label(std::size_t example) const {
   if (num_loss_tokens_[example] > lengths_[example] - max_length_) return true;
   return counter_.has_label_before(static_cast<std::int64_t>(example),

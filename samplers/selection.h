@@ -30,7 +30,7 @@ class Selection {
   // `lengths`, `num_loss_tokens` [num_examples of the store] and `counter` must outlive it.
   // Throws Error(kData) when an example is too long under policy error (fully masked ones are no
   // reason to stop) or no example is left.
-  Selection(std::span<const std::int32_t> lengths, std::span<const std::int32_t> num_loss_tokens,
+  Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
             const LossCounter& counter, TooLong too_long, std::int64_t max_length);
 
   std::span<const ExampleIndex> examples() const { return examples_; }  // ascending
@@ -47,8 +47,8 @@ class Selection {
   // Starts loading what the functions above read of the example: a shuffled order would wait for
   // memory at each.
   void prefetch(ExampleIndex example) const {
-    __builtin_prefetch(&lengths_[example]);
-    __builtin_prefetch(&num_loss_tokens_[example]);
+    lengths_.prefetch(example);
+    num_loss_tokens_.prefetch(example);
   }
 
  private:
@@ -60,8 +60,8 @@ class Selection {
   bool keeps_a_label(std::size_t example) const;
   [[noreturn]] void fail_too_long() const;
 
-  std::span<const std::int32_t> lengths_;
-  std::span<const std::int32_t> num_loss_tokens_;
+  ExampleCounts lengths_;
+  ExampleCounts num_loss_tokens_;
   const LossCounter& counter_;
   TooLong too_long_;
   std::int64_t max_length_;

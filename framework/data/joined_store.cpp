@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -31,14 +32,29 @@ struct Part {
   }
 };
 
+class JoinedStore;
+
+template <auto count_of>
+class JoinedCounts final : public CountSource {
+ public:
+  explicit JoinedCounts(const JoinedStore& store) : store_(store) {}
+  std::size_t size() const override;
+  std::int32_t count(std::size_t example) const override;
+  void prefetch(std::size_t example) const override;
+  std::optional<CountBounds> bounds() const override;
+
+ private:
+  const JoinedStore& store_;
+};
+
 class JoinedStore final : public TokenStore {
  public:
   explicit JoinedStore(std::vector<StorePart> parts);
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return folder_; }
-  std::span<const std::int32_t> lengths() const override { return lengths_; }
-  std::span<const std::int32_t> num_loss_tokens() const override { return num_loss_tokens_; }
+  ExampleCounts lengths() const override { return lengths_; }
+  ExampleCounts num_loss_tokens() const override { return num_loss_tokens_; }
   std::span<const std::int32_t> input_ids(std::int64_t example) const override {
     const Part& part = part_of(example);
     return part.given.store->input_ids(local(part, example));
@@ -51,11 +67,12 @@ class JoinedStore final : public TokenStore {
     const Part& part = part_of(example);
     return part.sources[static_cast<std::size_t>(part.given.store->source(local(part, example)))];
   }
-  void check_unchanged(std::int64_t example) const override {
+  void check_tokens(std::int64_t example, std::int64_t begin, std::int64_t end) const override {
     const Part& part = part_of(example);
-    part.given.store->check_unchanged(local(part, example));
+    part.given.store->check_tokens(local(part, example), begin, end);
   }
   std::string fingerprint() const override;
+  std::string content_digest() const override;
   ExampleOrigin origin(std::int64_t example) const override {
     const Part& part = part_of(example);
     return {part.given.store->folder(), (example - part.first_example) / part.num_stored,
@@ -72,22 +89,24 @@ class JoinedStore final : public TokenStore {
         parts_, [](const Part& part) { return part.given.store->has_token_weights(); });
   }
 
- private:
+  std::span<const Part> parts() const { return parts_; }
   const Part& part_of(std::int64_t example) const;
   static std::int64_t local(const Part& part, std::int64_t example) {
     const std::int64_t of_part = example - part.first_example;
     const std::int64_t of_rest = of_part - part.num_whole_repeats() * part.num_stored;
     return of_rest < 0 ? of_part % part.num_stored : part.rest[static_cast<std::size_t>(of_rest)];
   }
+
+ private:
   void append(StorePart given);
-  void append_examples(const Part& part, const TokenStore& store);
+  void count_examples(const Part& part, const TokenStore& store);
   std::int16_t source_number(const std::string& name);
 
   std::string folder_;  // all of them, for messages
   StoreInfo info_;
   std::vector<Part> parts_;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int32_t> num_loss_tokens_;
+  JoinedCounts<&TokenStore::lengths> lengths_{*this};
+  JoinedCounts<&TokenStore::num_loss_tokens> num_loss_tokens_{*this};
   LossWeights loss_weights_;
 };
 
@@ -103,7 +122,7 @@ void check_same(const char* what, const TokenStore& first, const TokenStore& oth
 
 // Of all parts; a store without a tokenizer (pretokenized) may stand beside any. Returns the store
 // that says which tokenizer it is.
-const StoreInfo& check_tokens(std::span<const StorePart> parts) {
+const StoreInfo& check_same_tokens(std::span<const StorePart> parts) {
   const TokenStore* named = nullptr;
   for (const StorePart& part : parts) {
     const TokenStore& first = *parts.front().store;
@@ -154,7 +173,7 @@ LossWeights weights_of(std::span<const Part> parts) {
 
 JoinedStore::JoinedStore(std::vector<StorePart> parts) {
   check_counts(parts);
-  const StoreInfo& named = check_tokens(parts);
+  const StoreInfo& named = check_same_tokens(parts);
   info_.vocab_size = named.vocab_size;
   info_.tokenizer_name = named.tokenizer_name;
   info_.tokenizer_hash = named.tokenizer_hash;
@@ -172,29 +191,54 @@ void JoinedStore::append(StorePart given) {
   const std::int64_t num_rest = part.num_examples - part.num_whole_repeats() * part.num_stored;
   if (num_rest > 0) part.rest = choose_examples(part.num_stored, num_rest);
   for (const std::string& name : info.sources) part.sources.push_back(source_number(name));
-  append_examples(part, store);
+  count_examples(part, store);
   info_.num_bad_lines += info.num_bad_lines;
   folder_ += (folder_.empty() ? "" : ", ") + store.folder();
   part.given = std::move(given);
   parts_.push_back(std::move(part));
 }
 
-void JoinedStore::append_examples(const Part& part, const TokenStore& store) {
-  const auto lengths = store.lengths();
-  const auto labels = store.num_loss_tokens();
-  for (std::int64_t repeat = 0; repeat < part.num_whole_repeats(); ++repeat) {
-    lengths_.insert(lengths_.end(), lengths.begin(), lengths.end());
-    num_loss_tokens_.insert(num_loss_tokens_.end(), labels.begin(), labels.end());
-    info_.num_tokens += store.info().num_tokens;
-    info_.num_loss_tokens += store.info().num_loss_tokens;
-  }
+void JoinedStore::count_examples(const Part& part, const TokenStore& store) {
+  info_.num_tokens += part.num_whole_repeats() * store.info().num_tokens;
+  info_.num_loss_tokens += part.num_whole_repeats() * store.info().num_loss_tokens;
   for (const std::uint32_t example : part.rest) {
-    lengths_.push_back(lengths[example]);
-    num_loss_tokens_.push_back(labels[example]);
-    info_.num_tokens += lengths[example];
-    info_.num_loss_tokens += labels[example];
+    info_.num_tokens += store.lengths()[example];
+    info_.num_loss_tokens += store.num_loss_tokens()[example];
   }
   info_.num_examples += part.num_examples;
+}
+
+template <auto count_of>
+std::size_t JoinedCounts<count_of>::size() const {
+  return static_cast<std::size_t>(store_.info().num_examples);
+}
+
+template <auto count_of>
+std::int32_t JoinedCounts<count_of>::count(std::size_t example) const {
+  const auto number = static_cast<std::int64_t>(example);
+  const Part& part = store_.part_of(number);
+  const ExampleCounts counts = (*part.given.store.*count_of)();
+  return counts[static_cast<std::size_t>(JoinedStore::local(part, number))];
+}
+
+template <auto count_of>
+void JoinedCounts<count_of>::prefetch(std::size_t example) const {
+  const auto number = static_cast<std::int64_t>(example);
+  const Part& part = store_.part_of(number);
+  const ExampleCounts counts = (*part.given.store.*count_of)();
+  counts.prefetch(static_cast<std::size_t>(JoinedStore::local(part, number)));
+}
+
+template <auto count_of>
+std::optional<CountBounds> JoinedCounts<count_of>::bounds() const {
+  std::optional<CountBounds> all;
+  for (const Part& part : store_.parts()) {
+    const auto bounds = (*part.given.store.*count_of)().bounds();
+    if (!bounds) return {};
+    if (!all) all = bounds;
+    all = CountBounds{std::min(all->least, bounds->least), std::max(all->most, bounds->most)};
+  }
+  return all;
 }
 
 std::vector<StoreUse> JoinedStore::uses() const {
@@ -229,14 +273,28 @@ const Part& JoinedStore::part_of(std::int64_t example) const {
   return *std::prev(std::ranges::upper_bound(parts_, example, {}, &Part::first_example));
 }
 
+// Whole repeats are written as they always were: checkpoints hold the hash.
+std::string times_of(const Part& part) {
+  return part.rest.empty() ? fmt::format("{}", part.num_whole_repeats())
+                           : fmt::format("{}/{}", part.num_examples, part.num_stored);
+}
+
 std::string JoinedStore::fingerprint() const {
   Hasher hasher;
   for (const Part& part : parts_) {
-    // Whole repeats are written as they always were: checkpoints hold the hash.
-    const std::string times = part.rest.empty()
-                                  ? fmt::format("{}", part.num_whole_repeats())
-                                  : fmt::format("{}/{}", part.num_examples, part.num_stored);
-    const std::string text = fmt::format("{} x {}\n", part.given.store->fingerprint(), times);
+    const std::string text =
+        fmt::format("{} x {}\n", part.given.store->fingerprint(), times_of(part));
+    hasher.update(std::as_bytes(std::span(text)));
+  }
+  return hasher.hex();
+}
+
+std::string JoinedStore::content_digest() const {
+  Hasher hasher;
+  for (const Part& part : parts_) {
+    const std::string digest = part.given.store->content_digest();
+    if (digest.empty()) return {};
+    const std::string text = fmt::format("{} x {}\n", digest, times_of(part));
     hasher.update(std::as_bytes(std::span(text)));
   }
   return hasher.hex();

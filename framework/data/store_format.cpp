@@ -25,6 +25,13 @@ constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // far from overflow
 constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
 
+// Of a shard, optional.
+constexpr const char* kLengthsKey = "lengths";
+constexpr const char* kLabelsKey = "labels";
+constexpr const char* kMaskBytesKey = "mask_bytes";
+constexpr const char* kDigestKey = "digest";
+constexpr std::size_t kDigestDigits = 32;
+
 constexpr const char* kMakeAgain = "Make the store again with `packtrain prepare`.";
 
 // Takes typed values out of store.json; a fault names the file and the key.
@@ -118,6 +125,60 @@ std::vector<double> read_loss_weights(const ManifestReader& reader, const Json& 
   return weights;
 }
 
+std::optional<CountBounds> read_bounds(const ManifestReader& reader, const Json& shard,
+                                       const char* key, std::int32_t least) {
+  if (!shard.contains(key)) return {};
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const Json& pair = reader.value(shard, key, Json::value_t::array);
+  const bool are_counts =
+      pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
+  if (are_counts && pair[0] >= least && pair[0] <= pair[1] && pair[1] <= kMost) {
+    return CountBounds{pair[0].get<std::int32_t>(), pair[1].get<std::int32_t>()};
+  }
+  reader.fail(fmt::format("'{}' of a shard is {}, wanted two counts from {} on, the least first",
+                          key, pair.dump().substr(0, 80), least));
+}
+
+std::vector<std::int64_t> read_mask_bytes(const ManifestReader& reader, const Json& entry,
+                                          std::int64_t num_tokens) {
+  std::vector<std::int64_t> counts;
+  if (!entry.contains(kMaskBytesKey)) return counts;
+  std::int64_t left = num_tokens;
+  for (const Json& count : reader.value(entry, kMaskBytesKey, Json::value_t::array)) {
+    if (!count.is_number_unsigned() || count > left) break;
+    counts.push_back(count.get<std::int64_t>());
+    left -= counts.back();
+  }
+  if (left == 0 && counts.size() == entry[kMaskBytesKey].size() &&
+      counts.size() <= kMaxTokenWeights) {
+    return counts;
+  }
+  reader.fail(fmt::format("'{}' of a shard is {}, wanted counts that add up to its {} tokens",
+                          kMaskBytesKey, entry[kMaskBytesKey].dump().substr(0, 80), num_tokens));
+}
+
+std::string read_digest(const ManifestReader& reader, const Json& entry) {
+  if (!entry.contains(kDigestKey)) return {};
+  std::string digest = reader.text(entry, kDigestKey);
+  const bool is_hex = digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hex || digest.size() != kDigestDigits) {
+    reader.fail(fmt::format("'{}' of a shard is '{}', wanted {} hexadecimal digits", kDigestKey,
+                            digest.substr(0, 80), kDigestDigits));
+  }
+  return digest;
+}
+
+StoreShard read_shard(const ManifestReader& reader, const Json& entry) {
+  StoreShard shard;
+  shard.num_examples = reader.count(entry, "num_examples", 1);
+  shard.num_tokens = reader.count(entry, "num_tokens", 1);
+  shard.lengths = read_bounds(reader, entry, kLengthsKey, 1);
+  shard.labels = read_bounds(reader, entry, kLabelsKey, 0);
+  shard.mask_bytes = read_mask_bytes(reader, entry, shard.num_tokens);
+  shard.digest = read_digest(reader, entry);
+  return shard;
+}
+
 StoreInfo read_info(const ManifestReader& reader, const Json& json) {
   StoreInfo info;
   const std::int64_t version = reader.count(json, "format_version", 0);
@@ -170,13 +231,28 @@ std::string wanted_mask_bytes(std::size_t num_weights) {
   return num_weights <= 2 ? "0 or 1" : fmt::format("0..{}", num_weights - 1);
 }
 
+namespace {
+
+Json shard_json(const StoreShard& shard, const std::string& file) {
+  Json json = {
+      {"file", file}, {"num_examples", shard.num_examples}, {"num_tokens", shard.num_tokens}};
+  const auto add = [&](const char* key, const std::optional<CountBounds>& bounds) {
+    if (bounds) json[key] = Json::array({bounds->least, bounds->most});
+  };
+  add(kLengthsKey, shard.lengths);
+  add(kLabelsKey, shard.labels);
+  if (!shard.mask_bytes.empty()) json[kMaskBytesKey] = shard.mask_bytes;
+  if (!shard.digest.empty()) json[kDigestKey] = shard.digest;
+  return json;
+}
+
+}  // namespace
+
 std::string manifest_text(const StoreManifest& manifest) {
   const StoreInfo& info = manifest.info;
   Json shards = Json::array();
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-    shards.push_back({{"file", shard_name(i)},
-                      {"num_examples", manifest.shards[i].num_examples},
-                      {"num_tokens", manifest.shards[i].num_tokens}});
+    shards.push_back(shard_json(manifest.shards[i], shard_name(i)));
   }
   Json json = {{"format_version", kStoreFormatVersion},
                {"tokenizer", info.tokenizer},
@@ -218,14 +294,14 @@ StoreManifest read_store_manifest(const std::string& folder) {
       reader.fail(
           fmt::format("shard file is '{}', wanted '{}'", reader.text(entry, "file"), wanted));
     }
-    const StoreShard shard{reader.count(entry, "num_examples", 1),
-                           reader.count(entry, "num_tokens", 1)};
+    const StoreShard shard = read_shard(reader, entry);
     if (__builtin_add_overflow(num_examples, shard.num_examples, &num_examples) ||
         __builtin_add_overflow(num_tokens, shard.num_tokens, &num_tokens)) {
       reader.fail("the counts of its shards overflow");
     }
     manifest.shards.push_back(shard);
   }
+  if (manifest.shards.empty()) reader.fail("has no shards");
   if (num_examples != manifest.info.num_examples || num_tokens != manifest.info.num_tokens) {
     reader.fail(fmt::format("its shards have {} examples and {} tokens, wanted {} and {}",
                             num_examples, num_tokens, manifest.info.num_examples,

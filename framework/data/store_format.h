@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,16 @@ constexpr const char* kStoreManifestName = "store.json";
 constexpr const char* kUnfinishedName = "unfinished.json";  // of a `prepare` that was stopped
 constexpr const char* kStoreTokenizerFolder = "tokenizer";
 
+// Beside the counts all is optional: stores of older versions have none of it.
 struct StoreShard {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
+  std::optional<CountBounds> lengths = std::nullopt;  // tokens of an example
+  std::optional<CountBounds> labels = std::nullopt;   // num_loss_tokens of an example
+  std::vector<std::int64_t> mask_bytes = {};          // [largest byte + 1] how often each is there
+  // BLAKE2b-128 (hex) over offsets, input_ids, num_loss_tokens, source and loss_mask, in this
+  // order.
+  std::string digest = {};
 };
 
 // store.json. Shard i lies in shard_name(i): names never come out of a file.

@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+
+#include "framework/support/blake2b.h"
 
 namespace packtrain {
 namespace {
+
+constexpr std::int32_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 
 // The largest element. A plain loop over unsigned values, which compilers vectorise.
 template <typename T>
@@ -20,27 +25,65 @@ std::span<const std::uint32_t> as_unsigned(std::span<const std::int32_t> values)
   return {reinterpret_cast<const std::uint32_t*>(values.data()), values.size()};
 }
 
+std::vector<std::int64_t> counts_of_bytes(std::span<const std::uint8_t> mask) {
+  std::array<std::int64_t, kMaxTokenWeights> counts{};
+  for (const std::uint8_t byte : mask) ++counts[byte];
+  std::size_t size = counts.size();
+  while (size > 0 && counts[size - 1] == 0) --size;
+  return {counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(size)};
+}
+
+std::string digest_of(const ShardColumns& columns) {
+  Blake2b hasher;
+  hasher.update(std::as_bytes(columns.offsets));
+  hasher.update(std::as_bytes(columns.input_ids));
+  hasher.update(std::as_bytes(columns.num_loss_tokens));
+  hasher.update(std::as_bytes(columns.source));
+  hasher.update(std::as_bytes(columns.loss_mask));
+  return hasher.hex();
+}
+
 }  // namespace
+
+StoreShard describe_shard(const ShardColumns& columns) {
+  StoreShard shard;
+  shard.num_examples = std::ssize(columns.source);
+  shard.num_tokens = std::ssize(columns.input_ids);
+  CountBounds lengths{kMostTokens, 0};
+  for (std::size_t e = 0; e + 1 < columns.offsets.size(); ++e) {
+    const auto length = static_cast<std::int32_t>(columns.offsets[e + 1] - columns.offsets[e]);
+    lengths = {std::min(lengths.least, length), std::max(lengths.most, length)};
+  }
+  const auto [least, most] = std::ranges::minmax(columns.num_loss_tokens);
+  shard.lengths = lengths;
+  shard.labels = CountBounds{least, most};
+  shard.mask_bytes = counts_of_bytes(columns.loss_mask);
+  shard.digest = digest_of(columns);
+  return shard;
+}
 
 MappedShard::MappedShard(const std::string& path, const StoreShard& shard, const StoreInfo& info,
                          std::int64_t first_example)
     : file_(SafetensorsFile::open(path, ErrorCategory::kData)),
+      shard_(shard),
+      info_(info),
       first_example_(first_example),
-      input_ids_(column<std::int32_t>("input_ids", DataType::kInt32, shard.num_tokens)),
-      offsets_(column<std::int64_t>("offsets", DataType::kInt64, shard.num_examples + 1)),
-      loss_mask_(column<std::uint8_t>("loss_mask", DataType::kUInt8, shard.num_tokens)),
-      num_loss_tokens_(
-          column<std::int32_t>("num_loss_tokens", DataType::kInt32, shard.num_examples)),
-      source_(column<std::int16_t>("source", DataType::kInt16, shard.num_examples)) {
-  check_offsets();
-  check_ids(info.vocab_size);
-  check_masks(info.loss_weights);
-  check_sources(info.sources.size());
+      columns_{column<std::int64_t>("offsets", DataType::kInt64, shard.num_examples + 1),
+               column<std::int32_t>("input_ids", DataType::kInt32, shard.num_tokens),
+               column<std::int32_t>("num_loss_tokens", DataType::kInt32, shard.num_examples),
+               column<std::int16_t>("source", DataType::kInt16, shard.num_examples),
+               column<std::uint8_t>("loss_mask", DataType::kUInt8, shard.num_tokens)},
+      lengths_(shard.lengths.value_or(CountBounds{1, kMostTokens})),
+      labels_(shard.labels.value_or(CountBounds{0, kMostTokens})) {
+  check_ends();
 }
 
+// What was written to while it was in use says so instead.
 void MappedShard::fail(const std::string& fault) const {
+  file_->check_unchanged();
   throw Error(ErrorCategory::kData, fmt::format("{}: {}", file_->path(), fault),
-              "Make the store again with `packtrain prepare`.");
+              "Make the store again with `packtrain prepare`, or copy it again; `packtrain verify "
+              "--data STORE` reads every byte of a store.");
 }
 
 template <typename T>
@@ -56,63 +99,93 @@ std::span<const T> MappedShard::column(const char* name, DataType dtype, std::in
   return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<std::size_t>(size)};
 }
 
-void MappedShard::check_offsets() const {
-  if (offsets_.front() != 0) fail(fmt::format("offsets[0] is {}, wanted 0", offsets_.front()));
-  for (std::int64_t local = 0; local < num_examples(); ++local) {
-    // Compared before they are subtracted, which could overflow.
-    const bool rises = offsets_[local] >= 0 && offsets_[local] < offsets_[local + 1];
-    if (!rises || length(local) > std::numeric_limits<std::int32_t>::max()) {
-      fail(fmt::format("example {} has offsets {} and {}, wanted 1 to 2^31-1 tokens",
-                       first_example_ + local, offsets_[local], offsets_[local + 1]));
-    }
-  }
-  if (offsets_.back() != std::ssize(input_ids_)) {
-    fail(fmt::format("the last offset is {}, wanted num_tokens = {}", offsets_.back(),
-                     input_ids_.size()));
+void MappedShard::check_ends() const {
+  const auto offsets = columns_.offsets;
+  if (offsets.front() != 0) fail(fmt::format("offsets[0] is {}, wanted 0", offsets.front()));
+  if (offsets.back() != shard_.num_tokens) {
+    fail(fmt::format("the last offset is {}, wanted num_tokens = {}", offsets.back(),
+                     shard_.num_tokens));
   }
 }
 
-void MappedShard::check_ids(std::int64_t vocab_size) const {
-  const auto bound = static_cast<std::uint32_t>(vocab_size);
-  const auto ids = as_unsigned(input_ids_);  // a negative id is above every vocabulary
+void MappedShard::fail_offsets(std::int64_t local) const {
+  const bool is_known = shard_.lengths.has_value();
+  fail(fmt::format("example {} has offsets {} and {}, wanted {} to {} tokens",
+                   first_example_ + local, columns_.offsets[local], columns_.offsets[local + 1],
+                   lengths_.least, is_known ? fmt::format("{}", lengths_.most) : "2^31-1"));
+}
+
+void MappedShard::fail_labels(std::int64_t local) const {
+  fail(fmt::format("example {}: num_loss_tokens is {}, wanted {}..{}", first_example_ + local,
+                   columns_.num_loss_tokens[local], labels_.least, labels_.most));
+}
+
+std::int16_t MappedShard::source(std::int64_t local) const {
+  const std::int16_t source = columns_.source[local];
+  if (source < 0 || static_cast<std::size_t>(source) >= info_.sources.size()) {
+    fail(fmt::format("example {}: source is {}, wanted 0..{}", first_example_ + local, source,
+                     info_.sources.size() - 1));
+  }
+  return source;
+}
+
+void MappedShard::check_ids(std::int64_t local, std::int64_t begin, std::int64_t end) const {
+  const auto bound = static_cast<std::uint32_t>(info_.vocab_size);
+  const auto part = input_ids(local).subspan(begin, end - begin);
+  const auto ids = as_unsigned(part);  // a negative id is above every vocabulary
   if (largest(ids) < bound) return;
-  const auto token = std::find_if(ids.begin(), ids.end(), [=](auto id) { return id >= bound; });
-  const std::int64_t position = token - ids.begin();
-  const std::int64_t local =
-      std::upper_bound(offsets_.begin(), offsets_.end(), position) - offsets_.begin() - 1;
+  const auto wrong = std::ranges::find_if(ids, [=](std::uint32_t id) { return id >= bound; });
+  const std::int64_t token = wrong - ids.begin();
   fail(fmt::format("example {}, token {}: id {} is outside the vocabulary 0..{}",
-                   first_example_ + local, position - offsets_[local], input_ids_[position],
-                   vocab_size - 1));
+                   first_example_ + local, begin + token, part[token], info_.vocab_size - 1));
 }
 
-void MappedShard::check_masks(const std::vector<double>& loss_weights) const {
-  const std::size_t num_bytes = std::max<std::size_t>(loss_weights.size(), 2);
-  const bool all_known = largest(loss_mask_) < num_bytes;
+void MappedShard::check_mask(std::int64_t local, std::int64_t begin, std::int64_t end) const {
+  const std::size_t num_bytes = std::max<std::size_t>(info_.loss_weights.size(), 2);
+  const auto mask = loss_mask(local);
+  const auto part = mask.subspan(begin, end - begin);
+  if (largest(part) >= num_bytes) {
+    const auto wrong = std::ranges::find_if(part, [=](auto byte) { return byte >= num_bytes; });
+    fail(fmt::format("example {}, token {}: loss_mask is {}, wanted {}", first_example_ + local,
+                     begin + (wrong - part.begin()), *wrong, wanted_mask_bytes(num_bytes)));
+  }
+  if (part.size() < mask.size()) return;
+  const std::int64_t labels = count_supervised(mask.subspan(1));
+  if (labels == num_loss_tokens(local)) return;
+  fail(fmt::format("example {}: num_loss_tokens is {}, but its mask has {}", first_example_ + local,
+                   columns_.num_loss_tokens[local], labels));
+}
+
+void MappedShard::check_tokens(std::int64_t local, std::int64_t begin, std::int64_t end) const {
+  end = std::min<std::int64_t>(end, length(local));
+  begin = std::clamp<std::int64_t>(begin, 0, end);
+  check_ids(local, begin, end);
+  check_mask(local, begin, end);
+  source(local);
+}
+
+void MappedShard::check_all() const {
   for (std::int64_t local = 0; local < num_examples(); ++local) {
-    const auto mask = loss_mask(local);
-    if (!all_known) {
-      const auto wrong = std::ranges::find_if(mask, [=](auto m) { return m >= num_bytes; });
-      if (wrong != mask.end()) {
-        fail(fmt::format("example {}, token {}: loss_mask is {}, wanted {}", first_example_ + local,
-                         wrong - mask.begin(), *wrong, wanted_mask_bytes(num_bytes)));
-      }
-    }
-    std::int32_t num_loss_tokens = 0;
-    for (const std::uint8_t value : mask.subspan(1)) num_loss_tokens += value != 0 ? 1 : 0;
-    if (num_loss_tokens != num_loss_tokens_[local]) {
-      fail(fmt::format("example {}: num_loss_tokens is {}, but its mask has {}",
-                       first_example_ + local, num_loss_tokens_[local], num_loss_tokens));
-    }
+    check_tokens(local, 0, length(local));
+  }
+  const StoreShard found = describe_shard(columns_);
+  const auto compare = [&](const char* what, const auto& said, const auto& is) {
+    if (said && *said != is)
+      fail(fmt::format("its {} are not those of {}", what, kStoreManifestName));
+  };
+  compare("least and most tokens", shard_.lengths, *found.lengths);
+  compare("least and most labels", shard_.labels, *found.labels);
+  if (!shard_.mask_bytes.empty() && shard_.mask_bytes != found.mask_bytes) {
+    fail(fmt::format("its counts of mask bytes are not those of {}", kStoreManifestName));
+  }
+  if (!shard_.digest.empty() && shard_.digest != found.digest) {
+    fail(fmt::format("its digest is {}, wanted {}: tokens or masks are others than were written",
+                     found.digest, shard_.digest));
   }
 }
 
-void MappedShard::check_sources(std::size_t num_sources) const {
-  for (std::int64_t local = 0; local < num_examples(); ++local) {
-    if (source_[local] < 0 || static_cast<std::size_t>(source_[local]) >= num_sources) {
-      fail(fmt::format("example {}: source is {}, wanted 0..{}", first_example_ + local,
-                       source_[local], num_sources - 1));
-    }
-  }
+std::vector<std::int64_t> MappedShard::mask_byte_counts() const {
+  return counts_of_bytes(columns_.loss_mask);
 }
 
 }  // namespace packtrain

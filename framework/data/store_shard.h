@@ -1,4 +1,4 @@
-// One shard file of a token store, mapped and checked.
+// One shard file of a token store, mapped. What is asked for is checked when it is asked for.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +12,84 @@
 
 namespace packtrain {
 
+// The tensors of a shard file, as token_store.h has them.
+struct ShardColumns {
+  std::span<const std::int64_t> offsets;
+  std::span<const std::int32_t> input_ids;
+  std::span<const std::int32_t> num_loss_tokens;
+  std::span<const std::int16_t> source;
+  std::span<const std::uint8_t> loss_mask;
+};
+
+// What store.json says of a shard. Reads all of it.
+StoreShard describe_shard(const ShardColumns& columns);
+
+// All but the constructor and check_all() cost no more than what they return, and throw
+// Error(kData) naming file, example and token where that is damaged.
 class MappedShard {
  public:
-  // Maps `path` and checks every value against `shard` and `info`. `first_example` is the index in
-  // the store of the shard's first example, which messages count from. Throws Error(kData).
+  // Maps `path` and compares its header and the ends of its offsets with `shard`. `first_example`
+  // is the index in the store of the shard's first example, which messages count from. `shard` and
+  // `info` must outlive it. Throws Error(kData).
   MappedShard(const std::string& path, const StoreShard& shard, const StoreInfo& info,
               std::int64_t first_example);
 
   std::int64_t first_example() const { return first_example_; }
-  std::int64_t num_examples() const { return std::ssize(num_loss_tokens_); }
-  std::int64_t length(std::int64_t local) const { return offsets_[local + 1] - offsets_[local]; }
-  std::span<const std::int32_t> num_loss_tokens() const { return num_loss_tokens_; }
+  std::int64_t num_examples() const { return std::ssize(columns_.num_loss_tokens); }
 
   // Of the shard's example `local`, 0..num_examples-1.
+  std::int32_t length(std::int64_t local) const {
+    const std::int64_t begin = columns_.offsets[local];
+    const std::int64_t end = columns_.offsets[local + 1];
+    if (begin < 0 || begin >= end || end > shard_.num_tokens) fail_offsets(local);
+    const std::int64_t length = end - begin;
+    if (length < lengths_.least || length > lengths_.most) fail_offsets(local);
+    return static_cast<std::int32_t>(length);
+  }
+  std::int32_t num_loss_tokens(std::int64_t local) const {
+    const std::int32_t labels = columns_.num_loss_tokens[local];
+    if (labels < labels_.least || labels > labels_.most) fail_labels(local);
+    return labels;
+  }
   std::span<const std::int32_t> input_ids(std::int64_t local) const {
-    return input_ids_.subspan(offsets_[local], length(local));
+    const auto size = static_cast<std::size_t>(length(local));
+    return columns_.input_ids.subspan(columns_.offsets[local], size);
   }
   std::span<const std::uint8_t> loss_mask(std::int64_t local) const {
-    return loss_mask_.subspan(offsets_[local], length(local));
+    const auto size = static_cast<std::size_t>(length(local));
+    return columns_.loss_mask.subspan(columns_.offsets[local], size);
   }
-  std::span<const std::uint8_t> all_masks() const { return loss_mask_; }
-  std::int16_t source(std::int64_t local) const { return source_[local]; }
+  std::int16_t source(std::int64_t local) const;
+  void prefetch(std::int64_t local) const {
+    __builtin_prefetch(&columns_.offsets[local]);
+    __builtin_prefetch(&columns_.num_loss_tokens[local]);
+  }
+
+  // Ids and mask bytes of the tokens `begin` to `end` - 1, as far as they are there, the example's
+  // source, and its labels where these are all of its tokens.
+  void check_tokens(std::int64_t local, std::int64_t begin, std::int64_t end) const;
+  // Every byte, and that it is what store.json says.
+  void check_all() const;
   void check_unchanged() const { file_->check_unchanged(); }
+  std::vector<std::int64_t> mask_byte_counts() const;  // by byte; read where store.json has none
 
  private:
   template <typename T>
   std::span<const T> column(const char* name, DataType dtype, std::int64_t size) const;
   [[noreturn]] void fail(const std::string& fault) const;
-  void check_offsets() const;
-  void check_ids(std::int64_t vocab_size) const;
-  void check_masks(const std::vector<double>& loss_weights) const;
-  void check_sources(std::size_t num_sources) const;
+  [[noreturn]] void fail_offsets(std::int64_t local) const;
+  [[noreturn]] void fail_labels(std::int64_t local) const;
+  void check_ends() const;
+  void check_ids(std::int64_t local, std::int64_t begin, std::int64_t end) const;
+  void check_mask(std::int64_t local, std::int64_t begin, std::int64_t end) const;
 
   std::shared_ptr<const SafetensorsFile> file_;
+  const StoreShard& shard_;
+  const StoreInfo& info_;
   std::int64_t first_example_;
-  std::span<const std::int32_t> input_ids_;
-  std::span<const std::int64_t> offsets_;
-  std::span<const std::uint8_t> loss_mask_;
-  std::span<const std::int32_t> num_loss_tokens_;
-  std::span<const std::int16_t> source_;
+  ShardColumns columns_;
+  CountBounds lengths_;  // as store.json has them, or of the type
+  CountBounds labels_;
 };
 
 }  // namespace packtrain

@@ -11,6 +11,7 @@
 
 #include "framework/data/bad_lines.h"
 #include "framework/data/store_format.h"
+#include "framework/data/store_shard.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/safetensors.h"
@@ -136,7 +137,8 @@ void ShardedStoreWriter::write_shard() {
       {"loss_mask", DataType::kUInt8, {num_tokens}, std::as_bytes(std::span(loss_mask_))}};
   write_safetensors(folder_ + "/" + shard_name(manifest_.shards.size()), tensors, {},
                     ErrorCategory::kData);
-  manifest_.shards.push_back({num_examples, num_tokens});
+  manifest_.shards.push_back(
+      describe_shard({offsets_, input_ids_, num_loss_tokens_, source_, loss_mask_}));
   input_ids_.clear();
   loss_mask_.clear();
   offsets_.assign(1, 0);

@@ -8,22 +8,58 @@
 #include <mutex>
 #include <utility>
 
+#include "framework/data/shard_set.h"
 #include "framework/data/store_format.h"
-#include "framework/data/store_shard.h"
 #include "framework/support/error.h"
 #include "framework/support/hash.h"
 
 namespace packtrain {
 namespace {
 
+// Least and most of all shards, where store.json has them for each.
+std::optional<CountBounds> bounds_of(const StoreManifest& manifest,
+                                     std::optional<CountBounds> StoreShard::*member) {
+  std::optional<CountBounds> bounds;
+  for (const StoreShard& shard : manifest.shards) {
+    const auto& of_shard = shard.*member;
+    if (!of_shard) return {};
+    if (!bounds) bounds = of_shard;
+    bounds = CountBounds{std::min(bounds->least, of_shard->least),
+                         std::max(bounds->most, of_shard->most)};
+  }
+  return bounds;
+}
+
+template <auto count_of>
+class ShardCounts final : public CountSource {
+ public:
+  ShardCounts(const ShardSet& shards, std::int64_t num_examples, std::optional<CountBounds> bounds)
+      : shards_(shards), num_examples_(num_examples), bounds_(bounds) {}
+
+  std::size_t size() const override { return static_cast<std::size_t>(num_examples_); }
+  std::int32_t count(std::size_t example) const override {
+    const MappedShard& shard = shards_.of(static_cast<std::int64_t>(example));
+    return (shard.*count_of)(static_cast<std::int64_t>(example) - shard.first_example());
+  }
+  void prefetch(std::size_t example) const override {
+    shards_.prefetch(static_cast<std::int64_t>(example));
+  }
+  std::optional<CountBounds> bounds() const override { return bounds_; }
+
+ private:
+  const ShardSet& shards_;
+  std::int64_t num_examples_;
+  std::optional<CountBounds> bounds_;
+};
+
 class MappedStore final : public TokenStore {
  public:
-  MappedStore(std::string folder, const StoreManifest& manifest);
+  MappedStore(std::string folder, StoreManifest manifest);
 
-  const StoreInfo& info() const override { return info_; }
+  const StoreInfo& info() const override { return manifest_.info; }
   const std::string& folder() const override { return folder_; }
-  std::span<const std::int32_t> lengths() const override { return lengths_; }
-  std::span<const std::int32_t> num_loss_tokens() const override { return num_loss_tokens_; }
+  ExampleCounts lengths() const override { return lengths_; }
+  ExampleCounts num_loss_tokens() const override { return num_loss_tokens_; }
   std::span<const std::int32_t> input_ids(std::int64_t example) const override {
     const MappedShard& shard = shard_of(example);
     return shard.input_ids(example - shard.first_example());
@@ -36,90 +72,133 @@ class MappedStore final : public TokenStore {
     const MappedShard& shard = shard_of(example);
     return shard.source(example - shard.first_example());
   }
-  void check_unchanged(std::int64_t example) const override;
+  void check_tokens(std::int64_t example, std::int64_t begin, std::int64_t end) const override;
+  void check_all(std::size_t part, std::size_t num_parts) const override;
   std::string fingerprint() const override;
-  TokenWeights token_weights(std::int64_t /*example*/) const override { return info_.loss_weights; }
-  bool has_token_weights() const override { return !info_.loss_weights.empty(); }
+  std::string content_digest() const override;
+  TokenWeights token_weights(std::int64_t /*example*/) const override {
+    return manifest_.info.loss_weights;
+  }
+  bool has_token_weights() const override { return !manifest_.info.loss_weights.empty(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   const MappedShard& shard_of(std::int64_t example) const;
+  void check_unchanged(const MappedShard& shard, std::size_t number) const;
   std::array<std::int64_t, kMaxTokenWeights> mask_byte_counts() const;
+  std::string make_fingerprint() const;
 
   std::string folder_;
-  StoreInfo info_;
-  std::vector<MappedShard> shards_;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int32_t> num_loss_tokens_;
+  StoreManifest manifest_;
+  ShardSet shards_;
+  ShardCounts<&MappedShard::length> lengths_;
+  ShardCounts<&MappedShard::num_loss_tokens> num_loss_tokens_;
   mutable std::mutex mutex_;
   mutable std::vector<Clock::time_point> checked_at_;  // by shard
+  mutable std::once_flag once_;
+  mutable std::string fingerprint_;  // lengths are read once for it
 };
 
-MappedStore::MappedStore(std::string folder, const StoreManifest& manifest)
-    : folder_(std::move(folder)), info_(manifest.info) {
-  std::int64_t num_loss_tokens = 0;
-  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-    const MappedShard& shard =
-        shards_.emplace_back(folder_ + "/" + shard_name(i), manifest.shards[i], info_,
-                             static_cast<std::int64_t>(lengths_.size()));
-    for (std::int64_t local = 0; local < shard.num_examples(); ++local) {
-      lengths_.push_back(static_cast<std::int32_t>(shard.length(local)));
-      num_loss_tokens_.push_back(shard.num_loss_tokens()[local]);
-      num_loss_tokens += num_loss_tokens_.back();
-    }
-  }
-  checked_at_.assign(shards_.size(), Clock::now() - std::chrono::hours(1));
-  if (num_loss_tokens != info_.num_loss_tokens) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("{}/{}: 'num_loss_tokens' is {}, but the examples have {}", folder_,
-                            kStoreManifestName, info_.num_loss_tokens, num_loss_tokens),
-                "Make the store again with `packtrain prepare`.");
-  }
-}
+MappedStore::MappedStore(std::string folder, StoreManifest manifest)
+    : folder_(std::move(folder)),
+      manifest_(std::move(manifest)),
+      shards_(folder_, manifest_),
+      lengths_(shards_, manifest_.info.num_examples, bounds_of(manifest_, &StoreShard::lengths)),
+      num_loss_tokens_(shards_, manifest_.info.num_examples,
+                       bounds_of(manifest_, &StoreShard::labels)),
+      checked_at_(shards_.num_shards(), Clock::now() - std::chrono::hours(1)) {}
 
 const MappedShard& MappedStore::shard_of(std::int64_t example) const {
-  if (example < 0 || example >= info_.num_examples) {
+  if (example < 0 || example >= manifest_.info.num_examples) {
     throw Error(ErrorCategory::kInternal, fmt::format("{}: asked for example {} of {}", folder_,
-                                                      example, info_.num_examples));
+                                                      example, manifest_.info.num_examples));
   }
-  const auto after = std::upper_bound(
-      shards_.begin(), shards_.end(), example,
-      [](std::int64_t value, const MappedShard& shard) { return value < shard.first_example(); });
-  return *std::prev(after);
+  return shards_.of(example);
 }
 
-void MappedStore::check_unchanged(std::int64_t example) const {
+void MappedStore::check_unchanged(const MappedShard& shard, std::size_t number) const {
   constexpr std::chrono::seconds kEvery{1};
-  const MappedShard& shard = shard_of(example);
   {
     const std::lock_guard lock(mutex_);
-    Clock::time_point& checked_at = checked_at_[static_cast<std::size_t>(&shard - shards_.data())];
     const auto now = Clock::now();
-    if (now - checked_at < kEvery) return;
-    checked_at = now;
+    if (now - checked_at_[number] < kEvery) return;
+    checked_at_[number] = now;
   }
   shard.check_unchanged();
 }
 
+void MappedStore::check_tokens(std::int64_t example, std::int64_t begin, std::int64_t end) const {
+  const MappedShard& shard = shard_of(example);
+  check_unchanged(shard, shards_.number_of(example));
+  shard.check_tokens(example - shard.first_example(), begin, end);
+}
+
+void MappedStore::check_all(std::size_t part, std::size_t num_parts) const {
+  for (std::size_t number = part; number < shards_.num_shards(); number += num_parts) {
+    shards_.shard(number).check_all();
+  }
+  std::int64_t labels = 0;
+  const ExampleCounts counts = num_loss_tokens();
+  for (const std::int32_t count : counts) labels += count;
+  if (labels == manifest_.info.num_loss_tokens) return;
+  throw Error(ErrorCategory::kData,
+              fmt::format("{}/{}: 'num_loss_tokens' is {}, but the examples have {}", folder_,
+                          kStoreManifestName, manifest_.info.num_loss_tokens, labels),
+              "Make the store again with `packtrain prepare`.");
+}
+
 std::array<std::int64_t, kMaxTokenWeights> MappedStore::mask_byte_counts() const {
   std::array<std::int64_t, kMaxTokenWeights> counts{};
-  for (const MappedShard& shard : shards_) {
-    for (const std::uint8_t byte : shard.all_masks()) ++counts[byte];
+  for (std::size_t number = 0; number < shards_.num_shards(); ++number) {
+    std::vector<std::int64_t> of_shard = manifest_.shards[number].mask_bytes;
+    if (of_shard.empty()) of_shard = shards_.shard(number).mask_byte_counts();
+    for (std::size_t byte = 0; byte < of_shard.size(); ++byte) counts[byte] += of_shard[byte];
   }
   return counts;
 }
 
-std::string MappedStore::fingerprint() const {
-  const std::array<std::int64_t, 4> counts{info_.vocab_size, info_.num_examples, info_.num_tokens,
-                                           info_.num_loss_tokens};
+std::string MappedStore::make_fingerprint() const {
+  constexpr std::size_t kBlock = 4096;  // examples
+  const StoreInfo& info = manifest_.info;
+  const std::array<std::int64_t, 4> counts{info.vocab_size, info.num_examples, info.num_tokens,
+                                           info.num_loss_tokens};
   Hasher hasher;
   hasher.update(std::as_bytes(std::span(counts)));
-  hasher.update(std::as_bytes(std::span(lengths_)));
+  std::vector<std::int32_t> block;
+  block.reserve(kBlock);
+  const auto hash_block = [&] {
+    hasher.update(std::as_bytes(std::span(block)));
+    block.clear();
+  };
+  for (std::size_t number = 0; number < shards_.num_shards(); ++number) {
+    const MappedShard& shard = shards_.shard(number);
+    for (std::int64_t local = 0; local < shard.num_examples(); ++local) {
+      block.push_back(shard.length(local));
+      if (block.size() == kBlock) hash_block();
+    }
+  }
+  hash_block();
   if (has_token_weights()) {
-    hasher.update(std::as_bytes(std::span(info_.loss_weights)));
+    hasher.update(std::as_bytes(std::span(info.loss_weights)));
     const auto used = mask_byte_counts();
     hasher.update(std::as_bytes(std::span(used)));
+  }
+  return hasher.hex();
+}
+
+std::string MappedStore::fingerprint() const {
+  std::call_once(once_, [&] { fingerprint_ = make_fingerprint(); });
+  return fingerprint_;
+}
+
+std::string MappedStore::content_digest() const {
+  Hasher hasher;
+  for (const StoreShard& shard : manifest_.shards) {
+    if (shard.digest.empty()) return {};
+    const std::string text =
+        fmt::format("{} {} {}\n", shard.num_examples, shard.num_tokens, shard.digest);
+    hasher.update(std::as_bytes(std::span(text)));
   }
   return hasher.hex();
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/data/example_counts.h"
 #include "framework/data/loss_weights.h"
 #include "framework/data/token_weights.h"
 
@@ -54,25 +55,34 @@ struct StoreUse {
 
 class TokenStore {
  public:
-  // Maps the store and checks it: header, offsets (from 0, rising, ending at num_tokens), every id
-  // in 0..vocab_size-1, mask values, per-example and total counts. Throws Error(kData) naming the
-  // file, the example and the token of the first fault.
+  // Reads store.json. A shard is mapped when its first example is used, and its header checked;
+  // what is asked of an example is checked then. check_tokens() checks ids and masks, check_all()
+  // everything. All throw Error(kData) naming the file, the example and the token of the fault.
   static std::unique_ptr<TokenStore> open(const std::string& folder);
   virtual ~TokenStore() = default;
 
   virtual const StoreInfo& info() const = 0;
   virtual const std::string& folder() const = 0;
-  virtual std::span<const std::int32_t> lengths() const = 0;          // [num_examples]
-  virtual std::span<const std::int32_t> num_loss_tokens() const = 0;  // [num_examples]
+  // [num_examples], in memory or mapped; the store must outlive them.
+  virtual ExampleCounts lengths() const = 0;
+  virtual ExampleCounts num_loss_tokens() const = 0;
   virtual std::span<const std::int32_t> input_ids(std::int64_t example) const = 0;
   virtual std::span<const std::uint8_t> loss_mask(std::int64_t example) const = 0;
   virtual std::int16_t source(std::int64_t example) const = 0;
-  // Throws Error(kData) when the example's file was written to since it was opened. Asks the file
-  // system at most once a second for each file.
-  virtual void check_unchanged(std::int64_t /*example*/) const {}
+  // Before tokens `begin` to `end` - 1 of an example are trained: ids in 0..vocab_size-1, mask
+  // bytes known, the source, the number of labels where these are all tokens, and that the file was
+  // not written to since it was opened. Asks the file system at most once a second for each file.
+  virtual void check_tokens(std::int64_t /*example*/, std::int64_t /*begin*/,
+                            std::int64_t /*end*/) const {}
+  // Reads every byte of each `num_parts`-th shard from number `part` on: all that check_tokens()
+  // looks at, and counts and digests of store.json.
+  virtual void check_all(std::size_t /*part*/, std::size_t /*num_parts*/) const {}
   // xxh3-128 (hex) over counts and lengths, whatever the shards, and over the table of weights and
   // how often each is used, where there is one: tells a changed data set at resume.
   virtual std::string fingerprint() const = 0;
+  // xxh3-128 (hex) over the digests of the shards in store.json, which cover every token; "" where
+  // it has none (stores of older versions). Nothing is read.
+  virtual std::string content_digest() const { return {}; }
   virtual ExampleOrigin origin(std::int64_t example) const { return {folder(), 0, example}; }
   // Of stores that were joined one each, ascending by first_example.
   virtual std::vector<StoreUse> uses() const {

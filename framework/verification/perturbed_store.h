@@ -19,10 +19,8 @@ class PerturbedStore final : public TokenStore {
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return store_.folder(); }
-  std::span<const std::int32_t> lengths() const override { return store_.lengths(); }
-  std::span<const std::int32_t> num_loss_tokens() const override {
-    return store_.num_loss_tokens();
-  }
+  ExampleCounts lengths() const override { return store_.lengths(); }
+  ExampleCounts num_loss_tokens() const override { return store_.num_loss_tokens(); }
   std::span<const std::int32_t> input_ids(std::int64_t example) const override {
     return example == example_ ? std::span<const std::int32_t>(ids_) : store_.input_ids(example);
   }

@@ -47,4 +47,8 @@ std::vector<T> copy(std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
+inline Ids copy(const ExampleCounts& counts) {
+  return {counts.begin(), counts.end()};
+}
+
 }  // namespace packtrain::test

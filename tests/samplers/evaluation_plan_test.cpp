@@ -76,7 +76,8 @@ TEST(EvaluationPlan, FailsWithoutAnyLabel) {
   const std::vector<std::int32_t> lengths = {5};
   const std::vector<std::int32_t> labels = {0};
   EXPECT_THROW(plan_evaluation(lengths, labels, 10, 1), Error);
-  EXPECT_THROW(plan_evaluation({}, {}, 10, 1), Error);
+  const std::vector<std::int32_t> none;
+  EXPECT_THROW(plan_evaluation(none, none, 10, 1), Error);
 }
 
 }  // namespace

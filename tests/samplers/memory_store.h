@@ -37,8 +37,8 @@ class MemoryStore final : public TokenStore {
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return folder_; }
-  std::span<const std::int32_t> lengths() const override { return lengths_; }
-  std::span<const std::int32_t> num_loss_tokens() const override { return num_loss_tokens_; }
+  ExampleCounts lengths() const override { return lengths_; }
+  ExampleCounts num_loss_tokens() const override { return num_loss_tokens_; }
   std::span<const std::int32_t> input_ids(std::int64_t example) const override {
     return examples_.at(static_cast<std::size_t>(example)).input_ids;
   }

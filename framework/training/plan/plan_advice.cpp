@@ -22,8 +22,7 @@ class EveryTokenCounts final : public LossCounter {
 };
 
 // Every so many-th length that is trained, as long as it is trained.
-std::vector<std::int32_t> sample_lengths(std::span<const std::int32_t> lengths,
-                                         const PlanOptions& options) {
+std::vector<std::int32_t> sample_lengths(const ExampleCounts& lengths, const PlanOptions& options) {
   const auto stride = static_cast<std::size_t>((std::ssize(lengths) + kMaxSample - 1) / kMaxSample);
   std::vector<std::int32_t> sample;
   for (std::size_t e = 0; e < lengths.size(); e += stride) {
@@ -92,7 +91,7 @@ class Search {
 
 }  // namespace
 
-PlanAdvice advise(std::span<const std::int32_t> lengths, const PlanOptions& options,
+PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
                   const SurveyOptions& survey, double target) {
   const Search search(sample_lengths(lengths, options), survey, target);
   PlanAdvice advice;

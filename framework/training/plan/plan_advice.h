@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
+#include "framework/data/example_counts.h"
 #include "framework/training/plan/plan_survey.h"
 #include "samplers/options.h"
 
@@ -31,7 +31,7 @@ struct PlanAdvice {
 // doublings of the batch size as far as the sample goes, halvings of the number of ranks down to 1.
 // A candidate that cannot be planned (a budget too small for it) ends its search. Under a second.
 // lengths[e]: of example e of the store.
-PlanAdvice advise(std::span<const std::int32_t> lengths, const PlanOptions& options,
+PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
                   const SurveyOptions& survey, double target);
 
 }  // namespace packtrain
