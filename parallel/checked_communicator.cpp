@@ -51,6 +51,11 @@ class CheckedCommunicator final : public ForwardingCommunicator {
     compare("barrier", 0, DataType::kUInt8);
     real().barrier();
   }
+  void gather(const void* send, void* receive, std::size_t count, DataType type,
+              int root) override {
+    compare(fmt::format("gather to {}", root), count, type);
+    real().gather(send, receive, count, type, root);
+  }
   std::unique_ptr<Communicator> split(int color, int key) override {
     compare("split", 0, DataType::kUInt8);
     return check_collectives(real().split(color, key), control_->split(color, key), name_);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/support/data_type.h"
 
@@ -53,6 +54,13 @@ class Communicator {
                           void* stream) = 0;
   virtual void broadcast(void* buffer, std::size_t bytes, int root, void* stream) = 0;
   virtual void barrier() = 0;  // blocks the host
+  // What rank `root` alone reads. send: count elements; receive: at `root` size() * count elements
+  // in the order of the ranks, elsewhere not looked at (may be null). Host memory only.
+  virtual void gather(const void* send, void* receive, std::size_t count, DataType type, int root) {
+    if (rank() == root) return all_gather(send, receive, count, type, nullptr);
+    std::vector<std::byte> unread(static_cast<std::size_t>(size()) * count * size_of(type));
+    all_gather(send, unread.data(), count, type, nullptr);
+  }
 
   // A new communicator of the ranks with the same `color`, ordered by `key`; the same options.
   // Collective.

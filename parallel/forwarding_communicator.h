@@ -31,6 +31,10 @@ class ForwardingCommunicator : public Communicator {
     real_->broadcast(buffer, bytes, root, stream);
   }
   void barrier() override { real_->barrier(); }
+  void gather(const void* send, void* receive, std::size_t count, DataType type,
+              int root) override {
+    real_->gather(send, receive, count, type, root);
+  }
   std::unique_ptr<Communicator> split(int color, int key) override {
     return real_->split(color, key);
   }
