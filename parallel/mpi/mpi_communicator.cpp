@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <iterator>
+#include <ranges>
 #include <vector>
 
 #include "parallel/collective_log.h"
+#include "parallel/collective_tree.h"
 #include "parallel/local/host_memory.h"
 #include "parallel/mpi/check.h"
 #include "parallel/mpi/request_set.h"
@@ -17,6 +20,14 @@ namespace {
 
 // Elements reduced at a time: bounds the staging memory to this times size() - 1.
 constexpr std::size_t kMaxStagedElements = std::size_t{1} << 20U;
+// Of all ranks together: up to here every rank gathers all data and reduces them itself.
+constexpr std::size_t kMaxGatheredBytes = std::size_t{1} << 20U;
+
+// Whether the order in which they are added does not change the sum.
+bool is_integer(DataType type) {
+  return type == DataType::kUInt8 || type == DataType::kInt16 || type == DataType::kInt32 ||
+         type == DataType::kInt64;
+}
 
 struct Range {
   std::size_t begin = 0;
@@ -47,6 +58,7 @@ class MpiCommunicator final : public Communicator {
                   void* stream) override;
   void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override;
   void barrier() override;
+  void gather(const void* send, void* receive, std::size_t count, DataType type, int root) override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   CommunicatorMemory allocate(std::size_t bytes) override { return allocate_host_memory(bytes); }
   std::string path() const override { return "mpi"; }
@@ -56,11 +68,19 @@ class MpiCommunicator final : public Communicator {
 
  private:
   int peer(int distance) const { return (rank_ + distance) % size_; }
+  // Small data, in the order of the ranks: every rank gathers all of them.
+  void reduce_gathered(std::byte* data, std::size_t count, DataType type, ReduceOp op);
+  // Up a tree to rank 0 and down again, each rank the sum of its subtree.
+  void reduce_up_tree(std::byte* data, std::size_t count, DataType type, ReduceOp op);
+  // In the order of the ranks: one rank reduces each element, from all others' messages.
+  void reduce_by_shares(std::byte* data, std::size_t count, DataType type, ReduceOp op);
   // Reduces every rank's `data` over `ranges[rank()]` into `result`; ranges[r] is what rank r gets.
   void reduce_ranges(const std::byte* data, const std::vector<Range>& ranges, std::byte* result,
                      DataType type, ReduceOp op);
   void exchange_part(const std::byte* data, const std::vector<Range>& ranges, std::size_t offset,
                      std::size_t width);
+  void send_down_tree(void* data, std::size_t bytes, int root);
+  void gather_all(const void* send, std::byte* all, std::size_t bytes);
 
   MPI_Comm comm_;
   int rank_ = 0;
@@ -72,19 +92,47 @@ class MpiCommunicator final : public Communicator {
 void MpiCommunicator::all_gather(const void* send, void* receive, std::size_t count, DataType type,
                                  void* /*stream*/) {
   const CollectiveScope scope("all_gather", count, type);
-  const std::size_t bytes = count * size_of(type);
-  auto* all = static_cast<std::byte*>(receive);
-  RequestSet requests(comm_, aborted_);
-  for (int distance = 1; distance < size_; ++distance) {
-    const int from = peer(size_ - distance);
-    requests.receive(all + static_cast<std::size_t>(from) * bytes, bytes, from);
-  }
-  for (int distance = 1; distance < size_; ++distance) {
-    requests.send(send, bytes, peer(distance));
-  }
+  gather_all(send, static_cast<std::byte*>(receive), count * size_of(type));
+}
+
+void MpiCommunicator::gather_all(const void* send, std::byte* all, std::size_t bytes) {
+  if (bytes == 0) return;
   std::byte* own = all + static_cast<std::size_t>(rank_) * bytes;
-  if (bytes > 0 && own != send) std::memcpy(own, send, bytes);
+  if (own != send) std::memcpy(own, send, bytes);
+  for (const GatherRound& round : all_gather_rounds(rank_, size_)) {
+    RequestSet requests(comm_, aborted_);
+    for (const BlockRange& blocks : blocks_from(round.from, round.num_blocks, size_)) {
+      requests.receive(all + blocks.first * bytes, blocks.num * bytes, round.from);
+    }
+    for (const BlockRange& blocks : blocks_from(rank_, round.num_blocks, size_)) {
+      requests.send(all + blocks.first * bytes, blocks.num * bytes, round.to);
+    }
+    requests.wait();
+  }
+}
+
+void MpiCommunicator::gather(const void* send, void* receive, std::size_t count, DataType type,
+                             int root) {
+  const CollectiveScope scope("gather", count, type);
+  const std::size_t bytes = count * size_of(type);
+  if (bytes == 0) return;
+  const TreePlace place = place_in_tree(rank_, size_, root);
+  std::vector<std::byte> blocks(place.num_ranks * bytes);  // of the subtree
+  std::memcpy(blocks.data(), send, bytes);
+  RequestSet requests(comm_, aborted_);
+  for (const TreeChild& child : place.children) {
+    requests.receive(&blocks[child.distance * bytes], child.num_ranks * bytes, child.rank);
+  }
   requests.wait();
+  if (place.parent >= 0) {
+    requests.send(blocks.data(), blocks.size(), place.parent);
+    requests.wait();
+    return;
+  }
+  const auto from_root =
+      static_cast<std::ptrdiff_t>(static_cast<std::size_t>(size_ - root) * bytes);
+  std::rotate_copy(blocks.begin(), blocks.begin() + from_root % std::ssize(blocks), blocks.end(),
+                   static_cast<std::byte*>(receive));
 }
 
 void MpiCommunicator::reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
@@ -99,14 +147,57 @@ void MpiCommunicator::reduce_scatter(void* send, void* receive, std::size_t coun
 void MpiCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                                  void* /*stream*/) {
   const CollectiveScope scope("all_reduce", count, type);
-  // One rank reduces each element and tells the others, so all hold the same bits.
+  auto* data = static_cast<std::byte*>(buffer);
+  if (count == 0) return;
+  // All hold the same bits: each rank reduces alike, or one does and tells the others.
+  if (count * size_of(type) <= kMaxGatheredBytes / static_cast<std::size_t>(size_)) {
+    reduce_gathered(data, count, type, op);
+  } else if (is_integer(type)) {
+    reduce_up_tree(data, count, type, op);
+  } else {
+    reduce_by_shares(data, count, type, op);
+  }
+}
+
+void MpiCommunicator::reduce_gathered(std::byte* data, std::size_t count, DataType type,
+                                      ReduceOp op) {
+  const std::size_t bytes = count * size_of(type);
+  std::vector<std::byte> all(static_cast<std::size_t>(size_) * bytes);
+  gather_all(data, all.data(), bytes);
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(size_));
+  for (std::size_t r = 0; r < inputs.size(); ++r) inputs[r] = &all[r * bytes];
+  reduce_in_order(inputs, data, count, type, op);
+}
+
+void MpiCommunicator::reduce_up_tree(std::byte* data, std::size_t count, DataType type,
+                                     ReduceOp op) {
+  const TreePlace place = place_in_tree(rank_, size_, 0);
+  const std::size_t width = size_of(type);
+  std::vector<std::byte> theirs(std::min(count, kMaxStagedElements) * width);
+  for (std::size_t begin = 0; begin < count; begin += kMaxStagedElements) {
+    std::byte* part = data + begin * width;
+    const std::size_t part_count = std::min(kMaxStagedElements, count - begin);
+    RequestSet requests(comm_, aborted_);
+    for (const TreeChild& child : place.children) {
+      requests.receive(theirs.data(), part_count * width, child.rank);
+      requests.wait();
+      const std::vector<const std::byte*> inputs = {part, theirs.data()};
+      reduce_in_order(inputs, part, part_count, type, op);
+    }
+    if (place.parent >= 0) requests.send(part, part_count * width, place.parent);
+    requests.wait();
+  }
+  send_down_tree(data, count * width, 0);
+}
+
+void MpiCommunicator::reduce_by_shares(std::byte* data, std::size_t count, DataType type,
+                                       ReduceOp op) {
   const auto num_ranks = static_cast<std::size_t>(size_);
   const std::size_t share = (count + num_ranks - 1) / num_ranks;
   std::vector<Range> ranges(num_ranks);
   for (std::size_t r = 0; r < num_ranks; ++r) {
     ranges[r] = {std::min(r * share, count), std::min((r + 1) * share, count)};
   }
-  auto* data = static_cast<std::byte*>(buffer);
   const std::size_t width = size_of(type);
   const Range own = ranges[static_cast<std::size_t>(rank_)];
   reduce_ranges(data, ranges, data + own.begin * width, type, op);
@@ -165,13 +256,18 @@ void MpiCommunicator::exchange_part(const std::byte* data, const std::vector<Ran
 
 void MpiCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void* /*stream*/) {
   const CollectiveScope scope("broadcast", bytes, DataType::kUInt8);
+  send_down_tree(buffer, bytes, root);
+}
+
+void MpiCommunicator::send_down_tree(void* data, std::size_t bytes, int root) {
+  const TreePlace place = place_in_tree(rank_, size_, root);
   RequestSet requests(comm_, aborted_);
-  if (rank_ == root) {
-    for (int distance = 1; distance < size_; ++distance) {
-      requests.send(buffer, bytes, peer(distance));
-    }
-  } else {
-    requests.receive(buffer, bytes, root);
+  if (place.parent >= 0) {
+    requests.receive(data, bytes, place.parent);
+    requests.wait();
+  }
+  for (const TreeChild& child : std::views::reverse(place.children)) {  // deepest subtrees first
+    requests.send(data, bytes, child.rank);
   }
   requests.wait();
 }

@@ -20,7 +20,7 @@ namespace {
 
 class Collectives : public testing::Test {
  protected:
-  std::unique_ptr<Communicator> comm_ = test_world().connect(Backend::kMpi);
+  std::unique_ptr<Communicator> comm_ = test_world().connect(test_world().on_cpu());
   std::size_t rank_ = static_cast<std::size_t>(comm_->rank());
   std::size_t size_ = static_cast<std::size_t>(comm_->size());
 
@@ -172,11 +172,41 @@ TEST_F(Collectives, BroadcastSendsTheRootsBytes) {
   }
 }
 
+TEST_F(Collectives, GatherBringsEveryRanksPartToTheRootAlone) {
+  constexpr std::size_t kCount = 1201;
+  for (std::size_t root = 0; root < size_; ++root) {
+    std::vector<float> send(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) send[i] = value(rank_, i);
+    std::vector<float> receive(rank_ == root ? kCount * size_ : 0);
+    comm_->gather(send.data(), receive.data(), kCount, DataType::kFloat32, static_cast<int>(root));
+    for (std::size_t k = 0; k < receive.size(); ++k) {
+      ASSERT_EQ(receive[k], value(k / kCount, k % kCount)) << "to " << root << ", element " << k;
+    }
+  }
+}
+
+TEST_F(Collectives, AllReduceOfManyIntegersIsExact) {
+  // More than all ranks gather, and more than are staged at a time.
+  for (const std::size_t count : {std::size_t{200001}, kManyElements}) {
+    std::vector<std::int64_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int64_t>(i * 5 + rank_);
+    const auto sum = reduced(*comm_, values, DataType::kInt64, ReduceOp::kSum);
+    const auto high = reduced(*comm_, values, DataType::kInt64, ReduceOp::kMax);
+    const auto n = static_cast<std::int64_t>(size_);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto first = static_cast<std::int64_t>(i * 5);
+      ASSERT_EQ(sum[i], n * first + n * (n - 1) / 2) << i;
+      ASSERT_EQ(high[i], first + n - 1) << i;
+    }
+  }
+}
+
 TEST_F(Collectives, ZeroElementsAreFine) {
   comm_->all_gather(nullptr, nullptr, 0, DataType::kFloat32, nullptr);
   comm_->reduce_scatter(nullptr, nullptr, 0, DataType::kFloat32, nullptr);
   comm_->all_reduce(nullptr, 0, DataType::kInt64, ReduceOp::kMax, nullptr);
   comm_->broadcast(nullptr, 0, 0, nullptr);
+  comm_->gather(nullptr, nullptr, 0, DataType::kInt64, 0);
   comm_->barrier();
 }
 
@@ -194,7 +224,7 @@ TEST_F(Collectives, SplitMakesGroupsByColorOrderedByKey) {
 }
 
 TEST_F(Collectives, TwoCommunicatorsServeTwoThreadsAtOnce) {
-  const auto other = test_world().connect(Backend::kMpi);
+  const auto other = test_world().connect(test_world().on_cpu());
   const auto work = [](Communicator& comm, std::int64_t seed, std::int64_t& mistakes) {
     for (std::int64_t round = 0; round < 200; ++round) {
       std::int64_t sum = seed + round + comm.rank();
