@@ -49,11 +49,10 @@ bool Epochs::is_ready(std::int64_t epoch) const {
 }
 
 Epochs::Batches Epochs::make(std::int64_t epoch) const {
-  const auto examples = selection_.examples();
-  std::vector<ExampleIndex> order(examples.begin(), examples.end());
-  arrange({options_.order, options_.seed, options_.global_batch_size, selection_}, epoch, order);
+  const OrderOptions order{options_.order, options_.seed, options_.global_batch_size, selection_,
+                           options_.order_version};
   return strategy_.make_batches(
-      {selection_, options_, static_cast<std::uint64_t>(epoch), std::move(order)});
+      {selection_, options_, static_cast<std::uint64_t>(epoch), Order(order, epoch)});
 }
 
 void Epochs::append_epoch() const {

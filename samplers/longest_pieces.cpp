@@ -16,7 +16,7 @@ LongestPieces longest_pieces(const Selection& selection, const PlanOptions& opti
   LongestPieces result;
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> lengths;
   std::vector<Piece> pieces;
-  for (const ExampleIndex example : selection.examples()) {
+  selection.examples().for_each([&](ExampleIndex example) {
     if (selection.piece_length(example) > result.longest) {
       result.longest = selection.piece_length(example);
       result.example = example;
@@ -32,7 +32,7 @@ LongestPieces longest_pieces(const Selection& selection, const PlanOptions& opti
       lengths.push(piece.length);
       result.num_tokens += piece.length;
     }
-  }
+  });
   result.count = std::ssize(lengths);
   return result;
 }

@@ -42,6 +42,7 @@ struct CostModel {
 struct PlanOptions {
   Strategy strategy = Strategy::kBalanced;
   OrderKind order = OrderKind::kRandom;
+  int order_version = 2;  // order.h: kOrderVersion, or what a resumed run began with
   TooLong too_long = TooLong::kError;
   std::int64_t max_length = 4096;
   // An optimizer step, one of the two (the other is 0): examples, or tokens.

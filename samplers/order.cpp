@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include "framework/support/error.h"
 #include "framework/support/random.h"
+#include "samplers/permutation.h"
 
 namespace packtrain {
 namespace {
@@ -20,6 +22,11 @@ void arrange_random(const OrderOptions& options, std::int64_t epoch,
   for (std::size_t i = examples.size(); i > 1; --i) {
     std::swap(examples[i - 1], examples[random.below(i, i)]);
   }
+}
+
+// The part of an order of which group_by_length makes one mega-batch.
+std::size_t mega_batch_size(const OrderOptions& options) {
+  return static_cast<std::size_t>(kStepsPerMegaBatch * options.global_batch_size);
 }
 
 // Sorts one mega-batch by length and shuffles its steps; `random` is read from `draw` on.
@@ -47,7 +54,7 @@ void arrange_group_by_length(const OrderOptions& options, std::int64_t epoch,
                              std::span<ExampleIndex> examples) {
   arrange_random(options, epoch, examples);
   const CounterRandom random(options.seed, "mega-batches", static_cast<std::uint64_t>(epoch));
-  const auto most = static_cast<std::size_t>(kStepsPerMegaBatch * options.global_batch_size);
+  const std::size_t most = mega_batch_size(options);
   for (std::size_t first = 0; first < examples.size(); first += most) {
     group_mega_batch(options, random, first,
                      examples.subspan(first, std::min(most, examples.size() - first)));
@@ -67,6 +74,73 @@ constexpr std::array kOrders = {
 };
 
 }  // namespace
+
+// Places are computed one by one, or a mega-batch at a time, of which the latest one is kept.
+class Order::Computed {
+ public:
+  Computed(const OrderOptions& options, std::int64_t epoch)
+      : options_(options),
+        epoch_(epoch),
+        permutation_(options.seed, "computed order", static_cast<std::uint64_t>(epoch),
+                     options.selection.examples().size()) {}
+
+  ExampleIndex at(std::size_t place) const {
+    if (options_.kind == OrderKind::kSequential) return options_.selection.examples()[place];
+    if (options_.kind == OrderKind::kRandom) return shuffled(place);
+    const std::size_t first = place - place % mega_batch_size(options_);
+    const std::lock_guard lock(mutex_);
+    if (group_.empty() || first_ != first) make_group(first);
+    return group_[place - first];
+  }
+
+ private:
+  ExampleIndex shuffled(std::size_t place) const {
+    return options_.selection.examples()[permutation_[place]];
+  }
+
+  void make_group(std::size_t first) const {
+    const std::size_t size = options_.selection.examples().size();
+    group_.resize(std::min(mega_batch_size(options_), size - first));
+    for (std::size_t i = 0; i < group_.size(); ++i) group_[i] = shuffled(first + i);
+    const CounterRandom random(options_.seed, "mega-batches", static_cast<std::uint64_t>(epoch_));
+    group_mega_batch(options_, random, first, group_);
+    first_ = first;
+  }
+
+  OrderOptions options_;
+  std::int64_t epoch_;
+  Permutation permutation_;
+  mutable std::mutex mutex_;
+  mutable std::size_t first_ = 0;
+  mutable std::vector<ExampleIndex> group_;
+};
+
+Order::Order(const OrderOptions& options, std::int64_t epoch)
+    : size_(options.selection.examples().size()) {
+  const bool is_shuffled =
+      options.version < 2 || size_ <= static_cast<std::size_t>(options.most_shuffled);
+  if (is_shuffled) {
+    table_ = options.selection.examples().table();
+    arrange(options, epoch, table_);
+  } else {
+    computed_ = std::make_unique<Computed>(options, epoch);
+  }
+}
+
+Order::Order(std::vector<ExampleIndex> table) : size_(table.size()), table_(std::move(table)) {}
+Order::~Order() = default;
+Order::Order(Order&&) noexcept = default;
+
+ExampleIndex Order::compute(std::size_t place) const {
+  return computed_->at(place);
+}
+
+std::vector<ExampleIndex> Order::take_table() && {
+  if (computed_ == nullptr) return std::move(table_);
+  std::vector<ExampleIndex> table(size_);
+  for (std::size_t place = 0; place < size_; ++place) table[place] = compute(place);
+  return table;
+}
 
 void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleIndex> examples) {
   for (const OrderEntry& entry : kOrders) {

@@ -42,9 +42,8 @@ PlanOptions checked(PlanOptions options) {
 }
 
 void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
-  const auto longest = std::ranges::max_element(
-      selection.examples(), {},
-      [&](ExampleIndex example) { return selection.piece_length(example); });
+  const auto longest = selection.longest_above(max_tokens);
+  if (!longest) return;
   const std::int32_t length = selection.piece_length(*longest);
   if (length <= max_tokens) return;
   throw Error(

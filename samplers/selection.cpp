@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "framework/support/error.h"
 
@@ -27,22 +28,33 @@ Selection::Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss
                             std::numeric_limits<ExampleIndex>::max()),
                 "Split the store.");
   }
-  examples_.reserve(lengths.size());
-  for (std::size_t example = 0; example < lengths.size(); ++example) {
-    if (select(example)) examples_.push_back(static_cast<ExampleIndex>(example));
+  std::vector<ExampleIndex> left_out;
+  if (!are_all_selected()) {
+    for (std::size_t example = 0; example < lengths.size(); ++example) {
+      if (!select(example)) left_out.push_back(static_cast<ExampleIndex>(example));
+    }
   }
-  examples_.shrink_to_fit();
-  if (examples_.empty()) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
-                            "dropped as longer than data.max_length = {}, {} have no label, {} are "
-                            "cut there before anything that is learned",
-                            lengths.size(), losses_.empty_examples, losses_.dropped_examples,
-                            max_length, losses_.masked_examples, losses_.cut_to_nothing_examples),
-                losses_.cut_to_nothing_examples > 0
-                    ? "Raise data.max_length, or choose data.too_long: split."
-                    : "Check data.train, its loss mask, data.max_length and data.too_long.");
-  }
+  examples_ = SelectedExamples(lengths.size(), std::move(left_out));
+  if (examples_.empty()) fail_empty();
+}
+
+bool Selection::are_all_selected() const {
+  const auto lengths = lengths_.bounds();
+  const auto labels = num_loss_tokens_.bounds();
+  return lengths && labels && lengths->least > 0 && labels->least > 0 &&
+         lengths->most <= max_length_;
+}
+
+void Selection::fail_empty() const {
+  throw Error(ErrorCategory::kData,
+              fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
+                          "dropped as longer than data.max_length = {}, {} have no label, {} are "
+                          "cut there before anything that is learned",
+                          lengths_.size(), losses_.empty_examples, losses_.dropped_examples,
+                          max_length_, losses_.masked_examples, losses_.cut_to_nothing_examples),
+              losses_.cut_to_nothing_examples > 0
+                  ? "Raise data.max_length, or choose data.too_long: split."
+                  : "Check data.train, its loss mask, data.max_length and data.too_long.");
 }
 
 bool Selection::select(std::size_t example) {
@@ -83,6 +95,16 @@ std::int32_t Selection::length(ExampleIndex example) const {
 
 std::int32_t Selection::piece_length(ExampleIndex example) const {
   return is_too_long(example) ? static_cast<std::int32_t>(max_length_) : lengths_[example];
+}
+
+std::optional<ExampleIndex> Selection::longest_above(std::int64_t enough) const {
+  const auto bounds = lengths_.bounds();
+  if (bounds && bounds->most <= enough) return {};
+  ExampleIndex longest = examples_[0];
+  examples_.for_each([&](ExampleIndex example) {
+    if (piece_length(example) > piece_length(longest)) longest = example;
+  });
+  return longest;
 }
 
 void Selection::append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const {

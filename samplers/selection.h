@@ -3,16 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "framework/config/config.h"
 #include "samplers/loss_counter.h"
 #include "samplers/plan.h"
+#include "samplers/selected_examples.h"
 
 namespace packtrain {
-
-using ExampleIndex = std::uint32_t;  // 4 bytes: a plan for 100 million examples stays small
 
 // What was left out or cut, of one epoch. An example is counted once, in the order given here.
 struct PlanLosses {
@@ -28,17 +27,21 @@ struct PlanLosses {
 class Selection {
  public:
   // `lengths`, `num_loss_tokens` [num_examples of the store] and `counter` must outlive it.
+  // Reads neither where their bounds say that all examples are selected whole.
   // Throws Error(kData) when an example is too long under policy error (fully masked ones are no
   // reason to stop) or no example is left.
   Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
             const LossCounter& counter, TooLong too_long, std::int64_t max_length);
 
-  std::span<const ExampleIndex> examples() const { return examples_; }  // ascending
+  const SelectedExamples& examples() const { return examples_; }
   const PlanLosses& losses() const { return losses_; }
   // Of a selected example: the tokens that are trained, after truncation.
   std::int32_t length(ExampleIndex example) const;
   // Tokens of its first and longest piece: all of them, or data.max_length of a split example.
   std::int32_t piece_length(ExampleIndex example) const;
+  // The one with the longest piece, the first of several; nothing where the bounds of all lengths
+  // say that no piece has more than `enough` tokens.
+  std::optional<ExampleIndex> longest_above(std::int64_t enough) const;
   // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
   void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
@@ -56,7 +59,9 @@ class Selection {
     return too_long_ == TooLong::kTruncate && is_too_long(example);
   }
   bool is_too_long(std::size_t example) const { return lengths_[example] > max_length_; }
+  bool are_all_selected() const;
   bool select(std::size_t example);
+  [[noreturn]] void fail_empty() const;
   bool keeps_a_label(std::size_t example) const;
   [[noreturn]] void fail_too_long() const;
 
@@ -65,7 +70,7 @@ class Selection {
   const LossCounter& counter_;
   TooLong too_long_;
   std::int64_t max_length_;
-  std::vector<ExampleIndex> examples_;
+  SelectedExamples examples_;
   PlanLosses losses_;
 };
 

@@ -40,6 +40,7 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
+    point.header.order_version = 1;
     point.header.settings = {{"data.train", data_setting(state.data_fingerprint)},
                              {"run.seed", std::to_string(state.seed)}};
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "samplers/options.h"
+#include "samplers/order.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
 
@@ -47,7 +48,7 @@ struct BatchInputs {
   const Selection& selection;
   const PlanOptions& options;
   std::uint64_t epoch = 0;
-  std::vector<ExampleIndex> order;
+  Order order;
 };
 
 }  // namespace packtrain

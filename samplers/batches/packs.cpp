@@ -18,11 +18,15 @@ constexpr std::size_t kPrefetched = 16;  // places ahead
 // has the example's number, further pieces have the numbers behind the last example's.
 class PieceNumbers {
  public:
-  // Replaces each example of `order` by its pieces.
-  PieceNumbers(const Selection& selection, std::vector<ExampleIndex>& order)
-      : selection_(selection), num_examples_(selection.examples().back() + std::size_t{1}) {
-    if (selection.losses().split_examples > 0) order = with_further_pieces(order);
+  PieceNumbers(const Selection& selection, Order order)
+      : selection_(selection),
+        num_examples_(selection.examples().back() + std::size_t{1}),
+        numbers_(std::move(order).take_table()) {
+    if (selection.losses().split_examples > 0) numbers_ = with_further_pieces(numbers_);
   }
+
+  // Of the pieces, in the epoch's order.
+  std::vector<std::uint32_t> take_numbers() { return std::move(numbers_); }
 
   Piece operator[](std::uint32_t number) const {
     const FurtherPiece at =
@@ -70,6 +74,7 @@ class PieceNumbers {
 
   const Selection& selection_;
   std::size_t num_examples_;  // of the store, as far as they are trained
+  std::vector<std::uint32_t> numbers_;
   std::vector<FurtherPiece> further_;
 };
 
@@ -78,8 +83,8 @@ class Packs final : public EpochBatches {
   explicit Packs(BatchInputs inputs)
       : selection_(inputs.selection),
         packs_per_step_(pack_shape(inputs.options).packs_per_step),
-        pieces_(inputs.selection, inputs.order),
-        numbers_(std::move(inputs.order)) {
+        pieces_(inputs.selection, std::move(inputs.order)),
+        numbers_(pieces_.take_numbers()) {
     const auto window =
         static_cast<std::size_t>(std::min(inputs.options.packing_window, std::ssize(numbers_)));
     PackWindow packer(pack_shape(inputs.options).capacity, window, numbers_);

@@ -72,7 +72,7 @@ class Rows final : public EpochBatches {
   std::int64_t tokens_per_row_;
   std::int64_t tokens_per_step_;
   bool joins_;
-  std::vector<ExampleIndex> order_;
+  Order order_;
   std::vector<Position> steps_;  // where each begins
 };
 
@@ -84,7 +84,8 @@ std::unique_ptr<EpochBatches> make_rows(BatchInputs inputs) {
 
 std::optional<std::int64_t> row_steps(const Selection& selection, const PlanOptions& options) {
   std::int64_t num_tokens = 0;
-  for (const ExampleIndex example : selection.examples()) num_tokens += selection.length(example);
+  selection.examples().for_each(
+      [&](ExampleIndex example) { num_tokens += selection.length(example); });
   return (num_tokens + options.global_batch_tokens - 1) / options.global_batch_tokens;
 }
 

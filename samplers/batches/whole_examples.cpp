@@ -1,13 +1,17 @@
 #include "samplers/batches/whole_examples.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
+#include <vector>
 
 namespace packtrain {
 namespace {
 
-StepPieces step_of(const Selection& selection, std::span<const ExampleIndex> examples) {
+// Of the places `first` to `first + count - 1` of the order.
+StepPieces step_of(const Selection& selection, const Order& order, std::size_t first,
+                   std::size_t count) {
+  std::vector<ExampleIndex> examples(count);
+  for (std::size_t i = 0; i < count; ++i) examples[i] = order[first + i];
   for (const ExampleIndex example : examples) selection.prefetch(example);
   StepPieces step;
   step.pieces.reserve(examples.size());
@@ -29,13 +33,13 @@ class CountedBatches final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     const std::size_t first = static_cast<std::size_t>(step_of_epoch) * size_;
     const std::size_t count = std::min(size_, order_.size() - first);
-    return step_of(selection_, std::span(order_).subspan(first, count));
+    return step_of(selection_, order_, first, count);
   }
 
  private:
   const Selection& selection_;
   std::size_t size_;
-  std::vector<ExampleIndex> order_;
+  Order order_;
 };
 
 class TokenBatches final : public EpochBatches {
@@ -58,12 +62,12 @@ class TokenBatches final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     const auto s = static_cast<std::size_t>(step_of_epoch);
     const std::size_t end = s + 1 < begins_.size() ? begins_[s + 1] : order_.size();
-    return step_of(selection_, std::span(order_).subspan(begins_[s], end - begins_[s]));
+    return step_of(selection_, order_, begins_[s], end - begins_[s]);
   }
 
  private:
   const Selection& selection_;
-  std::vector<ExampleIndex> order_;
+  Order order_;
   std::vector<ExampleIndex> begins_;  // [steps] places in the order
 };
 
@@ -80,7 +84,7 @@ std::optional<std::int64_t> whole_example_steps(const Selection& selection,
                                                 const PlanOptions& options) {
   const std::int64_t size = options.global_batch_size;
   if (size == 0) return std::nullopt;
-  return (std::ssize(selection.examples()) + size - 1) / size;
+  return (static_cast<std::int64_t>(selection.examples().size()) + size - 1) / size;
 }
 
 }  // namespace packtrain

@@ -6,16 +6,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {
 namespace {
 
-using Order = std::vector<ExampleIndex>;
+using Table = std::vector<ExampleIndex>;
 
 constexpr std::int32_t kLongest = 600;
 const test::EveryTokenCounts kCounter;
@@ -33,8 +36,8 @@ class GroupByLength : public ::testing::Test {
           options{OrderKind::kGroupByLength, seed, 1 + static_cast<std::int64_t>(seed % 13),
                   selection} {}
 
-    Order order(OrderKind kind, std::int64_t epoch) const {
-      Order order(selection.examples().begin(), selection.examples().end());
+    Table order(OrderKind kind, std::int64_t epoch) const {
+      Table order(selection.examples().begin(), selection.examples().end());
       OrderOptions chosen = options;
       chosen.kind = kind;
       arrange(chosen, epoch, order);
@@ -50,7 +53,7 @@ class GroupByLength : public ::testing::Test {
 TEST_F(GroupByLength, EveryExampleAppearsOnceAndTheSameEveryTime) {
   for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
     const Case drawn(seed);
-    Order order = drawn.order(OrderKind::kGroupByLength, 3);
+    Table order = drawn.order(OrderKind::kGroupByLength, 3);
     EXPECT_EQ(order, drawn.order(OrderKind::kGroupByLength, 3));
     if (order.size() > 50) {
       EXPECT_NE(order, drawn.order(OrderKind::kGroupByLength, 4));
@@ -63,8 +66,8 @@ TEST_F(GroupByLength, EveryExampleAppearsOnceAndTheSameEveryTime) {
 TEST_F(GroupByLength, NoExampleLeavesTheMegaBatchThatTheShufflePutItIn) {
   for (std::uint64_t seed = 0; seed < kNumDraws; ++seed) {
     const Case drawn(seed);
-    const Order random = drawn.order(OrderKind::kRandom, 0);
-    const Order grouped = drawn.order(OrderKind::kGroupByLength, 0);
+    const Table random = drawn.order(OrderKind::kRandom, 0);
+    const Table grouped = drawn.order(OrderKind::kGroupByLength, 0);
     const std::int64_t bound = kStepsPerMegaBatch * drawn.options.global_batch_size;
     std::vector<std::int64_t> place(random.size());
     for (std::size_t i = 0; i < random.size(); ++i) place[random[i]] = static_cast<std::int64_t>(i);
@@ -81,7 +84,7 @@ TEST_F(GroupByLength, StepsOfAMegaBatchDoNotOverlapInLengthAndComeInNoOrder) {
   const test::Examples examples = test::draw_examples(6, kStepsPerMegaBatch * kSize, kLongest);
   const Selection selection(examples.lengths, examples.num_loss_tokens, kCounter, TooLong::kError,
                             kLongest);
-  Order order(selection.examples().begin(), selection.examples().end());
+  Table order(selection.examples().begin(), selection.examples().end());
   arrange({OrderKind::kGroupByLength, 1, kSize, selection}, 0, order);
   std::vector<std::pair<std::int32_t, std::int32_t>> ranges;  // longest, shortest
   for (std::size_t first = 0; first < order.size(); first += kSize) {
@@ -106,12 +109,111 @@ TEST_F(GroupByLength, TheShortLastStepIsNotAlwaysTheShortestExamples) {
   double sum = 0;
   constexpr int kNumEpochs = 300;
   for (int epoch = 0; epoch < kNumEpochs; ++epoch) {
-    Order order(selection.examples().begin(), selection.examples().end());
+    Table order(selection.examples().begin(), selection.examples().end());
     arrange({OrderKind::kGroupByLength, 1, 8, selection}, epoch, order);
     for (const ExampleIndex example : std::span(order).last(4)) sum += selection.length(example);
   }
   // Uniform over 13 places: standard deviation of the mean 30 / sqrt(300) = 1.7.
   EXPECT_NEAR(sum / (4 * kNumEpochs), 51.5, 8);
+}
+
+// All of one length, of which nothing is kept.
+class EqualCounts final : public CountSource {
+ public:
+  EqualCounts(std::size_t size, std::int32_t count) : size_(size), count_(count) {}
+  std::size_t size() const override { return size_; }
+  std::int32_t count(std::size_t /*example*/) const override { return count_; }
+  std::optional<CountBounds> bounds() const override { return CountBounds{count_, count_}; }
+
+ private:
+  std::size_t size_;
+  std::int32_t count_;
+};
+
+Table places(const Order& order) {
+  Table found;
+  for (std::size_t place = 0; place < order.size(); ++place) found.push_back(order[place]);
+  return found;
+}
+
+class ComputedOrder : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kSize = 4;
+  ComputedOrder()
+      : examples(test::draw_examples(5, 1000, kLongest)),
+        selection(examples.lengths, examples.num_loss_tokens, kCounter, TooLong::kError, kLongest) {
+  }
+
+  Order order(OrderKind kind, std::int64_t epoch, std::int64_t most_shuffled, int version = 2,
+              std::uint64_t seed = 3) const {
+    return {OrderOptions{kind, seed, kSize, selection, version, most_shuffled}, epoch};
+  }
+
+  test::Examples examples;
+  Selection selection;
+};
+
+TEST_F(ComputedOrder, BeginsAboveTheExamplesThatAreShuffled) {
+  static_assert(kMostShuffled == 1 << 26);
+  const auto num_examples = static_cast<std::int64_t>(selection.examples().size());
+  for (const OrderKind kind : {OrderKind::kRandom, OrderKind::kGroupByLength}) {
+    Table shuffled = selection.examples().table();
+    arrange({kind, 3, kSize, selection}, 1, shuffled);
+    EXPECT_EQ(places(order(kind, 1, num_examples)), shuffled);
+    EXPECT_NE(places(order(kind, 1, num_examples - 1)), shuffled);
+    EXPECT_EQ(places(order(kind, 1, num_examples - 1, 1)), shuffled) << "a run keeps its version";
+  }
+}
+
+TEST_F(ComputedOrder, HasEveryExampleOnceAndAnotherOrderEachEpochAndSeed) {
+  for (const OrderKind kind : {OrderKind::kRandom, OrderKind::kGroupByLength}) {
+    const Table first = places(order(kind, 0, 10));
+    EXPECT_EQ(first, order(kind, 0, 10).take_table());
+    EXPECT_NE(first, places(order(kind, 1, 10)));
+    EXPECT_NE(first, places(order(kind, 0, 10, 2, 4)));
+    Table sorted = first;
+    std::ranges::sort(sorted);
+    EXPECT_EQ(sorted, selection.examples().table());
+  }
+  EXPECT_EQ(places(order(OrderKind::kSequential, 0, 10)), selection.examples().table());
+}
+
+TEST_F(ComputedOrder, GroupsByLengthInsideItsMegaBatches) {
+  const Table random = places(order(OrderKind::kRandom, 0, 10));
+  const Table grouped = places(order(OrderKind::kGroupByLength, 0, 10));
+  const std::size_t most = kStepsPerMegaBatch * kSize;
+  for (std::size_t first = 0; first < random.size(); first += most) {
+    const std::size_t size = std::min(most, random.size() - first);
+    Table a(random.begin() + first, random.begin() + first + size);
+    Table b(grouped.begin() + first, grouped.begin() + first + size);
+    std::ranges::sort(a);
+    std::ranges::sort(b);
+    EXPECT_EQ(a, b);
+  }
+}
+
+TEST(BillionExamples, ArePlannedWithoutANumberForEach) {
+  const EqualCounts lengths(1'000'000'000, 512);
+  const EqualCounts labels(1'000'000'000, 511);
+  for (const OrderKind kind :
+       {OrderKind::kRandom, OrderKind::kGroupByLength, OrderKind::kSequential}) {
+    PlanOptions options;
+    options.order = kind;
+    options.global_batch_size = 64;
+    options.num_ranks = 8;
+    const Planner planner(lengths, labels, kCounter, options);
+    EXPECT_EQ(planner.num_steps(2), 2 * 1'000'000'000 / 64);
+    std::set<std::int64_t> examples;
+    for (const std::int64_t step : {0, 1, 15'624'999, 15'625'000}) {
+      for (const auto& rank : planner.plan(step).ranks) {
+        for (const MicroBatch& pieces : rank) {
+          for (const Piece& piece : pieces) examples.insert(piece.example);
+        }
+      }
+    }
+    EXPECT_GE(examples.size(), kind == OrderKind::kSequential ? 192U : 250U);
+    EXPECT_LE(*examples.rbegin(), 999'999'999);
+  }
 }
 
 }  // namespace

@@ -140,6 +140,22 @@ TEST(Selection, SplitsTooLongExamplesAndKeepsEveryLabel) {
                                 piece(3, 18, 2, false)}));
 }
 
+TEST(SelectedExamples, AreThoseThatWereNotLeftOut) {
+  const std::vector<std::vector<ExampleIndex>> cases = {
+      {}, {0}, {9}, {0, 1, 5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}};
+  for (const auto& left_out : cases) {
+    const SelectedExamples examples(10, left_out);
+    std::vector<ExampleIndex> wanted;
+    for (ExampleIndex e = 0; e < 10; ++e) {
+      if (std::ranges::find(left_out, e) == left_out.end()) wanted.push_back(e);
+    }
+    EXPECT_EQ(examples.table(), wanted);
+    EXPECT_EQ(std::vector<ExampleIndex>(examples.begin(), examples.end()), wanted);
+    EXPECT_EQ(examples.size(), wanted.size());
+    EXPECT_EQ(examples.back(), wanted.back());
+  }
+}
+
 TEST(StoreLossCounter, CountsSupervisedTokensThatHaveAPredecessor) {
   const test::MemoryStore store({{.input_ids = {5, 6, 7, 8}, .loss_mask = {1, 0, 1, 1}}});
   const StoreLossCounter counter(store);

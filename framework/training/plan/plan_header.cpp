@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMeasured = "measured";
 constexpr const char* kFlops = "flops";
+constexpr const char* kData = "data.train";
+constexpr const char* kContents = "data.train.contents";  // beside it, for tokens of equal lengths
 
 Json to_json(const PlanEntry& entry) {
   const CostModel& cost = entry.layout.cost;
@@ -71,6 +73,9 @@ PlanHeader parse(const std::string& text) {
   for (const auto& [key, value] : json.at("settings").items()) {
     header.settings.emplace_back(key, value.get<std::string>());
   }
+  header.order_version = json.value("order_version", 1);
+  require(header.order_version >= 1 && header.order_version <= kOrderVersion,
+          "order_version is of a later version of packtrain");
   for (const Json& entry : json.at("entries")) header.entries.push_back(entry_from(entry));
   const auto from_step = [](const PlanEntry& entry) { return entry.layout.from_step; };
   require(!header.entries.empty(), "there is no entry");
@@ -117,9 +122,9 @@ std::string data_setting(const std::string& data_fingerprint) {
 }
 
 PlanSettings plan_settings(const Config& config, const PlanOptions& options,
-                           const std::string& data_fingerprint) {
+                           const std::string& data_fingerprint, const std::string& content_digest) {
   PlanSettings settings = {
-      {"data.train", data_setting(data_fingerprint)},
+      {kData, data_setting(data_fingerprint)},
       {"run.seed", std::to_string(options.seed)},
       {"batch.strategy", strategy_family(config)},
       {"batch.order", config_value(config, "batch.order")},
@@ -133,6 +138,9 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
     settings.emplace_back("batch.max_tokens_per_micro_batch",
                           std::to_string(options.max_tokens_per_micro_batch));
   }
+  if (!content_digest.empty()) {
+    settings.emplace_back(kContents, "tokens and masks of digest " + content_digest);
+  }
   return settings;
 }
 
@@ -141,13 +149,17 @@ std::vector<SettingChange> changes_of(const PlanSettings& saved, const PlanSetti
   for (const auto& [key, value] : present) {
     const auto found = std::ranges::find(saved, key, &PlanSettings::value_type::first);
     if (found == saved.end() || found->second == value) continue;
-    changes.push_back({key, found->second, value});
+    const std::string name = key == kContents ? kData : key;
+    if (std::ranges::find(changes, name, &SettingChange::key) != changes.end()) continue;
+    changes.push_back({name, found->second, value});
   }
   return changes;
 }
 
 std::string plan_header_text(const PlanHeader& header) {
-  Json json = {{"settings", Json::object()}, {"entries", Json::array()}};
+  Json json = {{"order_version", header.order_version},
+               {"settings", Json::object()},
+               {"entries", Json::array()}};
   for (const auto& [key, value] : header.settings) json["settings"][key] = value;
   for (const PlanEntry& entry : header.entries) json["entries"].push_back(to_json(entry));
   return json.dump();

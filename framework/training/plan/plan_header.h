@@ -10,6 +10,7 @@
 
 #include "framework/config/config.h"
 #include "samplers/options.h"
+#include "samplers/order.h"
 
 namespace packtrain {
 
@@ -34,6 +35,8 @@ using PlanSettings = std::vector<std::pair<std::string, std::string>>;
 struct PlanHeader {
   PlanSettings settings;
   std::vector<PlanEntry> entries;  // ascending by from_step; the newest one is in force
+  // Of the epochs' orders (samplers/order.h). Headers of older versions have none: 1.
+  int order_version = kOrderVersion;
 
   // `entry` holds from its step on. Nothing changes when the newest one says the same.
   void begin(PlanEntry entry);
@@ -45,11 +48,12 @@ struct PlanHeader {
 
 std::string data_setting(const std::string& data_fingerprint);  // the value of data.train
 
-// What decides which examples a step has. `options`: of the run; `data_fingerprint`: of the
-// training data. Strategies that make the same steps are one value; the token budget is there only
-// where packs are made of it.
+// What decides which examples a step has. `options`: of the run; `data_fingerprint` and
+// `content_digest`: of the training data, the latter "" where the stores have none. Strategies that
+// make the same steps are one value; the token budget is there only where packs are made of it.
 PlanSettings plan_settings(const Config& config, const PlanOptions& options,
-                           const std::string& data_fingerprint);
+                           const std::string& data_fingerprint,
+                           const std::string& content_digest = "");
 
 struct SettingChange {
   std::string key;
@@ -57,8 +61,8 @@ struct SettingChange {
   std::string present;
 };
 
-// Settings that differ, where a run would not go on with the optimizer batches of the checkpoint.
-// What `saved` does not have is not compared.
+// Settings that differ, each once, where a run would not go on with the optimizer batches of the
+// checkpoint. What `saved` does not have is not compared.
 std::vector<SettingChange> changes_of(const PlanSettings& saved, const PlanSettings& present);
 
 std::string plan_header_text(const PlanHeader& header);  // a JSON object

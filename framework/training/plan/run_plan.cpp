@@ -61,10 +61,15 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
 RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
                  const std::optional<ResumePoint>& resumed, const Device& device, World& world)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
-  const PlanOptions options = plan_options(config, decoder, world.size(),
-                                           budget_of(config, decoder, resumed, device, world));
-  const PlanSettings settings = plan_settings(config, options, store.fingerprint());
-  if (resumed) header_.entries = resumed->header.entries;
+  PlanOptions options = plan_options(config, decoder, world.size(),
+                                     budget_of(config, decoder, resumed, device, world));
+  const PlanSettings settings =
+      plan_settings(config, options, store.fingerprint(), store.content_digest());
+  if (resumed) {
+    header_.entries = resumed->header.entries;
+    header_.order_version = resumed->header.order_version;
+  }
+  options.order_version = header_.order_version;
   header_.settings = settings;
   loss_counter_ = std::make_unique<StoreLossCounter>(store);
   planner_ =
