@@ -4,16 +4,16 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 
 namespace packtrain {
 namespace {
-
-constexpr const char* kGroup = "/sys/fs/cgroup/";
 
 std::optional<std::int64_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t")));
@@ -43,6 +43,49 @@ std::string text_or_nothing(const std::string& path) {
   }
 }
 
+// A hierarchy of control groups, and where the process is in it: "" is its root.
+struct Hierarchy {
+  std::string mount;
+  std::string path;
+  bool version_1 = false;
+};
+
+bool lists(std::string_view names, std::string_view name) {
+  for (;;) {
+    const auto comma = names.find(',');
+    if (names.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) return false;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+// Those that limit memory. A line of /proc/self/cgroup: number, controllers, path; version 2 names
+// no controllers.
+std::vector<Hierarchy> hierarchies(const HostMemoryPlaces& places) {
+  Hierarchy second{places.groups, ""};
+  Hierarchy first{places.groups + "/memory", "", true};
+  std::istringstream lines(text_or_nothing(places.own_groups));
+  for (std::string line; std::getline(lines, line);) {
+    const auto controllers = line.find(':');
+    const auto path = line.find(':', controllers + 1);
+    if (controllers == std::string::npos || path == std::string::npos) continue;
+    const std::string names = line.substr(controllers + 1, path - controllers - 1);
+    std::string found = line.substr(path + 1);
+    const bool is_inside = found.starts_with('/') && found.find("..") == std::string::npos;
+    if (!is_inside || found == "/") found.clear();
+    if (names.empty()) second.path = found;
+    if (lists(names, "memory")) first.path = found;
+  }
+  return {second, first};
+}
+
+HostMemoryTexts texts_of(const std::string& folder, bool version_1) {
+  const std::string memory = folder + "/memory.";
+  return {"", text_or_nothing(memory + (version_1 ? "limit_in_bytes" : "max")),
+          text_or_nothing(memory + (version_1 ? "usage_in_bytes" : "current")),
+          text_or_nothing(memory + "stat")};
+}
+
 }  // namespace
 
 std::int64_t available_memory_bytes(const HostMemoryTexts& texts) {
@@ -50,7 +93,9 @@ std::int64_t available_memory_bytes(const HostMemoryTexts& texts) {
   const auto limit = leading_number(texts.group_limit);
   const auto current = leading_number(texts.group_current);
   if (!limit || !current) return host;
-  const std::int64_t cache = line_value(texts.group_stat, "inactive_file ").value_or(0);
+  // Version 1 counts groups below apart.
+  const std::int64_t cache = line_value(texts.group_stat, "total_inactive_file ")
+                                 .value_or(line_value(texts.group_stat, "inactive_file ").value_or(0));
   const std::int64_t group =
       std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *current - cache));
   return host == 0 ? group : std::min(host, group);
@@ -61,10 +106,23 @@ std::int64_t resident_memory_bytes() {
 }
 
 std::int64_t host_available_memory_bytes() {
-  const std::string group = kGroup;
-  return available_memory_bytes(
-      {text_or_nothing("/proc/meminfo"), text_or_nothing(group + "memory.max"),
-       text_or_nothing(group + "memory.current"), text_or_nothing(group + "memory.stat")});
+  return available_memory_bytes(HostMemoryPlaces{});
+}
+
+std::int64_t available_memory_bytes(const HostMemoryPlaces& places) {
+  const std::string meminfo = text_or_nothing(places.meminfo);
+  std::int64_t least = available_memory_bytes(HostMemoryTexts{meminfo, "", "", ""});
+  for (const Hierarchy& hierarchy : hierarchies(places)) {
+    for (std::string path = hierarchy.path;; path.resize(path.rfind('/'))) {
+      HostMemoryTexts texts = texts_of(hierarchy.mount + path, hierarchy.version_1);
+      texts.meminfo = meminfo;
+      const std::int64_t left = available_memory_bytes(texts);
+      const bool limits = leading_number(texts.group_limit) && leading_number(texts.group_current);
+      if (limits && (least == 0 || left < least)) least = left;
+      if (path.empty()) break;
+    }
+  }
+  return least;
 }
 
 }  // namespace packtrain
