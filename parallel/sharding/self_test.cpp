@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,21 +42,40 @@ void fill(const at::Tensor& flat, const Pattern& pattern) {
   });
 }
 
-// Of the first wrong element, where nothing was wrong before: every rank goes through all of the
-// collectives, so that none waits for one that gave up.
-void expect(const at::Tensor& flat, const Pattern& pattern, const std::string& what,
-            std::string& failure) {
+// Whether any element is wrong; the host waits once.
+bool differs(const at::Tensor& flat, const Pattern& pattern) {
+  const at::Tensor wrong = at::zeros({}, flat.options().dtype(at::kBool));
+  for_chunks(flat, pattern,
+             [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t) {
+               wrong.bitwise_or_(chunk.ne(wanted).any());
+             });
+  return wrong.item<bool>();
+}
+
+// Says of what an element is, for people.
+using Naming = std::function<std::string(std::int64_t element)>;
+
+std::string describe_first_wrong(const at::Tensor& flat, const Pattern& pattern,
+                                 const Naming& name) {
+  std::string found;
   for_chunks(flat, pattern,
              [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t begin) {
-               if (!failure.empty()) return;
-               const at::Tensor wrong = chunk.ne(wanted);
-               if (!wrong.any().item<bool>()) return;
-               const auto first = wrong.nonzero()[0].item<std::int64_t>();
-               failure = fmt::format(
-                   "self-test at start: {} is wrong at element {}: got {}, "
-                   "wanted {}",
-                   what, begin + first, chunk[first].item<double>(), wanted[first].item<double>());
+               if (!found.empty()) return;
+               const at::Tensor wrong = chunk.ne(wanted).nonzero();
+               if (wrong.size(0) == 0) return;
+               const auto first = wrong[0].item<std::int64_t>();
+               found = fmt::format("self-test at start: {}: got {}, wanted {}", name(begin + first),
+                                   chunk[first].item<double>(), wanted[first].item<double>());
              });
+  return found;
+}
+
+// Of the first wrong element, where nothing was wrong before: every rank goes through all of the
+// collectives, so that none waits for one that gave up.
+void expect(const at::Tensor& flat, const Pattern& pattern, const Naming& name,
+            std::string& failure) {
+  if (!failure.empty() || !differs(flat, pattern)) return;
+  failure = describe_first_wrong(flat, pattern, name);
 }
 
 Pattern stamp_of(int rank) {
@@ -64,19 +84,28 @@ Pattern stamp_of(int rank) {
   };
 }
 
+// What all ranks' stamps are when they lie behind each other, `numel` elements each.
+Pattern stamps_of_all(std::int64_t numel) {
+  return [numel](const at::Tensor& indices) {
+    const at::Tensor rank = indices.floor_divide(numel);
+    return indices.remainder(numel).add(rank.mul(31)).remainder(kGatherPeriod);
+  };
+}
+
 void test_gather(const at::Tensor& owned, const at::Tensor& whole, const std::string& unit,
                  Communicator& communicator, StreamHandle stream, std::string& failure) {
   const int rank = communicator.rank();
+  const std::int64_t numel = owned.numel();
   fill(owned, stamp_of(rank));
   whole.fill_(-1);
-  communicator.all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
+  communicator.all_gather(owned.const_data_ptr(), whole.data_ptr(), numel,
                           communicator_type(owned.scalar_type()), stream);
-  for (int from = 0; from < communicator.size(); ++from) {
-    expect(whole.narrow(0, from * owned.numel(), owned.numel()), stamp_of(from),
-           fmt::format("the all-gather ({}) of {} on rank {}, in what rank {} sent,",
-                       communicator.path(), unit, rank, from),
-           failure);
-  }
+  const auto name = [&](std::int64_t element) {
+    return fmt::format(
+        "the all-gather ({}) of {} on rank {}, in what rank {} sent, is wrong at element {}",
+        communicator.path(), unit, rank, element / numel, element % numel);
+  };
+  expect(whole.narrow(0, 0, communicator.size() * numel), stamps_of_all(numel), name, failure);
   owned.zero_();
 }
 
@@ -108,9 +137,11 @@ void test_reduction(const at::Tensor& whole, const at::Tensor& sum, const std::s
   sum.fill_(-1);
   communicator.reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
                               communicator_type(whole.scalar_type()), stream);
-  expect(sum, sum_of(rank * sum.numel(), num_ranks),
-         fmt::format("the reduce-scatter ({}) of {} on rank {}", communicator.path(), unit, rank),
-         failure);
+  const auto name = [&](std::int64_t element) {
+    return fmt::format("the reduce-scatter ({}) of {} on rank {} is wrong at element {}",
+                       communicator.path(), unit, rank, element);
+  };
+  expect(sum, sum_of(rank * sum.numel(), num_ranks), name, failure);
   whole.zero_();
   sum.zero_();
 }
@@ -123,10 +154,11 @@ void test_sum_across_groups(const at::Tensor& sum, const std::string& unit,
   fill(sum, term_of(rank, num_ranks));
   communicator.all_reduce(sum.data_ptr(), sum.numel(), communicator_type(sum.scalar_type()),
                           ReduceOp::kSum, stream);
-  expect(sum, sum_of(0, num_ranks),
-         fmt::format("the all-reduce across groups ({}) of {} in group {}", communicator.path(),
-                     unit, rank),
-         failure);
+  const auto name = [&](std::int64_t element) {
+    return fmt::format("the all-reduce across groups ({}) of {} in group {} is wrong at element {}",
+                       communicator.path(), unit, rank, element);
+  };
+  expect(sum, sum_of(0, num_ranks), name, failure);
   sum.zero_();
 }
 

@@ -1,9 +1,12 @@
 // The self-test at start and debug.check_gathers, on ranks of which one gets wrong values.
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "framework/support/error.h"
 #include "models/batch.h"
@@ -31,11 +34,13 @@ class DamagingCommunicator final : public ForwardingCommunicator {
   void all_gather(const void* send, void* receive, std::size_t count, DataType type,
                   void* stream) override {
     ForwardingCommunicator::all_gather(send, receive, count, type, stream);
+    ++num_calls;
     if (strikes(Damage::kGather)) static_cast<float*>(receive)[kElement] += 1;
   }
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override {
     ForwardingCommunicator::reduce_scatter(send, receive, count, type, stream);
+    ++num_calls;
     if (strikes(Damage::kReduction)) static_cast<float*>(receive)[kElement] += 1;
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
@@ -45,6 +50,7 @@ class DamagingCommunicator final : public ForwardingCommunicator {
   }
 
   static constexpr int kElement = 5;
+  static inline std::atomic<int> num_calls = 0;  // of gathers and reductions
 
  private:
   bool strikes(Damage damage) {
@@ -135,6 +141,26 @@ TEST(SelfTest, TheDamagedRankNamesTheFirstWrongElement) {
   EXPECT_EQ(reduction.find("self-test at start: the reduce-scatter (mpi) of "),
             damaged ? 0 : std::string::npos);
   EXPECT_EQ(reduction.find("on rank 1 is wrong at element 5: got ") != std::string::npos, damaged);
+}
+
+std::atomic<int> num_waits = 0;
+
+std::unique_ptr<at::ObserverContext> count_wait(const at::RecordFunction& function) {
+  if (std::string_view(function.name()) == "aten::_local_scalar_dense") ++num_waits;
+  return nullptr;
+}
+
+// Whatever the number of ranks whose parts a gather brings.
+TEST(SelfTest, TheHostWaitsOnceForEachCollective) {
+  if (test_world().size() == 1) return;
+  const auto device = make_cpu_device({.num_threads = 1});
+  DamagingCommunicator::num_calls = 0;
+  num_waits = 0;
+  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(&count_wait));
+  make_model(*device, Damage::kNone, 0, {.self_test = true});
+  at::removeCallback(handle);
+  EXPECT_GT(num_waits, 0);
+  EXPECT_LE(num_waits, DamagingCommunicator::num_calls);
 }
 
 TEST(SelfTest, SumsAcrossGroupsAreTestedToo) {
