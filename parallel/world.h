@@ -8,11 +8,12 @@
 
 namespace packtrain {
 
-enum class Backend { kLocal, kMpi, kNccl };
+enum class Backend { kLocal, kMpi, kTcp, kNccl };
 const char* name_of(Backend backend);  // as in the configuration
 
 // Owns the process's membership in the job (MPI_Init_thread .. MPI_Finalize when started by
-// mpirun). Exactly one may exist, made first and destroyed last, after every communicator.
+// mpirun; connections over TCP when started by another launcher). Exactly one may exist, made first
+// and destroyed last, after every communicator.
 class World {
  public:
   virtual ~World() = default;
@@ -23,23 +24,25 @@ class World {
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
   virtual const std::string& host() const = 0;
-  // Host memory collectives for agreement and counters (mpi, or local for one rank).
+  // What CPU ranks talk by here: the backend of control().
+  virtual Backend on_cpu() const = 0;
+  // Host memory collectives for agreement and counters (mpi, tcp, or local for one rank).
   virtual Communicator& control() = 0;
   // A new communicator over all ranks for device memory. Collective. kNccl needs the CUDA device
   // to be chosen before the first call.
   virtual std::unique_ptr<Communicator> connect(Backend backend,
                                                 const CommunicatorOptions& options) = 0;
   std::unique_ptr<Communicator> connect(Backend backend) { return connect(backend, {}); }
-  // Reports this rank's failure on standard error and ends the whole job with `exit_code`
-  // (MPI_Abort). When every rank fails with the same text within two seconds it is printed once,
+  // Reports this rank's failure on standard error and ends all processes of the job with
+  // `exit_code`. When every rank fails with the same text within two seconds it is printed once,
   // else each failing rank's text is printed with its rank. Does not return.
   [[noreturn]] virtual void fail(const std::string& text, int exit_code) = 0;
 };
 
-// Joins the job. Without an MPI launcher (no OMPI_COMM_WORLD_SIZE, PMI_SIZE or PMIX_RANK in the
-// environment) a world of one rank. Throws Error(kDevice) when an MPI launcher started several
-// processes but MPI was not built in, and when a launcher that is not MPI's did (torchrun; srun
-// without PMIx): several one-rank jobs must never pass for one.
+// Joins the job: over MPI where an MPI launcher is seen (OMPI_COMM_WORLD_SIZE, PMI_SIZE or
+// PMIX_RANK in the environment), over TCP where another launcher started several processes
+// (tcp/job_place.h), else a world of one rank. Throws Error(kDevice) when ranks cannot find each
+// other: several one-rank jobs must never pass for one.
 std::unique_ptr<World> join_world();
 
 }  // namespace packtrain

@@ -18,6 +18,7 @@ class LocalWorld final : public World {
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
   const std::string& host() const override { return host_; }
+  Backend on_cpu() const override { return Backend::kLocal; }
   Communicator& control() override { return *control_; }
 
   std::unique_ptr<Communicator> connect(Backend backend,

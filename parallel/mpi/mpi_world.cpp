@@ -46,6 +46,7 @@ class MpiWorld final : public World {
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
   const std::string& host() const override { return host_; }
+  Backend on_cpu() const override { return Backend::kMpi; }
   Communicator& control() override { return *control_; }
 
   std::unique_ptr<Communicator> connect(Backend backend,

@@ -16,6 +16,7 @@ namespace {
 TEST(World, KnowsItsRanksAndItsHost) {
   World& world = test_world();
   const char* launched = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (launched == nullptr) launched = std::getenv("WORLD_SIZE");  // as torchrun tells
   EXPECT_EQ(std::to_string(world.size()), launched == nullptr ? "1" : launched);
   EXPECT_EQ(world.rank(), world.control().rank());
   EXPECT_EQ(world.size(), world.control().size());

@@ -48,6 +48,7 @@ class FaultyWorld final : public World {
   int local_rank() const override { return real_.local_rank(); }
   int local_size() const override { return real_.local_size(); }
   const std::string& host() const override { return real_.host(); }
+  Backend on_cpu() const override { return real_.on_cpu(); }
   Communicator& control() override { return real_.control(); }
   std::unique_ptr<Communicator> connect(Backend backend,
                                         const CommunicatorOptions& options) override {

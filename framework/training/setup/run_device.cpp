@@ -30,7 +30,7 @@ std::int64_t least(World& world, std::int64_t value) {
 }
 
 Backend choose_backend(const Config& config, World& world) {
-  const Backend on_cpu = world.size() > 1 ? Backend::kMpi : Backend::kLocal;
+  const Backend on_cpu = world.size() > 1 ? world.on_cpu() : Backend::kLocal;
   const bool enough = least(world, num_cuda_devices() >= world.local_size() ? 1 : 0) == 1;
   switch (config.parallel.backend) {
     case BackendKind::kMpi:

@@ -1,0 +1,70 @@
+// The messages of one collective, all under way at once, over the connections of a communicator.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parallel/tcp/switchboard.h"
+
+namespace packtrain {
+
+// The connections of one communicator, by rank of the world, made when first needed. One thread.
+class Links {
+ public:
+  Links(Switchboard& switchboard, std::string channel)
+      : switchboard_(switchboard), channel_(std::move(channel)) {}
+
+  // Connects with those that are not yet: first calls, then waits to be called, so that ranks that
+  // do this at the same time never wait for each other in a circle.
+  void open(const std::vector<int>& ranks, const std::atomic<bool>& aborted);
+  int descriptor(int rank) const { return sockets_.at(rank).descriptor(); }
+  Switchboard& switchboard() { return switchboard_; }
+  const std::string& channel() const { return channel_; }
+
+ private:
+  Switchboard& switchboard_;
+  std::string channel_;
+  std::map<int, Socket> sockets_;
+};
+
+class Exchange {
+ public:
+  Exchange(Links& links, const std::atomic<bool>& aborted) : links_(links), aborted_(aborted) {}
+
+  // At most one of each with a rank; the buffers must stay until wait() has returned.
+  void send(const void* data, std::size_t bytes, int to);
+  void receive(void* data, std::size_t bytes, int from);
+
+  // Returns when all are complete, however long that takes; the core is free meanwhile. Throws
+  // Error(kDevice) when a peer is gone, when it sends another number of bytes, or when `aborted`
+  // turns true.
+  void wait();
+
+ private:
+  struct Message {
+    int rank = 0;
+    bool outgoing = false;
+    int descriptor = -1;
+    std::byte* data = nullptr;  // of an outgoing one only read
+    std::size_t bytes = 0;
+    std::size_t done = 0;  // with the length in front
+    std::array<std::byte, sizeof(std::size_t)> length{};
+    std::size_t total() const { return length.size() + bytes; }
+  };
+
+  void open_links();
+  void move(Message& message);
+  void check_length(const Message& message);
+  void wait_for_any();
+  [[noreturn]] void lose(int rank, const std::string& why);
+
+  Links& links_;
+  const std::atomic<bool>& aborted_;
+  std::vector<Message> messages_;  // those that are not complete
+};
+
+}  // namespace packtrain

@@ -1,0 +1,197 @@
+#include "parallel/tcp/job_watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "framework/support/error.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kChildren = 32;  // of a rank in the tree
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kEndPatience = std::chrono::seconds(10);
+constexpr auto kMessagePatience = std::chrono::seconds(5);
+constexpr auto kFlush = std::chrono::milliseconds(200);
+constexpr const char* kChannel = "watch";
+
+// The first letter of a message.
+constexpr char kReport = 'R';   // a rank, a line's end, its report
+constexpr char kEnd = 'E';      // the job's exit code
+constexpr char kGoodbye = 'G';  // the sender leaves as it should
+
+int number_behind_letter(const std::string& message) {
+  return static_cast<int>(std::strtol(message.c_str() + 1, nullptr, 10));
+}
+
+}  // namespace
+
+JobWatch::JobWatch(Switchboard& switchboard, const std::string& host)
+    : switchboard_(switchboard), host_(host), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_ < 0) throw Error(ErrorCategory::kDevice, "eventfd failed: no file descriptor is left");
+  link(switchboard);
+  thread_ = std::thread([this] { watch(); });
+}
+
+JobWatch::~JobWatch() {
+  closing_ = true;
+  eventfd_write(wake_, 1);
+  if (thread_.joinable()) thread_.join();
+  ::close(wake_);
+}
+
+void JobWatch::link(Switchboard& switchboard) {
+  const std::atomic<bool> never = false;
+  const int own = switchboard.rank();
+  const auto connect = [&](int rank, bool is_parent) {
+    links_.push_back({rank, switchboard.connect(kChannel, rank, never, kStartPatience), is_parent});
+  };
+  if (own > 0) connect((own - 1) / kChildren, true);
+  for (int child = own * kChildren + 1; child <= own * kChildren + kChildren; ++child) {
+    if (child < switchboard.size()) connect(child, false);
+  }
+}
+
+void JobWatch::fail(const FailureReport& report) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!own_report_) own_report_ = report;
+  }
+  eventfd_write(wake_, 1);
+  std::this_thread::sleep_for(kEndPatience);  // the thread ends the process before
+  print_with_rank(switchboard_.rank(), {report, host_});
+  std::_Exit(report.exit_code);
+}
+
+void JobWatch::watch() {
+  while (!closing_) {
+    wait_for_news();
+    pass_on_own_report();
+    end_where_all_is_said();
+  }
+  if (leaving_) say_goodbye();
+}
+
+void JobWatch::wait_for_news() {
+  std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
+  // A link that is done stays in its place, and is not listened to.
+  for (const Link& link : links_) {
+    entries.push_back({link.done ? -1 : link.socket.descriptor(), POLLIN, 0});
+  }
+  int limit_ms = -1;
+  if (deadline_) {
+    const auto left = *deadline_ - Clock::now();
+    limit_ms = 1 + static_cast<int>(std::max<std::int64_t>(
+                       std::chrono::duration_cast<std::chrono::milliseconds>(left).count(), 0));
+  }
+  if (poll(entries.data(), entries.size(), limit_ms) <= 0) return;
+  eventfd_t taken = 0;
+  eventfd_read(wake_, &taken);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (entries[i + 1].revents != 0) read(links_[i]);
+  }
+}
+
+void JobWatch::read(Link& link) {
+  const std::optional<std::string> message = receive_text(link.socket, kMessagePatience);
+  if (!message || message->empty()) return lose(link);
+  switch (message->front()) {
+    case kReport: {
+      const std::size_t line = message->find('\n');
+      return take_report(number_behind_letter(*message), message->substr(line + 1));
+    }
+    case kEnd:
+      end_job(number_behind_letter(*message));
+    default:
+      link.done = true;
+  }
+}
+
+// What the process of a lost link said before it ended came before.
+void JobWatch::lose(Link& link) {
+  link.done = true;
+  if (leaving_ || closing_) return;
+  constexpr int kCode = static_cast<int>(ErrorCategory::kDevice);
+  if (!link.is_parent) {
+    ReportOfRank report;
+    report.report.exit_code = kCode;
+    report.report.text = fmt::format(
+        "error: this rank ended without a word: it was killed, or its host is gone ({} "
+        "lost the connection)\n  See its host's log (out of memory?); started again, "
+        "the run goes on from its newest checkpoint.",
+        switchboard_.name_of(switchboard_.rank()));
+    report.host = switchboard_.host_of(link.rank);
+    return take_report(link.rank, encode(report));
+  }
+  FailureReport report;
+  report.exit_code = kCode;
+  report.text = fmt::format(
+      "error: {}, which watches over the job for this rank, ended without a word: it "
+      "was killed, or its host is gone\n  See its host's log; started again, the run "
+      "goes on from its newest checkpoint.",
+      switchboard_.name_of(link.rank));
+  print_with_rank(switchboard_.rank(), {report, host_});
+  end_job(kCode);
+}
+
+void JobWatch::pass_on_own_report() {
+  std::optional<FailureReport> report;
+  {
+    const std::lock_guard lock(mutex_);
+    report = std::exchange(own_report_, std::nullopt);
+  }
+  if (report) take_report(switchboard_.rank(), encode(ReportOfRank{*report, host_}));
+}
+
+void JobWatch::take_report(int rank, const std::string& message) {
+  if (switchboard_.rank() == 0) {
+    reports_.emplace(rank, decode_report(message));
+    if (!deadline_) deadline_ = Clock::now() + kPatience;
+    return;
+  }
+  for (Link& link : links_) {
+    if (!link.is_parent) continue;
+    send_text(link.socket, fmt::format("{}{}\n{}", kReport, rank, message), kMessagePatience);
+  }
+}
+
+void JobWatch::end_where_all_is_said() {
+  if (!deadline_) return;
+  const bool all = static_cast<int>(reports_.size()) == switchboard_.size();
+  if (!all && Clock::now() < *deadline_) return;
+  end_job(print_reports(reports_, switchboard_.size()));
+}
+
+void JobWatch::send_to_children(const std::string& message) {
+  for (const Link& link : links_) {
+    if (!link.is_parent && !link.done) send_text(link.socket, message, kMessagePatience);
+  }
+}
+
+void JobWatch::end_job(int exit_code) {
+  send_to_children(fmt::format("{}{}", kEnd, exit_code));
+  std::this_thread::sleep_for(kFlush);  // what other threads print
+  std::_Exit(exit_code);
+}
+
+// Closes no link before its other end has said goodbye too: what lies unread in a socket that is
+// closed makes the other end lose what it has not read.
+void JobWatch::say_goodbye() {
+  for (const Link& link : links_) {
+    send_text(link.socket, std::string(1, kGoodbye), kMessagePatience);
+    ::shutdown(link.socket.descriptor(), SHUT_WR);
+  }
+  for (const Link& link : links_) {
+    while (receive_text(link.socket, kMessagePatience)) continue;
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,50 @@
+// Sockets of TCP: opened, connected, and small messages over them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace packtrain {
+
+// Owns a file descriptor; never blocking.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+// The address of this host on the way to `host`, as numbers. A loopback address only where `host`
+// is written as one: a name that this host's own table maps to its loopback means one of its
+// network cards to others. Throws Error(kDevice) when `host` cannot be resolved or reached.
+std::string address_towards(const std::string& host, std::uint16_t port);
+
+// Listens at a port of the system's choice. Throws Error(kDevice).
+Socket listen_at(const std::string& address);
+std::uint16_t port_of(const Socket& listening);
+// Waits up to `patience` for the next caller; nothing when none came.
+std::optional<Socket> accept_from(const Socket& listening, std::chrono::milliseconds patience);
+// Nothing when nobody answers there within `patience`.
+std::optional<Socket> dial(const std::string& address, std::uint16_t port,
+                           std::chrono::milliseconds patience);
+
+// A text of up to 1 MiB behind its length. False when the other end is gone, or slower than
+// `patience`, or what came is none.
+bool send_text(const Socket& socket, const std::string& text, std::chrono::milliseconds patience);
+std::optional<std::string> receive_text(const Socket& socket, std::chrono::milliseconds patience);
+
+}  // namespace packtrain

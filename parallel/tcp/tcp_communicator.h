@@ -1,0 +1,19 @@
+// Collectives over sockets for host memory, in the fixed order of summation that MPI's have here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/communicator.h"
+#include "parallel/tcp/switchboard.h"
+
+namespace packtrain {
+
+// Of these ranks of the world, in this order; all of them make it, with the same `channel`, which
+// no other communicator has. `switchboard` must outlive it.
+std::unique_ptr<Communicator> make_tcp_communicator(Switchboard& switchboard,
+                                                    const std::string& channel,
+                                                    std::vector<int> members);
+
+}  // namespace packtrain

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "parallel/tcp/job_place.h"
+#include "parallel/world.h"
+
+namespace packtrain {
+
+// Joins the job in which this process has that place: ranks find each other over libtorch's
+// TCPStore, then talk over sockets of their own. Collective. Throws Error(kDevice) when the store
+// or a rank does not come within 15 minutes.
+std::unique_ptr<World> make_tcp_world(const JobPlace& place);
+
+}  // namespace packtrain
