@@ -94,8 +94,9 @@ std::int64_t available_memory_bytes(const HostMemoryTexts& texts) {
   const auto current = leading_number(texts.group_current);
   if (!limit || !current) return host;
   // Version 1 counts groups below apart.
-  const std::int64_t cache = line_value(texts.group_stat, "total_inactive_file ")
-                                 .value_or(line_value(texts.group_stat, "inactive_file ").value_or(0));
+  const std::int64_t cache =
+      line_value(texts.group_stat, "total_inactive_file ")
+          .value_or(line_value(texts.group_stat, "inactive_file ").value_or(0));
   const std::int64_t group =
       std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *current - cache));
   return host == 0 ? group : std::min(host, group);

@@ -45,10 +45,9 @@ void fill(const at::Tensor& flat, const Pattern& pattern) {
 // Whether any element is wrong; the host waits once.
 bool differs(const at::Tensor& flat, const Pattern& pattern) {
   const at::Tensor wrong = at::zeros({}, flat.options().dtype(at::kBool));
-  for_chunks(flat, pattern,
-             [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t) {
-               wrong.bitwise_or_(chunk.ne(wanted).any());
-             });
+  for_chunks(flat, pattern, [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t) {
+    wrong.bitwise_or_(chunk.ne(wanted).any());
+  });
   return wrong.item<bool>();
 }
 

@@ -42,14 +42,18 @@ class ControlGroups : public ::testing::Test {
     std::filesystem::create_directories(places_.groups);
   }
 
-  void be_in(const std::string& lines) { packtrain::testing::write_bytes(places_.own_groups, lines); }
+  void be_in(const std::string& lines) {
+    packtrain::testing::write_bytes(places_.own_groups, lines);
+  }
 
   void add(const std::string& path, const std::string& limit, const std::string& use,
            const std::string& stat = "", bool version_1 = false) {
     const std::string folder = places_.groups + path;
     std::filesystem::create_directories(folder);
-    packtrain::testing::write_bytes(folder + (version_1 ? "/memory.limit_in_bytes" : "/memory.max"), limit);
-    packtrain::testing::write_bytes(folder + (version_1 ? "/memory.usage_in_bytes" : "/memory.current"), use);
+    packtrain::testing::write_bytes(folder + (version_1 ? "/memory.limit_in_bytes" : "/memory.max"),
+                                    limit);
+    packtrain::testing::write_bytes(
+        folder + (version_1 ? "/memory.usage_in_bytes" : "/memory.current"), use);
     packtrain::testing::write_bytes(folder + "/memory.stat", stat);
   }
 
@@ -83,7 +87,8 @@ TEST_F(ControlGroups, OfVersion1AreTheMemoryControllers) {
   be_in("12:cpuset:/elsewhere\n7:cpu,memory:/slurm/uid_1/job_3/step_0\n1:name=systemd:/\n0::/\n");
   add_first("", "9223372036854771712\n", "123456\n");
   EXPECT_EQ(available(), kAvailable);
-  add_first("/slurm/uid_1/job_3", "8000\n", "3000\n", "inactive_file 7\ntotal_inactive_file 1000\n");
+  add_first("/slurm/uid_1/job_3", "8000\n", "3000\n",
+            "inactive_file 7\ntotal_inactive_file 1000\n");
   EXPECT_EQ(available(), 6000);
   add_first("/elsewhere", "10\n", "9\n");
   EXPECT_EQ(available(), 6000);
