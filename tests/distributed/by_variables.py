@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""start_ranks -np N COMMAND...: N processes as Kubernetes or a shell script starts them, told by variables alone who they
+"""by_variables.py -np N COMMAND...: N processes as Kubernetes or a shell script starts them, told by variables alone who they
 are. Nobody ends the others when one ends. The exit code is the first that is not 0, by rank; the codes are printed."""
 
 import os
@@ -16,7 +16,8 @@ def free_port():
 
 def start(num_ranks, command, **more):
     """The processes, by rank."""
-    shared = {**os.environ, "WORLD_SIZE": str(num_ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    shared = {"OMP_NUM_THREADS": "1", **os.environ, "WORLD_SIZE": str(num_ranks), "MASTER_ADDR": "127.0.0.1",
+              "MASTER_PORT": str(free_port())}
     return [subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}, **more)
             for rank in range(num_ranks)]
 
