@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "framework/support/error.h"
@@ -12,6 +13,16 @@
 
 namespace packtrain {
 namespace {
+
+// Examples are numbered in 32 bits.
+void check_number(std::size_t num_examples) {
+  constexpr std::size_t kMost = std::numeric_limits<ExampleIndex>::max();
+  if (num_examples <= kMost) return;
+  throw Error(ErrorCategory::kData,
+              fmt::format("the validation store has {} examples, at most {} can be evaluated",
+                          num_examples, kMost),
+              "Evaluate a part of it: `packtrain prepare --max-examples` or another split.");
+}
 
 std::vector<ExampleIndex> longest_first(const ExampleCounts& lengths) {
   std::vector<ExampleIndex> examples;
@@ -62,6 +73,7 @@ std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples, const Examp
 StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter, std::int64_t lowered) {
+  check_number(lengths.size());
   const std::vector<ExampleIndex> examples = longest_first(lengths);
   StepPlan plan;
   plan.num_examples = std::ssize(examples);

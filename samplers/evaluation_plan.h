@@ -15,7 +15,7 @@ namespace packtrain {
 // the end some ranks may have an empty micro-batch). The plan's counts are of the whole store.
 // lengths[e], num_loss_tokens[e]: of example e. O(examples log examples).
 // Throws Error(kConfig) when an example is longer than the budget, Error(kData) when no example has
-// a label: there would be no loss to report.
+// a label: there would be no loss to report; or when there are 2^32 examples or more.
 // `counter`, where given, is asked what the labels weigh (LossCounter::label_weight).
 // `lowered`, where above 0: what micro-batches of several examples are to have at most, because
 // larger ones took too much memory; an example above it has one alone.

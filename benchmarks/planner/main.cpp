@@ -14,6 +14,7 @@
 #include "benchmarks/planner/lengths.h"
 #include "benchmarks/planner/longest_first.h"
 #include "benchmarks/planner/measure.h"
+#include "benchmarks/planner/start.h"
 #include "framework/config/schema.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
@@ -44,6 +45,8 @@ struct Arguments {
   double most_ms = 0;
   std::uint64_t seed = 0;
   std::string write_lengths;
+  std::string write_store;
+  std::string store;
   bool as_json = false;
 };
 
@@ -228,6 +231,13 @@ void check_limit(const Arguments& arguments, const Json& row) {
 }
 
 void run(const Arguments& arguments) {
+  if (!arguments.write_store.empty()) {
+    return write_sparse_store(arguments.write_store, arguments.num_examples);
+  }
+  if (!arguments.store.empty()) {
+    fmt::print("{}\n", time_start(arguments.store, arguments.num_ranks.front()).dump());
+    return;
+  }
   if (!arguments.as_json) fmt::print("{}", table_head());
   for (const std::string& distribution : arguments.distributions) {
     const auto lengths = draw_lengths(
@@ -270,6 +280,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--seed", arguments.seed);
   app.add_option("--write-lengths", arguments.write_lengths,
                  "write the lengths to PATH.DISTRIBUTION, int32, for peers.py");
+  app.add_option("--write-store", arguments.write_store,
+                 "write a store of --examples drawn lengths, its tokens holes, and nothing else");
+  app.add_option("--store", arguments.store, "open it and plan its first step, and nothing else");
   app.add_flag("--json", arguments.as_json, "one JSON object a case instead of a table");
 }
 

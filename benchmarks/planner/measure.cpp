@@ -39,6 +39,10 @@ std::int64_t peak_memory() {
   return status_bytes("VmHWM");
 }
 
+std::int64_t own_memory() {
+  return status_bytes("RssAnon");
+}
+
 void restart_peak_memory() {
   // proc(5): 5 sets the peak to what is resident now.
   OutputFile file("/proc/self/clear_refs", OutputFile::Mode::kAppend, ErrorCategory::kInternal);

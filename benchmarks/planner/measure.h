@@ -12,5 +12,6 @@ double cpu_seconds();   // spent by all threads of this process
 std::int64_t resident_memory();
 std::int64_t peak_memory();
 void restart_peak_memory();
+std::int64_t own_memory();  // resident, without pages of files, which processes share
 
 }  // namespace packtrain

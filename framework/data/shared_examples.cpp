@@ -25,8 +25,9 @@ std::int64_t count_shared_examples(const TokenStore& train, const TokenStore& va
   }
   std::ranges::sort(wanted);
   std::vector<bool> is_shared(wanted.size());
-  for (std::int64_t e = 0; e < std::ssize(train.lengths()); ++e) {
-    if (!lengths.contains(train.lengths()[e]) || train.origin(e).repeat > 0) continue;
+  const ExampleCounts train_lengths = train.lengths();
+  for (std::int64_t e = 0; e < std::ssize(train_lengths); ++e) {
+    if (!lengths.contains(train_lengths[e]) || train.origin(e).repeat > 0) continue;
     const auto found = std::ranges::equal_range(wanted, digest_of(train, e));
     const auto first = found.begin() - wanted.begin();
     if (found.empty() || is_shared[first]) continue;

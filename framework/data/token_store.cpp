@@ -18,7 +18,7 @@ namespace {
 
 // Least and most of all shards, where store.json has them for each.
 std::optional<CountBounds> bounds_of(const StoreManifest& manifest,
-                                     std::optional<CountBounds> StoreShard::*member) {
+                                     std::optional<CountBounds> StoreShard::* member) {
   std::optional<CountBounds> bounds;
   for (const StoreShard& shard : manifest.shards) {
     const auto& of_shard = shard.*member;

@@ -20,6 +20,14 @@ std::int64_t modified_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
+[[noreturn]] void fail_full(const std::string& path, ErrorCategory category) {
+  throw Error(category,
+              fmt::format("{}: cannot be mapped: this process has as many maps of files as the "
+                          "system lets it have (vm.max_map_count), or no address space is left",
+                          path),
+              "Raise it on every host, as by `sysctl vm.max_map_count=1048576`, and `ulimit -v`.");
+}
+
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
@@ -35,6 +43,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return result;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED && errno == ENOMEM) fail_full(path, category);
   if (address == MAP_FAILED) fail_on(path, "mmap", errno, category);
   result->bytes_ = {static_cast<const std::byte*>(address), size};
   name_bus_errors(result->bytes_, result->path_.c_str(), static_cast<int>(category));

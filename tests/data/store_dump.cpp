@@ -10,6 +10,7 @@
 namespace {
 
 nlohmann::json as_json(const packtrain::TokenStore& store) {
+  store.check_all(0, 1);  // digests and all
   const packtrain::StoreInfo& info = store.info();
   nlohmann::json examples = nlohmann::json::array();
   for (std::int64_t e = 0; e < info.num_examples; ++e) {

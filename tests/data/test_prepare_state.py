@@ -1,6 +1,7 @@
 """What store.json and an unfinished preparation say beside the examples: weights, counts, the date, and
 the version of the rules."""
 
+import hashlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from prepare_program import changed_prepare, files_of, run_tool, write_lines
+from safetensors.numpy import load_file
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare import unfinished
@@ -188,3 +190,34 @@ def test_what_other_rules_have_not_finished_is_not_gone_on_with(arguments, tmp_p
     (["--left-out-parts", "keep"], "invalid choice")])
 def test_options_that_make_no_sense_are_refused(arguments, options, said):
     assert said in run_tool("prepare.py", *arguments, *options, exit_code=64).stderr
+
+
+def test_a_shard_has_its_bounds_and_a_digest(tokenizer_folder, tmp_path):
+    first, second = make_store(tokenizer_folder, tmp_path / "store", [[0, 1, 1, 1], [1, 0]])["shards"]
+    assert first["lengths"] == [4, 4] and first["labels"] == [3, 3] and first["mask_bytes"] == [1, 3]
+    assert second["lengths"] == [2, 2] and second["labels"] == [0, 0] and second["mask_bytes"] == [1, 1]
+    columns = load_file(tmp_path / "store" / first["file"])
+    names = ("offsets", "input_ids", "num_loss_tokens", "source", "loss_mask")
+    digest = hashlib.blake2b(b"".join(columns[name].tobytes() for name in names), digest_size=16)
+    assert first["digest"] == digest.hexdigest()
+
+
+def test_going_on_reads_no_tokens_where_none_are_compared(tokenizer_folder, tmp_path, monkeypatch):
+    masks = [[0, 1, 1, 1], [0, 1, 1], [0, 1]]
+    wanted = make_store(tokenizer_folder, tmp_path / "wanted", masks)
+    folder = str(tmp_path / "store")
+    examples = make_examples([list(range(len(mask))) for mask in masks],
+                             [np.array(mask, np.uint8) for mask in masks], [0] * len(masks))
+    begun = StoreWriter(folder, new_store(folder, str(tokenizer_folder), 300, ["s"], False), 4)
+    begun.add(examples)
+    state = json.loads(json.dumps(begun.save(1)))
+
+    def fail(path):
+        raise AssertionError(f"{path} was read")
+
+    monkeypatch.setattr("packtrain_tools.prepare.store.read_contents", fail)
+    resumed = StoreWriter(folder, {}, 4)
+    resumed.restore(state)
+    summary = resumed.finish()
+    assert info_of(tmp_path / "store") == wanted
+    assert summary["length"]["max"] == 4 and summary["num_examples"] == 3

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import runs
+from safetensors.numpy import load_file, save_file
 
 STRATEGIES = ["padding", "padding_free", "fixed_length", "multipack", "balanced"]
 STORES = {
@@ -153,3 +154,64 @@ def test_bad_lines_that_were_skipped_are_told_of_by_every_rank(lab, ranks):
     code, _, err = lab.finish(process)
     assert code == 0, err
     assert "2 bad lines were left out" in err
+
+
+def change_token(store, example, token, new_id):
+    """An id of one token becomes another; all else stays."""
+    path = store / "part-00000.safetensors"
+    columns = load_file(path)
+    columns["input_ids"][columns["offsets"][example] + token] = new_id
+    save_file(columns, path)
+
+
+def verify_data(*stores):
+    return subprocess.run([runs.PROGRAM, "verify", "--data", *map(str, stores)],
+                          capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_an_example_that_is_damaged_is_named_when_it_is_trained(lab, ranks):
+    store = lab.make_store(f"damaged-{ranks}", 48, 3)
+    change_token(store, 11, 2, 512)
+    code, _, err = lab.finish(lab.start(f"damaged-{ranks}", f"data.train={store}",
+                                        "batch.global_batch_size=16", "run.max_steps=3", ranks=ranks))
+    assert code == 65, err
+    assert re.search(r"part-00000\.safetensors: example 11, token 2: id 512 is outside the vocabulary",
+                     err), err
+    assert "packtrain verify --data" in err
+
+
+def test_verify_reads_every_byte_of_a_store(lab):
+    good, bad = lab.make_store("whole", 48, 3), lab.make_store("flipped", 48, 3)
+    done = verify_data(good)
+    assert done.returncode == 0 and "as it was written" in done.stdout, done.stderr
+    ids = load_file(bad / "part-00000.safetensors")["input_ids"]
+    change_token(bad, 0, 0, (ids[0] + 1) % 512)
+    done = verify_data(good, bad)
+    assert done.returncode == 65
+    assert re.search(r"flipped/part-00000\.safetensors: its digest is \w{32}, wanted", done.stderr)
+    assert "prepare" in done.stderr
+
+
+def test_other_tokens_of_the_same_lengths_are_other_data(lab):
+    store = lab.make_store("tokens", 48, 3)
+    constant = ["schedule.name=constant", "schedule.warmup_ratio=0", "schedule.warmup_steps=null"]
+    lab.run("tokens", f"data.train={store}", "run.max_steps=4", *constant)
+    lines = [{"input_ids": (load["input_ids"][begin:end] % 511 + 1).tolist(),
+              "loss_mask": load["loss_mask"][begin:end].tolist()}
+             for load in [load_file(store / "part-00000.safetensors")]
+             for begin, end in zip(load["offsets"][:-1], load["offsets"][1:])]
+    source = lab.folder / "tokens.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = lab.folder / "other-tokens"
+    subprocess.run([runs.PROGRAM, "prepare", "--pretokenized", str(source), "--vocab-size", "512",
+                    "--out", str(other)], check=True, capture_output=True)
+    code, _, err = lab.finish(lab.start("tokens", f"data.train={other}", "run.max_steps=6", *constant))
+    assert code == 66, err
+    assert re.search(r"data\.train: tokens and masks of digest \w+, this run has tokens and masks", err)
+    # What has no digest is not compared, as in older versions.
+    manifest = json.loads((other / "store.json").read_text())
+    for shard in manifest["shards"]:
+        del shard["digest"]
+    (other / "store.json").write_text(json.dumps(manifest))
+    lab.run("tokens", f"data.train={other}", "run.max_steps=6", *constant)

@@ -72,6 +72,23 @@ TEST(EvaluationPlan, NamesAnExampleOverTheBudget) {
   }
 }
 
+class ManyCounts final : public CountSource {
+ public:
+  std::size_t size() const override { return std::size_t{1} << 32U; }
+  std::int32_t count(std::size_t /*example*/) const override { return 5; }
+};
+
+TEST(EvaluationPlan, RefusesMoreExamplesThanItCanNumber) {
+  const ManyCounts counts;
+  try {
+    plan_evaluation(counts, counts, 10, 1);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kData);
+    EXPECT_NE(error.message().find("4294967296 examples, at most 4294967295"), std::string::npos);
+  }
+}
+
 TEST(EvaluationPlan, FailsWithoutAnyLabel) {
   const std::vector<std::int32_t> lengths = {5};
   const std::vector<std::int32_t> labels = {0};

@@ -5,8 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "framework/support/file.h"
 #include "tests/support/temporary_folder.h"
@@ -29,6 +33,22 @@ TEST(MappedFile, RefusesAFolder) {
   const TemporaryFolder folder;
   const Error error = error_of([&] { MappedFile::open(folder.path(), ErrorCategory::kData); });
   EXPECT_NE(error.message().find("is not a regular file"), std::string::npos);
+}
+
+TEST(MappedFile, NamesTheLimitOfMapsWhereThereIsNoRoomForOne) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "file", "");
+  std::error_code error;
+  std::filesystem::resize_file(folder / "file", std::uintmax_t{8} << 40U, error);  // a hole
+  if (error) GTEST_SKIP() << "no files of 8 TiB here";
+  const Error full = error_of([&] {
+    std::vector<std::shared_ptr<const MappedFile>> files;  // of 128 TiB of addresses
+    for (int i = 0; i < 40; ++i) {
+      files.push_back(MappedFile::open(folder / "file", ErrorCategory::kData));
+    }
+  });
+  EXPECT_NE(full.message().find("vm.max_map_count"), std::string::npos) << full.what();
+  EXPECT_NE(full.advice().find("sysctl"), std::string::npos);
 }
 
 TEST(MappedFile, TellsThatItWasWrittenTo) {

@@ -53,7 +53,9 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
   work.packed = flatten(store, pieces, LossNormalization{});
   model.compute().run([&](StreamHandle) { work.batch = upload(work.packed, device); });
   work.num_rows = static_cast<double>(work.packed.input_ids.size());
-  for (const Piece& piece : pieces) work.squares += span.squares(piece.length);
+  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
+    work.squares += span.squares(num_tokens);
+  });
   return work;
 }
 

@@ -92,8 +92,10 @@ std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,
 
 std::string beyond_positions(const TokenStore& store, const DataSection& data,
                              std::int64_t max_positions) {
+  const ExampleCounts lengths = store.lengths();
+  const auto bounds = lengths.bounds();  // where they are known no example is looked at
   const std::int64_t longest =
-      std::min<std::int64_t>(std::ranges::max(store.lengths()), data.max_length);
+      std::min<std::int64_t>(bounds ? bounds->most : std::ranges::max(lengths), data.max_length);
   if (max_positions == 0 || longest <= max_positions) return "";
   return fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
                      longest, max_positions);

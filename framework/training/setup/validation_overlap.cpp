@@ -6,6 +6,12 @@
 #include "framework/support/logging.h"
 
 namespace packtrain {
+namespace {
+
+// All other ranks wait for this one, which would read them: 4 GiB of ids.
+constexpr std::int64_t kMostTokensAtStart = std::int64_t{1} << 30U;
+
+}  // namespace
 
 std::string ValidationOverlap::what() const {
   const std::string set = name.empty() ? "data.validation" : "data.validation." + name;
@@ -26,6 +32,13 @@ std::optional<ValidationOverlap> find_overlap(const TokenStore& train, const std
 
 void warn_of_overlap(const TokenStore& train, const std::string& name,
                      const TokenStore& validation) {
+  if (train.info().num_tokens > kMostTokensAtStart) {
+    log_info(
+        "whether examples of {} are in data.train is not looked for at a start: it has {} tokens; "
+        "`packtrain plan` does",
+        validation.folder(), train.info().num_tokens);
+    return;
+  }
   const auto overlap = find_overlap(train, name, validation);
   if (overlap) log_warning("{}\n  {}", overlap->what(), kOverlapAdvice);
 }

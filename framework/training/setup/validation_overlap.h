@@ -27,7 +27,8 @@ inline constexpr const char* kOverlapAdvice =
 std::optional<ValidationOverlap> find_overlap(const TokenStore& train, const std::string& name,
                                               const TokenStore& validation);
 
-// The same as a warning in the log.
+// The same as a warning in the log, at the start of a run: a training store of more than 2^30
+// tokens is not read.
 void warn_of_overlap(const TokenStore& train, const std::string& name,
                      const TokenStore& validation);
 

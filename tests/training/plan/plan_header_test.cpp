@@ -149,6 +149,35 @@ TEST(PlanSettings, DifferWhereStepsWouldHaveOtherExamples) {
   EXPECT_NE(refusal(saved, plan_settings(config, plan_options(config, {}, 2, 1024), "beef")), "");
 }
 
+TEST(PlanSettings, TellOtherTokensWhereBothStoresHaveADigest) {
+  const Config config;
+  const PlanOptions options = plan_options(config, DecoderConfig{}, 2, 1024);
+  const auto of = [&](const std::string& fingerprint, const std::string& digest) {
+    return plan_settings(config, options, fingerprint, digest);
+  };
+  EXPECT_NE(
+      refusal(of("f00d", "aa"), of("f00d", "bb")).find("data.train: tokens and masks of digest"),
+      std::string::npos);
+  EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "aa")), "");
+  EXPECT_EQ(refusal(of("f00d", ""), of("f00d", "bb")), "");
+  EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "")), "");
+  EXPECT_EQ(changes_of(of("f00d", "aa"), of("beef", "bb")).size(), 1U) << "other data, once";
+}
+
+TEST(PlanHeader, KeepsTheVersionOfItsOrdersAndOlderOnesHaveTheFirst) {
+  PlanHeader header;
+  header.begin(entry_from(0, 2));
+  EXPECT_EQ(header.order_version, kOrderVersion);
+  std::string text = plan_header_text(header);
+  EXPECT_EQ(parse_plan_header(text, "step-7").order_version, kOrderVersion);
+  const std::string key = "\"order_version\"";
+  ASSERT_NE(text.find(key), std::string::npos);
+  text.replace(text.find(key), key.size(), "\"unknown\"");
+  EXPECT_EQ(parse_plan_header(text, "step-7").order_version, 1);
+  text.replace(text.find("\"unknown\":2"), 11, "\"order_version\":9");
+  EXPECT_THROW(parse_plan_header(text, "step-7"), Error);
+}
+
 TEST(PlanSettings, AreTheSameWhereOnlyTheLayoutDiffers) {
   const Config config;
   for (const Strategy strategy : {Strategy::kPadding, Strategy::kPaddingFree}) {

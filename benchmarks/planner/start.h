@@ -1,0 +1,18 @@
+// What a run's start costs of planning: opening a store and planning its first step.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace packtrain {
+
+// A store of `num_examples` examples of 16 to 976 tokens with real offsets and counts, whose tokens
+// and masks are holes of their files: 12 bytes of disk an example. It can be planned, not trained.
+void write_sparse_store(const std::string& folder, std::int64_t num_examples);
+
+// Opens it as a rank does, hashes its lengths for the checkpoint and plans the first step of
+// `num_ranks` ranks. Seconds of each, and this process's own memory in MiB.
+nlohmann::ordered_json time_start(const std::string& folder, int num_ranks);
+
+}  // namespace packtrain
