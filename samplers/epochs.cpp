@@ -10,11 +10,20 @@
 namespace packtrain {
 
 Epochs::Epochs(const Selection& selection, const PlanOptions& options,
-               const StrategyEntry& strategy)
+               const StrategyEntry& strategy, PlanStart start)
     : selection_(selection),
       options_(options),
       strategy_(strategy),
-      steps_per_epoch_(strategy.steps_per_epoch(selection, options)) {}
+      steps_per_epoch_(strategy.steps_per_epoch(selection, options)),
+      start_(std::move(start)) {
+  const auto is_left = [this](ExampleIndex example) { return !start_.is_trained(example); };
+  if (!start_.trained.empty() && std::ranges::none_of(selection.examples(), is_left)) {
+    ++start_.epoch;
+    start_.trained.clear();
+  }
+  first_steps_ = {start_.step};
+  if (!start_.trained.empty()) rest_steps_ = batches(start_.epoch)->num_steps();
+}
 
 Epochs::Batches Epochs::batches(std::int64_t epoch) const {
   std::promise<Batches> promise;
@@ -48,32 +57,67 @@ bool Epochs::is_ready(std::int64_t epoch) const {
   return false;
 }
 
+Order Epochs::order(std::int64_t epoch) const {
+  Order order({options_.order, options_.seed, options_.global_batch_size, selection_,
+               options_.order_version},
+              epoch);
+  if (epoch != start_.epoch || start_.trained.empty()) return order;
+  std::vector<ExampleIndex> left = std::move(order).take_table();
+  std::erase_if(left, [this](ExampleIndex example) { return start_.is_trained(example); });
+  return left;
+}
+
 Epochs::Batches Epochs::make(std::int64_t epoch) const {
-  const OrderOptions order{options_.order, options_.seed, options_.global_batch_size, selection_,
-                           options_.order_version};
   return strategy_.make_batches(
-      {selection_, options_, static_cast<std::uint64_t>(epoch), Order(order, epoch)});
+      {selection_, options_, static_cast<std::uint64_t>(epoch), order(epoch)});
 }
 
 void Epochs::append_epoch() const {
-  const std::int64_t epoch = std::ssize(first_steps_) - 1;
+  const std::int64_t epoch = start_.epoch + std::ssize(first_steps_) - 1;
   first_steps_.push_back(first_steps_.back() + batches(epoch)->num_steps());
 }
 
+StepPosition Epochs::whole_start() const {
+  const bool is_part = rest_steps_ > 0;
+  return {.epoch = start_.epoch + (is_part ? 1 : 0), .step_of_epoch = start_.step + rest_steps_};
+}
+
 StepPosition Epochs::position(std::int64_t step) const {
-  if (steps_per_epoch_) return {step / *steps_per_epoch_, step % *steps_per_epoch_};
+  if (step < start_.step) return {start_.epoch, 0};
+  if (steps_per_epoch_) {
+    const auto [epoch, first_step] = whole_start();
+    if (step < first_step) return {start_.epoch, step - start_.step};
+    const std::int64_t behind = step - first_step;
+    return {epoch + behind / *steps_per_epoch_, behind % *steps_per_epoch_};
+  }
   const std::lock_guard lock(table_mutex_);
   while (first_steps_.back() <= step) append_epoch();
   const auto after = std::ranges::upper_bound(first_steps_, step);
-  return {after - first_steps_.begin() - 1, step - *(after - 1)};
+  return {start_.epoch + (after - first_steps_.begin()) - 1, step - *(after - 1)};
+}
+
+std::int64_t Epochs::epoch_end(std::int64_t step) const {
+  if (steps_per_epoch_) {
+    const std::int64_t first_step = whole_start().step_of_epoch;
+    if (step < first_step) return first_step;
+    return first_step + ((step - first_step) / *steps_per_epoch_ + 1) * *steps_per_epoch_;
+  }
+  const std::lock_guard lock(table_mutex_);
+  while (first_steps_.back() <= step) append_epoch();
+  return *std::ranges::upper_bound(first_steps_, step);
 }
 
 std::int64_t Epochs::num_steps(std::int64_t num_epochs, std::optional<std::int64_t> at_most) const {
   const std::int64_t most = at_most.value_or(std::numeric_limits<std::int64_t>::max());
-  if (steps_per_epoch_) return std::min(num_epochs * *steps_per_epoch_, most);
+  if (num_epochs <= start_.epoch) return std::min(start_.step, most);
+  if (steps_per_epoch_) {
+    const auto [epoch, first_step] = whole_start();
+    return std::min(first_step + (num_epochs - epoch) * *steps_per_epoch_, most);
+  }
   const std::lock_guard lock(table_mutex_);
-  while (std::ssize(first_steps_) <= num_epochs && first_steps_.back() < most) append_epoch();
-  const std::int64_t last = std::min(num_epochs, std::ssize(first_steps_) - 1);
+  const std::int64_t num_further = num_epochs - start_.epoch;
+  while (std::ssize(first_steps_) <= num_further && first_steps_.back() < most) append_epoch();
+  const std::int64_t last = std::min(num_further, std::ssize(first_steps_) - 1);
   return std::min(first_steps_[static_cast<std::size_t>(last)], most);
 }
 

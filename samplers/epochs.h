@@ -10,6 +10,7 @@
 
 #include "samplers/batches/epoch_batches.h"
 #include "samplers/options.h"
+#include "samplers/plan_start.h"
 #include "samplers/selection.h"
 #include "samplers/strategies/strategy.h"
 
@@ -23,8 +24,11 @@ struct StepPosition {
 // All of it thread-safe. A pure function of what it is made from: what is kept is a cache.
 class Epochs {
  public:
-  // Everything given must outlive it.
-  Epochs(const Selection& selection, const PlanOptions& options, const StrategyEntry& strategy);
+  // Everything given must outlive it. `start`: its epoch has the examples that were not trained
+  // before, in the order that they have among all; where none is left the plan begins with the
+  // next epoch.
+  Epochs(const Selection& selection, const PlanOptions& options, const StrategyEntry& strategy,
+         PlanStart start = {});
 
   // The batches of an epoch, made by the first who asks. Those of the two epochs asked for last are
   // kept, so that planning ahead across the end of an epoch makes none twice.
@@ -32,9 +36,16 @@ class Epochs {
   // Whether batches() would answer without making or waiting.
   bool is_ready(std::int64_t epoch) const;
 
-  // Where the numbers of steps differ between epochs, makes the epochs up to the answer once.
+  const PlanStart& start() const { return start_; }
+  // Where the numbers of steps differ between epochs, makes the epochs up to the answer once. Of
+  // steps before the start the beginning of the start's epoch.
   StepPosition position(std::int64_t step) const;
-  // Steps of the first `num_epochs` epochs, or `at_most` where these are more.
+  // The first step behind the epoch that `step` is of. Makes no further epoch.
+  std::int64_t epoch_end(std::int64_t step) const;
+  // Where all epochs have as many steps.
+  std::optional<std::int64_t> steps_per_epoch() const { return steps_per_epoch_; }
+  // The global step behind the first `num_epochs` epochs, or `at_most` where that is more; at least
+  // the start's.
   std::int64_t num_steps(std::int64_t num_epochs, std::optional<std::int64_t> at_most) const;
 
  private:
@@ -46,16 +57,21 @@ class Epochs {
 
   Batches make(std::int64_t epoch) const;
   void append_epoch() const;  // to the table, whose mutex is held
+  Order order(std::int64_t epoch) const;
+  // With equal numbers of steps: behind the start's epoch where that is a part of one.
+  StepPosition whole_start() const;
 
   const Selection& selection_;
   const PlanOptions& options_;
   const StrategyEntry& strategy_;
-  std::optional<std::int64_t> steps_per_epoch_;  // where all epochs have as many
+  std::optional<std::int64_t> steps_per_epoch_;  // where all whole epochs have as many
+  PlanStart start_;
+  std::int64_t rest_steps_ = 0;  // of the start's epoch, where examples of it were trained before
   mutable std::mutex cache_mutex_;
   mutable Entry latest_;
   mutable Entry previous_;
   mutable std::mutex table_mutex_;
-  mutable std::vector<std::int64_t> first_steps_ = {0};  // [epoch], as far as known
+  mutable std::vector<std::int64_t> first_steps_;  // [epoch - the start's], as far as known
 };
 
 }  // namespace packtrain

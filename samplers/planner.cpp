@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -83,17 +84,19 @@ void add_weights(const Selection& selection, const LossCounter& counter,
 
 struct Planner::State {
   State(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
-        const LossCounter& loss_counter, const PlanOptions& unchecked)
+        const LossCounter& loss_counter, const PlanOptions& unchecked, PlanStart start)
       : options(checked(unchecked)),
+        num_examples(lengths.size()),
         selection(lengths, num_loss_tokens, loss_counter, options.too_long, options.max_length),
         counter(loss_counter),
         strategy(find_strategy(options.strategy)),
-        epochs(selection, options, strategy) {
+        epochs(selection, options, strategy, std::move(start)) {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
     strategy.check(selection, options);
   }
 
   PlanOptions options;
+  std::size_t num_examples = 0;  // of the store
   Selection selection;
   const LossCounter& counter;
   const StrategyEntry& strategy;
@@ -110,8 +113,9 @@ struct Planner::State {
 };
 
 Planner::Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
-                 const LossCounter& counter, const PlanOptions& options)
-    : state_(std::make_unique<State>(lengths, num_loss_tokens, counter, options)) {}
+                 const LossCounter& counter, const PlanOptions& options, PlanStart start)
+    : state_(
+          std::make_unique<State>(lengths, num_loss_tokens, counter, options, std::move(start))) {}
 
 Planner::~Planner() = default;
 
@@ -131,6 +135,18 @@ std::int64_t Planner::num_steps(std::int64_t num_epochs,
   return state_->epochs.num_steps(num_epochs, at_most);
 }
 
+std::int64_t Planner::num_run_steps(const RunSection& run) const {
+  return run.max_steps ? *run.max_steps : num_steps(run.num_epochs);
+}
+
+std::optional<std::int64_t> Planner::steps_per_epoch() const {
+  return state_->epochs.steps_per_epoch();
+}
+
+std::int64_t Planner::epoch_end(std::int64_t step) const {
+  return state_->epochs.epoch_end(step);
+}
+
 StepPosition Planner::position(std::int64_t step) const {
   if (step < 0) {
     throw Error(ErrorCategory::kInternal, fmt::format("plan: step {} is negative", step));
@@ -144,6 +160,37 @@ void Planner::prepare_epoch(std::int64_t epoch) const {
 
 bool Planner::is_epoch_prepared(std::int64_t epoch) const {
   return state_->epochs.is_ready(epoch);
+}
+
+PlanStart Planner::start_at(std::int64_t step) const {
+  const StepPosition at = position(step);
+  const Selection& selection = state_->selection;
+  PlanStart start{.step = step, .epoch = at.epoch, .trained = {}};
+  start.num_selected = std::ssize(selection.examples());
+  const PlanStart& own = state_->epochs.start();
+  const bool is_own_epoch = at.epoch == own.epoch && !own.trained.empty();
+  if (at.step_of_epoch == 0 && !is_own_epoch) return start;
+  start.trained = is_own_epoch ? own.trained : std::vector<bool>(state_->num_examples, false);
+  std::unordered_map<std::int64_t, std::int64_t> parts;  // tokens trained of cut examples
+  for (std::int64_t s = 0; s < at.step_of_epoch; ++s) {
+    const StepPieces pieces = state_->epochs.batches(at.epoch)->step(s);
+    for (const Piece& piece : pieces.pieces) {
+      const auto example = static_cast<ExampleIndex>(piece.example);
+      const std::int64_t length = selection.length(example);
+      const bool is_whole =
+          piece.length == length || (parts[piece.example] += piece.length) == length;
+      if (is_whole) start.trained[example] = true;
+    }
+  }
+  for (const auto& [example, tokens] : parts) {
+    start.num_cut += tokens < selection.length(static_cast<ExampleIndex>(example)) ? 1 : 0;
+  }
+  start.num_trained = std::ranges::count(start.trained, true);
+  return start;
+}
+
+const PlanStart& Planner::start() const {
+  return state_->epochs.start();
 }
 
 const PlanLosses& Planner::losses() const {

@@ -13,6 +13,7 @@
 #include "samplers/loss_counter.h"
 #include "samplers/options.h"
 #include "samplers/plan.h"
+#include "samplers/plan_start.h"
 #include "samplers/selection.h"
 
 namespace packtrain {
@@ -26,8 +27,9 @@ class Planner {
   // Throws Error(kData) when an example is too long (policy error) or no example is left, and
   // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch,
   // or (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
+  // `start`: where it goes on from another plan; its steps before are never planned.
   Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
-          const LossCounter& counter, const PlanOptions& options);
+          const LossCounter& counter, const PlanOptions& options, PlanStart start = {});
   ~Planner();
 
   // Lays steps over ranks by these instead of the options' own budget, cost and speeds: each from
@@ -40,8 +42,21 @@ class Planner {
   // where steps are counted in tokens. An epoch's last step holds what is left.
   std::int64_t num_steps(std::int64_t num_epochs,
                          std::optional<std::int64_t> at_most = std::nullopt) const;
+  // Steps of a run: `max_steps`, which may end within an epoch or repeat more than `num_epochs`; or
+  // those of `num_epochs` epochs.
+  std::int64_t num_run_steps(const RunSection& run) const;
+  // Where all epochs have as many steps.
+  std::optional<std::int64_t> steps_per_epoch() const;
+  // The first global step behind the epoch that `step` is of.
+  std::int64_t epoch_end(std::int64_t step) const;
+  // Whether global step `step` is its epoch's last one.
+  bool ends_epoch(std::int64_t step) const { return epoch_end(step) == step + 1; }
   // Of global step `step` (from 0, across epochs).
   StepPosition position(std::int64_t step) const;
+  // Where another plan of the same examples goes on when this one's steps before `step` are done.
+  // Looks at the steps of that epoch.
+  PlanStart start_at(std::int64_t step) const;
+  const PlanStart& start() const;  // its own
   const PlanLosses& losses() const;
   const PlanOptions& options() const;
   // The plan of a global step. Its examples do not depend on the number of ranks; under padding,

@@ -57,8 +57,7 @@ Surveyed survey(const Config& config, int num_ranks) {
   PlanSurvey figures(survey_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);
   for (std::int64_t step = 0; step < num_first; ++step) figures.add(planner.plan(step));
-  return {planner.num_steps(config.run.num_epochs, config.run.max_steps),
-          figures.cost_utilization(),
+  return {planner.num_run_steps(config.run), figures.cost_utilization(),
           static_cast<double>(figures.num_tokens()) / static_cast<double>(num_first)};
 }
 
@@ -101,7 +100,8 @@ void set_evaluations(std::vector<PlannedRun>& runs) {
   const auto shortest = std::ranges::min_element(runs, {}, &PlannedRun::num_steps);
   const std::int64_t every = std::max<std::int64_t>(1, shortest->num_steps / kEvaluations);
   for (PlannedRun& run : runs) {
-    const bool wanted = !run.config.data.validation.empty() && run.config.run.evaluate_steps == 0;
+    const bool wanted =
+        !run.config.data.validation.empty() && run.config.run.evaluate_steps.is_never();
     if (wanted) run.config.run.evaluate_steps = every;
   }
 }

@@ -142,15 +142,22 @@ void check_resident_embeddings(const ParallelSection& parallel, const SettingPla
 }
 
 void check_evaluation(const Config& config, const SettingPlaces& places) {
-  if (config.run.evaluate_steps == 0 || !config.data.validation.empty()) return;
+  if (!config.data.validation.empty()) return;
+  if (config.run.evaluate_at_start) {
+    fail(fmt::format("{}, but data.validation names no token store to evaluate on",
+                     stated("run.evaluate_at_start", true, places)),
+         "Set data.validation, or run.evaluate_at_start: false.");
+  }
+  if (config.run.evaluate_steps.is_never()) return;
+  const std::string interval = config_value(config, "run.evaluate_steps");
   fail(fmt::format("{}, but data.validation names no token store to evaluate on",
-                   stated("run.evaluate_steps", config.run.evaluate_steps, places)),
+                   stated("run.evaluate_steps", interval, places)),
        "Set data.validation, or run.evaluate_steps: 0.");
 }
 
 void check_early_stopping(const Config& config, const SettingPlaces& places) {
   const RunSection& run = config.run;
-  if (run.early_stopping_patience > 0 && run.evaluate_steps == 0) {
+  if (run.early_stopping_patience > 0 && run.evaluate_steps.is_never()) {
     fail(fmt::format("{}, but run.evaluate_steps is 0: there is one evaluation, at the end",
                      stated("run.early_stopping_patience", run.early_stopping_patience, places)),
          "Set run.evaluate_steps and data.validation, or run.early_stopping_patience: 0.");

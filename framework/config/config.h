@@ -17,7 +17,9 @@ enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalance
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
 enum class CostSource { kFlops, kMeasured };
 enum class Normalize { kTokens, kExamples };
-enum class ScheduleKind { kCosine, kLinear, kConstant };
+enum class ScheduleKind { kCosine, kLinear, kConstant, kWarmupStableDecay, kInverseSqrt };
+// How warmup_stable_decay falls at its end.
+enum class DecayShape { kLinear, kCosine, kOneMinusSqrt };
 enum class Precision { kFloat32, kBFloat16 };
 enum class Recompute { kNone, kSelective, kFull };
 enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
@@ -45,6 +47,21 @@ enum class FaultKind {
 };
 enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
 enum class ReducePath { kAuto, kCopyEngine, kSymmetric, kRing };
+
+// How often something is done: after every so many steps (0: never), or instead after each share
+// of the run's steps, or after each epoch.
+struct Interval {
+  constexpr Interval() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a number of steps is an interval.
+  constexpr Interval(std::int64_t every) : steps(every) {}
+
+  std::int64_t steps = 0;
+  double share = 0;  // below 1; 0: none
+  bool epoch = false;
+
+  bool is_never() const { return steps == 0 && share == 0 && !epoch; }
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
 
 struct ModelSection {
   std::string path;    // a Hugging Face folder with weights; or
@@ -120,6 +137,10 @@ struct ScheduleSection {
   double warmup_ratio = 0.03;                // of all steps; or
   std::optional<std::int64_t> warmup_steps;  // this many
   double min_ratio = 0.1;                    // last learning rate / highest
+  // warmup_stable_decay: its end, of all steps; or this many.
+  double decay_ratio = 0.1;
+  std::optional<std::int64_t> decay_steps;
+  DecayShape decay_shape = DecayShape::kLinear;
 };
 
 constexpr int kLeastGatherSlots = 3;
@@ -146,10 +167,10 @@ struct PrecisionSection {
 };
 
 struct CheckpointSection {
-  std::int64_t save_steps = 500;  // 0: only at the end
-  bool save_final = true;         // false: a run that ends (not: is stopped) leaves no checkpoint
-  int keep = 3;                   // newest checkpoints kept, at least 2
-  int keep_best = 0;              // besides these, as many of the lowest validation loss
+  Interval save_steps = 500;  // 0: only at the end
+  bool save_final = true;     // false: a run that ends (not: is stopped) leaves no checkpoint
+  int keep = 3;               // newest checkpoints kept, at least 2
+  int keep_best = 0;          // besides these, as many of the lowest validation loss
   // Of several stores in data.validation the one whose loss tells the best (and when
   // run.early_stopping_patience ends); empty: the first.
   std::string best_by;
@@ -159,6 +180,9 @@ struct CheckpointSection {
   // Keys that may differ from those of the checkpoint that a run goes on from, though they decide
   // its numbers.
   std::vector<std::string> allow_changed;
+  // Where the checkpoint cannot tell which examples of the epoch were trained, or not wholly: they
+  // are trained again.
+  bool allow_repeated = false;
 };
 
 // What watches over a run.
@@ -206,9 +230,10 @@ struct MemorySection {
 struct RunSection {
   std::string output = "runs/default";
   std::int64_t num_epochs = 1;
-  std::optional<std::int64_t> max_steps;
+  std::optional<std::int64_t> max_steps;  // the run's length instead of num_epochs
   std::uint64_t seed = 0;
-  std::int64_t evaluate_steps = 0;  // 0: only at the end
+  Interval evaluate_steps = 0;     // 0: only at the end
+  bool evaluate_at_start = false;  // before the first step, too
   // Evaluations in a row without an improvement, after which the run ends; 0: never.
   std::int64_t early_stopping_patience = 0;
   double early_stopping_min_delta = 0;         // what the loss falls by at least, to have improved
@@ -219,7 +244,7 @@ struct RunSection {
 
 // Continuations of examples' beginnings, written down while the model is trained.
 struct SamplesSection {
-  std::int64_t steps = 0;           // how often; 0: never
+  Interval steps = 0;               // how often; 0: never
   std::int64_t num_prompts = 4;     // from each evaluation set
   std::int64_t prompt_tokens = 32;  // of examples that are learned from their first token on
   std::int64_t max_new_tokens = 64;

@@ -69,6 +69,25 @@ std::string read_text_value(const Setting& setting) {
   return setting.text;  // a folder may be called 7
 }
 
+// Values of other trainers and ours for them, for keys that take ours.
+constexpr std::pair<const char*, const char*> kOtherValues[] = {
+    {"float32", "fp32"},
+    {"bfloat16", "bf16"},
+    {"wsd", "warmup_stable_decay"},
+    {"constant_with_warmup", "constant"},
+    {"cosine_with_min_lr", "cosine"},
+    {"inverse_square_root", "inverse_sqrt"},
+    {"one_minus_sqrt", "1-sqrt"},
+    {"sqrt", "1-sqrt"},
+};
+
+std::optional<std::string> our_value(const std::string& got, std::span<const std::string> names) {
+  for (const auto& [other, ours] : kOtherValues) {
+    if (got == other && std::ranges::find(names, ours) != names.end()) return ours;
+  }
+  return nearest_name(got, names);
+}
+
 }  // namespace
 
 Field text(const char* name, std::string& member) {
@@ -156,6 +175,28 @@ Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std
   return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 
+Field interval(const char* name, Interval& member) {
+  constexpr const char* kWanted =
+      "an integer >= 0, `epoch`, or a share of the run above 0 and below 1";
+  const auto read = [&member](const Setting& setting) {
+    const Json& value = setting.value;
+    const double share = value.is_number_float() ? value.get<double>() : 0;
+    member = Interval();
+    if (value == "epoch") {
+      member.epoch = true;
+    } else if (share > 0 && share < 1) {
+      member.share = share;
+    } else {
+      member.steps = read_integer(setting, kWanted, 0, kNoLimit);
+    }
+  };
+  const auto write = [&member] {
+    if (member.epoch) return std::string("epoch");
+    return member.share > 0 ? fmt::format("{}", member.share) : std::to_string(member.steps);
+  };
+  return {.name = name, .wanted = kWanted, .read = read, .write = write};
+}
+
 Field unsigned_integer(const char* name, std::uint64_t& member) {
   constexpr const char* kWanted = "an integer from 0 to 2^64 - 1";
   const auto read = [&member](const Setting& setting) {
@@ -225,7 +266,7 @@ std::size_t read_choice(const Setting& setting, std::span<const std::string> nam
   const std::string got = setting.value.get<std::string>();
   const auto found = std::find(names.begin(), names.end(), got);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  const std::optional<std::string> near = nearest_name(got, names);
+  const std::optional<std::string> near = our_value(got, names);
   reject(setting, one_of(names), near ? fmt::format("Did you mean {}?", *near) : "");
 }
 

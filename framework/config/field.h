@@ -58,6 +58,8 @@ Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_
 // Nothing is `auto`.
 Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
                       std::int64_t high);
+// A number of steps >= 0, `epoch`, or a share of the run above 0 and below 1.
+Field interval(const char* name, Interval& member);
 Field unsigned_integer(const char* name, std::uint64_t& member);
 Field real(const char* name, double& member, Range range);
 Field real(const char* name, std::optional<double>& member, Range range);

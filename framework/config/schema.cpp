@@ -41,9 +41,11 @@ std::vector<Field> fields_of(DataSection& s) {
 
 std::vector<Field> fields_of(CheckpointSection& s) {
   return {
-      integer("checkpoint.save_steps", s.save_steps, 0)
+      interval("checkpoint.save_steps", s.save_steps)
           .in("steps")
-          .means("How often a checkpoint is saved; 0: only at the end."),
+          .means(
+              "How often a checkpoint is saved: after every so many steps, each `epoch`, or each "
+              "share of the run (0.1: ten times); 0: only at the end."),
       flag("checkpoint.save_final", s.save_final)
           .means("false: a run that comes to its end saves nothing, for measurements."),
       integer("checkpoint.keep", s.keep, 1, 1'000'000)
@@ -66,7 +68,13 @@ std::vector<Field> fields_of(CheckpointSection& s) {
           .means("So many may fail in a row; one more ends the run (66)."),
       text_list("checkpoint.allow_changed", s.allow_changed)
           .means("Keys that may differ from those of the checkpoint although they decide the run's "
-                 "numbers, by name: [optimizer.learning_rate]."),
+                 "numbers, by name: [optimizer.learning_rate]. Other batches go on behind the "
+                 "examples of the epoch that were trained."),
+      flag("checkpoint.allow_repeated", s.allow_repeated)
+          .means(
+              "Where a changed key leaves unknown which examples of the epoch were trained (other "
+              "data), or some were trained in part (fixed_length cuts them), these are trained "
+              "again; false: the run is refused, and says which."),
   };
 }
 
@@ -110,11 +118,17 @@ std::vector<Field> fields_of(RunSection& s) {
           .means("How often every example is trained."),
       integer("run.max_steps", s.max_steps, 1)
           .in("steps")
-          .means("Ends the run earlier, and the learning rate's schedule with it."),
+          .means(
+              "The run's length instead of run.num_epochs, and the learning rate's schedule with "
+              "it: fewer steps end the run within an epoch, more repeat epochs."),
       unsigned_integer("run.seed", s.seed).means("Decides the order and random weights."),
-      integer("run.evaluate_steps", s.evaluate_steps, 0)
+      interval("run.evaluate_steps", s.evaluate_steps)
           .in("steps")
-          .means("How often data.validation is evaluated; 0: only at the end."),
+          .means("How often data.validation is evaluated: after every so many steps, each `epoch`, "
+                 "or each share of the run (0.1: ten times), and at the end; 0: only at the end."),
+      flag("run.evaluate_at_start", s.evaluate_at_start)
+          .means("Evaluates before the first step, too: the loss of step 0, which is no candidate "
+                 "for the best checkpoint and counts not for early stopping."),
       integer("run.early_stopping_patience", s.early_stopping_patience, 0)
           .in("evaluations")
           .means("After so many in a row without an improvement of the validation loss the run is "
@@ -135,7 +149,7 @@ std::vector<Field> fields_of(RunSection& s) {
 
 std::vector<Field> fields_of(SamplesSection& s) {
   return {
-      integer("samples.steps", s.steps, 0)
+      interval("samples.steps", s.steps)
           .in("steps")
           .means("How often the model goes on with beginnings of examples of data.validation (or "
                  "data.train where there is none), and at the end; in samples.jsonl, which "

@@ -113,15 +113,30 @@ std::vector<Field> fields_of(ScheduleSection& s) {
       choice("schedule.name", s.name,
              {{"cosine", ScheduleKind::kCosine},
               {"linear", ScheduleKind::kLinear},
-              {"constant", ScheduleKind::kConstant}})
-          .means("How the learning rate falls after the warm-up, until the run's last step."),
+              {"constant", ScheduleKind::kConstant},
+              {"warmup_stable_decay", ScheduleKind::kWarmupStableDecay},
+              {"inverse_sqrt", ScheduleKind::kInverseSqrt}})
+          .means("How the learning rate falls after the warm-up: until the run's last step "
+                 "(`cosine`, `linear`), never, in the run's last steps alone "
+                 "(`warmup_stable_decay`), or with 1 / sqrt(step), whatever the run's length."),
       real("schedule.warmup_ratio", s.warmup_ratio, {.low = 0, .high = 1})
           .means("The share of the run's steps in which the learning rate rises from 0."),
       integer("schedule.warmup_steps", s.warmup_steps, 0)
           .in("steps")
           .means("The length of the warm-up, instead of schedule.warmup_ratio."),
       real("schedule.min_ratio", s.min_ratio, {.low = 0, .high = 1})
-          .means("The last learning rate over the highest one."),
+          .means("The last learning rate over the highest one; with inverse_sqrt the least."),
+      real("schedule.decay_ratio", s.decay_ratio, {.low = 0, .high = 1})
+          .means("warmup_stable_decay: the share of the run's steps, at its end, in which the "
+                 "learning rate falls."),
+      integer("schedule.decay_steps", s.decay_steps, 0)
+          .in("steps")
+          .means("warmup_stable_decay: the length of the fall, instead of schedule.decay_ratio."),
+      choice("schedule.decay_shape", s.decay_shape,
+             {{"linear", DecayShape::kLinear},
+              {"cosine", DecayShape::kCosine},
+              {"1-sqrt", DecayShape::kOneMinusSqrt}})
+          .means("warmup_stable_decay: how it falls."),
   };
 }
 

@@ -78,6 +78,12 @@ const OtherName kOtherNames[] = {
     {"run.evaluate_steps",
      {"eval_steps", "eval_interval", "eval_every", "eval_freq", "evals_per_epoch",
       "val_check_interval"}},
+    {"run.evaluate_at_start",
+     {"eval_on_start", "eval_at_begin", "eval_before_train", "evaluate_at_begin",
+      "val_before_train", "run_eval_at_start"}},
+    {"schedule.decay_steps", {"num_decay_steps", "lr_wsd_decay_iters", "wsd_decay_steps"}},
+    {"schedule.decay_ratio", {"decay_fraction", "lr_decay_fraction", "cooldown_fraction"}},
+    {"schedule.decay_shape", {"decay_type", "lr_wsd_decay_style", "cooldown_type"}},
     {"run.early_stopping_patience", {"early_stopping", "patience", "early_stop_patience"}},
     {"run.early_stopping_min_delta", {"early_stopping_threshold", "min_delta"}},
     {"checkpoint.best_by", {"metric_for_best_model"}},
@@ -92,13 +98,14 @@ struct OtherWay {
 // Names of other trainers for what is done here in another way than by a key.
 const OtherWay kOtherWays[] = {
     {{"save_strategy"},
-     "Checkpoints are saved every checkpoint.save_steps steps (0: none) and, with "
-     "checkpoint.save_final, at the end; the best are kept with checkpoint.keep_best."},
+     "checkpoint.save_steps says when: a number of steps (0: never), epoch, or a share of the run "
+     "such as 0.1; checkpoint.save_final: at the end, too. The best stay with "
+     "checkpoint.keep_best."},
     {{"eval_strategy", "evaluation_strategy", "do_eval"},
-     "Evaluation is every run.evaluate_steps steps and at the end, where data.validation names a "
-     "store."},
-    {{"eval_on_start", "eval_at_begin"},
-     "`packtrain evaluate CONFIG model.path=FOLDER` gives the loss of weights before training."},
+     "run.evaluate_steps says when: a number of steps (0: at the end alone), epoch, or a share of "
+     "the run such as 0.1, where data.validation names a store."},
+    {{"save_each_epoch", "save_every_epoch", "saves_per_epoch"},
+     "checkpoint.save_steps: epoch saves after each epoch."},
     {{"report_to", "wandb", "use_wandb", "wandb_project", "tensorboard"},
      "`packtrain follow RUN` hands a run's metrics to TensorBoard or Weights & Biases."},
     {{"logging_steps", "log_interval", "log_every", "log_every_n_steps", "logging_strategy"},

@@ -16,6 +16,7 @@
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/saving/run_folder.h"
+#include "framework/training/steps/due_steps.h"
 
 namespace packtrain {
 namespace {
@@ -37,7 +38,7 @@ StepOutcome::Values read_outcome(StepOutcome& outcome) {
 Trainer::~Trainer() = default;
 
 std::optional<std::int64_t> Trainer::run() {
-  evaluate_and_sample(first_step_);  // what a run that was broken off left to do
+  evaluate_and_sample(first_step_);  // what comes before training, or was left to do
   clock_->restart();
   for (std::int64_t step = first_step_; step < total_steps_ && !early_stopping_->is_over();
        ++step) {
@@ -68,19 +69,20 @@ std::optional<std::int64_t> Trainer::run() {
 }
 
 bool Trainer::is_save_due(std::int64_t done) const {
-  const std::int64_t every = config_.checkpoint.save_steps;
-  return (every > 0 && done % every == 0) || save_agreed_ ||
-         (done == total_steps_ && config_.checkpoint.save_final);
+  return is_due(config_.checkpoint.save_steps, done, total_steps_, plan_->planner()) ||
+         save_agreed_ || (done == total_steps_ && config_.checkpoint.save_final);
 }
 
 bool Trainer::is_evaluation_due(std::int64_t done) const {
-  const std::int64_t every = config_.run.evaluate_steps;
-  return !evaluations_->empty() && ((every > 0 && done % every == 0) || done == total_steps_);
+  if (evaluations_->empty()) return false;
+  return done == total_steps_ ||
+         is_due(config_.run.evaluate_steps, done, total_steps_, plan_->planner());
 }
 
 bool Trainer::is_sample_due(std::int64_t done) const {
   if (samples_ == nullptr) return false;
-  return done % config_.samples.steps == 0 || done == total_steps_;
+  return done == total_steps_ ||
+         is_due(config_.samples.steps, done, total_steps_, plan_->planner());
 }
 
 void Trainer::trace_before(std::int64_t number) {

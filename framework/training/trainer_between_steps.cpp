@@ -32,6 +32,7 @@ void Trainer::evaluate(std::int64_t steps_done) {
       evaluations_->evaluate(*model_, steps_done, [this] { return stop_signal_.requested(); });
   due_.evaluation = false;
   metrics_->evaluation(record);
+  if (steps_done == 0) return;  // nothing trained, nothing to keep
   early_stopping_->add(steps_done, record.loss);
   if (early_stopping_->is_over() && samples_ != nullptr) due_.samples = true;
   keep_loss(steps_done, best_->add(steps_done, record.loss));
@@ -66,7 +67,9 @@ TrainingState Trainer::state(std::int64_t steps_done) const {
   state.data_fingerprint = train_store_->fingerprint();
   state.config_yaml = dump_config(config_);
   state.model_config = source_.config_json;
-  state.plan_header = plan_header_text(plan_->header());
+  PlanHeader header = plan_->header();
+  header.ends_epoch = plan_->planner().ends_epoch(steps_done - 1);
+  state.plan_header = plan_header_text(header);
   state.guard = guard_->state();
   state.validation_loss = best_->after(steps_done);
   state.best_losses = best_->lowest();
@@ -100,6 +103,10 @@ void Trainer::save_now(std::int64_t steps_done) {
 }
 
 void Trainer::stop(std::int64_t steps_done) {
+  if (steps_done == 0) {
+    throw Error(ErrorCategory::kStopped, "stopped on request before the first step",
+                "The same command begins anew.");
+  }
   save_now(steps_done);
   throw Error(ErrorCategory::kStopped,
               fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
@@ -109,6 +116,11 @@ void Trainer::stop(std::int64_t steps_done) {
 
 void Trainer::fail_after_saving(std::int64_t steps_done, const EvaluationError& error) {
   const char* what = due_.evaluation ? "the evaluation" : "the writing of samples";
+  if (steps_done == 0) {
+    throw Error(error.category(),
+                fmt::format("{} before the first step failed: {}", what, error.message()),
+                error.advice());
+  }
   log_warning("{} after step {} failed: {}", what, steps_done, error.message());
   save_now(steps_done);
   const std::string advice = error.advice().empty() ? "Repair what it names." : error.advice();

@@ -11,11 +11,13 @@
 #include "framework/support/logging.h"
 #include "framework/training/plan/cost_measurement.h"
 #include "framework/training/plan/gather_slots.h"
+#include "framework/training/plan/plan_continuation.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/saving/resumed_settings.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/training_store.h"
 #include "framework/training/setup/validation_overlap.h"
+#include "framework/training/steps/due_steps.h"
 #include "framework/training/steps/expert_load.h"
 #include "framework/training/steps/rehearsal.h"
 #include "framework/training/trainer.h"
@@ -36,7 +38,8 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
                     state.validation_set,
                     state.early_stopping,
                     state.evaluation_due,
-                    state.samples_due};
+                    state.samples_due,
+                    state.epoch};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
@@ -68,7 +71,10 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
                                       resumed ? resumed->step : -1);
   follow_validation(resumed);
   stragglers_ = std::make_unique<StragglerWatch>(config_.guard.straggler_ratio, world_.control());
-  if (total_steps_ - first_step_ > config_.checkpoint.save_steps) saver_->prepare();
+  if (next_due(config_.checkpoint.save_steps, first_step_, total_steps_, plan_->planner()) <
+      total_steps_) {
+    saver_->prepare();
+  }
   replicas_ = std::make_unique<ReplicaCheck>(*model_, *device_.device, world_,
                                              config_.guard.check_replicas_steps, config_.run.seed);
   guard_ = std::make_unique<StepGuard>(config_.guard, std::move(left_out),
@@ -162,17 +168,17 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
     check_model_size(*resumed, present.model_config);
     check_changes(changed_settings(*resumed, present), config_.checkpoint.allow_changed,
                   resumed->folder);
+    check_continuation(plan_->continuation(), config_.checkpoint, resumed->folder, world_.rank());
   }
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
-                                                  total_steps_);
+                                                  total_steps_, plan_->schedule_from());
   const PlanLosses& losses = plan_->planner().losses();
   log_info(
-      "{} examples, {} steps, {} epoch{} at most; left out: {} empty, {} without "
+      "{}; {} examples; left out: {} empty, {} without "
       "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
-      train_store_->info().num_examples, total_steps_, config_.run.num_epochs,
-      config_.run.num_epochs == 1 ? "" : "s", losses.empty_examples, losses.masked_examples,
-      losses.cut_to_nothing_examples, losses.dropped_examples, losses.truncated_examples,
-      losses.split_examples);
+      describe_length(config_.run, plan_->planner()), train_store_->info().num_examples,
+      losses.empty_examples, losses.masked_examples, losses.cut_to_nothing_examples,
+      losses.dropped_examples, losses.truncated_examples, losses.split_examples);
   const std::string beyond =
       beyond_positions(*train_store_, config_.data, source_.decoder.max_positions);
   if (!beyond.empty()) log_warning("{}\n  {}", beyond, kBeyondPositionsAdvice);
@@ -186,7 +192,7 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
 
 // Once the run's folder is there.
 void Trainer::start_samples() {
-  if (config_.samples.steps == 0) return;
+  if (config_.samples.steps.is_never()) return;
   const ContinuationOptions options{.samples = config_.samples,
                                     .seed = config_.run.seed,
                                     .vocab_size = source_.decoder.vocab_size,
@@ -243,13 +249,14 @@ void Trainer::tell_memory_plan() {
 void Trainer::load(const std::optional<ResumePoint>& resumed) {
   if (!resumed) {
     load_weights(source_, config_.run.seed, *model_);
+    due_.evaluation = config_.run.evaluate_at_start && !evaluations_->empty();
     return;
   }
   load_checkpoint(resumed->folder, model_->shards(), true);
   model_->weights_changed();
   first_step_ = resumed->step;
   due_ = {resumed->evaluation_due && !evaluations_->empty(),
-          resumed->samples_due && config_.samples.steps > 0};
+          resumed->samples_due && !config_.samples.steps.is_never()};
   log_info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 

@@ -64,7 +64,7 @@ std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
   const StoreLossCounter counter(store);
   const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
   const std::int64_t count =
-      std::min(num_steps, planner.num_steps(config.run.num_epochs, config.run.max_steps));
+      std::min(num_steps, planner.num_run_steps(config.run));
   std::vector<StepPlan> plans;
   for (std::int64_t step = 0; step < count; ++step) plans.push_back(planner.plan(step));
   return plans;

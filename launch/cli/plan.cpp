@@ -14,6 +14,8 @@
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/tokenizer_check.h"
 #include "framework/training/setup/training_store.h"
+#include "framework/training/steps/due_steps.h"
+#include "framework/training/steps/learning_rate.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/plan_report.h"
@@ -145,6 +147,23 @@ std::vector<ValidationOverlap> overlaps_of(const DataSection& data, const TokenS
   return overlaps;
 }
 
+// What happens after which steps.
+void add_course(const Config& config, const Planner& planner, PlanReport& report) {
+  const std::int64_t num_steps = report.num_steps;
+  report.length = describe_length(config.run, planner);
+  if (!config.data.validation.empty()) {
+    report.evaluations = describe_due(config.run.evaluate_steps, true, num_steps, planner);
+    if (config.run.evaluate_at_start) report.evaluations = "at the start, " + report.evaluations;
+  }
+  report.saves =
+      describe_due(config.checkpoint.save_steps, config.checkpoint.save_final, num_steps, planner);
+  if (!schedule_fits(config.schedule, num_steps)) return;  // plan_warnings says so
+  const LearningRate rate(config.optimizer.learning_rate, config.schedule, num_steps);
+  for (const std::int64_t step : turning_steps(config.schedule, num_steps)) {
+    report.learning_rates.emplace_back(step + 1, rate.at(step));
+  }
+}
+
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::unique_ptr<TokenStore> store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
@@ -162,7 +181,8 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.strategy = config_value(config, "batch.strategy");
   report.batch_size_key =
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
-  report.num_steps = planner.num_steps(config.run.num_epochs, config.run.max_steps);
+  report.num_steps = planner.num_run_steps(config.run);
+  add_course(config, planner, report);
   report.losses = planner.losses();
   const std::int64_t num_shown = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);

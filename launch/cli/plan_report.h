@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/training/plan/memory_plan.h"
@@ -68,8 +69,14 @@ struct PlanReport {
 
   SurveyOptions counting;  // how rows and costs are counted
   std::string strategy;
-  std::string batch_size_key;                           // what an optimizer step is counted in
-  std::int64_t num_steps = 0;                           // of the whole run
+  std::string batch_size_key;  // what an optimizer step is counted in
+  std::int64_t num_steps = 0;  // of the whole run
+  std::string length;          // the same in words, with its epochs
+  // After which steps of it.
+  std::string evaluations;
+  std::string saves;
+  std::vector<std::pair<std::int64_t, double>>
+      learning_rates;                                   // step (from 1), rate: where it turns
   PlanSurvey survey;                                    // of the first epoch
   PlanLosses losses;                                    // of an epoch
   MemoryOutlook memory;                                 // of the epoch's largest micro-batch

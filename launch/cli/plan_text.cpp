@@ -56,6 +56,15 @@ std::string saved_values_text(const std::vector<SavedValue>& values) {
                      static_cast<double>(statistics) / kMiB);
 }
 
+// "0.00025 at step 1, 0.001 at step 4, 0.0001 at step 26"
+std::string rates_text(const std::vector<std::pair<std::int64_t, double>>& rates) {
+  std::string text;
+  for (const auto& [step, rate] : rates) {
+    text += fmt::format("{}{:.4g} at step {}", text.empty() ? "" : ", ", rate, step);
+  }
+  return text.empty() ? "none: the schedule does not fit the run" : text;
+}
+
 std::string figures(const PlanReport& report) {
   const PlanSurvey& survey = report.survey;
   const PlanLosses& losses = report.losses;
@@ -63,8 +72,10 @@ std::string figures(const PlanReport& report) {
   table.row("strategy", report.strategy);
   table.row("parameters", fmt::format("{}", report.memory.num_parameters));
   table.row("ranks", fmt::format("{}", report.memory.num_ranks));
-  table.row("steps",
-            fmt::format("{} in the run, {} an epoch", report.num_steps, survey.num_steps()));
+  table.row("steps", report.length);
+  table.row("learning rate", rates_text(report.learning_rates));
+  if (!report.evaluations.empty()) table.row("evaluations", report.evaluations);
+  table.row("checkpoints", report.saves);
   table.row("examples an epoch", fmt::format("{}", survey.num_examples()));
   table.row("tokens an epoch",
             fmt::format("{}, {} with a label", survey.num_tokens(), survey.num_loss_tokens()));

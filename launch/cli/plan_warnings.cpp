@@ -62,6 +62,18 @@ void check_steps(const Config& config, const PlanReport& report, Warnings& warni
   }
 }
 
+void check_decay(const Config& config, const PlanReport& report, Warnings& warnings) {
+  if (config.schedule.name != ScheduleKind::kWarmupStableDecay) return;
+  const std::int64_t warmup = num_warmup_steps(config.schedule, report.num_steps);
+  const std::int64_t decay = num_decay_steps(config.schedule, report.num_steps);
+  if (warmup > report.num_steps || schedule_fits(config.schedule, report.num_steps)) return;
+  warnings.push_back({"decay",
+                      fmt::format("the learning rate warms up for {} steps and falls for {}, and "
+                                  "the run has {}: train will refuse it",
+                                  warmup, decay, report.num_steps),
+                      "Lower schedule.decay_steps or schedule.warmup_steps."});
+}
+
 void check_labels(const TokenStore& store, const PlanReport& report, Warnings& warnings) {
   const PlanSurvey& survey = report.survey;
   const double labels = share(survey.num_loss_tokens(), survey.num_tokens());
@@ -179,6 +191,7 @@ std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig
   Warnings warnings;
   check_memory(config, report, warnings);
   check_steps(config, report, warnings);
+  check_decay(config, report, warnings);
   check_labels(store, report, warnings);
   check_ends(config, store, warnings);
   check_cuts(config, store, report, warnings);

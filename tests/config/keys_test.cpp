@@ -56,7 +56,8 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
   const std::vector<std::pair<std::string, std::string>> ways = {
       {"save_strategy", "checkpoint.save_steps"},
       {"eval_strategy", "run.evaluate_steps"},
-      {"eval_on_start", "packtrain evaluate"},
+      {"save_strategy", "epoch"},
+      {"eval_strategy", "epoch"},
       {"report_to", "packtrain follow"},
       {"logging_steps", "metrics.jsonl"},
       {"val_set_size", "--validation-fraction"},
@@ -101,7 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
         OtherName{"lr", "optimizer.learning_rate"}, OtherName{"bf16", "precision.compute"},
         OtherName{"gradient_checkpointing", "memory.recompute"},
         OtherName{"model_name_or_path", "model.path"}, OtherName{"output_dir", "run.output"},
-        OtherName{"eval_steps", "run.evaluate_steps"}));
+        OtherName{"eval_steps", "run.evaluate_steps"},
+        OtherName{"eval_on_start", "run.evaluate_at_start"},
+        OtherName{"num_decay_steps", "schedule.decay_steps"}));
 
 TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
   EXPECT_EQ(load_error("precision: {master: bf16}"),

@@ -93,6 +93,38 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   EXPECT_EQ(again.run.output, config.run.output);
 }
 
+TEST(ConfigValues, AnIntervalIsStepsAnEpochOrAShareOfTheRun) {
+  const auto every = [](const std::string& value) {
+    const Config config = load("data: {validation: v}\nrun: {evaluate_steps: " + value +
+                               "}\ncheckpoint: {save_steps: " + value + "}");
+    EXPECT_EQ(config.run.evaluate_steps, config.checkpoint.save_steps);
+    EXPECT_EQ(load(dump_config(config)).run.evaluate_steps, config.run.evaluate_steps) << value;
+    return config.run.evaluate_steps;
+  };
+  EXPECT_EQ(every("13"), Interval(13));
+  EXPECT_TRUE(every("0").is_never());
+  EXPECT_TRUE(every("epoch").epoch);
+  EXPECT_EQ(every("0.1").share, 0.1);
+  for (const char* wrong : {"-1", "1.0", "1.5", "0.0", "-0.1", "epochs", "null", "true", ".nan"}) {
+    EXPECT_NE(load_error(std::string("checkpoint: {save_steps: ") + wrong + "}")
+                  .find("a share of the run above 0 and below 1"),
+              std::string::npos)
+        << wrong;
+  }
+}
+
+TEST(ConfigValues, AnEvaluationAtTheStartNeedsAStore) {
+  EXPECT_NE(load_error("run: {evaluate_at_start: true}").find("data.validation"),
+            std::string::npos);
+}
+
+TEST(ConfigValues, ValuesOfOtherTrainersAreAnsweredWithOurs) {
+  EXPECT_NE(load_error("schedule: {name: wsd}").find("Did you mean warmup_stable_decay?"),
+            std::string::npos);
+  EXPECT_NE(load_error("precision: {compute: bfloat16}").find("Did you mean bf16?"),
+            std::string::npos);
+}
+
 TEST(ConfigValues, ANegativeZeroIsZero) {
   const Config config = load("optimizer: {betas: [-.0, 0.5], weight_decay: -0.0}");
   EXPECT_NE(dump_config(config).find("betas: [0, 0.5]"), std::string::npos) << dump_config(config);

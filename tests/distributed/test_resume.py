@@ -181,7 +181,8 @@ def test_a_run_given_as_a_model_is_answered_with_its_newest_checkpoint(lab, unbr
 def test_another_data_set_is_trained_on_when_it_is_allowed(lab, unbroken):
     take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-data-allowed")
     other = lab.make_store("other-allowed", 240, 99)
-    run = lab.run("other-data-allowed", f"data.train={other}", "checkpoint.allow_changed=[data.train]")
+    run = lab.run("other-data-allowed", f"data.train={other}", "checkpoint.allow_changed=[data.train]",
+                  "checkpoint.allow_repeated=true")
     assert sorted(steps(run)) == list(range(8, 21))
     assert losses(run) != losses(unbroken)[7:]
 

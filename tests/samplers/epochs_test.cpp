@@ -100,5 +100,32 @@ TEST(Epochs, AMaximumOfStepsEndsTheCount) {
   }
 }
 
+TEST(Epochs, AMaximumOfStepsIsTheRunsLengthAndRepeatsEpochs) {
+  const test::Examples examples = test::draw_examples(0, 300, kLongest);
+  for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
+    const Planner planner = make_planner(examples, options);
+    RunSection run;
+    run.num_epochs = 2;
+    EXPECT_EQ(planner.num_run_steps(run), planner.num_steps(2));
+    for (const std::int64_t most : {std::int64_t{1}, planner.num_steps(5) + 1}) {
+      run.max_steps = most;
+      EXPECT_EQ(planner.num_run_steps(run), most);
+    }
+    EXPECT_EQ(planner.position(planner.num_steps(5)).epoch, 5);
+  }
+}
+
+TEST(Epochs, TheLastStepOfAnEpochIsKnown) {
+  const test::Examples examples = uneven_examples();
+  for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
+    const std::int64_t num_steps = make_planner(examples, options).num_steps(4);
+    const Planner planner = make_planner(examples, options);
+    for (std::int64_t step = 0; step + 1 < num_steps; ++step) {
+      const bool ends = planner.ends_epoch(step);
+      EXPECT_EQ(ends, planner.position(step + 1).epoch > planner.position(step).epoch) << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -33,10 +33,9 @@ Samples::Samples(std::vector<Prompt> prompts, const ContinuationOptions& options
     : prompts_(std::move(prompts)), options_(options), device_(device), world_(world) {
   if (prompts_.empty()) {
     throw Error(ErrorCategory::kConfig,
-                fmt::format("samples.steps is {}, but no example has a beginning to go on with: "
+                fmt::format("samples.steps is set, but no example has a beginning to go on with: "
                             "one with a label, and no longer than {} tokens with {} new ones",
-                            options.samples.steps, options.max_tokens_per_micro_batch,
-                            options.samples.max_new_tokens),
+                            options.max_tokens_per_micro_batch, options.samples.max_new_tokens),
                 "Lower samples.max_new_tokens, raise batch.max_tokens_per_micro_batch, or set "
                 "samples.steps to 0.");
   }

@@ -67,12 +67,61 @@ PlanEntry entry_from(const Json& json) {
   return entry;
 }
 
+PlanSettings settings_from(const Json& json) {
+  PlanSettings settings;
+  for (const auto& [key, value] : json.items()) {
+    settings.emplace_back(key, value.get<std::string>());
+  }
+  return settings;
+}
+
+Json to_json(const PlanSettings& settings) {
+  Json json = Json::object();
+  for (const auto& [key, value] : settings) json[key] = value;
+  return json;
+}
+
+// What most headers do not have.
+void read_continuation(const Json& json, PlanHeader& header) {
+  header.ends_epoch = json.value("ends_epoch", false);
+  if (!json.contains("start")) return;
+  const Json& start = json["start"];
+  start.at("step").get_to(header.from_step);
+  start.at("epoch").get_to(header.first_epoch);
+  start.at("schedule_position").get_to(header.schedule_position);
+  std::int64_t last_step = -1;
+  for (const Json& plan : json.at("earlier")) {
+    header.earlier.push_back({plan.at("from_step").get<std::int64_t>(),
+                              plan.at("first_epoch").get<std::int64_t>(),
+                              settings_from(plan.at("settings"))});
+    const std::int64_t from_step = header.earlier.back().from_step;
+    require(from_step > last_step && header.earlier.back().first_epoch >= 0,
+            "the earlier plans are not in ascending order");
+    last_step = from_step;
+  }
+  require(header.from_step > last_step && header.first_epoch >= 0 && header.schedule_position >= 0,
+          "the start is out of range");
+}
+
+void write_continuation(const PlanHeader& header, Json& json) {
+  if (header.ends_epoch) json["ends_epoch"] = true;
+  if (header.from_step == 0) return;
+  json["start"] = {{"step", header.from_step},
+                   {"epoch", header.first_epoch},
+                   {"schedule_position", header.schedule_position}};
+  json["earlier"] = Json::array();
+  for (const EarlierPlan& plan : header.earlier) {
+    json["earlier"].push_back({{"from_step", plan.from_step},
+                               {"first_epoch", plan.first_epoch},
+                               {"settings", to_json(plan.settings)}});
+  }
+}
+
 PlanHeader parse(const std::string& text) {
   const Json json = Json::parse(text);
   PlanHeader header;
-  for (const auto& [key, value] : json.at("settings").items()) {
-    header.settings.emplace_back(key, value.get<std::string>());
-  }
+  header.settings = settings_from(json.at("settings"));
+  read_continuation(json, header);
   header.order_version = json.value("order_version", 1);
   require(header.order_version >= 1 && header.order_version <= kOrderVersion,
           "order_version is of a later version of packtrain");
@@ -158,10 +207,10 @@ std::vector<SettingChange> changes_of(const PlanSettings& saved, const PlanSetti
 
 std::string plan_header_text(const PlanHeader& header) {
   Json json = {{"order_version", header.order_version},
-               {"settings", Json::object()},
+               {"settings", to_json(header.settings)},
                {"entries", Json::array()}};
-  for (const auto& [key, value] : header.settings) json["settings"][key] = value;
   for (const PlanEntry& entry : header.entries) json["entries"].push_back(to_json(entry));
+  write_continuation(header, json);
   return json.dump();
 }
 

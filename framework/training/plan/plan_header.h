@@ -32,6 +32,15 @@ struct PlanEntry {
 // Configuration keys and their values as text; those that explain others come first.
 using PlanSettings = std::vector<std::pair<std::string, std::string>>;
 
+// A plan that the present one went on from, from its step on.
+struct EarlierPlan {
+  std::int64_t from_step = 0;
+  std::int64_t first_epoch = 0;
+  PlanSettings settings;
+
+  friend bool operator==(const EarlierPlan&, const EarlierPlan&) = default;
+};
+
 struct PlanHeader {
   PlanSettings settings;
   std::vector<PlanEntry> entries;  // ascending by from_step; the newest one is in force
@@ -42,6 +51,15 @@ struct PlanHeader {
   void begin(PlanEntry entry);
   // Those for `num_ranks`, as Planner::set_layouts takes them.
   std::vector<PlanLayout> layouts(int num_ranks) const;
+
+  // Where other settings were allowed at a resume (plan_continuation.h): the plans before,
+  // ascending, the step and epoch from which on `settings` hold, and where the learning rate's
+  // schedule stands there (SchedulePosition).
+  std::vector<EarlierPlan> earlier;
+  std::int64_t from_step = 0;
+  std::int64_t first_epoch = 0;
+  std::int64_t schedule_position = 0;
+  bool ends_epoch = false;  // of a checkpoint: its last step was its epoch's last one
 
   friend bool operator==(const PlanHeader&, const PlanHeader&) = default;
 };

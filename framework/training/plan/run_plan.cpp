@@ -8,6 +8,7 @@
 #include "collators/collator.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/plan/plan_continuation.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/plan/token_budget.h"
 
@@ -72,9 +73,17 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   options.order_version = header_.order_version;
   header_.settings = settings;
   loss_counter_ = std::make_unique<StoreLossCounter>(store);
-  planner_ =
-      std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_, options);
-  total_steps_ = planner_->num_steps(config.run.num_epochs, config.run.max_steps);
+  continuation_ = std::make_unique<Continuation>();
+  if (resumed) {
+    *continuation_ = continue_plan(*resumed, settings, store, *loss_counter_);
+    add_continuation(*resumed, *continuation_, header_);
+  }
+  planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_,
+                                       options, continuation_->start);
+  total_steps_ = planner_->num_run_steps(config.run);
+  if (continuation_->is_new) {
+    header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
+  }
   PlanEntry entry{{first_step_, options.max_tokens_per_micro_batch, options.cost, {}},
                   world.size(),
                   CostSource::kFlops};
@@ -91,6 +100,8 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   keep_lowered_budget(entry);
   begin(std::move(entry));
 }
+
+RunPlan::~RunPlan() = default;
 
 // A budget that is configured anew counts from its step on; the same one is lowered still.
 void RunPlan::keep_lowered_budget(PlanEntry& entry) const {

@@ -11,11 +11,14 @@
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
 #include "framework/training/plan/plan_header.h"
+#include "framework/training/steps/learning_rate.h"
 #include "models/decoder_config.h"
 #include "parallel/world.h"
 #include "samplers/planner.h"
 
 namespace packtrain {
+
+struct Continuation;
 
 // Where a run goes on from.
 struct ResumePoint {
@@ -32,6 +35,7 @@ struct ResumePoint {
   std::string early_stopping;
   bool evaluation_due = false;
   bool samples_due = false;
+  std::int64_t epoch = 0;  // of the last step done
 };
 
 class RunPlan {
@@ -42,7 +46,12 @@ class RunPlan {
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
           const std::optional<ResumePoint>& resumed, const Device& device, World& world);
 
+  ~RunPlan();
+
   const Planner& planner() const { return *planner_; }
+  // How the plan goes on from the checkpoint's.
+  const Continuation& continuation() const { return *continuation_; }
+  SchedulePosition schedule_from() const { return {header_.from_step, header_.schedule_position}; }
   const PlanHeader& header() const { return header_; }
   // What was configured or found.
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
@@ -67,6 +76,7 @@ class RunPlan {
   std::int64_t first_step_ = 0;
   PlanHeader header_;
   std::unique_ptr<LossCounter> loss_counter_;
+  std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<Planner> planner_;
   std::int64_t total_steps_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "framework/config/setting.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/steps/learning_rate.h"
 #include "models/decoder.h"
 #include "models/families/family.h"
 
@@ -41,6 +42,9 @@ constexpr std::array kDecisiveKeys = {
     "schedule.warmup_ratio",
     "schedule.warmup_steps",
     "schedule.min_ratio",
+    "schedule.decay_ratio",
+    "schedule.decay_steps",
+    "schedule.decay_shape",
     "precision.compute",
     "precision.reduce",
 };
@@ -56,11 +60,14 @@ class Comparison {
   Comparison(Values saved, Values present)
       : saved_(std::move(saved)), present_(std::move(present)) {}
 
+  // A key that the checkpoint lacks is younger than it: it had its default, which names what was
+  // done before there was the key.
   void compare(const std::string& key) {
-    const auto saved = saved_.find(key);
-    const auto present = present_.find(key);
-    if (saved == saved_.end() || present == present_.end()) return;
-    if (saved->second != present->second) add({key, saved->second.dump(), present->second.dump()});
+    static const Values kDefaults = values_of(dump_config(Config()), "defaults");
+    const auto found = saved_.find(key);
+    const Json& saved = found != saved_.end() ? found->second : kDefaults.at(key);
+    const Json& present = present_.at(key);
+    if (saved != present) add({key, saved.dump(), present.dump()});
   }
 
   // Which store weighs how much; paths are compared by what is in them.
@@ -71,6 +78,8 @@ class Comparison {
   }
 
   void add(SettingChange change) { changes_.push_back(std::move(change)); }
+
+  std::size_t num_changes() const { return changes_.size(); }
 
   std::vector<SettingChange> take() { return std::move(changes_); }
 
@@ -118,10 +127,40 @@ std::vector<SettingChange> model_changes(const std::string& saved_text,
   return changes;
 }
 
-// Whether a step's learning rate is another one in a longer run.
-bool depends_on_length(const ScheduleSection& schedule) {
-  const bool warms_up_by_ratio = !schedule.warmup_steps && schedule.warmup_ratio > 0;
-  return schedule.name != ScheduleKind::kConstant || warms_up_by_ratio;
+// Whether a step's learning rate is another one in a longer run: not where it does not look at the
+// length, and not in the stable part of warmup_stable_decay, which is there to be made longer.
+bool depends_on_length(const ScheduleSection& schedule, std::int64_t step, std::int64_t before,
+                       std::int64_t now) {
+  if (num_warmup_steps(schedule, before) != num_warmup_steps(schedule, now)) return true;
+  switch (schedule.name) {
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kInverseSqrt:
+      return false;
+    case ScheduleKind::kWarmupStableDecay:
+      return step > before - num_decay_steps(schedule, before) ||
+             step > now - num_decay_steps(schedule, now);
+    default:
+      return true;
+  }
+}
+
+bool is_of_decay(std::string_view key) {
+  return key.starts_with("schedule.decay_");
+}
+
+// The length that a change of keys or batches does not explain: earlier versions took run.max_steps
+// for a limit of the epochs' steps.
+void compare_lengths(const ResumePoint& resumed, const PresentSettings& present, bool same_batches,
+                     Comparison& comparison) {
+  const ScheduleSection& schedule = present.config.schedule;
+  if (resumed.total_steps == present.total_steps || resumed.total_steps == 0) return;
+  if (!depends_on_length(schedule, resumed.step, resumed.total_steps, present.total_steps)) return;
+  const std::size_t num_changes = comparison.num_changes();
+  comparison.compare("run.num_epochs");
+  comparison.compare("run.max_steps");
+  if (comparison.num_changes() > num_changes || !same_batches) return;
+  comparison.add({"run.max_steps", std::to_string(resumed.total_steps) + " steps in all",
+                  std::to_string(present.total_steps) + " steps in all"});
 }
 
 }  // namespace
@@ -130,19 +169,18 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
                                             const PresentSettings& present) {
   Comparison comparison(values_of(resumed.config_yaml, resumed.folder),
                         values_of(dump_config(present.config), "this run"));
-  for (const SettingChange& change : changes_of(resumed.header.settings, present.plan)) {
-    comparison.add(change);
-  }
+  const auto batches = changes_of(resumed.header.settings, present.plan);
+  for (const SettingChange& change : batches) comparison.add(change);
   if (resumed.config_yaml.empty()) return comparison.take();
   comparison.compare_loss_weights();
   for (SettingChange& change : model_changes(resumed.model_config, present.model_config)) {
     comparison.add(std::move(change));
   }
-  for (const char* key : kDecisiveKeys) comparison.compare(key);
-  if (resumed.total_steps != present.total_steps && depends_on_length(present.config.schedule)) {
-    comparison.compare("run.num_epochs");
-    comparison.compare("run.max_steps");
+  const bool decays = present.config.schedule.name == ScheduleKind::kWarmupStableDecay;
+  for (const char* key : kDecisiveKeys) {
+    if (decays || !is_of_decay(key)) comparison.compare(key);
   }
+  compare_lengths(resumed, present, batches.empty(), comparison);
   return comparison.take();
 }
 

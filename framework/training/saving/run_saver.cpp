@@ -70,7 +70,7 @@ RunSaver::~RunSaver() {
 
 void RunSaver::prepare() {
   const CheckpointSection& options = config_.checkpoint;
-  if (options.asynchronous && options.save_steps > 0 && model_.saves_shards()) snapshot();
+  if (options.asynchronous && !options.save_steps.is_never() && model_.saves_shards()) snapshot();
 }
 
 StateSnapshot& RunSaver::snapshot() {

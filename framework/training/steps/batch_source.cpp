@@ -66,12 +66,12 @@ PreparedStep BatchSource::next() {
 }
 
 // Once an epoch. What an earlier one was asked for is over by then, or waited for.
-void BatchSource::prepare_next_epoch(std::int64_t epoch) {
-  if (epoch == newest_epoch_) return;
-  newest_epoch_ = epoch;
-  if (planner_.position(total_steps_ - 1).epoch <= epoch) return;
-  next_epoch_ =
-      std::async(std::launch::async, [this, next = epoch + 1] { planner_.prepare_epoch(next); });
+void BatchSource::prepare_next_epoch(const StepPlan& plan) {
+  if (plan.epoch == newest_epoch_) return;
+  newest_epoch_ = plan.epoch;
+  if (planner_.epoch_end(plan.step) >= total_steps_) return;
+  next_epoch_ = std::async(std::launch::async,
+                           [this, next = plan.epoch + 1] { planner_.prepare_epoch(next); });
 }
 
 PreparedStep BatchSource::prepare(std::int64_t step) {
@@ -79,7 +79,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   const TraceRange range("batch of step " + std::to_string(step + 1));
   PreparedStep prepared;
   prepared.plan = planner_.plan(step);
-  prepare_next_epoch(prepared.plan.epoch);
+  prepare_next_epoch(prepared.plan);
   CollatorOptions collator_options;
   collator_options.sources = options_.sources;
   const Collator collate = find_collator(planner_.options().strategy);

@@ -64,7 +64,7 @@ class BatchSource {
 
  private:
   PreparedStep prepare(std::int64_t step);
-  void prepare_next_epoch(std::int64_t epoch);
+  void prepare_next_epoch(const StepPlan& plan);
 
   const TokenStore& store_;
   const Planner& planner_;

@@ -73,6 +73,22 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
 }
 
+TEST(PlanHeader, WithPlansBeforeItIsReadBack) {
+  PlanHeader header;
+  header.settings = {{"batch.global_batch_size", "8"}};
+  header.begin({});
+  const std::string plain = plan_header_text(header);
+  EXPECT_EQ(plain.find("start"), std::string::npos) << "most have none";
+  header.earlier = {{0, 0, {{"batch.global_batch_size", "16"}}}, {5, 0, {}}};
+  header.from_step = 9;
+  header.first_epoch = 1;
+  header.schedule_position = 20;
+  header.ends_epoch = true;
+  EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
+  header.earlier.back().from_step = 0;
+  EXPECT_THROW(parse_plan_header(plan_header_text(header), "here"), Error);
+}
+
 TEST(PlanHeader, ThatIsDamagedIsACheckpointError) {
   PlanHeader header;
   header.begin(entry_from(0, 2, {0.5, 1.5}));

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "framework/config/load.h"
@@ -30,6 +33,7 @@ const std::set<std::string> kFree = {"model.prefix",  // of names in files
                                      "precision.deterministic",
                                      "run.output",
                                      "run.evaluate_steps",
+                                     "run.evaluate_at_start",
                                      "run.early_stopping_patience",
                                      "run.early_stopping_min_delta",
                                      "run.cuda_graphs",
@@ -59,6 +63,71 @@ TEST(ResumedSettings, EveryKeyIsRefusedComparedOrFree) {
                        static_cast<int>(is_free);
     EXPECT_EQ(places, 1) << key << ": kDecisiveKeys, plan_settings() or this test's kFree";
   }
+}
+
+// What a checkpoint of this configuration says, without the lines of `left_out`.
+ResumePoint saved_without(const Config& config, const std::vector<std::string>& left_out) {
+  ResumePoint resumed;
+  resumed.folder = "step-7";
+  resumed.step = 7;
+  resumed.total_steps = 20;
+  std::istringstream lines(dump_config(config));
+  for (std::string line; std::getline(lines, line);) {
+    const auto is_of = [&](const std::string& key) { return line.starts_with("  " + key + ":"); };
+    if (std::ranges::none_of(left_out, is_of)) resumed.config_yaml += line + "\n";
+  }
+  return resumed;
+}
+
+std::vector<std::string> changed_keys(const ResumePoint& resumed, const Config& config,
+                                      std::int64_t total_steps = 20) {
+  std::vector<std::string> keys;
+  for (const auto& change :
+       changed_settings(resumed, {config, resumed.header.settings, "", total_steps})) {
+    keys.push_back(change.key);
+  }
+  return keys;
+}
+
+using Keys = std::vector<std::string>;
+
+TEST(ResumedSettings, AKeyThatTheCheckpointLacksHadItsDefault) {
+  Config config;
+  const ResumePoint older = saved_without(config, {"moments", "decay_shape", "max_grad_norm"});
+  EXPECT_EQ(changed_keys(older, config), Keys{});
+  config.optimizer.moments = Precision::kBFloat16;
+  config.optimizer.max_grad_norm = 2;
+  EXPECT_EQ(changed_keys(older, config), (Keys{"optimizer.max_grad_norm", "optimizer.moments"}));
+}
+
+TEST(ResumedSettings, KeysOfAnotherScheduleAreFree) {
+  Config config;
+  const ResumePoint resumed = saved_without(config, {});
+  config.schedule.decay_ratio = 0.5;
+  EXPECT_EQ(changed_keys(resumed, config), Keys{});
+  config.schedule.name = ScheduleKind::kWarmupStableDecay;
+  EXPECT_EQ(changed_keys(resumed, config), (Keys{"schedule.name", "schedule.decay_ratio"}));
+}
+
+TEST(ResumedSettings, AStableRunMayBecomeLongerUntilItsRateFalls) {
+  Config config;
+  config.schedule.name = ScheduleKind::kWarmupStableDecay;
+  config.schedule.warmup_steps = 2;
+  config.schedule.decay_steps = 5;
+  config.run.max_steps = 20;
+  ResumePoint resumed = saved_without(config, {});
+  config.run.max_steps = 40;
+  EXPECT_EQ(changed_keys(resumed, config, 40), Keys{});
+  resumed.step = 15;
+  EXPECT_EQ(changed_keys(resumed, config, 40), Keys{});
+  resumed.step = 16;
+  EXPECT_EQ(changed_keys(resumed, config, 40), Keys{"run.max_steps"});
+}
+
+TEST(ResumedSettings, ALengthThatNoKeyExplainsIsNamed) {
+  Config config;
+  config.run.max_steps = 100;
+  EXPECT_EQ(changed_keys(saved_without(config, {}), config, 100), Keys{"run.max_steps"});
 }
 
 }  // namespace
