@@ -44,15 +44,15 @@ void require_common_budget(const Config& config) {
 }
 
 // Plans the first epoch; throws what training would throw before its first step.
-Surveyed survey(const Config& config, int num_ranks) {
+Surveyed survey(const Config& config, const RankHosts& hosts) {
   const auto store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
   require_common_budget(config);
   const TokenBudget budget =
-      assumed_token_budget(config, decoder, assume_device(config, num_ranks));
-  const PlanOptions options = plan_options(config, decoder, num_ranks, budget.tokens);
+      assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));
+  const PlanOptions options = plan_options(config, decoder, hosts.num_ranks, budget.tokens);
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
   PlanSurvey figures(survey_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);
@@ -73,13 +73,13 @@ Config load_with(const ComparisonOptions& options, std::vector<std::string> more
 
 // The configuration of one strategy, without seed and folder.
 Config strategy_config(const ComparisonOptions& options, const std::string& strategy,
-                       int num_ranks) {
+                       const RankHosts& hosts) {
   const std::string chosen = "batch.strategy=" + strategy;
   const Config config = load_with(options, {chosen});
   if (!options.equal_tokens || !packs(strategy) || !config.batch.global_batch_size) return config;
   const Config whole = load_with(options, {"batch.strategy=balanced"});
   const double rows =
-      survey(whole, num_ranks).tokens_per_step / static_cast<double>(config.data.max_length);
+      survey(whole, hosts).tokens_per_step / static_cast<double>(config.data.max_length);
   const auto tokens = std::max(1LL, std::llround(rows)) * config.data.max_length;
   return load_with(options, {chosen, "batch.global_batch_size=null",
                              fmt::format("batch.global_batch_tokens={}", tokens)});
@@ -139,20 +139,20 @@ bool is_finished(const PlannedRun& run, World& world) {
 
 }  // namespace
 
-std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, int num_ranks) {
+std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
   std::vector<PlannedRun> runs;
   for (int k = 0; k < options.num_seeds; ++k) {
     for (const std::string& strategy : options.strategies) {
       naming(strategy, [&] {
         PlannedRun run;
         run.strategy = strategy;
-        run.config = strategy_config(options, strategy, num_ranks);
+        run.config = strategy_config(options, strategy, hosts);
         check_for_training(run.config);
         run.seed = run.config.run.seed + static_cast<std::uint64_t>(k);
         run.config.run.seed = run.seed;
         const std::string& root = options.output.empty() ? run.config.run.output : options.output;
         run.config.run.output = fmt::format("{}/{}-seed-{}", root, strategy, run.seed);
-        const Surveyed surveyed = survey(run.config, num_ranks);
+        const Surveyed surveyed = survey(run.config, hosts);
         run.num_steps = surveyed.num_steps;
         run.cost_utilization = surveyed.cost_utilization;
         runs.push_back(std::move(run));
@@ -161,7 +161,7 @@ std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, int nu
     }
   }
   set_evaluations(runs);
-  for (const PlannedRun& run : runs) check_folder(run, num_ranks);
+  for (const PlannedRun& run : runs) check_folder(run, hosts.num_ranks);
   return runs;
 }
 

@@ -9,6 +9,7 @@
 
 #include "framework/comparison/comparison.h"
 #include "framework/config/config.h"
+#include "parallel/sharding/shard_groups.h"
 #include "parallel/world.h"
 
 namespace packtrain {
@@ -36,7 +37,7 @@ struct PlannedRun {
 // is 0 it becomes a tenth of the shortest run, so that there is a curve. Throws an Error that names
 // the strategy when one cannot be planned, and Error(kConfig) when the folder of a run holds one of
 // other settings or of another number of ranks.
-std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, int num_ranks);
+std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts);
 
 // Trains what is not finished yet and compares. Collective; the comparison is on rank 0, nothing on
 // others. Throws Error(kStopped) when asked to stop, as run_training does: called again, it goes

@@ -14,6 +14,7 @@
 #include "framework/training/guards/folder_claim.h"
 #include "framework/training/guards/folder_in_use.h"
 #include "framework/training/guards/watchdog.h"
+#include "framework/training/plan/shard_size.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/model_source.h"
@@ -123,12 +124,15 @@ void run_training(const Config& config, World& world) {
   }
 }
 
-EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world) {
+EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World& world) {
+  Config config = given;
   check_same_settings(config, world);
   if (world.rank() == 0) check_tokenizers(config);
   EvaluationSets sets(config.data.validation, config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config, which);
   const RunDevice device = choose_device(config, world);
+  config.parallel.shard_size =
+      choose_shard_size(config, source.decoder, *device.device, world).num_ranks;
   const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
   sets.prepare(source.decoder, budget.tokens, *device.device, world);
   log_info("evaluating {} {}", describe(source.kind), source.folder);

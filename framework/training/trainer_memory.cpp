@@ -43,8 +43,8 @@ Error cannot_fit(const std::vector<MicroBatch>& micro_batches, int micro_batch, 
   return {ErrorCategory::kDevice,
           fmt::format("step {}: {} does not fit: {}", number, whose, error.message()),
           "Lower data.max_length with data.too_long: truncate, split or drop, set "
-          "memory.recompute: selective or full, or use more ranks; `packtrain plan` prints what "
-          "each part needs."};
+          "memory.recompute: selective or full, or let more ranks share the model's state "
+          "(parallel.shard_size, or more ranks); `packtrain plan` prints what each part needs."};
 }
 
 }  // namespace

@@ -173,6 +173,7 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_, plan_->schedule_from());
   const PlanLosses& losses = plan_->planner().losses();
+  config.parallel.shard_size = plan_->shard_size();
   log_info(
       "{}; {} examples; left out: {} empty, {} without "
       "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
@@ -223,7 +224,7 @@ std::int64_t Trainer::num_details() const {
 void Trainer::make_model() {
   Config config = config_;
   config.parallel.gather_slots = gather_slots_ =
-      gather_slots(config_, source_.decoder, plan_->first_budget(), *device_.device, world_);
+      gather_slots(config, source_.decoder, plan_->first_budget(), *device_.device, world_);
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
   communicator_watch_ =
       std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());

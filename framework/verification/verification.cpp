@@ -13,6 +13,7 @@
 #include "framework/support/logging.h"
 #include "framework/training/plan/memory_plan.h"
 #include "framework/training/plan/plan_source.h"
+#include "framework/training/plan/shard_size.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/training_store.h"
@@ -90,6 +91,8 @@ class Verification {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
     if (const auto size = config_.parallel.shard_size) check_shard_size(*size, world.size());
     device_ = choose_device(config_, world);
+    config_.parallel.shard_size =
+        choose_shard_size(config_, source_.decoder, *device_.device, world).num_ranks;
     const TokenBudget budget = token_budget(config_, source_.decoder, *device_.device, world);
     auto plans = first_plans(config_, *store_,
                              plan_options(config_, source_.decoder, world.size(), budget.tokens),

@@ -113,7 +113,7 @@ int run_compare(int argc, char** argv) {
     if (!parse_arguments(app, argc, argv)) return;
     arguments.finish();
     start_logging(world.rank(), world.size(), "");
-    const auto runs = plan_comparison(arguments.options, world.size());
+    const auto runs = plan_comparison(arguments.options, find_hosts(world));
     const auto comparison = run_comparison(runs, arguments.options, world);
     if (!comparison) return;
     drawn = results_folder(runs);

@@ -88,6 +88,12 @@ Json bytes_by_purpose(const MemoryPlan& plan) {
   return json;
 }
 
+Json bytes_by_purpose(const std::vector<MemoryEntry>& entries) {
+  Json json = Json::object();
+  for (const MemoryEntry& entry : entries) json[entry.name] = entry.bytes;
+  return json;
+}
+
 Json saved_bytes(const std::vector<SavedValue>& values) {
   Json json = Json::object();
   for (const SavedValue& value : values) json[value.name] = value.bytes;
@@ -99,6 +105,9 @@ Json memory_keys(const MemoryOutlook& memory) {
   return {
       {"num_parameters", memory.num_parameters},
       {"num_ranks", memory.num_ranks},
+      {"num_hosts", memory.hosts.num_hosts()},
+      {"ranks_per_host", memory.hosts.ranks_per_host},
+      {"shard_size", memory.ranks.shard_size},
       {"max_tokens_per_micro_batch", memory.budget.tokens},
       {"memory_limit_bytes", memory.budget.limit ? Json(memory.budget.limit->bytes) : Json()},
       {"gpu_memory_bytes", known(memory.gpu_bytes)},
@@ -108,6 +117,9 @@ Json memory_keys(const MemoryOutlook& memory) {
       {"memory_bytes_by_purpose", bytes_by_purpose(memory.plan)},
       {"memory_is_most_in", memory.plan.moment},
       {"saved_bytes_per_layer", saved_bytes(memory.plan.layer_values)},
+      {"predicted_host_bytes", memory.host.host_bytes()},
+      {"host_bytes_of_a_rank", bytes_by_purpose(memory.host.of_rank)},
+      {"host_bytes_shared", bytes_by_purpose(memory.host.of_host)},
   };
 }
 

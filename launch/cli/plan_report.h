@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "framework/training/plan/host_memory_plan.h"
 #include "framework/training/plan/memory_plan.h"
 #include "framework/training/plan/plan_advice.h"
 #include "framework/training/plan/plan_survey.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/validation_overlap.h"
+#include "parallel/sharding/shard_groups.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
 
@@ -58,10 +60,14 @@ struct PlanWarning {
 struct MemoryOutlook {
   std::int64_t num_parameters = 0;  // of the whole model
   int num_ranks = 1;
+  RankHosts hosts;
+  MemoryRanks ranks;        // with the size of the groups that share a copy of the state
+  std::string hosts_basis;  // AssumedHosts::basis
   TokenBudget budget;
   MemoryPlan plan;
   std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
-  std::string remedies;        // where the plan has no room: what fits (memory_remedies.h)
+  HostMemoryPlan host;
+  std::string remedies;  // where the plan has no room: what fits (memory_remedies.h)
 };
 
 struct PlanReport {

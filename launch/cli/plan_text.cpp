@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "framework/training/plan/shard_size.h"
 #include "launch/cli/plan_report.h"
 
 namespace packtrain {
@@ -35,6 +36,11 @@ std::string token_budget_text(const TokenBudget& budget) {
   if (!budget.limit) return fmt::format("{} a micro-batch, as given", budget.tokens);
   return fmt::format("{} a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
                      gib(budget.limit->bytes), budget.limit->basis);
+}
+
+std::string ranks_text(const MemoryOutlook& memory) {
+  const std::string groups = describe_groups(memory.hosts, memory.ranks.shard_size);
+  return memory.hosts_basis.empty() ? groups : fmt::format("{} ({})", groups, memory.hosts_basis);
 }
 
 // "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", small ones (statistics of a row) summed up.
@@ -71,7 +77,7 @@ std::string figures(const PlanReport& report) {
   Table table;
   table.row("strategy", report.strategy);
   table.row("parameters", fmt::format("{}", report.memory.num_parameters));
-  table.row("ranks", fmt::format("{}", report.memory.num_ranks));
+  table.row("ranks", ranks_text(report.memory));
   table.row("steps", report.length);
   table.row("learning rate", rates_text(report.learning_rates));
   if (!report.evaluations.empty()) table.row("evaluations", report.evaluations);
@@ -130,9 +136,9 @@ std::string store_table(const PlanReport& report) {
 }
 
 std::string memory_lines(const MemoryOutlook& memory) {
-  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\n",
+  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\nmemory of a host\n{}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
-                     saved_values_text(memory.plan.layer_values));
+                     saved_values_text(memory.plan.layer_values), host_memory_table(memory.host));
 }
 
 std::string length_histogram(const PlanReport& report) {
@@ -214,9 +220,10 @@ std::string advice(const PlanReport& report) {
 }  // namespace
 
 std::string memory_to_text(const MemoryOutlook& memory) {
-  const std::string shortage = memory_shortage(memory.plan, memory.gpu_bytes, memory.remedies);
+  const std::string shortage =
+      memory_shortage(memory.plan, memory.ranks, memory.gpu_bytes, memory.remedies);
   return fmt::format("{} parameters, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
-                     memory.num_ranks, token_budget_text(memory.budget), memory_lines(memory),
+                     ranks_text(memory), token_budget_text(memory.budget), memory_lines(memory),
                      shortage, shortage.empty() ? "" : "\n");
 }
 

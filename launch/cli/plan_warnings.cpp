@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/data/special_tokens.h"
+#include "framework/training/plan/shard_size.h"
 #include "framework/training/setup/training_store.h"
 #include "framework/training/steps/learning_rate.h"
 
@@ -36,13 +37,21 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
   }
   const auto planned = static_cast<double>(memory.plan.total());
   if (limit == 0 || planned <= kNoRoom * limit) return;
+  const std::string sharing =
+      sharing_advice(memory.plan, memory.ranks, static_cast<std::int64_t>(limit));
   warnings.push_back(
       {"memory",
        fmt::format("a rank is to take {:.2f} GiB, {} has {:.2f}", planned / kGiB, name,
                    limit / kGiB),
-       "Lower batch.max_tokens_per_micro_batch (or auto), raise memory.recompute, or take more "
-       "ranks." +
+       fmt::format("Lower batch.max_tokens_per_micro_batch (or auto), raise memory.recompute{}{}.",
+                   sharing.empty() ? "" : ", or ", sharing) +
            (memory.remedies.empty() ? "" : " What fits: " + memory.remedies + ".")});
+}
+
+void check_rounding(const Config& config, const MemoryOutlook& memory, Warnings& warnings) {
+  auto rounding = ring_rounding(config, memory.hosts, memory.ranks.shard_size, memory.ranks.device);
+  if (!rounding) return;
+  warnings.push_back({"reduce_rounding", std::move(rounding->what), std::move(rounding->advice)});
 }
 
 void check_steps(const Config& config, const PlanReport& report, Warnings& warnings) {
@@ -190,6 +199,7 @@ std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig
                                        const TokenStore& store, const PlanReport& report) {
   Warnings warnings;
   check_memory(config, report, warnings);
+  check_rounding(config, report.memory, warnings);
   check_steps(config, report, warnings);
   check_decay(config, report, warnings);
   check_labels(store, report, warnings);

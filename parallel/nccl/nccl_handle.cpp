@@ -38,7 +38,8 @@ void* allocate_memory(std::size_t bytes) {
                     "that ranks exchange; {:.2f} of {:.2f} GiB are free",
                     static_cast<double>(bytes) / kGibibyte, static_cast<double>(free) / kGibibyte,
                     static_cast<double>(total) / kGibibyte),
-        "Use more ranks, parallel.zero_stage: 3 with fewer parallel.gather_slots, or a "
+        "Let more ranks share the state (parallel.shard_size, or more ranks), "
+        "parallel.zero_stage: 3 with fewer parallel.gather_slots, or a "
         "smaller model; `packtrain plan` prints what each part needs.");
   }
   throw_nccl_error(status, nullptr, "ncclMemAlloc(&memory, bytes)", __FILE__, __LINE__);

@@ -16,7 +16,8 @@ OutOfMemory::OutOfMemory(const std::string& phase, int micro_batch, std::int64_t
                          const std::string& detail)
     : Error(ErrorCategory::kDevice, describe(phase, micro_batch, num_rows, detail),
             "Lower batch.max_tokens_per_micro_batch, set memory.recompute: selective or full, or "
-            "use more ranks; `packtrain plan` prints what each part needs."),
+            "let more ranks share the model's state (parallel.shard_size, or more ranks); "
+            "`packtrain plan` prints what each part needs."),
       micro_batch_(micro_batch) {}
 
 }  // namespace packtrain

@@ -5,21 +5,20 @@
 #include <array>
 
 #include "framework/support/error.h"
-#include "framework/support/logging.h"
 
 namespace packtrain {
-namespace {
 
-// Whether all nodes have as many ranks, numbered one after the other.
-bool nodes_are_alike(World& world) {
+RankHosts on_one_host(int num_ranks) {
+  return {num_ranks, num_ranks, true};
+}
+
+RankHosts find_hosts(World& world) {
   const int first = world.rank() - world.local_rank();
   std::array<std::int64_t, 3> worst = {world.local_size(), -world.local_size(),
                                        first % world.local_size()};
   world.control().all_reduce(worst.data(), worst.size(), DataType::kInt64, ReduceOp::kMax, nullptr);
-  return worst[0] == -worst[1] && worst[2] == 0;
+  return {world.size(), static_cast<int>(worst[0]), worst[0] == -worst[1] && worst[2] == 0};
 }
-
-}  // namespace
 
 void check_shard_size(std::int64_t shard_size, int num_ranks) {
   if (num_ranks % shard_size == 0) return;
@@ -29,20 +28,13 @@ void check_shard_size(std::int64_t shard_size, int num_ranks) {
               "Choose a divisor of the number of ranks, or auto.");
 }
 
-int choose_shard_size(std::optional<std::int64_t> wanted, World& world) {
-  if (wanted) {
-    check_shard_size(*wanted, world.size());
-    return static_cast<int>(*wanted);
+std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts) {
+  if (!hosts.are_alike) return {hosts.num_ranks};
+  std::vector<int> sizes;
+  for (int count = 1; count <= hosts.num_hosts(); ++count) {
+    if (hosts.num_hosts() % count == 0) sizes.push_back(count * hosts.ranks_per_host);
   }
-  const bool alike = nodes_are_alike(world);
-  if (alike) return world.local_size();
-  if (world.rank() == 0) {
-    log_warning(
-        "nodes have different numbers of ranks, or ranks that do not follow each other: the model "
-        "is sharded over all {} ranks, across nodes (parallel.shard_size)",
-        world.size());
-  }
-  return world.size();
+  return sizes;
 }
 
 ShardingCommunicators connect_shard_groups(int shard_size, const World& world,

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "parallel/communicator.h"
 #include "parallel/sharding/sharded_model.h"
@@ -14,13 +14,26 @@
 
 namespace packtrain {
 
+// On which hosts the ranks of a run are.
+struct RankHosts {
+  int num_ranks = 1;
+  int ranks_per_host = 1;  // of the host that has most
+  // Every host has as many ranks, and they follow each other.
+  bool are_alike = true;
+
+  int num_hosts() const { return (num_ranks + ranks_per_host - 1) / ranks_per_host; }
+};
+
+RankHosts on_one_host(int num_ranks);
+// Of this run. Collective.
+RankHosts find_hosts(World& world);
+
 // Throws Error(kConfig) when parallel.shard_size does not divide the number of ranks.
 void check_shard_size(std::int64_t shard_size, int num_ranks);
 
-// `wanted` ranks, or by itself: all ranks on one node; with several nodes the ranks of a node,
-// where every node has as many and their ranks follow each other, else all ranks (rank 0 logs why).
-// Checks `wanted`. Collective.
-int choose_shard_size(std::optional<std::int64_t> wanted, World& world);
+// The shard sizes that `auto` chooses from, ascending; the last one is all ranks. Hosts that are
+// alike: whole hosts, of which all groups have as many. Others: all ranks alone.
+std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts);
 
 // Makes a communicator over all ranks of the run. Collective.
 using Connect = std::function<std::unique_ptr<Communicator>()>;

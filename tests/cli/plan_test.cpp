@@ -13,6 +13,9 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
   const std::set<std::string> keys = {"strategy",
                                       "num_parameters",
                                       "num_ranks",
+                                      "num_hosts",
+                                      "ranks_per_host",
+                                      "shard_size",
                                       "num_steps",
                                       "num_examples",
                                       "num_tokens",
@@ -40,6 +43,9 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "predicted_allocated_bytes",
                                       "predicted_step_time_s",
                                       "saved_bytes_per_layer",
+                                      "predicted_host_bytes",
+                                      "host_bytes_of_a_rank",
+                                      "host_bytes_shared",
                                       "lengths",
                                       "warnings"};
   EXPECT_EQ(keys_of(plan("")), keys);
@@ -215,6 +221,52 @@ TEST_F(Plan, FindsATokenBudgetForTheMemoryLimit) {
   EXPECT_EQ(count(outcome.said, "data.max_length = 256"), 1U) << outcome.said;
   const Outcome text = packtrain("plan config.yaml " + automatic + "64");
   EXPECT_EQ(count(text.said, "found for 64.00 GiB a rank: memory.limit_gib"), 1U) << text.said;
+}
+
+TEST_F(Plan, IsMadeForHostsAndTheirGroups) {
+  const auto groups = [&](const std::string& arguments) {
+    const Json json = plan("--memory parallel.backend=mpi " + arguments);
+    return std::vector<int>{json["num_hosts"], json["ranks_per_host"], json["num_ranks"],
+                            json["shard_size"]};
+  };
+  EXPECT_EQ(groups("--ranks 8"), (std::vector{1, 8, 8, 8}));
+  EXPECT_EQ(groups("--hosts 2 --ranks-per-node 4"), (std::vector{2, 4, 8, 4}));
+  EXPECT_EQ(groups("--hosts 2 --ranks 8"), (std::vector{2, 4, 8, 4}));
+  EXPECT_EQ(groups("--ranks 8 --ranks-per-node 2"), (std::vector{4, 2, 8, 2}));
+  EXPECT_EQ(groups("--ranks 12 --ranks-per-node 8"), (std::vector{2, 8, 12, 12}));
+  EXPECT_EQ(groups("--hosts 4 --ranks-per-node 2 memory.limit_gib=0.0001"),
+            (std::vector{4, 2, 8, 8}));  // nowhere is room
+  const Outcome text = packtrain("plan config.yaml --memory --hosts 2 --ranks-per-node 4");
+  EXPECT_EQ(count(text.said, "ranks 8: 2 hosts x 4, groups of 4,"), 1U) << text.said;
+  for (const char* contradiction : {"--hosts 2 --ranks 7", "--hosts 3 --ranks 8 --ranks-per-node 4",
+                                    "--hosts 1000000 --ranks-per-node 1000"}) {
+    const Outcome refused = packtrain(std::string("plan config.yaml ") + contradiction);
+    EXPECT_EQ(refused.exit_code, 64) << contradiction;
+    EXPECT_EQ(count(refused.said, "Two of --ranks, --hosts and --ranks-per-node"), 1U)
+        << refused.said;
+  }
+}
+
+TEST_F(Plan, HostMemoryIsCountedByRankAndByHost) {
+  const Json json =
+      plan("--memory --hosts 2 --ranks-per-node 4 --gpu-gib 80 checkpoint.save_steps=5");
+  std::int64_t together = json["host_bytes_shared"]["counts of examples"].get<std::int64_t>();
+  EXPECT_EQ(together, 12 * kNumExamples);
+  for (const char* purpose : {"snapshot of the state", "batches ahead", "step plans", "orders"}) {
+    ASSERT_TRUE(json["host_bytes_of_a_rank"].contains(purpose)) << json;
+    together += 4 * json["host_bytes_of_a_rank"][purpose].get<std::int64_t>();
+  }
+  EXPECT_EQ(json["predicted_host_bytes"], together);
+  const Json& device = json["memory_bytes_by_purpose"];
+  EXPECT_EQ(json["host_bytes_of_a_rank"]["snapshot of the state"],
+            device["master weights"].get<std::int64_t>() + device["moments"].get<std::int64_t>());
+  const Json without =
+      plan("--memory data.train=nowhere checkpoint.asynchronous=false parallel.backend=mpi");
+  EXPECT_FALSE(without["host_bytes_of_a_rank"].contains("snapshot of the state"));
+  EXPECT_TRUE(without["host_bytes_shared"].empty());
+  EXPECT_EQ(without["host_bytes_of_a_rank"]["training"], without["predicted_memory_bytes"]);
+  const Outcome text = packtrain("plan config.yaml --memory data.train=nowhere");
+  EXPECT_EQ(count(text.said, "examples not counted: the stores are not here"), 1U) << text.said;
 }
 
 TEST_F(Plan, MemoryByPurposeAddsUp) {

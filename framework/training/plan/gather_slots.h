@@ -14,7 +14,8 @@ namespace packtrain {
 // `auto`: kLeastGatherSlots and, on a GPU that shards weights, as many more as the memory plan of
 // micro-batches of `max_tokens` leaves room for with a tenth of the device kept free. A block whose
 // weights stay from forward to backward is gathered once a step instead of twice.
-// Collective, before the run allocates anything on the device.
+// Collective, before the run allocates anything on the device. parallel.shard_size: what
+// choose_shard_size() came to.
 int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const Device& device, World& world);
 // Without devices or ranks.

@@ -6,7 +6,7 @@
 
 #include "framework/device/host_memory.h"
 #include "framework/support/error.h"
-#include "parallel/sharding/shard_groups.h"
+#include "framework/training/plan/shard_size.h"
 
 namespace packtrain {
 namespace {
@@ -53,12 +53,11 @@ MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int 
   return gpu_limit(static_cast<std::int64_t>(device.total_memory_bytes()), device.name() + "'s");
 }
 
-AssumedDevice assume_device(const Config& config, int num_ranks, std::optional<double> gpu_gib) {
+AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
+                            const RankHosts& hosts, std::optional<double> gpu_gib) {
   const BackendKind backend = config.parallel.backend;
   const bool may_use_gpu = backend == BackendKind::kAuto || backend == BackendKind::kNccl;
-  const std::int64_t shard_size = config.parallel.shard_size.value_or(num_ranks);
-  check_shard_size(shard_size, num_ranks);
-  AssumedDevice assumed{{DeviceKind::kCpu, num_ranks, static_cast<int>(shard_size)}, 0, ""};
+  AssumedDevice assumed{{DeviceKind::kCpu, hosts.num_ranks, 0}, hosts, 0, ""};
   if (gpu_gib) {
     assumed.gpu_bytes = static_cast<std::int64_t>(*gpu_gib * kGibibyte);
     assumed.whose = "a GPU's";
@@ -67,17 +66,22 @@ AssumedDevice assume_device(const Config& config, int num_ranks, std::optional<d
     assumed.whose = "this machine's first GPU's";
   }
   if (assumed.gpu_bytes > 0) assumed.ranks.device = DeviceKind::kCuda;
+  ShardRoom room{hosts, assumed.ranks, {}};
+  if (memory_decides_shard_size(config, hosts, assumed.ranks.device)) {
+    room.limit = assumed_memory_limit(config.memory, assumed);
+  }
+  assumed.ranks.shard_size = shard_size(config, decoder, room);
   return assumed;
 }
 
 MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device) {
   if (memory.limit_gib) return given_limit(*memory.limit_gib);
   if (device.gpu_bytes > 0) return gpu_limit(device.gpu_bytes, device.whose);
-  return host_limit(host_available_memory_bytes(), device.ranks.num_ranks);
+  return host_limit(host_available_memory_bytes(), device.hosts.ranks_per_host);
 }
 
 LeastRoom least_room(const Config& config, const Device& device, World& world) {
-  const int shard_size = choose_shard_size(config.parallel.shard_size, world);
+  const auto shard_size = static_cast<int>(config.parallel.shard_size.value_or(0));
   LeastRoom room{memory_ranks(device, world.size(), shard_size),
                  memory_limit(config.memory, device, world.local_size())};
   std::int64_t figures[] = {room.limit.bytes, room.limit.with_reserve,

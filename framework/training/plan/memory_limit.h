@@ -8,6 +8,8 @@
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "framework/training/plan/memory_plan.h"
+#include "models/decoder_config.h"
+#include "parallel/sharding/shard_groups.h"
 #include "parallel/world.h"
 
 namespace packtrain {
@@ -25,20 +27,22 @@ struct MemoryLimit {
 // Throws Error(kConfig) when the host does not tell its memory.
 MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int ranks_on_host);
 
-// The device of each of `num_ranks` ranks, as this machine lets one expect it: GPUs like its first
-// one, where it has one and the backend may use it, or GPUs of `gpu_gib`; else CPU ranks on it.
+// The device of each rank, as this machine lets one expect it: GPUs like its first one, where it
+// has one and the backend may use it, or GPUs of `gpu_gib`; else CPU ranks on it.
 struct AssumedDevice {
   MemoryRanks ranks;
+  RankHosts hosts;
   std::int64_t gpu_bytes = 0;  // GPU: all its memory
   std::string whose;           // GPU: for people
 };
-AssumedDevice assume_device(const Config& config, int num_ranks,
-                            std::optional<double> gpu_gib = std::nullopt);
+// With the shard size that a run on these hosts would have.
+AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
+                            const RankHosts& hosts, std::optional<double> gpu_gib = std::nullopt);
 MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device);
 
 // The figures of the rank with the least room, on all of them.
 struct LeastRoom {
-  MemoryRanks ranks;
+  MemoryRanks ranks;  // without a shard size where parallel.shard_size is auto
   MemoryLimit limit;
 };
 // Collective, before the run allocates anything on the device.

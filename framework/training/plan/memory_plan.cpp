@@ -105,6 +105,7 @@ void MemoryPlanner::find_sizes() {
 MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
   MemoryPlan plan;
   add_state(load.several_micro_batches, plan);
+  plan.shared_bytes = plan.allocated_bytes();
   if (is_sharded()) add_slots(plan);
   add_step(load, plan);
   if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
@@ -208,17 +209,27 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
   return table;
 }
 
-std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes,
-                            const std::string& remedies) {
+std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
+                           std::int64_t limit_bytes) {
+  if (plan.total() - plan.shared_bytes >= limit_bytes) return {};
+  const bool has_replicas = ranks.shard_size > 0 && ranks.shard_size < ranks.num_ranks;
+  if (!has_replicas) return "use more ranks";
+  return fmt::format("raise parallel.shard_size ({} of {} ranks share one copy of the state)",
+                     ranks.shard_size, ranks.num_ranks);
+}
+
+std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
+                            std::int64_t device_bytes, const std::string& remedies) {
   if (device_bytes == 0 || plan.total() <= device_bytes) return {};
   constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  const std::string sharing = sharing_advice(plan, ranks, device_bytes);
   return fmt::format(
       "memory: planned {:.2f} GiB, the device has {:.2f}; steps whose memory ends are made again "
       "in more micro-batches, and freeing memory on the way costs time\n"
-      "  Set batch.max_tokens_per_micro_batch: auto or lower, memory.recompute: selective or full, "
-      "or use more ranks.{}{}",
+      "  Set batch.max_tokens_per_micro_batch: auto or lower, memory.recompute: selective or "
+      "full{}{}.{}{}",
       static_cast<double>(plan.total()) / kGibibyte, static_cast<double>(device_bytes) / kGibibyte,
-      remedies.empty() ? "" : "\n  What fits: ", remedies);
+      sharing.empty() ? "" : ", or ", sharing, remedies.empty() ? "" : "\n  What fits: ", remedies);
 }
 
 }  // namespace packtrain

@@ -29,6 +29,7 @@ struct MemoryPlan {
   // GPU: what driver and libraries take beside them.
   std::vector<MemoryEntry> outside;
   std::vector<SavedValue> layer_values;  // kept by one layer from forward to backward
+  std::int64_t shared_bytes = 0;         // of `allocated`: less where more ranks share one copy
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
@@ -94,7 +95,13 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
 // What a plan that needs more than the device has means for a run, and what to change; empty where
 // it fits, or device_bytes is 0. `remedies`: those of memory_remedies.h.
-std::string memory_shortage(const MemoryPlan& plan, std::int64_t device_bytes,
-                            const std::string& remedies);
+std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
+                            std::int64_t device_bytes, const std::string& remedies);
+
+// How more ranks come to share one copy of the state, as the end of an advice: "use more ranks", or
+// a larger parallel.shard_size where groups are smaller than the run. Empty where that cannot
+// bring the plan within `limit_bytes`.
+std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
+                           std::int64_t limit_bytes);
 
 }  // namespace packtrain

@@ -39,6 +39,36 @@ std::vector<std::string> climb(const Rung& rung, Config& config) {
   return settings;
 }
 
+std::string amount(std::int64_t bytes) {
+  return fmt::format("takes {:.2f} GiB", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+}
+
+// More ranks that share one copy of the state: multiples of today's groups, so of whole hosts
+// where these are.
+std::string more_sharing(const Config& config, const DecoderConfig& decoder,
+                         const MemoryRanks& ranks, const MemoryLoad& load,
+                         const MemoryLimit& limit) {
+  constexpr int kMostRanks = 64;  // times those that are there
+  const int now = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
+  MemoryRanks changed = ranks;
+  const auto bytes = [&] { return MemoryPlanner(config, decoder, changed).plan(load).total(); };
+  for (int size = 2 * now; size <= ranks.num_ranks; size += now) {
+    if (ranks.num_ranks % size != 0) continue;
+    changed.shard_size = size;
+    if (const auto needed = bytes(); needed <= limit.bytes) {
+      return fmt::format("parallel.shard_size={} {}", size, amount(needed));
+    }
+  }
+  if (now < ranks.num_ranks) return {};
+  for (int times = 2; times <= kMostRanks; times *= 2) {
+    changed.num_ranks = changed.shard_size = times * now;
+    if (const auto needed = bytes(); needed <= limit.bytes) {
+      return fmt::format("one copy of the state on {} ranks {}", changed.num_ranks, amount(needed));
+    }
+  }
+  return {};
+}
+
 std::string fewer_tokens(const Config& config, const DecoderConfig& decoder,
                          const MemoryRanks& ranks, const MemoryLimit& limit) {
   try {
@@ -65,9 +95,11 @@ std::string memory_remedies(const Config& config, const DecoderConfig& decoder,
     if (settings.empty()) continue;
     const std::int64_t needed = bytes(changed);
     if (needed > limit.bytes) continue;
-    found.push_back(fmt::format("{} takes {:.2f} GiB", fmt::join(settings, " "),
-                                static_cast<double>(needed) / (1024.0 * 1024.0 * 1024.0)));
+    found.push_back(fmt::format("{} {}", fmt::join(settings, " "), amount(needed)));
     break;
+  }
+  if (std::string more = more_sharing(config, decoder, ranks, load, limit); !more.empty()) {
+    found.push_back(std::move(more));
   }
   if (std::string fewer = fewer_tokens(config, decoder, ranks, limit); !fewer.empty()) {
     found.push_back(std::move(fewer));

@@ -68,7 +68,7 @@ void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size, int gather_
 void MemoryReport::warn_of_shortage(const MemoryLoad& load) const {
   if (device_bytes_ == 0 || plan_.total() <= device_bytes_) return;
   const MemoryLimit limit = memory_limit(config_.memory, device_, world_.local_size());
-  log_warning("{}", memory_shortage(plan_, device_bytes_,
+  log_warning("{}", memory_shortage(plan_, ranks_, device_bytes_,
                                     memory_remedies(config_, decoder_, ranks_, load, limit)));
 }
 

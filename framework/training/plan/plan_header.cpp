@@ -22,18 +22,20 @@ constexpr const char* kContents = "data.train.contents";  // beside it, for toke
 
 Json to_json(const PlanEntry& entry) {
   const CostModel& cost = entry.layout.cost;
-  return {{"from_step", entry.layout.from_step},
-          {"num_ranks", entry.num_ranks},
-          {"max_tokens_per_micro_batch", entry.layout.max_tokens_per_micro_batch},
-          {"lowered_from", entry.lowered_from},
-          {"cost_source", entry.cost_source == CostSource::kMeasured ? kMeasured : kFlops},
-          {"cost",
-           {{"linear", cost.linear},
-            {"quadratic", cost.quadratic},
-            {"constant", cost.constant},
-            {"windowed_share", cost.span.windowed_share},
-            {"window", cost.span.window}}},
-          {"speeds", entry.layout.speeds}};
+  Json json = {{"from_step", entry.layout.from_step},
+               {"num_ranks", entry.num_ranks},
+               {"max_tokens_per_micro_batch", entry.layout.max_tokens_per_micro_batch},
+               {"lowered_from", entry.lowered_from},
+               {"cost_source", entry.cost_source == CostSource::kMeasured ? kMeasured : kFlops},
+               {"cost",
+                {{"linear", cost.linear},
+                 {"quadratic", cost.quadratic},
+                 {"constant", cost.constant},
+                 {"windowed_share", cost.span.windowed_share},
+                 {"window", cost.span.window}}},
+               {"speeds", entry.layout.speeds}};
+  if (entry.shard_size > 0) json["shard_size"] = entry.shard_size;
+  return json;
 }
 
 void require(bool right, const char* what) {
@@ -47,6 +49,7 @@ PlanEntry entry_from(const Json& json) {
   json.at("num_ranks").get_to(entry.num_ranks);
   json.at("max_tokens_per_micro_batch").get_to(layout.max_tokens_per_micro_batch);
   entry.lowered_from = json.value("lowered_from", std::int64_t{0});  // older files have none
+  entry.shard_size = json.value("shard_size", 0);                    // most have none
   const auto source = json.at("cost_source").get<std::string>();
   require(source == kMeasured || source == kFlops, "cost_source is neither flops nor measured");
   entry.cost_source = source == kMeasured ? CostSource::kMeasured : CostSource::kFlops;
@@ -60,6 +63,9 @@ PlanEntry entry_from(const Json& json) {
   require(layout.from_step >= 0 && entry.num_ranks >= 1 && layout.max_tokens_per_micro_batch >= 1 &&
               (entry.lowered_from == 0 || entry.lowered_from > layout.max_tokens_per_micro_batch),
           "a count is out of range");
+  require(
+      entry.shard_size >= 0 && (entry.shard_size == 0 || entry.num_ranks % entry.shard_size == 0),
+      "shard_size does not divide num_ranks");
   require(layout.speeds.empty() || std::ssize(layout.speeds) == entry.num_ranks,
           "there are not as many speeds as ranks");
   require(std::ranges::all_of(layout.speeds, [](double speed) { return speed > 0; }),

@@ -21,6 +21,8 @@ struct PlanEntry {
   // The budget that was configured or found, where running out of memory has lowered the layout's;
   // else 0.
   std::int64_t lowered_from = 0;
+  // Ranks that share one copy of the model's state, where memory has decided it; else 0.
+  int shard_size = 0;
 
   // What was configured or found.
   std::int64_t first_budget() const {

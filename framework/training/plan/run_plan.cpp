@@ -10,6 +10,7 @@
 #include "framework/support/logging.h"
 #include "framework/training/plan/plan_continuation.h"
 #include "framework/training/plan/plan_source.h"
+#include "framework/training/plan/shard_size.h"
 #include "framework/training/plan/token_budget.h"
 
 namespace packtrain {
@@ -37,6 +38,12 @@ std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
   return budget.tokens;
 }
 
+// `auto` keeps the groups of the checkpoint where as many ranks go on.
+int kept_shard_size(const PlanHeader& header, int num_ranks) {
+  if (header.entries.empty() || header.entries.back().num_ranks != num_ranks) return 0;
+  return header.entries.back().shard_size;
+}
+
 // The most rows of a micro-batch of more than one sequence: what another layout can make smaller.
 std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   std::int64_t largest = 0;
@@ -62,8 +69,11 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
 RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
                  const std::optional<ResumePoint>& resumed, const Device& device, World& world)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
+  const int kept = resumed ? kept_shard_size(resumed->header, world.size()) : 0;
+  const FoundShardSize found = choose_shard_size(config, decoder, device, world, kept);
+  config_.parallel.shard_size = found.num_ranks;
   PlanOptions options = plan_options(config, decoder, world.size(),
-                                     budget_of(config, decoder, resumed, device, world));
+                                     budget_of(config_, decoder, resumed, device, world));
   const PlanSettings settings =
       plan_settings(config, options, store.fingerprint(), store.content_digest());
   if (resumed) {
@@ -87,6 +97,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   PlanEntry entry{{first_step_, options.max_tokens_per_micro_batch, options.cost, {}},
                   world.size(),
                   CostSource::kFlops};
+  if (found.by_memory) entry.shard_size = found.num_ranks;
   if (config.batch.cost == CostSource::kMeasured && !header_.entries.empty()) {
     const PlanEntry& newest = header_.entries.back();
     const bool is_known =

@@ -40,9 +40,9 @@ struct ResumePoint {
 
 class RunPlan {
  public:
-  // Finds the token budget: the configured one, else that of the checkpoint, else what memory
-  // allows. Costs are the model's FLOPs, unless the checkpoint holds costs that were measured on
-  // as many ranks and these are asked for. Collective. `store` must outlive it.
+  // Finds the shard size and the token budget: the configured one, else that of the checkpoint,
+  // else what memory allows. Costs are the model's FLOPs, unless the checkpoint holds costs that
+  // were measured on as many ranks and these are asked for. Collective. `store` must outlive it.
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
           const std::optional<ResumePoint>& resumed, const Device& device, World& world);
 
@@ -53,6 +53,8 @@ class RunPlan {
   const Continuation& continuation() const { return *continuation_; }
   SchedulePosition schedule_from() const { return {header_.from_step, header_.schedule_position}; }
   const PlanHeader& header() const { return header_; }
+  // Ranks that share one copy of the model's state.
+  int shard_size() const { return static_cast<int>(*config_.parallel.shard_size); }
   // What was configured or found.
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force

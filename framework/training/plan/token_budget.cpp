@@ -22,7 +22,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }
 
 [[noreturn]] void fail_no_room(const Config& config, const MemoryPlan& plan,
-                               const MemoryLimit& limit) {
+                               const MemoryRanks& ranks, const MemoryLimit& limit) {
+  const std::string sharing = sharing_advice(plan, ranks, limit.bytes);
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("batch.max_tokens_per_micro_batch: auto finds no room: an example of "
@@ -30,8 +31,9 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
                   "and it may use {:.3g} GiB ({})\n{}",
                   config.data.max_length, gib(plan.total()), gib(limit.bytes), limit.basis,
                   memory_table(plan, 0)),
-      "Lower data.max_length, set memory.recompute: full, use more ranks, or raise "
-      "memory.limit_gib if the device has more.");
+      fmt::format("Lower data.max_length, set memory.recompute: full, {}{}or raise "
+                  "memory.limit_gib if the device has more.",
+                  sharing, sharing.empty() ? "" : ", "));
 }
 
 }  // namespace
@@ -57,7 +59,7 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
   };
   const auto fits = [&](std::int64_t count) { return plan(count).total() <= limit.bytes; };
   const std::int64_t least = round_up(config.data.max_length, multiple) / multiple;
-  if (least > kMostRows / multiple || !fits(least)) fail_no_room(config, plan(least), limit);
+  if (least > kMostRows / multiple || !fits(least)) fail_no_room(config, plan(least), ranks, limit);
   std::int64_t low = least;  // fits
   std::int64_t high =
       std::min(round_up(most_useful, multiple), kMostRows / multiple * multiple) / multiple;
@@ -96,6 +98,7 @@ void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::
                  .several_micro_batches = tokens < most_useful_tokens(config, world.size())});
   if (plan.total() <= room.limit.with_reserve) return;
   const bool packs = config.batch.strategy == Strategy::kMultipack;
+  const std::string sharing = sharing_advice(plan, room.ranks, room.limit.with_reserve);
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("{} was trained with {} tokens a micro-batch, found by "
@@ -103,10 +106,12 @@ void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::
                   "of a rank's memory, which has {:.3g} GiB\n{}",
                   folder, tokens, gib(plan.total()), gib(room.limit.with_reserve),
                   memory_table(plan, 0)),
-      packs ? "Packs are made of that many tokens: set memory.recompute: full, or resume on more "
-              "ranks or on devices with as much memory."
-            : "Set batch.max_tokens_per_micro_batch to what fits here (the steps stay the same), "
-              "memory.recompute: full, or use more ranks.");
+      packs ? fmt::format("Packs are made of that many tokens: set memory.recompute: full{}{}, or "
+                          "resume on devices with as much memory.",
+                          sharing.empty() ? "" : ", ", sharing)
+            : fmt::format("Set batch.max_tokens_per_micro_batch to what fits here (the steps stay "
+                          "the same){}{}, or memory.recompute: full.",
+                          sharing.empty() ? "" : ", ", sharing));
 }
 
 }  // namespace packtrain

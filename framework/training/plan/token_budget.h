@@ -27,7 +27,7 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
                                   const MemoryRanks& ranks, const MemoryLimit& limit);
 
 // The configured budget, or the one for the rank with the least room. Collective, before the run
-// allocates anything on the device.
+// allocates anything on the device. parallel.shard_size: what choose_shard_size() came to.
 TokenBudget token_budget(const Config& config, const DecoderConfig& decoder, const Device& device,
                          World& world);
 // Without devices or ranks.
@@ -35,7 +35,8 @@ TokenBudget assumed_token_budget(const Config& config, const DecoderConfig& deco
                                  const AssumedDevice& device);
 
 // A budget that `auto` found on another device: throws Error(kConfig) with advice when a rank here
-// has no room for it, reserve included. `folder`: of the checkpoint it is from. Collective.
+// has no room for it, reserve included. `folder`: of the checkpoint it is from. Collective. As
+// above.
 void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::int64_t tokens,
                        const std::string& folder, const Device& device, World& world);
 

@@ -76,7 +76,8 @@ std::unique_ptr<ShardedModel> allocate_model(
     throw Error(ErrorCategory::kDevice,
                 "out of GPU memory while weights and optimizer state were allocated: " +
                     detail.substr(0, detail.find('\n')),
-                "Use more ranks (parallel.zero_stage: 3 shards everything), optimizer.moments: "
+                "Let more ranks share the state (parallel.shard_size, or more ranks; "
+                "parallel.zero_stage: 3 shards everything), optimizer.moments: "
                 "bf16, or a smaller model; `packtrain plan` prints what each part needs.");
   }
 }

@@ -46,6 +46,7 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+// parallel.shard_size: what `auto` came to (plan/shard_size.h).
                                                  const RunDevice& run_device, World& world);
 
 // Throws Error(kConfig) where model.frozen names every parameter.

@@ -39,14 +39,14 @@ DecoderConfig mixed_decoder(std::int64_t width_of_expert) {
 }
 
 int slots_of(const Config& config, int num_ranks, const DecoderConfig& decoder = deep_decoder()) {
-  const AssumedDevice gpu = assume_device(config, num_ranks, 16.0);
+  const AssumedDevice gpu = assume_device(config, decoder, on_one_host(num_ranks), 16.0);
   return assumed_gather_slots(config, decoder, kTokens, gpu);
 }
 
 double planned(int slots, const DecoderConfig& decoder = deep_decoder()) {
   Config config = config_with_limit(1e12);
   config.parallel.gather_slots = slots;
-  const MemoryRanks ranks = assume_device(config, 4, 16.0).ranks;
+  const MemoryRanks ranks = assume_device(config, decoder, on_one_host(4), 16.0).ranks;
   return static_cast<double>(MemoryPlanner(config, decoder, ranks)
                                  .plan({.num_rows = kTokens, .several_micro_batches = true})
                                  .total());
@@ -87,7 +87,7 @@ TEST(GatherSlots, AreAFewWhereNothingIsGatheredOrMemoryIsTheHosts) {
   EXPECT_EQ(slots_of(config, 4), kLeastGatherSlots);
   config.parallel.zero_stage = 3;
   config.parallel.backend = BackendKind::kMpi;
-  const AssumedDevice host = assume_device(config, 4);
+  const AssumedDevice host = assume_device(config, deep_decoder(), on_one_host(4));
   EXPECT_EQ(assumed_gather_slots(config, deep_decoder(), kTokens, host), kLeastGatherSlots);
 }
 

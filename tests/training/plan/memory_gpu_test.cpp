@@ -98,9 +98,10 @@ Config config_of(const Case& c) {
 
 TEST_P(Memory, IsWhatThePlanSays) {
   const Case& c = GetParam();
-  const Config config = config_of(c);
+  Config config = config_of(c);
   const DecoderConfig decoder = decoder_of(c);
   World& world = test_world();
+  config.parallel.shard_size = world.size();
   const RunDevice run_device = choose_device(config, world);
   const Device& device = *run_device.device;
   // What earlier cases left: a workspace for each stream they used.

@@ -222,12 +222,27 @@ TEST(MemoryPlan, TableNamesEveryPurposeAndWhatStaysFree) {
 TEST(MemoryPlan, OneThatTheDeviceCannotHoldIsWarnedOf) {
   MemoryPlan plan;
   plan.allocated = {{"weights", std::int64_t{90} << 30, ""}};
-  EXPECT_EQ(memory_shortage(plan, 0, ""), "");
-  EXPECT_EQ(memory_shortage(plan, std::int64_t{90} << 30, ""), "");
-  const std::string told = memory_shortage(plan, std::int64_t{80} << 30, "this");
+  plan.shared_bytes = plan.allocated_bytes();
+  const MemoryRanks ranks{DeviceKind::kCuda, 8, 8};
+  EXPECT_EQ(memory_shortage(plan, ranks, 0, ""), "");
+  EXPECT_EQ(memory_shortage(plan, ranks, std::int64_t{90} << 30, ""), "");
+  const std::string told = memory_shortage(plan, ranks, std::int64_t{80} << 30, "this");
   EXPECT_NE(told.find("What fits: this"), std::string::npos) << told;
   EXPECT_NE(told.find("planned 90.00 GiB, the device has 80.00"), std::string::npos) << told;
   EXPECT_NE(told.find("batch.max_tokens_per_micro_batch"), std::string::npos) << told;
+}
+
+TEST(MemoryPlan, AdviceNamesWhatWouldLetMoreRanksShare) {
+  MemoryPlan plan;
+  plan.allocated = {{"weights", 90, ""}, {"activations", 30, ""}};
+  plan.shared_bytes = 90;
+  const MemoryRanks whole{DeviceKind::kCuda, 16, 16};
+  const MemoryRanks groups{DeviceKind::kCuda, 16, 8};
+  EXPECT_EQ(sharing_advice(plan, whole, 40), "use more ranks");
+  EXPECT_EQ(sharing_advice(plan, groups, 40),
+            "raise parallel.shard_size (8 of 16 ranks share one copy of the state)");
+  EXPECT_EQ(sharing_advice(plan, whole, 30), "");  // activations alone are too many
+  EXPECT_EQ(sharing_advice(plan, groups, 30), "");
 }
 
 TEST(MemoryPlan, TableOfASmallModelIsInMebibytes) {

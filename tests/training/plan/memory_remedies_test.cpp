@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "framework/training/plan/token_budget.h"
 #include "tests/training/small_decoder.h"
 
@@ -83,6 +85,19 @@ TEST(MemoryRemedies, FewerTokensAreThoseThatAutoTakes) {
       remedies(kDefault, bytes)
           .ends_with(fmt::format("batch.max_tokens_per_micro_batch=auto takes {} tokens", tokens)))
       << remedies(kDefault, bytes);
+}
+
+TEST(MemoryRemedies, MoreRanksThatShareAreToldWithTheirSize) {
+  const auto told = [](int num_ranks, int shard_size, int enough) {
+    const MemoryRanks now{DeviceKind::kCuda, num_ranks, shard_size};
+    const MemoryRanks then{DeviceKind::kCuda, std::max(num_ranks, enough), enough};
+    const std::int64_t bytes = MemoryPlanner(kDefault, decoder(), then).plan(kLoad).total();
+    return memory_remedies(kDefault, decoder(), now, kLoad, {bytes, bytes, "a test's"});
+  };
+  const std::string groups = told(8, 2, 4);
+  EXPECT_NE(groups.find("parallel.shard_size=4 takes"), std::string::npos) << groups;
+  const std::string whole = told(2, 2, 8);
+  EXPECT_NE(whole.find("one copy of the state on 8 ranks takes"), std::string::npos) << whole;
 }
 
 TEST(MemoryRemedies, AreNoneWhereNothingHelps) {

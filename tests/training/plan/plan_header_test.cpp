@@ -69,6 +69,7 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   header.begin(entry_from(7, 2));
   PlanEntry lowered = entry_from(9, 2);
   lowered.lowered_from = 2048;
+  lowered.shard_size = 2;
   header.begin(lowered);
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
 }
@@ -171,9 +172,8 @@ TEST(PlanSettings, TellOtherTokensWhereBothStoresHaveADigest) {
   const auto of = [&](const std::string& fingerprint, const std::string& digest) {
     return plan_settings(config, options, fingerprint, digest);
   };
-  EXPECT_NE(
-      refusal(of("f00d", "aa"), of("f00d", "bb")).find("data.train: tokens and masks of digest"),
-      std::string::npos);
+  EXPECT_NE(refusal(of("f00d", "aa"), of("f00d", "bb")).find("data.train: tokens and masks of digest"),
+            std::string::npos);
   EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "aa")), "");
   EXPECT_EQ(refusal(of("f00d", ""), of("f00d", "bb")), "");
   EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "")), "");

@@ -110,7 +110,8 @@ TEST(TokenBudget, WithoutRoomForOneExampleIsAnErrorThatTellsTheFigures) {
 TEST(TokenBudget, TakesTheGivenLimitAsItIs) {
   Config config = auto_config();
   config.memory.limit_gib = 0.25;
-  const MemoryLimit limit = assumed_memory_limit(config.memory, assume_device(config, 8));
+  const MemoryLimit limit =
+      assumed_memory_limit(config.memory, assume_device(config, small_decoder(), on_one_host(8)));
   EXPECT_EQ(limit.bytes, static_cast<std::int64_t>(0.25 * kGibibyte));
   EXPECT_EQ(limit.basis, "memory.limit_gib");
   EXPECT_EQ(memory_limit(config.memory, *make_cpu_device({}), 8).bytes, limit.bytes);
@@ -121,7 +122,9 @@ TEST(TokenBudget, SharesTheHostAmongItsRanks) {
   config.parallel.backend = BackendKind::kMpi;
   const auto limit_for = [&](int num_ranks) {
     return static_cast<double>(
-        assumed_memory_limit(config.memory, assume_device(config, num_ranks)).bytes);
+        assumed_memory_limit(config.memory,
+                             assume_device(config, small_decoder(), on_one_host(num_ranks)))
+            .bytes);
   };
   const double one = limit_for(1);
   const double four = limit_for(4);
@@ -131,7 +134,7 @@ TEST(TokenBudget, SharesTheHostAmongItsRanks) {
 
 TEST(TokenBudget, LeavesAShareOfAGpuAsideAndCountsWhatLibrariesTake) {
   Config config = auto_config();
-  const AssumedDevice gpu = assume_device(config, 1, 16.0);
+  const AssumedDevice gpu = assume_device(config, small_decoder(), on_one_host(1), 16.0);
   EXPECT_EQ(gpu.ranks.device, DeviceKind::kCuda);
   const MemoryLimit limit = assumed_memory_limit(config.memory, gpu);
   EXPECT_NEAR(static_cast<double>(limit.bytes), 0.96 * 16 * kGibibyte, 1.0);
@@ -166,8 +169,8 @@ TEST(TokenBudget, KeptFromAnotherDeviceMustFitThisOne) {
 TEST(TokenBudget, AsGivenHasNoLimit) {
   Config config = auto_config();
   config.batch.max_tokens_per_micro_batch = 777;
-  const TokenBudget budget =
-      assumed_token_budget(config, small_decoder(), assume_device(config, 2));
+  const TokenBudget budget = assumed_token_budget(
+      config, small_decoder(), assume_device(config, small_decoder(), on_one_host(2)));
   EXPECT_EQ(budget.tokens, 777);
   EXPECT_FALSE(budget.limit.has_value());
 }
