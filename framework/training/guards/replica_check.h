@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ namespace packtrain {
 // (every `stride`-th one of the world) hold the same, else which ranks differ, for people. Of three
 // or more the majority is right; of two nobody can tell.
 std::string describe_difference(const std::vector<std::int64_t>& sums, int stride);
+
+// Whether describe_difference() would say nothing. Linear in the ranks.
+bool all_hold_alike(std::span<const std::int64_t> sums, int stride);
 
 class ReplicaCheck {
  public:

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace packtrain {
 namespace {
 
@@ -21,6 +24,23 @@ TEST(ReplicasThatDiffer, OfTwoBothAre) {
             "rank 0 and rank 1 differ, and no majority tells which is right");
   EXPECT_EQ(describe_difference({7, 5, 5, 7}, 1),
             "ranks 0, 3 and ranks 1, 2 differ, and no majority tells which is right");
+}
+
+TEST(ReplicasThatDiffer, AreThoseThatDoNotHoldAlike) {
+  std::vector<std::int64_t> sums(4096);
+  for (std::size_t rank = 0; rank < sums.size(); ++rank) {
+    sums[rank] = static_cast<std::int64_t>(rank % 8);
+  }
+  EXPECT_TRUE(all_hold_alike(sums, 8));
+  EXPECT_FALSE(all_hold_alike(sums, 4));
+  for (const std::size_t odd :
+       {std::size_t{0}, std::size_t{7}, std::size_t{2000}, std::size_t{4095}}) {
+    std::vector<std::int64_t> damaged = sums;
+    damaged[odd] = -1;
+    EXPECT_FALSE(all_hold_alike(damaged, 8));
+    EXPECT_NE(describe_difference(damaged, 8), "");
+  }
+  EXPECT_TRUE(all_hold_alike(std::vector<std::int64_t>{5}, 1));
 }
 
 TEST(ReplicasThatDiffer, AreComparedWithTheOwnersOfTheSamePartOnly) {
