@@ -277,9 +277,9 @@ void Trainer::prepare_sizes() {
   const std::size_t num_run =
       rehearse(plan, config_.batch.strategy, *train_store_, *model_, *device_.device, world_);
   for (const Rehearsal& run : std::span(plan.rehearsals).first(num_run)) {
-    memory_->add({.num_rows = run.num_rows,
-                  .num_supervised_rows = run.num_supervised_rows,
-                  .num_sequences = run.num_sequences,
+    memory_->add({.num_rows = run.sizes.num_rows,
+                  .num_supervised_rows = run.sizes.num_supervised_rows,
+                  .num_sequences = run.sizes.num_sequences,
                   .most_rows = plan.most_rows,
                   .several_micro_batches = run.accumulated});
   }

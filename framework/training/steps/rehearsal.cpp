@@ -11,6 +11,8 @@
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
 #include "models/ops/matmul/token_bucket.h"
+#include "samplers/loss_counter.h"
+#include "samplers/statistics.h"
 
 namespace packtrain {
 namespace {
@@ -18,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using What = SizeKey::What;
 
-constexpr std::int64_t kMostTokens = std::int64_t{4} << 20;  // looked at: some 50 ms
+constexpr std::int64_t kMostTokens = std::int64_t{4} << 20;  // looked at
+constexpr std::size_t kMostRanks = 64;                       // looked at in a step
 constexpr std::size_t kMostRehearsals = 64;
 constexpr double kMostSeconds = 15;
 constexpr double kTimingInSteps = 0.01;  // of their time, of all ranks together
@@ -40,15 +43,60 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
   model.compute().synchronize();
 }
 
+// Without labels.
+BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
+  BatchSizes sizes;
+  std::int64_t num_tokens = 0;
+  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+    ++sizes.num_sequences;
+    num_tokens += length;
+    sizes.longest_sequence = std::max<std::int64_t>(sizes.longest_sequence, length);
+  });
+  if (strategy == Strategy::kPadding) num_tokens = sizes.num_sequences * sizes.longest_sequence;
+  sizes.num_rows = num_rows(num_tokens, CollatorOptions{}.row_multiple);
+  if (sizes.num_rows > num_tokens) {
+    ++sizes.num_sequences;
+    sizes.longest_sequence = std::max(sizes.longest_sequence, sizes.num_rows - num_tokens);
+  }
+  return sizes;
+}
+
+// A piece's last token has a label where the piece goes on.
+std::int64_t num_labels(const Piece& piece, const TokenStore& store, const LossCounter& counter) {
+  const auto example = static_cast<std::size_t>(piece.example);
+  const bool is_whole = piece.begin == 0 && piece.length == store.lengths()[example];
+  if (is_whole) return store.num_loss_tokens()[example];
+  return counter.loss_tokens_between(piece.example, piece.begin + 1,
+                                     piece.begin + piece.length + (piece.continues ? 1 : 0));
+}
+
+// Adds what this micro-batch first asks for.
+void look_at(const MicroBatch& pieces, const BatchSizes& sizes, bool accumulated,
+             const SizeOptions& options, std::set<SizeKey>& met, RehearsalPlan& plan) {
+  const std::size_t num_before = met.size();
+  met.merge(size_keys(sizes, accumulated, options));
+  if (met.size() > num_before) plan.rehearsals.push_back({pieces, sizes, accumulated});
+}
+
 }  // namespace
 
-std::set<SizeKey> size_keys(const PackedBatch& batch, bool accumulated,
-                            const SizeOptions& options) {
-  const auto num_rows = std::ssize(batch.input_ids);
-  const auto num_supervised = std::ssize(batch.loss_index);
+BatchSizes sizes_of(const PackedBatch& batch) {
+  return {std::ssize(batch.input_ids), std::ssize(batch.loss_index),
+          std::ssize(batch.cu_seqlens) - 1, batch.max_seqlen};
+}
+
+BatchSizes sizes_of(const MicroBatch& pieces, Strategy strategy, const TokenStore& store) {
+  const StoreLossCounter counter(store);
+  BatchSizes sizes = rows_of(pieces, strategy);
+  for (const Piece& piece : pieces) sizes.num_supervised_rows += num_labels(piece, store, counter);
+  return sizes;
+}
+
+std::set<SizeKey> size_keys(const BatchSizes& batch, bool accumulated, const SizeOptions& options) {
+  const std::int64_t num_supervised = batch.num_supervised_rows;
   const AttentionBucket attention =
-      attention_bucket(std::ssize(batch.cu_seqlens) - 1, batch.max_seqlen, num_rows);
-  std::set<SizeKey> keys = {{What::kRows, token_bucket(num_rows), accumulated},
+      attention_bucket(batch.num_sequences, batch.longest_sequence, batch.num_rows);
+  std::set<SizeKey> keys = {{What::kRows, token_bucket(batch.num_rows), accumulated},
                             {What::kSequences, attention.num_sequences},
                             {What::kLongest, attention.max_length}};
   if (num_supervised == 0) return keys;
@@ -72,24 +120,22 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
                               const SizeOptions& options) {
   RehearsalPlan plan;
   std::set<SizeKey> met;
-  const Collator collate = find_collator(planner.options().strategy);
+  const Strategy strategy = planner.options().strategy;
   std::int64_t num_tokens = 0;
   for (std::int64_t step = first_step; step < total_steps && num_tokens < kMostTokens; ++step) {
     if (planner.position(step).epoch != planner.position(first_step).epoch) break;
     const StepPlan step_plan = planner.plan(step);
-    num_tokens += step_plan.num_tokens;
     const bool accumulated = options.gradients_in_place && step_plan.num_micro_batches() > 1;
-    for (const auto& micro_batches : step_plan.ranks) {
-      for (const MicroBatch& pieces : micro_batches) {
-        const PackedBatch batch = collate(store, pieces, LossNormalization{}, {}, {});
-        const std::size_t num_before = met.size();
-        met.merge(size_keys(batch, accumulated, options));
-        if (met.size() > num_before) {
-          plan.rehearsals.push_back({pieces, std::ssize(batch.input_ids),
-                                     std::ssize(batch.loss_index), std::ssize(batch.cu_seqlens) - 1,
-                                     accumulated});
-        }
-        plan.most_rows = std::max<std::int64_t>(plan.most_rows, std::ssize(batch.input_ids));
+    const std::size_t stride = (step_plan.ranks.size() + kMostRanks - 1) / kMostRanks;
+    const std::size_t first = static_cast<std::size_t>(step - first_step) % stride;
+    for (std::size_t rank = 0; rank < step_plan.ranks.size(); ++rank) {
+      const bool is_looked_at = rank % stride == first && num_tokens < kMostTokens;
+      for (const MicroBatch& pieces : step_plan.ranks[rank]) {
+        plan.most_rows = std::max(plan.most_rows, rows_of(pieces, strategy).num_rows);
+        if (!is_looked_at) continue;
+        const BatchSizes sizes = sizes_of(pieces, strategy, store);
+        num_tokens += sizes.num_rows;
+        look_at(pieces, sizes, accumulated, options, met, plan);
       }
     }
   }

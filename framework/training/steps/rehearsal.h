@@ -38,25 +38,38 @@ struct SizeOptions {
   bool gradients_in_place = false;
 };
 
+// What sizes follow from: of a collated micro-batch, its dummy sequence included.
+struct BatchSizes {
+  std::int64_t num_rows = 0;
+  std::int64_t num_supervised_rows = 0;
+  std::int64_t num_sequences = 0;
+  std::int64_t longest_sequence = 0;
+
+  friend bool operator==(const BatchSizes&, const BatchSizes&) = default;
+};
+
+BatchSizes sizes_of(const PackedBatch& batch);
+// The same before it is collated, from lengths and label counts. Reads no token, and masks of parts
+// of examples alone.
+BatchSizes sizes_of(const MicroBatch& pieces, Strategy strategy, const TokenStore& store);
+
 // The keys of a micro-batch on a GPU. Batches of equal keys ask libraries for the same things.
-std::set<SizeKey> size_keys(const PackedBatch& batch, bool accumulated, const SizeOptions& options);
+std::set<SizeKey> size_keys(const BatchSizes& batch, bool accumulated, const SizeOptions& options);
 
 struct Rehearsal {
   MicroBatch pieces;
-  std::int64_t num_rows = 0;  // padding included
-  std::int64_t num_supervised_rows = 0;
-  std::int64_t num_sequences = 0;
+  BatchSizes sizes;
   bool accumulated = false;  // run it twice in one step, whose gradients add up in place
 };
 
 struct RehearsalPlan {
   std::vector<Rehearsal> rehearsals;
-  std::int64_t most_rows = 0;  // of a micro-batch of the steps looked at
+  std::int64_t most_rows = 0;  // of a micro-batch of any rank, of the steps looked at
 };
 
 // Of the steps from `first_step` on that belong to its epoch: the first micro-batch of any rank, in
-// their order, that asks for something new. Looks at no more than about four million tokens. The
-// same on every rank.
+// their order, that asks for something new. Looks at 64 ranks of a step, others in the next one,
+// and at about four million tokens together. The same on every rank.
 RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
                               std::int64_t first_step, std::int64_t total_steps,
                               const SizeOptions& options);

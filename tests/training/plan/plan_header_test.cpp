@@ -172,8 +172,9 @@ TEST(PlanSettings, TellOtherTokensWhereBothStoresHaveADigest) {
   const auto of = [&](const std::string& fingerprint, const std::string& digest) {
     return plan_settings(config, options, fingerprint, digest);
   };
-  EXPECT_NE(refusal(of("f00d", "aa"), of("f00d", "bb")).find("data.train: tokens and masks of digest"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(of("f00d", "aa"), of("f00d", "bb")).find("data.train: tokens and masks of digest"),
+      std::string::npos);
   EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "aa")), "");
   EXPECT_EQ(refusal(of("f00d", ""), of("f00d", "bb")), "");
   EXPECT_EQ(refusal(of("f00d", "aa"), of("f00d", "")), "");

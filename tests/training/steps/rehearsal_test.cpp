@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collators/collator.h"
 #include "collators/flattening.h"
 #include "framework/training/steps/upload.h"
 #include "models/decoder.h"
@@ -32,6 +33,30 @@ test::MemoryStore make_store(int num_examples, int longest) {
   return test::MemoryStore(std::move(examples));
 }
 
+// Lengths and counts alone: a look at a token or mask ends the test.
+class UnreadableStore final : public TokenStore {
+ public:
+  explicit UnreadableStore(std::vector<test::MemoryExample> examples)
+      : counts_(std::move(examples)) {}
+  const StoreInfo& info() const override { return counts_.info(); }
+  const std::string& folder() const override { return counts_.folder(); }
+  ExampleCounts lengths() const override { return counts_.lengths(); }
+  ExampleCounts num_loss_tokens() const override { return counts_.num_loss_tokens(); }
+  std::span<const std::int32_t> input_ids(std::int64_t) const override {
+    return fail(), std::span<const std::int32_t>();
+  }
+  std::span<const std::uint8_t> loss_mask(std::int64_t) const override {
+    return fail(), std::span<const std::uint8_t>();
+  }
+  std::int16_t source(std::int64_t) const override { return 0; }
+  std::string fingerprint() const override { return "unreadable"; }
+
+ private:
+  static void fail() { ADD_FAILURE() << "a token was read"; }
+
+  test::MemoryStore counts_;
+};
+
 class RehearsalTest : public ::testing::Test {
  protected:
   Planner make_planner(int num_ranks) {
@@ -52,7 +77,7 @@ class RehearsalTest : public ::testing::Test {
       const bool accumulated = sizes.gradients_in_place && plan.num_micro_batches() > 1;
       for (const auto& micro_batches : plan.ranks) {
         for (const MicroBatch& pieces : micro_batches) {
-          keys.merge(size_keys(flatten(store_, pieces, {}), accumulated, sizes));
+          keys.merge(size_keys(sizes_of(flatten(store_, pieces, {})), accumulated, sizes));
         }
       }
     }
@@ -74,7 +99,7 @@ TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
       for (const Rehearsal& rehearsal : plan.rehearsals) {
         const PackedBatch batch = flatten(store_, rehearsal.pieces, {});
         const std::size_t before = met.size();
-        met.merge(size_keys(batch, rehearsal.accumulated, sizes));
+        met.merge(size_keys(sizes_of(batch), rehearsal.accumulated, sizes));
         EXPECT_GT(met.size(), before) << "asks for something new";
         EXPECT_LE(std::ssize(batch.input_ids), plan.most_rows);
       }
@@ -82,6 +107,44 @@ TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
           << num_ranks << " ranks from step " << first;
     }
   }
+}
+
+// A step of two million tokens.
+TEST_F(RehearsalTest, LooksAtAFewRanksOfManyAndReadsNoToken) {
+  constexpr int kRanks = 1024;
+  std::vector<test::MemoryExample> examples(
+      4 * kRanks, {std::vector<std::int32_t>(2000, 1), std::vector<std::uint8_t>(2000, 1)});
+  const UnreadableStore store(std::move(examples));
+  PlanOptions options;
+  options.strategy = Strategy::kBalanced;
+  options.global_batch_size = 2 * kRanks;
+  options.max_tokens_per_micro_batch = 2048;
+  options.num_ranks = kRanks;
+  const Planner planner(store.lengths(), store.num_loss_tokens(), counter_, options);
+  const RehearsalPlan plan = plan_rehearsals(planner, store, 0, planner.num_steps(1), kSizes);
+  ASSERT_FALSE(plan.rehearsals.empty());
+  EXPECT_LE(std::ssize(plan.rehearsals), 64);
+  EXPECT_EQ(plan.most_rows, 2048);
+}
+
+TEST(BatchSizes, AreKnownBeforeABatchIsCollated) {
+  const test::MemoryStore store = make_store(40, 300);
+  const std::int32_t length = store.lengths()[7];
+  ASSERT_GT(length, 20);
+  const Piece whole{.example = 7, .length = length};
+  const Piece head{.example = 7, .length = 10, .continues = true};
+  const Piece tail{.example = 7, .begin = 10, .length = length - 10, .joined = true};
+  const Piece cut{.example = 7, .length = 10};
+  const Piece other{.example = 8, .length = store.lengths()[8]};
+  for (const Strategy strategy : {Strategy::kPadding, Strategy::kBalanced}) {
+    for (const MicroBatch& pieces :
+         {MicroBatch{}, {whole}, {whole, other}, {head, other}, {cut, cut, other}}) {
+      const PackedBatch batch = find_collator(strategy)(store, pieces, {}, {}, {});
+      EXPECT_EQ(sizes_of(pieces, strategy, store), sizes_of(batch)) << pieces.size();
+    }
+  }
+  const MicroBatch joined{head, tail, other};
+  EXPECT_EQ(sizes_of(joined, Strategy::kBalanced, store), sizes_of(flatten(store, joined, {})));
 }
 
 TEST_F(RehearsalTest, IsEmptyWhenNoStepIsLeft) {
@@ -113,10 +176,10 @@ TEST(SizeKeys, KnowTheChunksOfTheHead) {
   const auto has = [](const std::set<SizeKey>& keys, SizeKey::What what) {
     return std::ranges::any_of(keys, [&](const SizeKey& key) { return key.what == what; });
   };
-  EXPECT_FALSE(has(size_keys(batch, false, kSizes), SizeKey::What::kHeadChunk));
+  EXPECT_FALSE(has(size_keys(sizes_of(batch), false, kSizes), SizeKey::What::kHeadChunk));
   constexpr SizeOptions kHuge{.vocab_size = 4 << 20, .hidden_size = 16};  // 256 rows a chunk
-  EXPECT_TRUE(has(size_keys(batch, false, kHuge), SizeKey::What::kHeadChunk));
-  EXPECT_TRUE(has(size_keys(batch, false, kHuge), SizeKey::What::kLastHeadChunk));
+  EXPECT_TRUE(has(size_keys(sizes_of(batch), false, kHuge), SizeKey::What::kHeadChunk));
+  EXPECT_TRUE(has(size_keys(sizes_of(batch), false, kHuge), SizeKey::What::kLastHeadChunk));
 }
 
 // A small decoder alone on the CPU.
