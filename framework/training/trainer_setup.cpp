@@ -20,6 +20,7 @@
 #include "framework/training/steps/due_steps.h"
 #include "framework/training/steps/expert_load.h"
 #include "framework/training/steps/rehearsal.h"
+#include "models/ops/experts/grouped_matmul.h"
 #include "framework/training/trainer.h"
 
 namespace packtrain {
@@ -228,6 +229,7 @@ void Trainer::make_model() {
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
   communicator_watch_ =
       std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());
+                        graphs_can_hold(source_.decoder, grouped_products_stay_on_device()) &&
   require_trainable(*model_);
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
   clock_ = std::make_unique<StepClock>(*device_.device, model_->compute());
@@ -299,8 +301,8 @@ void Trainer::make_graphs() {
   } else if (config_.run.cuda_graphs == CudaGraphs::kOn) {
     throw Error(ErrorCategory::kConfig,
                 "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
-                "(bf16, not deterministic), one source of data, without metrics.example_losses and "
-                "run.trace_steps",
+                "(bf16, not deterministic), on Hopper where the model has experts, one source of "
+                "data, without metrics.example_losses and run.trace_steps",
                 "Set run.cuda_graphs to auto, or change what is in the way.");
   }
 }

@@ -1,6 +1,7 @@
 #include "framework/training/steps/static_batch.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +10,7 @@
 #include "framework/device/tensor_device.h"
 #include "models/ops/attention/cudnn_buckets.h"
 #include "models/ops/matmul/token_bucket.h"
+#include "models/routing_statistics.h"
 
 namespace packtrain {
 namespace {
@@ -93,6 +95,21 @@ void StaticBatch::load(const PackedBatch& batch) {
   batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
   batch_.attention_layout.reset();
   batch_.token_frequencies.clear();
+  load_real_rows(batch);
+}
+
+// A graph reads them where they were when it was captured, so they are written there.
+void StaticBatch::load_real_rows(const PackedBatch& batch) {
+  if (batch_.routing == nullptr || !batch_.routing->real_rows.defined()) return;
+  const at::Tensor host =
+      at::zeros({size_.num_rows, 1}, at::TensorOptions(at::kFloat).pinned_memory(on_gpu_));
+  const std::size_t num_pieces = batch.examples.size() / 2;
+  for (std::size_t piece = 0; piece < num_pieces; ++piece) {
+    const std::int32_t begin = batch.examples[piece];
+    const std::int32_t end = batch.examples[num_pieces + piece];
+    std::fill_n(host.data_ptr<float>() + begin, end - begin, 1.0F);
+  }
+  batch_.routing->real_rows.copy_(host, /*non_blocking=*/true);
 }
 
 }  // namespace packtrain

@@ -46,6 +46,7 @@ class StaticBatch {
   enum Part { kIds, kPositions, kBoundaries, kLossIndex, kLabels, kWeights, kExamples, kNumParts };
 
   at::Tensor part(const at::Tensor& all, Part which) const;
+  void load_real_rows(const PackedBatch& batch);
 
   BatchSize size_;
   bool on_gpu_;

@@ -20,6 +20,10 @@ bool wants_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t 
   return flops <= kMostFlopsALayer * static_cast<double>(decoder.num_layers);
 }
 
+bool graphs_can_hold(const DecoderConfig& decoder, bool has_grouped_kernels) {
+  return decoder.experts.num_experts == 0 || has_grouped_kernels;
+}
+
 bool StepGraphs::serves(std::span<const PackedBatch> micro_batches) {
   return micro_batches.size() == 1 && !micro_batches.front().loss_index.empty();
 }

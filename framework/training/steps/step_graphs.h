@@ -25,6 +25,10 @@ namespace packtrain {
 // larger.
 bool wants_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens);
 
+// Whether a graph can hold a step of this model: a graph cannot wait for what the host reads, as
+// products of experts do where `has_grouped_kernels` is false (ops/experts/grouped_matmul.h).
+bool graphs_can_hold(const DecoderConfig& decoder, bool has_grouped_kernels);
+
 class StepGraphs {
  public:
   // The model must be a rank's alone, and its attention cuDNN's: other backends read boundaries on

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "framework/support/error.h"
+#include "models/ops/attention/cudnn.h"
 
 namespace packtrain {
 namespace {
@@ -15,9 +16,8 @@ bool flash_serves(const AttentionShape& shape) {
   return shape.soft_cap == 0 && shape.head_dim % 8 == 0 && shape.head_dim <= kMaxHeadDim;
 }
 
-// Other multiples of 8 work, but their backward's workspace grows with sequences x length.
 bool cudnn_serves(const AttentionShape& shape) {
-  return shape.head_dim % 16 == 0 && shape.head_dim <= kMaxHeadDim;
+  return cudnn_trains(shape.head_dim, cudnn_capability_major());
 }
 
 [[noreturn]] void refuse(const AttentionShape& shape, const std::string& wanted) {
@@ -25,7 +25,7 @@ bool cudnn_serves(const AttentionShape& shape) {
               std::string("attention: backend ") + attention_backend_name(shape.backend) + ", " +
                   std::to_string(shape.num_heads) + "/" + std::to_string(shape.num_kv_heads) +
                   " heads of head_dim " + std::to_string(shape.head_dim) + ", want " + wanted,
-              "Train in fp32, or change the model's head_dim or the attention backend.");
+              "Set precision.compute: fp32, or change the model's head_dim.");
 }
 
 bool is_plainly_causal(const AttentionShape& shape) {
@@ -47,6 +47,13 @@ AttentionBackend fastest(const AttentionShape& shape) {
 
 }  // namespace
 
+bool cudnn_trains(std::int64_t head_dim, int capability_major) {
+  constexpr int kHopper = 9;
+  constexpr std::int64_t kMaxBeforeHopper = 128;
+  return head_dim % 16 == 0 &&
+         head_dim <= (capability_major < kHopper ? kMaxBeforeHopper : kMaxHeadDim);
+}
+
 const char* attention_backend_name(AttentionBackend backend) {
   constexpr const char* kNames[] = {"auto", "cudnn", "flash", "reference", "plain"};
   return kNames[static_cast<int>(backend)];
@@ -61,7 +68,9 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
       return is_plainly_causal(shape) ? AttentionBackend::kReference : AttentionBackend::kPlain;
     case AttentionBackend::kCudnn:
       if (!fused || !cudnn_serves(shape)) {
-        refuse(shape, "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256");
+        refuse(shape,
+               "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256, 128 before "
+               "Hopper");
       }
       if (at::globalContext().deterministicAlgorithms()) {
         refuse(shape, "another backend with precision.deterministic (its backward is not)");

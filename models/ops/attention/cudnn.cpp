@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <atomic>
@@ -169,6 +170,20 @@ std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const Attentio
                                    bool backward, at::Device device) {
   const c10::DeviceGuard guard(device);
   return plan_for(problem_of(shape, bucket, bucket.max_length, backward), device).workspace_bytes();
+}
+
+int cudnn_capability_major() {
+  constexpr int kHopper = 9;
+  static const int major = [] {
+    int device = 0;
+    int found = 0;
+    const bool is_there =
+        cudaGetDevice(&device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&found, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+    if (!is_there) cudaGetLastError();  // no driver is no fault: forget it
+    return is_there ? found : kHopper;
+  }();
+  return major;
 }
 
 std::int64_t num_cudnn_plans() {

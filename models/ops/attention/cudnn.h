@@ -31,6 +31,10 @@ void set_cudnn_plan_tokens(std::int64_t num_tokens);
 std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
                                    bool backward, at::Device device);
 
+// Major compute capability of the current GPU, told once a process: its GPUs are taken to be alike.
+// 9 (Hopper) where there is none: plans are made for one.
+int cudnn_capability_major();
+
 // Plans built so far in this process.
 std::int64_t num_cudnn_plans();
 

@@ -32,6 +32,10 @@ std::int64_t cudnn_workspace_bytes(const AttentionBucket&, const AttentionShape&
   throw_cuda_not_built("attention");
 }
 
+int cudnn_capability_major() {
+  return 9;
+}
+
 std::int64_t num_cudnn_plans() {
   return 0;
 }

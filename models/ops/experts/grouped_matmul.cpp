@@ -51,6 +51,10 @@ void for_each_group(const at::Tensor& ends,
 
 }  // namespace
 
+bool grouped_products_stay_on_device() {
+  return has_grouped_gradient_cuda();
+}
+
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
   if (in_one_launch(left) && left.size(0) > 0) {
     // Contiguous at once: who reads it would copy it, and hold what is wider beside the copy.

@@ -23,4 +23,7 @@ at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends);
 
+// Whether both read the ends on the device alone, in bfloat16 on the current GPU.
+bool grouped_products_stay_on_device();
+
 }  // namespace packtrain

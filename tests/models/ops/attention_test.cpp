@@ -224,6 +224,21 @@ TEST_P(Attention, RefusesWhatNoKernelServes) {
   }
 }
 
+TEST(AttentionBackends, TakeCudnnForWiderHeadsFromHopperOn) {
+  constexpr int kAmpere = 8;
+  constexpr int kHopper = 9;
+  for (const std::int64_t head_dim : {16, 64, 128}) {
+    EXPECT_TRUE(cudnn_trains(head_dim, kAmpere)) << head_dim;
+    EXPECT_TRUE(cudnn_trains(head_dim, kHopper)) << head_dim;
+  }
+  for (const std::int64_t head_dim : {144, 192, 256}) {
+    EXPECT_FALSE(cudnn_trains(head_dim, kAmpere)) << head_dim;
+    EXPECT_TRUE(cudnn_trains(head_dim, kHopper)) << head_dim;
+  }
+  EXPECT_FALSE(cudnn_trains(72, kHopper));
+  EXPECT_FALSE(cudnn_trains(272, kHopper));
+}
+
 TEST_P(Attention, NamesWhatServesWindowsAndSoftCaps) {
   const OperatorCase& on = GetParam();
   const auto choose = [&](const AttentionShape& shape) {

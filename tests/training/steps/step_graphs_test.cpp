@@ -3,6 +3,7 @@
 #include "framework/training/steps/step_graphs.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "collators/flattening.h"
 #include "framework/training/steps/upload.h"
 #include "models/decoder.h"
+#include "models/routing_statistics.h"
 #include "parallel/world.h"
 #include "tests/samplers/memory_store.h"
 
@@ -152,6 +154,28 @@ TEST_F(StepGraphsTest, StepsOfSeveralMicroBatchesMayComeBetween) {
   }
 }
 
+TEST_F(StepGraphsTest, CountsTheTokensOfEachBatchForExpertsAndNoPads) {
+  const ExpertsConfig config{.num_experts = 2, .experts_per_token = 1};
+  const PackedBatch first = pack({100, 200, 50}, 1.0, 1);
+  StaticBatch padded(padded_size(first), *device_);
+  for (const std::int32_t length : {350, 340, 380, 370}) {
+    const PackedBatch batch = pack({length}, 1.0, 2);
+    ASSERT_EQ(padded_size(batch), padded_size(first));
+    at::Tensor counts;
+    model_.compute().run([&](StreamHandle) {
+      padded.load(batch);
+      const DeviceBatch& loaded = padded.batch();
+      Routing routing;
+      routing.experts = at::zeros({loaded.num_rows(), 1}, loaded.input_ids.options());
+      routing.weights = at::zeros({loaded.num_rows(), 1}, loaded.loss_weight.options());
+      write_routing(loaded, routing, config, 0, 1, /*all_rows=*/true);
+      counts = loaded.routing->counts.cpu();
+    });
+    model_.compute().synchronize();
+    EXPECT_EQ(counts.sum().item<double>(), length);
+  }
+}
+
 TEST_F(StepGraphsTest, ServeSingleMicroBatchesWithLabels) {
   std::vector<PackedBatch> batches;
   batches.push_back(pack({200}, 1.0, 1));
@@ -172,6 +196,16 @@ TEST(StepGraphs, AreWantedWhereLayersHaveLittleWork) {
   EXPECT_TRUE(wants_graphs(CudaGraphs::kOn, config, 10 * kMany));
   config.intermediate_size *= 100;
   EXPECT_FALSE(wants_graphs(CudaGraphs::kAuto, config, kMany));
+}
+
+// Products of experts elsewhere than on Hopper read sizes on the host.
+TEST(StepGraphs, AreNotForExpertsWhoseProductsReadSizesOnTheHost) {
+  DecoderConfig config = small_decoder();
+  EXPECT_TRUE(graphs_can_hold(config, /*has_grouped_kernels=*/false));
+  config.layers = {{}, {.experts = true}};
+  config.experts = {.num_experts = 4, .experts_per_token = 2, .intermediate_size = 64};
+  EXPECT_FALSE(graphs_can_hold(config, /*has_grouped_kernels=*/false));
+  EXPECT_TRUE(graphs_can_hold(config, /*has_grouped_kernels=*/true));
 }
 
 }  // namespace
