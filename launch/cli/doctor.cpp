@@ -24,7 +24,7 @@ struct DoctorArguments {
   std::string config_path;
   std::vector<std::string> overrides;
   std::string injected;
-  double limit_s = 60;
+  double limit_s = 0;
   bool as_json = false;
 
   void add_to(CLI::App& app) {
@@ -32,7 +32,8 @@ struct DoctorArguments {
                    "configuration: its folders, stores, metrics and backend are looked at");
     app.add_option("OVERRIDES", overrides, "section.key=value, over the file, in order");
     app.add_flag("--json", as_json, "print one JSON object, with what every rank found");
-    app.add_option("--limit", limit_s, "seconds until what hangs is ended (default 60)")
+    app.add_option("--limit", limit_s,
+                   "seconds until what hangs is ended (default 60, and 1 more for every 20 ranks)")
         ->check(positive_number());
     app.add_option("--inject", injected,
                    "for trying it out: disk, products, clock or folder of that rank "
@@ -55,11 +56,12 @@ struct DoctorArguments {
   }
 };
 
+// What every rank found, on rank 0.
 std::vector<Facts> examine(const Config& config, const DoctorArguments& arguments, World& world) {
   const InjectedTrouble trouble = arguments.injected.empty()
                                       ? InjectedTrouble{}
                                       : parse_trouble(arguments.injected, world.size());
-  ProbeWatch watch(world, arguments.limit_s);
+  ProbeWatch watch(world, arguments.limit_s > 0 ? arguments.limit_s : probe_limit_s(world.size()));
   Facts facts = {{"rank", world.rank()}, {"host", world.host()}};
   const auto look = [&watch](const char* check, const auto& probe) {
     watch.begin(check);
@@ -82,9 +84,9 @@ std::vector<Facts> examine(const Config& config, const DoctorArguments& argument
   look("clocks", [&] { probe_clock(trouble, world, facts); });
   look("ports", [&] { probe_port(config.metrics, world, facts); });
   look("limits", [&] { find_limits(facts); });
-  watch.begin("exchanging what was found");
+  watch.begin("telling rank 0 what was found");
   std::vector<Facts> all;
-  for (const std::string& text : exchange_texts(world, facts.dump())) {
+  for (const std::string& text : gather_texts(world, facts.dump())) {
     all.push_back(Facts::parse(text));
   }
   return all;
@@ -106,11 +108,13 @@ int run_doctor(int argc, char** argv) {
     start_logging(world.rank(), world.size(), "");
     const Config config = arguments.read_config();
     const std::vector<Facts> facts = examine(config, arguments, world);
-    const std::vector<Finding> findings = judge(facts);
-    verdict = exit_code_of(findings);
-    if (world.rank() != 0) return;
-    print_result(arguments.as_json ? findings_to_json(findings, facts)
-                                   : findings_to_text(findings));
+    if (world.rank() == 0) {
+      const std::vector<Finding> findings = judge(facts);
+      verdict = exit_code_of(findings);
+      print_result(arguments.as_json ? findings_to_json(findings, facts)
+                                     : findings_to_text(findings));
+    }
+    world.control().broadcast(&verdict, sizeof verdict, 0, nullptr);
   });
   return failure != 0 ? failure : verdict;
 }

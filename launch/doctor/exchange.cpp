@@ -2,38 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
+#include <cstring>
 
 #include "framework/support/error.h"
 
 namespace packtrain {
-namespace {
 
-void share_from(World& world, std::string& text, int root) {
-  auto size = static_cast<std::int64_t>(text.size());
-  world.control().broadcast(&size, sizeof size, root, nullptr);
-  text.resize(static_cast<std::size_t>(size));
-  if (size > 0) world.control().broadcast(text.data(), text.size(), root, nullptr);
-}
-
-}  // namespace
-
-std::vector<std::string> exchange_texts(World& world, const std::string& text) {
-  std::vector<std::string> texts(static_cast<std::size_t>(world.size()));
-  texts[static_cast<std::size_t>(world.rank())] = text;
-  for (int root = 0; root < world.size(); ++root) {
-    share_from(world, texts[static_cast<std::size_t>(root)], root);
+std::vector<std::string> gather_texts(World& world, const std::string& text) {
+  Communicator& control = world.control();
+  auto longest = static_cast<std::int64_t>(text.size());
+  const std::int64_t length = longest;
+  control.all_reduce(&longest, 1, DataType::kInt64, ReduceOp::kMax, nullptr);
+  // One block a rank, all of one size: its length, then the text.
+  std::vector<char> block(sizeof length + static_cast<std::size_t>(longest));
+  std::memcpy(block.data(), &length, sizeof length);
+  std::ranges::copy(text, block.begin() + sizeof length);
+  const bool is_read = world.rank() == 0;
+  std::vector<char> blocks(is_read ? block.size() * static_cast<std::size_t>(world.size()) : 0);
+  control.gather(block.data(), blocks.data(), block.size(), DataType::kUInt8, 0);
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < blocks.size(); at += block.size()) {
+    std::int64_t size = 0;
+    std::memcpy(&size, &blocks[at], sizeof size);
+    texts.emplace_back(&blocks[at] + sizeof size, static_cast<std::size_t>(size));
   }
   return texts;
 }
 
 std::string share_text(World& world, std::string text) {
-  share_from(world, text, 0);
+  auto size = static_cast<std::int64_t>(text.size());
+  world.control().broadcast(&size, sizeof size, 0, nullptr);
+  text.resize(static_cast<std::size_t>(size));
+  if (size > 0) world.control().broadcast(text.data(), text.size(), 0, nullptr);
   return text;
+}
+
+double probe_limit_s(int num_ranks) {
+  return 60 + num_ranks / 20.0;
 }
 
 ProbeWatch::ProbeWatch(const World& world, double limit_s) {

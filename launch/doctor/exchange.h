@@ -11,10 +11,14 @@
 
 namespace packtrain {
 
-// Every rank's text, in their order, on all ranks. Collective.
-std::vector<std::string> exchange_texts(World& world, const std::string& text);
+// Every rank's text, in their order, on rank 0; nothing on the others. Collective.
+std::vector<std::string> gather_texts(World& world, const std::string& text);
 // Rank 0's text on all ranks. Collective.
 std::string share_text(World& world, std::string text);
+
+// Seconds that all checks of so many ranks may take where no limit is given: a minute, and 50 ms a
+// rank. launch/tools/packtrain_launch/restarts.py waits twice as long.
+double probe_limit_s(int num_ranks);
 
 // Ends the process with code 72, and so the job, when doctor takes longer than `limit_s`: says
 // which check this rank was at.

@@ -10,6 +10,8 @@
 #include <iterator>
 #include <map>
 
+#include "launch/doctor/limits.h"
+
 namespace packtrain {
 namespace {
 
@@ -21,10 +23,11 @@ constexpr double kSlowLink = 0.7;  // of the median host's
 // CPUs and disks are shared with who knows what: only what is far off is worth a word.
 constexpr double kSlowCpu = 0.2;
 constexpr double kSlowDisk = 0.2;
-constexpr double kLeastDiskMbPerS = 5;  // of a rank, while all write
+// While all write: of a rank, and of all together, which is enough of many ranks.
+constexpr double kLeastDiskMbPerS = 5;
+constexpr double kLeastDiskMbPerSOfAll = 2000;
 constexpr double kMostClockSkewS = 1.0;
-constexpr std::int64_t kLeastOpenFiles = 1024;
-constexpr std::int64_t kLeastSharedMemory = std::int64_t{64} << 20U;
+constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 constexpr std::size_t kMostNamed = 4;
 
 std::string place_of(const Facts& facts) {
@@ -169,8 +172,10 @@ Finding judge_disk(const AllFacts& all) {
   }
   finding.text += fmt::format(" in {}", all.front().value("disk_folder", "?"));
   if (finding.verdict == Verdict::kOk) {
-    const auto is_slow = [](const Facts& f) {
-      return f.at("disk_mb_s").get<double>() < kLeastDiskMbPerS;
+    const double least =
+        std::min(kLeastDiskMbPerS, kLeastDiskMbPerSOfAll / static_cast<double>(all.size()));
+    const auto is_slow = [least](const Facts& f) {
+      return f.at("disk_mb_s").get<double>() < least;
     };
     blame(finding, those(able, is_slow), Verdict::kSlow, "slow",
           "Checkpoints wait for it: try another folder.");
@@ -229,6 +234,12 @@ Finding judge_ports(const AllFacts& all) {
 }
 
 Finding judge_limits(const AllFacts& all) {
+  std::map<std::string, int> ranks_of_host;
+  for (const Facts& f : all) ++ranks_of_host[f.at("host")];
+  const auto needs_of = [&](const Facts& f) {
+    return limits_needed(static_cast<int>(all.size()), ranks_of_host.at(f.at("host")),
+                         f.contains("gpu"));
+  };
   const auto least = [&all](const char* key) {
     std::int64_t value = all.front().at(key);
     for (const Facts& f : all) value = std::min(value, f.at(key).get<std::int64_t>());
@@ -236,13 +247,15 @@ Finding judge_limits(const AllFacts& all) {
   };
   Finding finding;
   finding.text = fmt::format("{} open files, {} MiB of /dev/shm free", least("open_files"),
-                             least("shared_memory_bytes") >> 20U);
-  blame(finding, those(all, [](const Facts& f) { return f.at("open_files") < kLeastOpenFiles; }),
-        Verdict::kSlow, "few open files allowed", "Raise `ulimit -n`.");
-  blame(finding,
-        those(all, [](const Facts& f) { return f.at("shared_memory_bytes") < kLeastSharedMemory; }),
-        Verdict::kSlow, "little shared memory",
-        "Give the container more (docker: --shm-size): NCCL and MPI talk through it.");
+                             least("shared_memory_bytes") / kMiB);
+  for (const LimitKind& limit : limit_kinds()) {
+    const AllFacts few =
+        those(all, [&](const Facts& f) { return f.at(limit.key) < needs_of(f).*limit.need; });
+    if (few.empty()) continue;
+    const std::int64_t wanted = needs_of(few.front()).*limit.need / limit.unit;
+    blame(finding, few, Verdict::kSlow, fmt::format(fmt::runtime(limit.what), wanted),
+          limit.advice);
+  }
   return finding;
 }
 

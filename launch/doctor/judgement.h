@@ -22,7 +22,7 @@ struct Finding {
 //   sm_mhz, sm_max_mhz, throttled, ecc_errors, nvlinks, nvlinks_down}; gemm_tflops;
 //   host_gather_gb_s, gather_gb_s, reduce_gb_s, wrong_collective; disk_folder, disk_mb_s,
 //   disk_error; view_error; stores {path: hash or "missing"}; clock_skew_s; port, port_error;
-//   open_files, shared_memory_bytes.
+//   open_files, user_processes, shared_memory_bytes.
 // A text *_error or wrong_collective is "" where nothing is wrong.
 using Facts = nlohmann::ordered_json;
 

@@ -90,6 +90,14 @@ std::string drain(int descriptor) {
   }
 }
 
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 30U;
+
+std::int64_t soft_limit(__rlimit_resource_t resource) {
+  rlimit limit{};
+  ::getrlimit(resource, &limit);
+  return static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, kNoLimit));
+}
+
 }  // namespace
 
 std::optional<std::string> output_of(const std::vector<std::string>& words) {
@@ -134,9 +142,10 @@ void find_versions(const std::string& program, Facts& facts) {
 }
 
 void find_limits(Facts& facts) {
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  facts["open_files"] = std::min<rlim_t>(files.rlim_cur, 1U << 30U);
+  facts["open_files"] = soft_limit(RLIMIT_NOFILE);
+  // Of the user, all processes and threads on the host together. The kernel does not hold root to
+  // it.
+  facts["user_processes"] = ::geteuid() == 0 ? kNoLimit : soft_limit(RLIMIT_NPROC);
   struct statvfs shared{};
   const bool known = ::statvfs("/dev/shm", &shared) == 0;
   facts["shared_memory_bytes"] = known ? shared.f_bavail * shared.f_frsize : 0;

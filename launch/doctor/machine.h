@@ -14,7 +14,7 @@ namespace packtrain {
 // added to it.
 void find_versions(const std::string& program, Facts& facts);
 
-// open_files, shared_memory_bytes.
+// open_files, user_processes, shared_memory_bytes.
 void find_limits(Facts& facts);
 
 // gpu: what nvidia-smi says of the GPU that this process sees as `index`, and its name only where

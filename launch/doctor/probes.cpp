@@ -23,7 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kDiskBytes = std::size_t{16} << 20U;
+constexpr std::size_t kMaxDiskBytes = std::size_t{16} << 20U;  // of a rank
+constexpr std::size_t kMaxDiskBytesOfAll = std::size_t{4} << 30U;
 constexpr int kDiskRounds = 3;
 constexpr auto kInjectedDelay = std::chrono::seconds(2);
 constexpr double kInjectedSkewS = 5;
@@ -43,15 +44,15 @@ void remove_quietly(const std::string& path) {
   std::filesystem::remove(path, ignored);
 }
 
-double write_and_sync(const std::string& path, std::chrono::seconds delay) {
-  const std::vector<std::byte> bytes(kDiskBytes, std::byte{7});
+double write_and_sync(const std::string& path, std::size_t num_bytes, std::chrono::seconds delay) {
+  const std::vector<std::byte> bytes(num_bytes, std::byte{7});
   const auto begin = Clock::now();
   OutputFile file(path, OutputFile::Mode::kCreate, ErrorCategory::kDevice);
   file.write(std::span(bytes));
   file.sync();
   file.close();
   std::this_thread::sleep_for(delay);
-  return static_cast<double>(kDiskBytes) / 1e6 / seconds_since(begin);
+  return static_cast<double>(num_bytes) / 1e6 / seconds_since(begin);
 }
 
 // "" once the file holds `wanted`; a file system shared over a network may show it late.
@@ -89,6 +90,10 @@ InjectedTrouble parse_trouble(const std::string& text, int num_ranks) {
                   text, num_ranks - 1));
 }
 
+std::size_t disk_test_bytes(int num_ranks) {
+  return std::min(kMaxDiskBytes, kMaxDiskBytesOfAll / static_cast<std::size_t>(num_ranks));
+}
+
 void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World& world,
                 Facts& facts) {
   facts["disk_folder"] = folder;
@@ -99,7 +104,10 @@ void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World
   try {
     make_folders(folder, ErrorCategory::kDevice);
     double best = 0;
-    for (int k = 0; k < kDiskRounds; ++k) best = std::max(best, write_and_sync(path, delay));
+    const std::size_t num_bytes = disk_test_bytes(world.size());
+    for (int k = 0; k < kDiskRounds; ++k) {
+      best = std::max(best, write_and_sync(path, num_bytes, delay));
+    }
     facts["disk_mb_s"] = best;
   } catch (const Error& error) {
     facts["disk_error"] = error.message();

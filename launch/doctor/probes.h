@@ -24,8 +24,11 @@ struct InjectedTrouble {
 // Reads "KIND:RANK", RANK one of `num_ranks`. Throws Error(kConfig).
 InjectedTrouble parse_trouble(const std::string& text, int num_ranks);
 
-// disk_folder, disk_mb_s or disk_error: every rank writes 16 MiB there and syncs them, all at once
-// as they save a checkpoint; the best of three times.
+// What each rank writes in a test of the disk: 16 MiB, or less so that all together write 4 GiB.
+std::size_t disk_test_bytes(int num_ranks);
+
+// disk_folder, disk_mb_s or disk_error: every rank writes disk_test_bytes() there and syncs them,
+// all at once as they save a checkpoint; the best of three times.
 void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World& world,
                 Facts& facts);
 

@@ -11,10 +11,12 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "launch/doctor/exchange.h"
+#include "framework/support/hash.h"
 
 namespace packtrain {
 namespace {
@@ -24,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSamples = 5;
 constexpr int kCpuProducts = 200;  // short ones: some of them run undisturbed on a busy machine
 constexpr auto kInjectedDelay = std::chrono::milliseconds(20);  // of each sample
+constexpr int kNumSummands = 251;  // a prime: no regular group of ranks has equal ones
 constexpr std::size_t kGpuBytes = std::size_t{256} << 20U;
 constexpr std::size_t kCpuBytes = std::size_t{4} << 20U;
 
@@ -103,12 +106,12 @@ class Collectives {
       }
     }
     stream_->run([&](StreamHandle stream) {
-      floats_.fill_(communicator_.rank() + 1.0F);
+      floats_.fill_(summand_of(communicator_.rank()));
       communicator_.all_reduce(floats_.data_ptr<float>(), static_cast<std::size_t>(floats_.numel()),
                                DataType::kFloat32, ReduceOp::kSum, stream);
     });
     stream_->synchronize();
-    const double wanted = size * (size + 1) / 2.0;
+    const double wanted = sum_of_summands(size);
     const double low = floats_.min().item<double>();
     const double high = floats_.max().item<double>();
     if (low == wanted && high == wanted) return "";
@@ -130,11 +133,23 @@ class Collectives {
 
 // The same number for ranks of one host: the first of them.
 int host_color(World& world) {
-  const auto hosts = exchange_texts(world, world.host());
-  return static_cast<int>(std::ranges::find(hosts, world.host()) - hosts.begin());
+  const Digest mine = digest_bytes(std::as_bytes(std::span(world.host())));
+  std::vector<Digest> all(static_cast<std::size_t>(world.size()));
+  world.control().all_gather(&mine, all.data(), sizeof mine, DataType::kUInt8, nullptr);
+  return static_cast<int>(std::ranges::find(all, mine) - all.begin());
 }
 
 }  // namespace
+
+float summand_of(int rank) {
+  return static_cast<float>(rank % kNumSummands + 1);
+}
+
+double sum_of_summands(int num_ranks) {
+  const int num_left = num_ranks % kNumSummands;
+  return num_ranks / kNumSummands * (kNumSummands * (kNumSummands + 1) / 2.0) +
+         num_left * (num_left + 1) / 2.0;
+}
 
 void probe_products(const RunDevice& device, const InjectedTrouble& trouble, World& world,
                     Facts& facts) {

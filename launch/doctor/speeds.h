@@ -17,4 +17,9 @@ void probe_products(const RunDevice& device, const InjectedTrouble& trouble, Wor
 // rank. wrong_collective where a known sum or part came out wrong. Collective.
 void probe_collectives(const RunDevice& device, World& world, Facts& facts);
 
+// What a rank adds to the known sum, and that sum: exact in float32 in any order for up to 2^16
+// ranks, since all partial sums are integers below 2^24.
+float summand_of(int rank);
+double sum_of_summands(int num_ranks);
+
 }  // namespace packtrain

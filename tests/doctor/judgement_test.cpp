@@ -12,41 +12,41 @@
 namespace packtrain {
 namespace {
 
+Facts sound_gpu() {
+  return {{"name", "H200"},   {"power_limit_w", 700.0}, {"power_default_w", 700.0},
+          {"sm_mhz", 1980.0}, {"sm_max_mhz", 1980.0},   {"throttled", false},
+          {"ecc_errors", 0},  {"nvlinks", 18},          {"nvlinks_down", 0}};
+}
+
+Facts sound_rank(int rank, const std::string& host) {
+  return {{"rank", rank},
+          {"host", host},
+          {"program", "packtrain 1"},
+          {"libraries", {{"libnccl.so.2", "/lib/libnccl.so.2"}}},
+          {"library_hash", "x"},
+          {"gpu", sound_gpu()},
+          {"gemm_tflops", 690.0 + rank % 8},
+          {"host_gather_gb_s", 300.0},
+          {"gather_gb_s", 40.0},
+          {"reduce_gb_s", 80.0},
+          {"wrong_collective", ""},
+          {"disk_folder", "/runs"},
+          {"disk_mb_s", 900.0},
+          {"disk_error", ""},
+          {"view_error", ""},
+          {"stores", {{"/data/flan", "h"}}},
+          {"clock_skew_s", 0.001},
+          {"port", "metrics of rank 0 on 0.0.0.0:19400"},
+          {"port_error", ""},
+          {"open_files", 65536},
+          {"user_processes", 65536},
+          {"shared_memory_bytes", std::int64_t{1} << 34U}};
+}
+
 // Eight sound GPUs on two hosts.
 std::vector<Facts> sound_facts() {
   std::vector<Facts> all;
-  for (int rank = 0; rank < 8; ++rank) {
-    all.push_back({{"rank", rank},
-                   {"host", rank < 4 ? "a" : "b"},
-                   {"program", "packtrain 1"},
-                   {"libraries", {{"libnccl.so.2", "/lib/libnccl.so.2"}}},
-                   {"library_hash", "x"},
-                   {"gpu",
-                    {{"name", "H200"},
-                     {"power_limit_w", 700.0},
-                     {"power_default_w", 700.0},
-                     {"sm_mhz", 1980.0},
-                     {"sm_max_mhz", 1980.0},
-                     {"throttled", false},
-                     {"ecc_errors", 0},
-                     {"nvlinks", 18},
-                     {"nvlinks_down", 0}}},
-                   {"gemm_tflops", 690.0 + rank},
-                   {"host_gather_gb_s", 300.0},
-                   {"gather_gb_s", 40.0},
-                   {"reduce_gb_s", 80.0},
-                   {"wrong_collective", ""},
-                   {"disk_folder", "/runs"},
-                   {"disk_mb_s", 900.0},
-                   {"disk_error", ""},
-                   {"view_error", ""},
-                   {"stores", {{"/data/flan", "h"}}},
-                   {"clock_skew_s", 0.001},
-                   {"port", "metrics of rank 0 on 0.0.0.0:19400"},
-                   {"port_error", ""},
-                   {"open_files", 65536},
-                   {"shared_memory_bytes", std::int64_t{1} << 34U}});
-  }
+  for (int rank = 0; rank < 8; ++rank) all.push_back(sound_rank(rank, rank < 4 ? "a" : "b"));
   return all;
 }
 
@@ -88,6 +88,7 @@ TEST(Judgement, WhatIsSlowIsNamed) {
   EXPECT_EQ(verdict_of([](Facts& f) { f["clock_skew_s"] = -7.0; }), "SLOW clocks");
   EXPECT_EQ(verdict_of([](Facts& f) { f["open_files"] = 256; }), "SLOW limits");
   EXPECT_EQ(verdict_of([](Facts& f) { f["shared_memory_bytes"] = 1; }), "SLOW limits");
+  EXPECT_EQ(verdict_of([](Facts& f) { f["user_processes"] = 511; }), "SLOW limits");
   EXPECT_EQ(verdict_of([](Facts& f) { f["gpu"]["power_limit_w"] = 400.0; }), "SLOW gpus");
   EXPECT_EQ(verdict_of([](Facts& f) { f["gpu"]["throttled"] = true; }), "SLOW gpus");
   EXPECT_EQ(verdict_of([](Facts& f) { f["gpu"]["nvlinks_down"] = 2; }), "SLOW gpus");

@@ -176,6 +176,16 @@ def test_doctor_looks_before_each_start_with_trainings_own_arguments():
     assert "'doctor'" not in output
 
 
+def test_doctor_is_told_its_limit_and_given_twice_the_time():
+    code, _, errors = run("-n", "1", "--doctor", "--doctor-limit", "7", "--program", FAKE, "train", "ok",
+                          PACKTRAIN_TEST_DOCTOR="0")
+    assert code == 0, errors
+    assert "arguments ['doctor', '--limit', '7', 'ok']" in errors
+    code, output, errors = run("-n", "1", "--doctor", "--doctor-limit", "1", "--program", FAKE, "train", "ok",
+                               PACKTRAIN_TEST_DOCTOR="0", PACKTRAIN_TEST_DOCTOR_SECONDS="60")
+    assert code == 72 and "arguments ['train'" not in output, errors
+
+
 def test_what_doctor_finds_slow_does_not_keep_training_from_starting():
     code, output, errors = run("-n", "1", "--doctor", "--program", FAKE, "train", "ok", PACKTRAIN_TEST_DOCTOR="76")
     assert code == 0

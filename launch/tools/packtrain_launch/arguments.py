@@ -23,6 +23,7 @@ class Settings:
     program: str | None
     max_restarts: int
     doctor: bool
+    doctor_limit_s: int | None  # None: by the number of ranks
     variables: list[str]  # NAME or NAME=VALUE
     bind_to: str
     interface: str | None
@@ -67,6 +68,8 @@ def _make_parser() -> Parser:
         "three restarts in a row that saved nothing end with code 93")
     add("--doctor", action="store_true",
         help="`packtrain doctor` looks at exactly the hosts to be used before each start and restart of training")
+    add("--doctor-limit", type=_whole_number(1), metavar="SECONDS", dest="doctor_limit_s",
+        help="what doctor may take before it is ended as hanging (default 60, and 1 more for every 20 ranks)")
     add("-x", action="append", default=[], metavar="NAME[=VALUE]", dest="variables",
         help="hand this environment variable to the ranks of other hosts too, as NCCL_*, PACKTRAIN_*, "
         "LD_LIBRARY_PATH and OMP_NUM_THREADS are")
@@ -128,5 +131,5 @@ def parse(words: list[str], environment: dict[str, str]) -> Settings:
         arguments = ["train", *arguments]
     return Settings(num_ranks=options.num_ranks, roster=roster, arguments=arguments, program=options.program,
                     max_restarts=options.max_restarts, doctor=options.doctor or options.spares > 0,
-                    variables=options.variables, bind_to=options.bind_to, interface=options.interface,
+                    doctor_limit_s=options.doctor_limit_s, variables=options.variables, bind_to=options.bind_to, interface=options.interface,
                     launch_agent=options.launch_agent, mca=dict(options.mca), dry_run=options.dry_run)

@@ -18,8 +18,6 @@ from packtrain_launch.stop import StopRequests
 
 REPLICAS_DIFFER, GIVE_UP = 73, 93
 _KILLED_BY_REQUEST = 128 + signal.SIGUSR1
-# doctor ends itself after a minute (`--limit`); the rest is mpirun's, on its way to the hosts.
-_DOCTOR_LIMIT_S = 120.0
 _MOST_FRUITLESS = 3
 # What mpirun cannot start fails within seconds; a host that is lost later is noticed after 25.
 _START_LIMIT_S = 20.0
@@ -33,6 +31,11 @@ def _is_packtrains(status: int) -> bool:
 
 def _signal_of(status: int) -> str:
     return signal.Signals(status - 128).name
+
+
+def doctor_limit_s(settings: Settings, num_ranks: int) -> float:
+    """After which doctor ends itself: what it does without `--limit`, too (launch/doctor/exchange.cpp)."""
+    return settings.doctor_limit_s or 60 + num_ranks / 20
 
 
 class Runner:
@@ -92,11 +95,15 @@ class Runner:
 
     def _look(self, hosts: list[Host] | None, aloud: bool) -> tuple[int, str]:
         lines: list[str] = []
-        line = self._command.line(["doctor", *self._settings.arguments[1:]], hosts)
+        settings = self._settings
+        limit = ["--limit", str(settings.doctor_limit_s)] if settings.doctor_limit_s else []
+        num_ranks = sum(host.num_ranks for host in hosts) if hosts else settings.num_ranks
+        line = self._command.line(["doctor", *limit, *settings.arguments[1:]], hosts)
         job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                   listener=lines.append, echo=aloud)
         begin = time.monotonic()
-        status = self._explain(job.wait(_DOCTOR_LIMIT_S), hosts, time.monotonic() - begin)
+        # As long again for mpirun, on its way to the hosts.
+        status = self._explain(job.wait(2 * doctor_limit_s(settings, num_ranks)), hosts, time.monotonic() - begin)
         return (STOPPED if self._stop.asked else status), "".join(lines)
 
     def _explain(self, status: int, hosts: list[Host] | None, lasted_s: float) -> int:

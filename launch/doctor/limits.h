@@ -1,0 +1,28 @@
+// What the limits of a host must allow for the ranks on it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace packtrain {
+
+struct LimitNeeds {
+  std::int64_t open_files = 0;      // of a process
+  std::int64_t user_processes = 0;  // processes and threads of the user, on the host
+  std::int64_t shared_memory_bytes = 0;
+};
+
+// For a host with `ranks_of_host` of the `num_ranks` ranks.
+LimitNeeds limits_needed(int num_ranks, int ranks_of_host, bool on_gpus);
+
+// A limit among a rank's facts.
+struct LimitKind {
+  const char* key = "";
+  std::int64_t LimitNeeds::* need = nullptr;
+  std::int64_t unit = 1;    // in which it is told
+  const char* what = "";    // with {} for the number wanted
+  const char* advice = "";  // how to raise it
+};
+std::span<const LimitKind> limit_kinds();
+
+}  // namespace packtrain
