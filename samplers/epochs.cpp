@@ -72,9 +72,16 @@ Epochs::Batches Epochs::make(std::int64_t epoch) const {
       {selection_, options_, static_cast<std::uint64_t>(epoch), order(epoch)});
 }
 
+std::int64_t Epochs::newest_epoch() const {
+  return start_.epoch + std::ssize(first_steps_) - 1;
+}
+
+bool Epochs::newest_has(std::int64_t step) const {
+  return batches(newest_epoch())->has_step(step - first_steps_.back());
+}
+
 void Epochs::append_epoch() const {
-  const std::int64_t epoch = start_.epoch + std::ssize(first_steps_) - 1;
-  first_steps_.push_back(first_steps_.back() + batches(epoch)->num_steps());
+  first_steps_.push_back(first_steps_.back() + batches(newest_epoch())->num_steps());
 }
 
 StepPosition Epochs::whole_start() const {
@@ -91,7 +98,10 @@ StepPosition Epochs::position(std::int64_t step) const {
     return {epoch + behind / *steps_per_epoch_, behind % *steps_per_epoch_};
   }
   const std::lock_guard lock(table_mutex_);
-  while (first_steps_.back() <= step) append_epoch();
+  while (first_steps_.back() <= step) {
+    if (newest_has(step)) return {newest_epoch(), step - first_steps_.back()};
+    append_epoch();
+  }
   const auto after = std::ranges::upper_bound(first_steps_, step);
   return {start_.epoch + (after - first_steps_.begin()) - 1, step - *(after - 1)};
 }
@@ -116,7 +126,10 @@ std::int64_t Epochs::num_steps(std::int64_t num_epochs, std::optional<std::int64
   }
   const std::lock_guard lock(table_mutex_);
   const std::int64_t num_further = num_epochs - start_.epoch;
-  while (std::ssize(first_steps_) <= num_further && first_steps_.back() < most) append_epoch();
+  while (std::ssize(first_steps_) <= num_further && first_steps_.back() < most) {
+    if (at_most && newest_has(most - 1)) return most;
+    append_epoch();
+  }
   const std::int64_t last = std::min(num_further, std::ssize(first_steps_) - 1);
   return std::min(first_steps_[static_cast<std::size_t>(last)], most);
 }

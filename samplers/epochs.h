@@ -37,8 +37,9 @@ class Epochs {
   bool is_ready(std::int64_t epoch) const;
 
   const PlanStart& start() const { return start_; }
-  // Where the numbers of steps differ between epochs, makes the epochs up to the answer once. Of
-  // steps before the start the beginning of the start's epoch.
+  // Where the numbers of steps differ between epochs, makes the epochs up to the answer once, and
+  // of the last one as many steps as are asked for. Of steps before the start the beginning of the
+  // start's epoch.
   StepPosition position(std::int64_t step) const;
   // The first step behind the epoch that `step` is of. Makes no further epoch.
   std::int64_t epoch_end(std::int64_t step) const;
@@ -56,7 +57,11 @@ class Epochs {
   };
 
   Batches make(std::int64_t epoch) const;
-  void append_epoch() const;  // to the table, whose mutex is held
+  // The table's mutex is held: the first epoch whose number of steps it does not know, whether that
+  // has a global step, and adding its number.
+  std::int64_t newest_epoch() const;
+  bool newest_has(std::int64_t step) const;
+  void append_epoch() const;
   Order order(std::int64_t epoch) const;
   // With equal numbers of steps: behind the start's epoch where that is a part of one.
   StepPosition whole_start() const;

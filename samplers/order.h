@@ -48,6 +48,7 @@ void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleI
 class Order {
  public:
   Order(const OrderOptions& options, std::int64_t epoch);
+  // NOLINTNEXTLINE(google-explicit-constructor): a table is an order
   Order(std::vector<ExampleIndex> table);
   ~Order();
   Order(Order&&) noexcept;

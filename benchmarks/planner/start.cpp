@@ -56,7 +56,7 @@ void write_shard(const std::string& path, const Shard& shard) {
   add("input_ids", "I32", tokens, 4);
   add("source", "I16", examples, 2);
   add("loss_mask", "U8", tokens, 1);
-  header += "}";
+  header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = header.size();
   OutputFile file(path, OutputFile::Mode::kCreate, ErrorCategory::kData);

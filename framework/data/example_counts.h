@@ -40,9 +40,12 @@ class ExampleCounts {
  public:
   using Iterator = IndexIterator<ExampleCounts>;
 
+  // Implicit, as a span of a vector is.
+  // NOLINTBEGIN(google-explicit-constructor)
   ExampleCounts(std::span<const std::int32_t> values) : values_(values) {}
   ExampleCounts(const std::vector<std::int32_t>& values) : values_(values) {}
   ExampleCounts(const CountSource& source) : source_(&source) {}
+  // NOLINTEND(google-explicit-constructor)
 
   std::size_t size() const { return source_ == nullptr ? values_.size() : source_->size(); }
   bool empty() const { return size() == 0; }

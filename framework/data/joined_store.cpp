@@ -34,7 +34,7 @@ struct Part {
 
 class JoinedStore;
 
-template <auto count_of>
+template <auto CountOf>
 class JoinedCounts final : public CountSource {
  public:
   explicit JoinedCounts(const JoinedStore& store) : store_(store) {}
@@ -208,32 +208,32 @@ void JoinedStore::count_examples(const Part& part, const TokenStore& store) {
   info_.num_examples += part.num_examples;
 }
 
-template <auto count_of>
-std::size_t JoinedCounts<count_of>::size() const {
+template <auto CountOf>
+std::size_t JoinedCounts<CountOf>::size() const {
   return static_cast<std::size_t>(store_.info().num_examples);
 }
 
-template <auto count_of>
-std::int32_t JoinedCounts<count_of>::count(std::size_t example) const {
+template <auto CountOf>
+std::int32_t JoinedCounts<CountOf>::count(std::size_t example) const {
   const auto number = static_cast<std::int64_t>(example);
   const Part& part = store_.part_of(number);
-  const ExampleCounts counts = (*part.given.store.*count_of)();
+  const ExampleCounts counts = (*part.given.store.*CountOf)();
   return counts[static_cast<std::size_t>(JoinedStore::local(part, number))];
 }
 
-template <auto count_of>
-void JoinedCounts<count_of>::prefetch(std::size_t example) const {
+template <auto CountOf>
+void JoinedCounts<CountOf>::prefetch(std::size_t example) const {
   const auto number = static_cast<std::int64_t>(example);
   const Part& part = store_.part_of(number);
-  const ExampleCounts counts = (*part.given.store.*count_of)();
+  const ExampleCounts counts = (*part.given.store.*CountOf)();
   counts.prefetch(static_cast<std::size_t>(JoinedStore::local(part, number)));
 }
 
-template <auto count_of>
-std::optional<CountBounds> JoinedCounts<count_of>::bounds() const {
+template <auto CountOf>
+std::optional<CountBounds> JoinedCounts<CountOf>::bounds() const {
   std::optional<CountBounds> all;
   for (const Part& part : store_.parts()) {
-    const auto bounds = (*part.given.store.*count_of)().bounds();
+    const auto bounds = (*part.given.store.*CountOf)().bounds();
     if (!bounds) return {};
     if (!all) all = bounds;
     all = CountBounds{std::min(all->least, bounds->least), std::max(all->most, bounds->most)};

@@ -30,7 +30,7 @@ std::optional<CountBounds> bounds_of(const StoreManifest& manifest,
   return bounds;
 }
 
-template <auto count_of>
+template <auto CountOf>
 class ShardCounts final : public CountSource {
  public:
   ShardCounts(const ShardSet& shards, std::int64_t num_examples, std::optional<CountBounds> bounds)
@@ -39,7 +39,7 @@ class ShardCounts final : public CountSource {
   std::size_t size() const override { return static_cast<std::size_t>(num_examples_); }
   std::int32_t count(std::size_t example) const override {
     const MappedShard& shard = shards_.of(static_cast<std::int64_t>(example));
-    return (shard.*count_of)(static_cast<std::int64_t>(example) - shard.first_example());
+    return (shard.*CountOf)(static_cast<std::int64_t>(example) - shard.first_example());
   }
   void prefetch(std::size_t example) const override {
     shards_.prefetch(static_cast<std::int64_t>(example));

@@ -39,7 +39,9 @@ struct StepPieces {
 class EpochBatches {
  public:
   virtual ~EpochBatches() = default;
-  virtual std::int64_t num_steps() const = 0;                     // at least 1
+  virtual std::int64_t num_steps() const = 0;  // at least 1
+  // The same question of one step, answered without finding those behind it where that is possible.
+  virtual bool has_step(std::int64_t step_of_epoch) const { return step_of_epoch < num_steps(); }
   virtual StepPieces step(std::int64_t step_of_epoch) const = 0;  // 0 .. num_steps() - 1
 };
 

@@ -1,6 +1,8 @@
 #include "samplers/batches/rows.h"
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <utility>
 
 namespace packtrain {
@@ -15,25 +17,17 @@ class Rows final : public EpochBatches {
         tokens_per_row_(inputs.options.max_length),
         tokens_per_step_(inputs.options.global_batch_tokens),
         joins_(inputs.options.cross_example_attention),
-        order_(std::move(inputs.order)) {
-    std::int64_t next_step = 0;  // its first token, counted from the epoch's first
-    std::int64_t begin = 0;      // of the example
-    for (std::size_t place = 0; place < order_.size(); ++place) {
-      selection_.prefetch(order_[std::min(place + kPrefetched, order_.size() - 1)]);
-      const std::int64_t end = begin + selection_.length(order_[place]);
-      for (; next_step < end; next_step += tokens_per_step_) {
-        steps_.push_back(
-            {static_cast<ExampleIndex>(place), static_cast<std::int32_t>(next_step - begin)});
-      }
-      begin = end;
-    }
-  }
+        order_(std::move(inputs.order)) {}
 
-  std::int64_t num_steps() const override { return std::ssize(steps_); }
+  std::int64_t num_steps() const override {
+    const std::lock_guard lock(mutex_);
+    find(std::numeric_limits<std::int64_t>::max());
+    return std::ssize(steps_);
+  }
 
   StepPieces step(std::int64_t step_of_epoch) const override {
     StepPieces step;
-    Position at = steps_[static_cast<std::size_t>(step_of_epoch)];
+    Position at = begin_of(step_of_epoch);
     std::int64_t room = 0;  // in the row
     while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
       selection_.prefetch(order_[std::min(at.place + kPrefetched, order_.size() - 1)]);
@@ -58,6 +52,25 @@ class Rows final : public EpochBatches {
     std::int32_t token = 0;  // of that example
   };
 
+  Position begin_of(std::int64_t step_of_epoch) const {
+    const std::lock_guard lock(mutex_);
+    find(step_of_epoch);
+    return steps_[static_cast<std::size_t>(step_of_epoch)];
+  }
+
+  // Where step `step` begins, or all do: found as they are asked for. The mutex is held.
+  void find(std::int64_t step) const {
+    for (; place_ < order_.size() && std::ssize(steps_) <= step; ++place_) {
+      selection_.prefetch(order_[std::min(place_ + kPrefetched, order_.size() - 1)]);
+      const std::int64_t end = begin_ + selection_.length(order_[place_]);
+      for (; next_step_ < end; next_step_ += tokens_per_step_) {
+        steps_.push_back(
+            {static_cast<ExampleIndex>(place_), static_cast<std::int32_t>(next_step_ - begin_)});
+      }
+      begin_ = end;
+    }
+  }
+
   // What is left of the example from `at` on, or as much as there is room for.
   Piece cut(Position at, std::int64_t room) const {
     const ExampleIndex example = order_[at.place];
@@ -73,7 +86,11 @@ class Rows final : public EpochBatches {
   std::int64_t tokens_per_step_;
   bool joins_;
   Order order_;
-  std::vector<Position> steps_;  // where each begins
+  mutable std::mutex mutex_;
+  mutable std::vector<Position> steps_;  // [steps found] where each begins
+  mutable std::size_t place_ = 0;        // up to which the order was walked
+  mutable std::int64_t begin_ = 0;       // its first token, counted from the epoch's first
+  mutable std::int64_t next_step_ = 0;   // the same of the step that is found next
 };
 
 }  // namespace

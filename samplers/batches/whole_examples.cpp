@@ -1,6 +1,8 @@
 #include "samplers/batches/whole_examples.h"
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -42,33 +44,59 @@ class CountedBatches final : public EpochBatches {
   Order order_;
 };
 
+// Steps are found as they are asked for: an epoch of a billion examples need not be walked first.
 class TokenBatches final : public EpochBatches {
  public:
   explicit TokenBatches(BatchInputs inputs)
-      : selection_(inputs.selection), order_(std::move(inputs.order)) {
-    std::int64_t tokens = inputs.options.global_batch_tokens;  // the first example opens a step
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const std::int32_t length = selection_.length(order_[i]);
-      if (i == 0 || tokens + length > inputs.options.global_batch_tokens) {
-        begins_.push_back(static_cast<ExampleIndex>(i));
-        tokens = 0;
-      }
-      tokens += length;
-    }
+      : selection_(inputs.selection),
+        tokens_per_step_(inputs.options.global_batch_tokens),
+        order_(std::move(inputs.order)) {}
+
+  std::int64_t num_steps() const override {
+    const std::lock_guard lock(mutex_);
+    find(std::numeric_limits<std::int64_t>::max());
+    return std::ssize(begins_);
   }
 
-  std::int64_t num_steps() const override { return std::ssize(begins_); }
+  bool has_step(std::int64_t step_of_epoch) const override {
+    const std::lock_guard lock(mutex_);
+    find(step_of_epoch);
+    return step_of_epoch < std::ssize(begins_);
+  }
 
   StepPieces step(std::int64_t step_of_epoch) const override {
     const auto s = static_cast<std::size_t>(step_of_epoch);
-    const std::size_t end = s + 1 < begins_.size() ? begins_[s + 1] : order_.size();
-    return step_of(selection_, order_, begins_[s], end - begins_[s]);
+    std::size_t begin = 0;
+    std::size_t end = order_.size();
+    {
+      const std::lock_guard lock(mutex_);
+      find(step_of_epoch + 1);
+      begin = begins_[s];
+      if (s + 1 < begins_.size()) end = begins_[s + 1];
+    }
+    return step_of(selection_, order_, begin, end - begin);
   }
 
  private:
+  // Where step `step` begins, or all do. The mutex is held.
+  void find(std::int64_t step) const {
+    for (; place_ < order_.size() && std::ssize(begins_) <= step; ++place_) {
+      const std::int32_t length = selection_.length(order_[place_]);
+      if (place_ == 0 || tokens_ + length > tokens_per_step_) {
+        begins_.push_back(static_cast<ExampleIndex>(place_));
+        tokens_ = 0;
+      }
+      tokens_ += length;
+    }
+  }
+
   const Selection& selection_;
+  std::int64_t tokens_per_step_;
   Order order_;
-  std::vector<ExampleIndex> begins_;  // [steps] places in the order
+  mutable std::mutex mutex_;
+  mutable std::vector<ExampleIndex> begins_;  // [steps found] places in the order
+  mutable std::size_t place_ = 0;             // up to which the order was walked
+  mutable std::int64_t tokens_ = 0;           // of the last step found, up to there
 };
 
 }  // namespace

@@ -122,8 +122,13 @@ class EqualCounts final : public CountSource {
  public:
   EqualCounts(std::size_t size, std::int32_t count) : size_(size), count_(count) {}
   std::size_t size() const override { return size_; }
-  std::int32_t count(std::size_t /*example*/) const override { return count_; }
+  std::int32_t count(std::size_t /*example*/) const override {
+    ++num_asked;
+    return count_;
+  }
   std::optional<CountBounds> bounds() const override { return CountBounds{count_, count_}; }
+
+  mutable std::int64_t num_asked = 0;
 
  private:
   std::size_t size_;
@@ -190,6 +195,20 @@ TEST_F(ComputedOrder, GroupsByLengthInsideItsMegaBatches) {
     std::ranges::sort(b);
     EXPECT_EQ(a, b);
   }
+}
+
+TEST(BillionExamples, HaveTheirFirstStepsInTokensWithoutLookingAtTheOthers) {
+  const EqualCounts lengths(1'000'000'000, 500);
+  const EqualCounts labels(1'000'000'000, 499);
+  PlanOptions options;
+  options.global_batch_size = 0;
+  options.global_batch_tokens = 50'000;
+  options.num_ranks = 8;
+  const Planner planner(lengths, labels, kCounter, options);
+  EXPECT_EQ(planner.plan(3).num_examples, 100);
+  EXPECT_EQ(planner.position(7).step_of_epoch, 7);
+  EXPECT_EQ(planner.num_steps(1000, 50), 50);
+  EXPECT_LT(lengths.num_asked, 20'000);
 }
 
 TEST(BillionExamples, ArePlannedWithoutANumberForEach) {

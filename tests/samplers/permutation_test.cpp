@@ -47,7 +47,7 @@ TEST(Permutation, NeighboursAreIndependent) {
     const std::uint64_t second = permutation[place + 1] * kParts / kSize;
     ++counts[first * kParts + second];
   }
-  const double expected = static_cast<double>(kSize / 2) / (kParts * kParts);
+  const double expected = static_cast<double>(kSize) / (2 * kParts * kParts);
   double chi_squared = 0;
   for (const double count : counts) chi_squared += std::pow(count - expected, 2) / expected;
   EXPECT_NEAR(chi_squared, 255, 100);
