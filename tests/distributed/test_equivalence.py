@@ -62,6 +62,26 @@ def test_nodes_become_shard_groups(lab, one_rank):
     assert_same_losses(lab.folder / "runs" / "two-nodes", one_rank)
 
 
+def test_nodes_without_room_share_one_copy_in_plan_and_run(lab, one_rank):
+    def plan(*settings):
+        command = [PROGRAM, "plan", str(lab.config("crowded")), "--memory", "--json", "--hosts", "2",
+                   "--ranks-per-node", "2", "parallel.backend=mpi", *settings]
+        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    needed = [plan(f"parallel.shard_size={ranks}")["predicted_memory_bytes"] for ranks in (2, 4)]
+    assert needed[1] < needed[0]
+    limit = f"memory.limit_gib={sum(needed) / 2 / 2**30}"
+    assert plan(limit)["shard_size"] == 4
+    nodes = {rank: {"NCCL_HOSTID": f"node{rank // 2}"} for rank in range(4)}
+    code, out, err = lab.finish(lab.start("crowded", "parallel.backend=mpi", limit, ranks=4,
+                                          rank_environment=nodes))
+    assert code == 0, err
+    assert "4 of 4 ranks share one copy" in out + err
+    run_folder = lab.folder / "runs" / "crowded"
+    assert json.loads((run_folder / "plan.json").read_text())["entries"][-1]["shard_size"] == 4
+    assert_same_losses(run_folder, one_rank)
+
+
 def test_a_group_must_divide_the_ranks(lab):
     code, _, err = lab.finish(lab.start("three", "parallel.shard_size=3", ranks=4))
     assert code == 64, err
