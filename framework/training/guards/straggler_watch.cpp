@@ -60,11 +60,21 @@ void StragglerWatch::judge(const WaitedTime& waited, StepRecord& record) {
   record.slowest_phase = name_of(latest_->phase);
 }
 
+// Rank 0 alone gets the times of all, and tells whom it found.
+Straggler StragglerWatch::agree_on_straggler() {
+  const bool judges = control_.rank() == 0;
+  const auto num_times = static_cast<std::size_t>(control_.size()) * kNumOwnTimes;
+  std::vector<double> all(judges ? num_times : 0);
+  control_.gather(seconds_.data(), all.data(), kNumOwnTimes, DataType::kFloat64, 0);
+  Straggler found;
+  if (judges) found = find_straggler(all, control_.size(), num_steps_);
+  control_.broadcast(&found, sizeof found, 0, nullptr);
+  return found;
+}
+
 void StragglerWatch::compare(std::int64_t step) {
-  std::vector<double> all(static_cast<std::size_t>(control_.size()) * kNumOwnTimes);
-  control_.all_gather(seconds_.data(), all.data(), kNumOwnTimes, DataType::kFloat64, nullptr);
   const int before = latest_ ? latest_->rank : -1;
-  latest_ = find_straggler(all, control_.size(), num_steps_);
+  latest_ = agree_on_straggler();
   if (latest_->ratio <= ratio_) {
     num_slow_in_a_row_ = 0;
   } else {

@@ -46,6 +46,7 @@ class StragglerWatch {
 
  private:
   void compare(std::int64_t step);
+  Straggler agree_on_straggler();
 
   double ratio_;
   Communicator& control_;

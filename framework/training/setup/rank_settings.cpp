@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "framework/checkpoint/agreement.h"
 #include "framework/config/load.h"
 #include "framework/support/error.h"
+#include "framework/support/hash.h"
 
 namespace packtrain {
 namespace {
@@ -40,13 +43,22 @@ std::string first_difference(std::string_view text, std::string_view other) {
 }  // namespace
 
 void check_same_settings(const Config& config, World& world) {
-  const std::vector<std::string> all = all_gather_texts(shared_settings(config), world.control());
-  const auto odd =
-      std::ranges::find_if(all, [&](const std::string& text) { return text != all.front(); });
-  if (odd == all.end()) return;
+  Communicator& control = world.control();
+  const std::string text = shared_settings(config);
+  const Digest digest = digest_bytes(std::as_bytes(std::span(text)));
+  Digest first_ranks = digest;
+  control.broadcast(&first_ranks, sizeof first_ranks, 0, nullptr);
+  std::int64_t odd = digest == first_ranks ? world.size() : world.rank();
+  control.all_reduce(&odd, 1, DataType::kInt64, ReduceOp::kMin, nullptr);
+  if (odd == world.size()) return;
+  // The texts themselves only now, and of two ranks.
+  const bool is_told = world.rank() == 0 || world.rank() == odd;
+  const std::vector<std::string> texts = all_gather_texts(is_told ? text : "", control);
+  const std::string& first = texts.front();
+  const std::string& other = texts.at(static_cast<std::size_t>(odd));
   throw Error(ErrorCategory::kConfig,
-              fmt::format("rank {} was started with {}, rank 0 with {}", odd - all.begin(),
-                          first_difference(*odd, all.front()), first_difference(all.front(), *odd)),
+              fmt::format("rank {} was started with {}, rank 0 with {}", odd,
+                          first_difference(other, first), first_difference(first, other)),
               "Start all ranks with the same configuration file and the same overrides.");
 }
 
