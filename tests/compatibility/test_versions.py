@@ -58,6 +58,16 @@ def assert_as_golden(run, wanted, tolerance):
     numpy.testing.assert_allclose(lines[-1]["validation_loss"], wanted["validation_loss"], rtol=tolerance)
 
 
+def test_a_key_that_the_version_did_not_know_had_its_default(version, tmp_path):
+    run = with_checkpoint(version, tmp_path / "run")
+    settings = ["schedule.name=warmup_stable_decay", "schedule.decay_ratio=0.5", f"run.output={run}", "metrics.serve=false"]
+    done = subprocess.run([PROGRAM, "train", "run.yaml", *settings], cwd=version, capture_output=True, text=True, timeout=300,
+                          check=False)
+    assert done.returncode == 66, done.stderr
+    for part in ['schedule.name: "cosine"', "schedule.decay_ratio: 0.1, this run has 0.5"]:
+        assert part in done.stderr, done.stderr
+
+
 def test_there_are_versions():
     assert [folder.name for folder in sorted(HERE.glob("v*"))][:1] == ["v0.1"]
 

@@ -8,19 +8,36 @@
 #include "framework/support/error.h"
 
 namespace packtrain {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("the checkpoint's 'early_stopping' is damaged: {}", what),
+              "Use an older checkpoint.");
+}
+
+std::int64_t count_from(const nlohmann::json& saved, const char* key) {
+  const auto& count = saved.at(key);
+  const bool is_count = count.is_number_integer() && count.get<std::int64_t>() >= 0;
+  if (!is_count) fail(fmt::format("'{}' is no count", key));
+  return count.get<std::int64_t>();
+}
+
+}  // namespace
 
 EarlyStopping::EarlyStopping(std::int64_t patience, double min_delta, const std::string& state)
     : patience_(patience), min_delta_(min_delta) {
   if (state.empty()) return;
   try {
     const auto saved = nlohmann::json::parse(state);
-    if (!saved.at("lowest").is_null()) lowest_ = saved.at("lowest").get<double>();
-    saved.at("lowest_step").get_to(lowest_step_);
-    saved.at("num_without").get_to(num_without_);
+    if (const auto& lowest = saved.at("lowest"); !lowest.is_null()) {
+      if (!lowest.is_number()) fail("'lowest' is no number");
+      lowest_ = lowest.get<double>();
+    }
+    lowest_step_ = count_from(saved, "lowest_step");
+    num_without_ = count_from(saved, "num_without");
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("the checkpoint's 'early_stopping' is damaged: {}", error.what()),
-                "Use an older checkpoint.");
+    fail(error.what());
   }
 }
 

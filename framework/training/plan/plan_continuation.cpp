@@ -29,6 +29,16 @@ std::string strategy_name(const std::string& text) {
   return text.find(',') == std::string::npos ? text : "balanced";
 }
 
+Config checked_config(const std::vector<Setting>& values) {
+  try {
+    return resolve_settings(values);
+  } catch (const Error& error) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("the checkpoint's plan header is damaged: {}", error.message()),
+                "Use an older checkpoint.");
+  }
+}
+
 // What decides a step's examples; how they are laid over ranks is not asked for.
 PlanOptions options_from(const PlanSettings& settings, int order_version) {
   constexpr auto kNoBudget = std::numeric_limits<std::int32_t>::max();
@@ -38,7 +48,7 @@ PlanOptions options_from(const PlanSettings& settings, int order_version) {
     if (key.starts_with("data.train")) continue;
     values.push_back(read_override(key + "=" + (key == kStrategy ? strategy_name(text) : text)));
   }
-  const Config config = resolve_settings(values);
+  const Config config = checked_config(values);
   PlanOptions options;
   options.strategy = config.batch.strategy;
   options.order = config.batch.order;

@@ -55,6 +55,22 @@ Values values_of(const std::string& yaml, const std::string& where) {
   return values;
 }
 
+// Calls `read` on what a checkpoint says, whose faults are the checkpoint's.
+template <class Read>
+auto of_checkpoint(const std::string& folder, const char* what, const Read& read) {
+  std::string fault;
+  try {
+    return read();
+  } catch (const Error& error) {
+    fault = error.message();
+  } catch (const nlohmann::json::exception& error) {
+    fault = error.what();
+  }
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{}: its {} is damaged: {}", folder, what, fault),
+              "Use an older checkpoint.");
+}
+
 class Comparison {
  public:
   Comparison(Values saved, Values present)
@@ -127,6 +143,18 @@ std::vector<SettingChange> model_changes(const std::string& saved_text,
   return changes;
 }
 
+// Checkpoints of older versions have none.
+std::vector<SettingChange> changes_of_model(const ResumePoint& resumed,
+                                            const std::string& present) {
+  if (resumed.model_config.empty()) return {};
+  of_checkpoint(resumed.folder, "model's config", [&] {
+    if (!Json::parse(resumed.model_config).is_object()) {
+      throw Error(ErrorCategory::kCheckpoint, "it is no JSON object");
+    }
+  });
+  return model_changes(resumed.model_config, present);
+}
+
 // Whether a step's learning rate is another one in a longer run: not where it does not look at the
 // length, and not in the stable part of warmup_stable_decay, which is there to be made longer.
 bool depends_on_length(const ScheduleSection& schedule, std::int64_t step, std::int64_t before,
@@ -167,13 +195,15 @@ void compare_lengths(const ResumePoint& resumed, const PresentSettings& present,
 
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
                                             const PresentSettings& present) {
-  Comparison comparison(values_of(resumed.config_yaml, resumed.folder),
-                        values_of(dump_config(present.config), "this run"));
+  Comparison comparison(
+      of_checkpoint(resumed.folder, "configuration",
+                    [&] { return values_of(resumed.config_yaml, "config_yaml"); }),
+      values_of(dump_config(present.config), "this run"));
   const auto batches = changes_of(resumed.header.settings, present.plan);
   for (const SettingChange& change : batches) comparison.add(change);
   if (resumed.config_yaml.empty()) return comparison.take();
-  comparison.compare_loss_weights();
-  for (SettingChange& change : model_changes(resumed.model_config, present.model_config)) {
+  of_checkpoint(resumed.folder, "data.train", [&] { comparison.compare_loss_weights(); });
+  for (SettingChange& change : changes_of_model(resumed, present.model_config)) {
     comparison.add(std::move(change));
   }
   const bool decays = present.config.schedule.name == ScheduleKind::kWarmupStableDecay;
@@ -189,9 +219,11 @@ std::span<const char* const> decisive_keys() {
 }
 
 void check_model_size(const ResumePoint& resumed, const std::string& present_model_config) {
-  const auto changes = model_changes(resumed.model_config, present_model_config);
+  const auto changes = changes_of_model(resumed, present_model_config);
   if (changes.empty()) return;
-  const std::int64_t saved = num_parameters(parse_decoder_config(resumed.model_config));
+  const std::int64_t saved = of_checkpoint(resumed.folder, "model's config", [&] {
+    return num_parameters(parse_decoder_config(resumed.model_config));
+  });
   const std::int64_t present = num_parameters(parse_decoder_config(present_model_config));
   if (saved == present) return;
   std::vector<std::string> texts;

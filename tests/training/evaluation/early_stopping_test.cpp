@@ -80,5 +80,21 @@ TEST(EarlyStopping, StaysOverWhenItIsLoadedAgainUnlessPatienceGrew) {
   EXPECT_FALSE(EarlyStopping(3, 0, over.state()).is_over());
 }
 
+TEST(EarlyStopping, AStateThatParsesAndIsDamagedIsACheckpointError) {
+  for (const char* damaged :
+       {"null", "[]", "{}", R"({"lowest": "1", "lowest_step": 1, "num_without": 0})",
+        R"({"lowest": 1, "lowest_step": 1.5, "num_without": 0})",
+        R"({"lowest": 1, "lowest_step": -1, "num_without": 0})",
+        R"({"lowest": true, "lowest_step": 1, "num_without": 0})",
+        R"({"lowest": 1, "lowest_step": 1, "num_without": null})"}) {
+    try {
+      EarlyStopping(2, 0, damaged);
+      ADD_FAILURE() << damaged;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint) << damaged;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -11,6 +11,7 @@
 
 #include "framework/config/config.h"
 #include "framework/config/load.h"
+#include "framework/support/error.h"
 #include "framework/training/plan/plan_header.h"
 #include "framework/training/plan/plan_source.h"
 
@@ -122,6 +123,25 @@ TEST(ResumedSettings, AStableRunMayBecomeLongerUntilItsRateFalls) {
   EXPECT_EQ(changed_keys(resumed, config, 40), Keys{});
   resumed.step = 16;
   EXPECT_EQ(changed_keys(resumed, config, 40), Keys{"run.max_steps"});
+}
+
+TEST(ResumedSettings, WhatTheCheckpointSaysIsDamagedAsTheCheckpointIs) {
+  const Config config;
+  ResumePoint damaged_yaml = saved_without(config, {});
+  damaged_yaml.config_yaml = "data: {train: [";
+  ResumePoint damaged_weight = saved_without(config, {"train"});
+  damaged_weight.config_yaml += "data: {train: [{path: a, loss_weight: [x]}]}\n";
+  ResumePoint damaged_model = saved_without(config, {});
+  damaged_model.model_config = "[1]";
+  for (const ResumePoint& damaged : {damaged_yaml, damaged_model}) {
+    try {
+      changed_keys(damaged, config);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
+    }
+  }
+  EXPECT_THROW(changed_keys(damaged_weight, config), Error);
 }
 
 TEST(ResumedSettings, ALengthThatNoKeyExplainsIsNamed) {
