@@ -174,7 +174,6 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_, plan_->schedule_from());
   const PlanLosses& losses = plan_->planner().losses();
-  config.parallel.shard_size = plan_->shard_size();
   log_info(
       "{}; {} examples; left out: {} empty, {} without "
       "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
@@ -224,12 +223,12 @@ std::int64_t Trainer::num_details() const {
 
 void Trainer::make_model() {
   Config config = config_;
+  config.parallel.shard_size = plan_->shard_size();
   config.parallel.gather_slots = gather_slots_ =
       gather_slots(config, source_.decoder, plan_->first_budget(), *device_.device, world_);
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
   communicator_watch_ =
       std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());
-                        graphs_can_hold(source_.decoder, grouped_products_stay_on_device()) &&
   require_trainable(*model_);
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
   clock_ = std::make_unique<StepClock>(*device_.device, model_->compute());
@@ -294,6 +293,7 @@ void Trainer::make_graphs() {
   const bool possible = device_.device->kind() == DeviceKind::kCuda && world_.size() == 1 &&
                         all_attention_is(AttentionBackend::kCudnn, source_.decoder,
                                          config_.precision.compute, *device_.device) &&
+                        graphs_can_hold(source_.decoder, grouped_products_stay_on_device()) &&
                         !config_.metrics.example_losses && num_sources() <= 1 &&
                         config_.run.trace_steps == 0;
   if (possible) {
