@@ -131,5 +131,6 @@ def parse(words: list[str], environment: dict[str, str]) -> Settings:
         arguments = ["train", *arguments]
     return Settings(num_ranks=options.num_ranks, roster=roster, arguments=arguments, program=options.program,
                     max_restarts=options.max_restarts, doctor=options.doctor or options.spares > 0,
-                    doctor_limit_s=options.doctor_limit_s, variables=options.variables, bind_to=options.bind_to, interface=options.interface,
+                    doctor_limit_s=options.doctor_limit_s, variables=options.variables,
+                    bind_to=options.bind_to, interface=options.interface,
                     launch_agent=options.launch_agent, mca=dict(options.mca), dry_run=options.dry_run)

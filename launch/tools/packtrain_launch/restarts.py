@@ -131,7 +131,7 @@ class Runner:
             return
         say(f"mpirun started no rank (exit code {status}), nothing was trained. In MPI's own words "
             "(docs/troubleshooting.md, mpirun, says more):")
-        sys.stderr.write("".join(f"  {word}" for word in words[:_MOST_WORDS]))
+        sys.stderr.write("".join(f"  {word}" for word in list(dict.fromkeys(words))[:_MOST_WORDS]))
         sys.stderr.flush()
 
     def _is_worth_a_restart(self, status: int) -> bool:
