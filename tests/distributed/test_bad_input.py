@@ -39,7 +39,7 @@ def test_trains_the_same_on_more_ranks_than_it_has_work_for(lab, name, strategy)
     size = (["batch.global_batch_size=null", "batch.global_batch_tokens=512"] if packs
             else ["batch.global_batch_size=64"])
     overrides = [f"data.train={store}", f"batch.strategy={strategy}", *size,
-                 "data.max_length=512", "run.num_epochs=2"]
+                 "data.max_length=512", "run.num_epochs=2", "run.max_steps=null"]
     run = f"bad-{name}-{strategy}".replace(" ", "-")
     alone = runs.losses(lab.run(run + "-1", *overrides))
     three = runs.losses(lab.run(run + "-3", *overrides, ranks=3))
