@@ -20,8 +20,8 @@
 #include "framework/training/steps/due_steps.h"
 #include "framework/training/steps/expert_load.h"
 #include "framework/training/steps/rehearsal.h"
-#include "models/ops/experts/grouped_matmul.h"
 #include "framework/training/trainer.h"
+#include "models/ops/experts/grouped_matmul.h"
 
 namespace packtrain {
 namespace {

@@ -2,19 +2,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <cstdint>
 #include <iterator>
-#include <optional>
-#include <vector>
+#include <string>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/hugging_face.h"
-#include "framework/checkpoint/retention.h"
 #include "framework/data/tokenizer_tokens.h"
-#include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
+#include "launch/cli/export_check.h"
+#include "launch/cli/export_choice.h"
+#include "launch/cli/export_rounding.h"
 #include "launch/cli/export_start.h"
 #include "launch/cli/export_stores.h"
 #include "launch/cli/output.h"
@@ -23,17 +22,6 @@
 
 namespace packtrain {
 namespace {
-
-// `source` itself when it is a checkpoint, else the newest one of a run folder.
-std::string find_checkpoint(const std::string& source) {
-  if (is_checkpoint(source)) return source;
-  if (const auto newest = find_latest_checkpoint(checkpoints_folder(source))) return *newest;
-  throw Error(ErrorCategory::kCheckpoint,
-              fmt::format("{}: got a folder without a usable checkpoint, wanted a checkpoint (with "
-                          "its manifest) or a run folder (with checkpoints/step-N)",
-                          source),
-              "Give the run.output folder of a run that saved one.");
-}
 
 // A text with a token that the model has no row for ends the program that generates from it.
 void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64_t vocab_size) {
@@ -44,55 +32,6 @@ void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64
       "{}: the tokenizer has {} tokens, the model {}: the last {} have no row. Copy the tokenizer "
       "that the data was prepared with, or train with model.resize_vocabulary: {}.",
       tokenizer_folder, num_tokens, vocab_size, num_tokens - vocab_size, num_tokens);
-}
-
-struct Checkpoint {
-  std::string folder;
-  std::int64_t step = 0;
-  std::optional<double> loss;  // on the validation data
-};
-
-// Those of a run that can be used, newest first.
-std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
-  std::vector<Checkpoint> found;
-  for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
-    if (find_fault(stored)) continue;
-    const TrainingState state = read_checkpoint_state(stored.path);
-    found.push_back({stored.path, state.step, state.validation_loss});
-  }
-  return found;
-}
-
-// The one of the lowest validation loss, the newest of equals; nothing where none has a loss.
-std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
-  std::optional<Checkpoint> best;
-  for (const Checkpoint& one : checkpoints) {
-    if (one.loss && std::isfinite(*one.loss) && (!best || *one.loss < *best->loss)) best = one;
-  }
-  return best;
-}
-
-std::string best_checkpoint(const std::string& source) {
-  if (is_checkpoint(source)) {
-    throw Error(ErrorCategory::kConfig, fmt::format("--best: {} is one checkpoint", source),
-                "Give the run's folder, or leave out --best.");
-  }
-  if (const auto best = best_of(usable_checkpoints(source))) return best->folder;
-  throw Error(ErrorCategory::kCheckpoint,
-              fmt::format("--best: no usable checkpoint of {} has a validation loss", source),
-              "Only runs with data.validation know it; without --best the newest is exported.");
-}
-
-// Of a run whose newest checkpoint is not its best.
-void tell_of_best(const std::string& source) {
-  const auto checkpoints = usable_checkpoints(source);
-  const auto best = best_of(checkpoints);
-  if (!best || best->folder == checkpoints.front().folder) return;
-  const Checkpoint& newest = checkpoints.front();
-  const std::string loss =
-      newest.loss ? fmt::format("validation loss {:.6g}", *newest.loss) : "no validation loss";
-  log_warning("step {} is the newest ({}), step {} the best ({:.6g}): --best writes that one",
-              newest.step, loss, best->step, *best->loss);
 }
 
 // What the data says of ends and templates, into `options`.
@@ -119,58 +58,85 @@ void follow_stores(const TrainingState& state, std::int64_t vocab_size, bool any
   }
 }
 
+struct Request {
+  std::string source;
+  std::string out;
+  std::string dtype;  // empty: as the run computed
+  std::string base;
+  std::string check;
+  bool best = false;
+  bool any_tokenizer = false;
+  bool text_only = false;
+  ExportOptions options;
+};
+
+void add_what_is_written(CLI::App& app, Request& request) {
+  app.add_option("--dtype", request.dtype, "of the weights written (default: the run's compute)")
+      ->check(CLI::IsMember({"bfloat16", "float32"}));
+  app.add_option("--tokenizer", request.options.tokenizer_folder,
+                 "folder whose tokenizer files to copy")
+      ->type_name("DIR");
+  app.add_flag("--other-tokenizer", request.any_tokenizer,
+               "copy the tokenizer even if it is not that of the run's data");
+  app.add_flag("--text-only", request.text_only,
+               "of a model of more than text: write the text model alone");
+  app.add_option("--max-shard-size", request.options.max_shard_bytes,
+                 "of a file: like 5GB, 500MB (default 5GB)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(positive_number());
+}
+
+void add_options(CLI::App& app, Request& request) {
+  app.add_option("SOURCE", request.source, "checkpoint folder, or run folder: its newest")
+      ->required();
+  app.add_option("--out", request.out, "folder to make")->required()->type_name("DIR");
+  app.add_flag("--best", request.best, "of a run: the checkpoint of the lowest validation loss");
+  app.add_option("--base", request.base, "the folder of model.path, where it lies elsewhere now")
+      ->type_name("DIR");
+  app.add_option("--check", request.check, "token store: print the loss of what was written")
+      ->type_name("STORE");
+  add_what_is_written(app, request);
+  app.footer(
+      "Example:\n"
+      "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
+}
+
+// Writes `request.out` and says so.
+void write_export(const std::string& checkpoint, const TrainingState& state, Request& request) {
+  ExportOptions& options = request.options;
+  const std::string dtype = request.dtype.empty() ? dtype_of_run(state) : request.dtype;
+  options.bfloat16 = dtype == "bfloat16";
+  options.model_config = state.model_config;
+  const DecoderConfig decoder = parse_decoder_config(state.model_config);
+  if (has_text_part(state.model_config) && !request.text_only) {
+    write_whole(state, request.base, options);
+  }
+  follow_stores(state, decoder.vocab_size, request.any_tokenizer, options);
+  warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
+  export_model(request.out, decoder, checkpoint_parameters(checkpoint), options);
+  print_result(fmt::format("{}: step {} of {}, {}{}\n", request.out, state.step, checkpoint, dtype,
+                           options.tokenizer_folder.empty() && options.whole_folder.empty()
+                               ? ", without a tokenizer (--tokenizer DIR copies one)"
+                               : ""));
+  if (options.bfloat16) warn_of_rounding(checkpoint, state, request.base);
+}
+
 }  // namespace
 
 int run_export(int argc, char** argv) {
   CLI::App app("Writes a checkpoint as a Hugging Face folder that `transformers` loads.",
                "packtrain export");
-  std::string source;
-  std::string out;
-  std::string dtype = "bfloat16";
-  bool best = false;
-  bool any_tokenizer = false;
-  bool text_only = false;
-  std::string base;
-  ExportOptions options;
-  app.add_option("SOURCE", source, "checkpoint folder, or run folder: its newest")->required();
-  app.add_option("--out", out, "folder to make")->required()->type_name("DIR");
-  app.add_option("--dtype", dtype, "of the weights written (default bfloat16)")
-      ->check(CLI::IsMember({"bfloat16", "float32"}));
-  app.add_option("--tokenizer", options.tokenizer_folder, "folder whose tokenizer files to copy")
-      ->type_name("DIR");
-  app.add_flag("--best", best, "of a run: the checkpoint of the lowest validation loss");
-  app.add_flag("--other-tokenizer", any_tokenizer,
-               "copy the tokenizer even if it is not that of the run's data");
-  app.add_option("--base", base, "the folder of model.path, where it lies elsewhere now")
-      ->type_name("DIR");
-  app.add_flag("--text-only", text_only,
-               "of a model of more than text: write the text model alone");
-  app.add_option("--max-shard-size", options.max_shard_bytes,
-                 "of a file: like 5GB, 500MB (default 5GB)")
-      ->type_name("SIZE")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(positive_number());
-  app.footer(
-      "Example:\n"
-      "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
+  Request request;
+  add_options(app, request);
   if (!parse_arguments(app, argc, argv)) return 0;
-  if (out.empty()) reject_usage(app, "--out is empty, wanted the folder to make");
-  options.bfloat16 = dtype == "bfloat16";
-
-  const std::string checkpoint = best ? best_checkpoint(source) : find_checkpoint(source);
-  if (!best && !is_checkpoint(source)) tell_of_best(source);
+  if (request.out.empty()) reject_usage(app, "--out is empty, wanted the folder to make");
+  const std::string checkpoint =
+      request.best ? best_checkpoint(request.source) : newest_checkpoint(request.source);
+  if (!request.best) tell_of_best(request.source);
   const TrainingState state = read_checkpoint_state(checkpoint);
-  options.model_config = state.model_config;
-  const DecoderConfig decoder = parse_decoder_config(state.model_config);
-  if (has_text_part(state.model_config) && !text_only) write_whole(state, base, options);
-  follow_stores(state, decoder.vocab_size, any_tokenizer, options);
-  warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
-  export_model(out, decoder, checkpoint_parameters(checkpoint), options);
-  print_result(fmt::format("{}: step {} of {}, {}{}\n", out, state.step, checkpoint, dtype,
-                           options.tokenizer_folder.empty() && options.whole_folder.empty()
-                               ? ", without a tokenizer (--tokenizer DIR copies one)"
-                               : ""));
-  return 0;
+  write_export(checkpoint, state, request);
+  return request.check.empty() ? 0 : check_export(request.out, state, request.check);
 }
 
 }  // namespace packtrain

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/config/resolve.h"
 #include "framework/config/setting.h"
 #include "framework/support/error.h"
 
@@ -15,15 +16,13 @@ constexpr int kLongestChain = 100;  // of runs: a checkpoint may name itself
 
 }  // namespace
 
+Config config_of_run(const TrainingState& state) {
+  return resolve_settings(read_settings(state.config_yaml, "the checkpoint's configuration"));
+}
+
 RunStart start_of(const TrainingState& state) {
-  RunStart start;
-  for (const Setting& setting :
-       read_settings(state.config_yaml, "the checkpoint's configuration")) {
-    if (!setting.value.is_string()) continue;
-    if (setting.name() == "model.path") start.folder = setting.value.get<std::string>();
-    if (setting.name() == "model.prefix") start.prefix = setting.value.get<std::string>();
-  }
-  return start;
+  const ModelSection model = config_of_run(state).model;
+  return {model.path, model.prefix};
 }
 
 RunStart first_start_of(const TrainingState& state) {

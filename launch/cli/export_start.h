@@ -5,6 +5,7 @@
 
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/checkpoint/training_state.h"
+#include "framework/config/config.h"
 
 namespace packtrain {
 
@@ -12,6 +13,9 @@ struct RunStart {
   std::string folder;  // model.path: a Hugging Face folder or a checkpoint; "" for random weights
   std::string prefix;  // model.prefix
 };
+
+// The configuration that `state` was saved with; keys that it lacks have their defaults.
+Config config_of_run(const TrainingState& state);
 
 // As the configuration that `state` was saved with says.
 RunStart start_of(const TrainingState& state);

@@ -131,3 +131,49 @@ def test_best_of_a_run_without_losses_is_refused(trained, judged, tmp_path):
         file.write_text(json.dumps(manifest))
     code, _, err = program.packtrain("export", judged, "--best", "--out", tmp_path / "out")
     assert code == 66 and "has a validation loss" in err, err
+
+
+def dtype_of(folder):
+    return json.loads((folder / "config.json").read_text())["dtype"]
+
+
+def test_a_run_in_fp32_is_exported_in_float32_unless_told(trained, tmp_path):
+    export(trained, tmp_path / "default")
+    export(trained, tmp_path / "narrow", "--dtype", "bfloat16")
+    assert dtype_of(tmp_path / "default") == "float32"
+    assert dtype_of(tmp_path / "narrow") == "bfloat16"
+
+
+@pytest.fixture
+def barely_trained(trained, tmp_path):
+    """A run whose one update is smaller than bfloat16 can hold."""
+    program.finished("train", trained / "run.yaml", f"run.output={tmp_path / 'run'}", "optimizer.learning_rate=1e-6")
+    return tmp_path / "run"
+
+
+def test_rounding_that_takes_the_training_away_is_warned_of(trained, barely_trained, tmp_path):
+    code, _, err = program.packtrain("export", barely_trained, "--out", tmp_path / "a", "--dtype", "bfloat16")
+    assert code == 0 and "of what training changed" in err and "--dtype float32" in err, err
+    code, _, err = program.packtrain("export", barely_trained, "--out", tmp_path / "b")
+    assert code == 0 and "of what training changed" not in err, err
+    code, _, err = program.packtrain("export", trained / "run", "--out", tmp_path / "c", "--dtype", "bfloat16")
+    assert code == 0 and "of what training changed" not in err, err
+
+
+def loss_in(text):
+    return float(text.split("\nloss ")[1].split()[0])
+
+
+def test_check_prints_the_loss_of_what_was_written(trained, tmp_path):
+    words = ["export", trained / "run", "--check", trained / "store"]
+    whole = program.finished(*words, "--out", tmp_path / "whole")
+    narrow = program.finished(*words, "--out", tmp_path / "narrow", "--dtype", "bfloat16")
+    own = float(whole.split("the run's own evaluation of step 2: ")[1].split()[0])
+    assert loss_in(whole) == pytest.approx(own, abs=2e-6)
+    assert loss_in(narrow) == pytest.approx(own, abs=0.02) and loss_in(narrow) != loss_in(whole)
+
+
+def test_check_of_a_store_that_is_not_there_keeps_what_was_written(trained, tmp_path):
+    code, _, err = program.packtrain("export", trained / "run", "--out", tmp_path / "out", "--check", tmp_path / "none")
+    assert code == 65 and str(tmp_path / "none") in err, err
+    assert (tmp_path / "out/config.json").exists()

@@ -291,19 +291,20 @@ DecoderConfig stored_decoder(const ModelSource& source) {
 
 }  // namespace
 
+void read_weights(const ModelSource& source, std::span<const ShardView> shards) {
+  if (source.kind == ModelSource::Kind::kCheckpoint) {
+    load_checkpoint(source.folder, shards, false);
+    return;
+  }
+  import_weights(source.folder, stored_decoder(source), shards,
+                 {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
+}
+
 void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model) {
-  const std::vector<ShardView> shards = model.shards();
-  switch (source.kind) {
-    case ModelSource::Kind::kRandom:
-      initialize_weights(seed, model);
-      break;
-    case ModelSource::Kind::kHuggingFace:
-      import_weights(source.folder, stored_decoder(source), shards,
-                     {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
-      break;
-    case ModelSource::Kind::kCheckpoint:
-      load_checkpoint(source.folder, shards, false);
-      break;
+  if (source.kind == ModelSource::Kind::kRandom) {
+    initialize_weights(seed, model);
+  } else {
+    read_weights(source, model.shards());
   }
   model.weights_changed();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "framework/checkpoint/checkpoint.h"
@@ -45,12 +46,15 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
                       const Device& device);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
-std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
 // parallel.shard_size: what `auto` came to (plan/shard_size.h).
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world);
 
 // Throws Error(kConfig) where model.frozen names every parameter.
 void require_trainable(ShardedModel& model);
+
+// Fills the shards' weights from the folder of a source that has one.
+void read_weights(const ModelSource& source, std::span<const ShardView> shards);
 
 // Random from `seed`, or read from the source's folder: the same at any number of ranks.
 void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model);

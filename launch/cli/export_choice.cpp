@@ -1,0 +1,79 @@
+#include "launch/cli/export_choice.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/retention.h"
+#include "framework/support/error.h"
+#include "framework/support/logging.h"
+
+namespace packtrain {
+namespace {
+
+struct Checkpoint {
+  std::string folder;
+  std::int64_t step = 0;
+  std::optional<double> loss;  // on the validation data
+};
+
+// Those of a run that can be used, newest first.
+std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
+  std::vector<Checkpoint> found;
+  for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
+    if (find_fault(stored)) continue;
+    const TrainingState state = read_checkpoint_state(stored.path);
+    found.push_back({stored.path, state.step, state.validation_loss});
+  }
+  return found;
+}
+
+// The one of the lowest validation loss, the newest of equals; nothing where none has a loss.
+std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
+  std::optional<Checkpoint> best;
+  for (const Checkpoint& one : checkpoints) {
+    if (one.loss && std::isfinite(*one.loss) && (!best || *one.loss < *best->loss)) best = one;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string newest_checkpoint(const std::string& source) {
+  if (is_checkpoint(source)) return source;
+  if (const auto newest = find_latest_checkpoint(checkpoints_folder(source))) return *newest;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{}: got a folder without a usable checkpoint, wanted a checkpoint (with "
+                          "its manifest) or a run folder (with checkpoints/step-N)",
+                          source),
+              "Give the run.output folder of a run that saved one.");
+}
+
+std::string best_checkpoint(const std::string& source) {
+  if (is_checkpoint(source)) {
+    throw Error(ErrorCategory::kConfig, fmt::format("--best: {} is one checkpoint", source),
+                "Give the run's folder, or leave out --best.");
+  }
+  if (const auto best = best_of(usable_checkpoints(source))) return best->folder;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("--best: no usable checkpoint of {} has a validation loss", source),
+              "Only runs with data.validation know it; without --best the newest is exported.");
+}
+
+void tell_of_best(const std::string& source) {
+  if (is_checkpoint(source)) return;
+  const auto checkpoints = usable_checkpoints(source);
+  const auto best = best_of(checkpoints);
+  if (!best || best->folder == checkpoints.front().folder) return;
+  const Checkpoint& newest = checkpoints.front();
+  const std::string loss =
+      newest.loss ? fmt::format("validation loss {:.6g}", *newest.loss) : "no validation loss";
+  log_warning("step {} is the newest ({}), step {} the best ({:.6g}): --best writes that one",
+              newest.step, loss, best->step, *best->loss);
+}
+
+}  // namespace packtrain
