@@ -3,11 +3,15 @@
 #include <ATen/Context.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "framework/device/tensor_memory.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/training/setup/gpu_assignment.h"
 #include "models/ops/matmul/matmul.h"
 #include "parallel/checked_communicator.h"
 #include "parallel/faulty_communicator.h"
@@ -15,23 +19,17 @@
 namespace packtrain {
 namespace {
 
-// The least over all ranks: every rank decides the same.
-std::int64_t least(World& world, std::int64_t value) {
-  world.control().all_reduce(&value, 1, DataType::kInt64, ReduceOp::kMin, nullptr);
-  return value;
+void require_a_gpu_each(const std::vector<GpusOfRank>& gpus) {
+  const std::string shared = find_shared_gpu(gpus);
+  if (shared.empty()) return;
+  throw Error(ErrorCategory::kDevice, shared,
+              "Start at most one rank per GPU (packtrain-run -n), show each rank its own "
+              "(CUDA_VISIBLE_DEVICES), or train on the CPU with parallel.backend=mpi.");
 }
 
-[[noreturn]] void too_many_ranks(const World& world) {
-  throw Error(ErrorCategory::kDevice,
-              fmt::format("{} ranks were started on host {}, which has {} GPUs", world.local_size(),
-                          world.host(), num_cuda_devices()),
-              "Start at most one rank per GPU (packtrain-run -n), or train on the CPU with "
-              "parallel.backend=mpi.");
-}
-
-Backend choose_backend(const Config& config, World& world) {
+Backend choose_backend(const Config& config, const World& world,
+                       const std::vector<GpusOfRank>& gpus) {
   const Backend on_cpu = world.size() > 1 ? world.on_cpu() : Backend::kLocal;
-  const bool enough = least(world, num_cuda_devices() >= world.local_size() ? 1 : 0) == 1;
   switch (config.parallel.backend) {
     case BackendKind::kMpi:
       return on_cpu;
@@ -41,13 +39,14 @@ Backend choose_backend(const Config& config, World& world) {
                   fmt::format("parallel.backend is local, but {} ranks were started", world.size()),
                   "Use parallel.backend=auto, mpi or nccl for several ranks.");
     case BackendKind::kNccl:
-      if (!enough) too_many_ranks(world);
+      require_a_gpu_each(gpus);
       return Backend::kNccl;
     case BackendKind::kAuto:
       break;
   }
-  const bool any_gpu = least(world, num_cuda_devices() > 0 ? 0 : 1) == 0;
-  if (any_gpu && !enough) too_many_ranks(world);
+  const bool any_gpu =
+      std::ranges::any_of(gpus, [](const GpusOfRank& rank) { return !rank.visible.empty(); });
+  if (any_gpu) require_a_gpu_each(gpus);
   return any_gpu ? Backend::kNccl : on_cpu;
 }
 
@@ -128,9 +127,11 @@ RunDevice choose_device(const Config& config, World& world) {
   options.stream_delay_us = config.debug.stream_delay_us;
   options.delay_seed = config.run.seed + world.rank();
   RunDevice chosen;
-  chosen.backend = choose_backend(config, world);
+  const std::vector<GpusOfRank> gpus = gather_gpus(world);
+  chosen.backend = choose_backend(config, world, gpus);
   check_paths(config.parallel, chosen.backend);
-  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(world.local_rank(), options)
+  const auto gpu = assign_gpus(gpus)[static_cast<std::size_t>(world.rank())];
+  chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(gpu.value(), options)
                                                    : make_cpu_device(options);
   if (const auto cap = config.debug.memory_cap_gib) {
     constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;

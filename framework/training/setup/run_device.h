@@ -15,9 +15,9 @@ struct RunDevice {
   Backend backend = Backend::kLocal;
 };
 
-// `auto`: NCCL where the hosts have GPUs, else MPI, or local for a single rank. Collective.
-// Throws Error(kDevice) when a host has GPUs but fewer than ranks, or an asked-for backend cannot
-// serve: never a silent fallback.
+// `auto`: NCCL where ranks see GPUs, else what CPU ranks talk by (MPI or tcp, as they were
+// started), or local for a single rank. Collective. Throws Error(kDevice) when there are GPUs but
+// not one for each rank, or an asked-for backend cannot serve: never a silent fallback.
 RunDevice choose_device(const Config& config, World& world);
 
 at::ScalarType scalar_type(Precision precision);
