@@ -11,7 +11,7 @@ std::vector<Field> fields_of(ParallelSection& s) {
               {"mpi", BackendKind::kMpi},
               {"nccl", BackendKind::kNccl}})
           .means("What ranks talk by; `auto`: NCCL where every rank has a GPU, MPI between CPU "
-                 "ranks, nothing for one."),
+                 "ranks, nothing for one. Started without MPI, `mpi` is TCP."),
       integer("parallel.zero_stage", s.zero_stage, 2, 3)
           .means("What is sharded: 2 gradients and the optimizer's state, 3 weights too, which are "
                  "gathered block by block."),

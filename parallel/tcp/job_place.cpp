@@ -100,6 +100,10 @@ JobPlace place_of_slurm(const Environment& environment, const char* tasks, const
   place.size = read.number(tasks, 2, kMaxRanks);
   place.rank = read.number("SLURM_PROCID", 0, place.size - 1);
   place.address = text_in(environment, "MASTER_ADDR");
+  // A node's name in Slurm need not be one by which it is found: not needed on one host.
+  if (place.address.empty() && number_in(environment, "SLURM_STEP_NUM_NODES") == 1) {
+    place.address = "127.0.0.1";
+  }
   if (place.address.empty()) place.address = first_host(read.text("SLURM_STEP_NODELIST"));
   const int job = number_in(environment, "SLURM_JOB_ID").value_or(0);
   const int step = number_in(environment, "SLURM_STEP_ID").value_or(0);

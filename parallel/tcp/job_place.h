@@ -22,9 +22,9 @@ using Environment = std::function<const char*(const char*)>;
 
 // torchrun and Kubernetes: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. srun without PMIx:
 // SLURM_PROCID and the number of the step's tasks; the store is then at MASTER_ADDR, else at the
-// step's first host, at MASTER_PORT, else at a port that follows from job and step. Nothing where
-// this process is alone. Throws Error(kDevice) where it is one of several and a variable that the
-// others are found by is missing or no number.
+// step's first host (the loopback where it has but one), at MASTER_PORT, else at a port that
+// follows from job and step. Nothing where this process is alone. Throws Error(kDevice) where it is
+// one of several and a variable that the others are found by is missing or no number.
 std::optional<JobPlace> place_in_job(const Environment& environment);
 
 // The first host of a list as Slurm writes it: "gpu[08-11,14],login" has "gpu08".

@@ -26,6 +26,22 @@ def read_job():
     return yaml.safe_load((CLUSTER / "mpijob.yaml").read_text())
 
 
+def test_the_indexed_job_tells_each_pod_its_rank_and_where_rank_0_is():
+    service, job = yaml.safe_load_all((CLUSTER / "indexedjob.yaml").read_text())
+    spec = job["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    variables = {entry["name"]: entry for entry in container["env"]}
+    assert (spec["completionMode"], spec["completions"]) == ("Indexed", spec["parallelism"])
+    assert variables["WORLD_SIZE"]["value"] == str(spec["completions"])
+    assert "job-completion-index" in variables["RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
+    # A pod's name is that of the job and its index, in the domain of the service.
+    assert variables["MASTER_ADDR"]["value"] == f"{job['metadata']['name']}-0.{service['metadata']['name']}"
+    assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
 def instructions():
     """(instruction, its text) of the Dockerfile, without comments and continuations."""
     text = re.sub(r"^#.*\n", "", (CLUSTER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")

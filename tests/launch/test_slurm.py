@@ -78,9 +78,11 @@ def test_a_configuration_error_is_the_jobs_exit_code(cluster, lab):
     assert (job["JobState"], job["ExitCode"]) == ("FAILED", "64:0"), log.read_text()
 
 
-def test_srun_starts_ranks_without_mpirun(cluster, lab, undisturbed):
-    done = subprocess.run(["srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", PROGRAM, "train", lab.config("srun"),
+@pytest.mark.parametrize("mpi", ["pmix", "none"])
+def test_srun_starts_ranks_without_mpirun(cluster, lab, undisturbed, mpi):
+    name = f"srun-{mpi}"
+    done = subprocess.run(["srun", "--nodes=1", "--ntasks=2", f"--mpi={mpi}", PROGRAM, "train", lab.config(name),
                            *SETTINGS], env=cluster.environment, capture_output=True, text=True, timeout=300,
                           check=False)
     assert done.returncode == 0, done.stderr
-    assert_bit_equal(lab.folder / "runs" / "srun", undisturbed)
+    assert_bit_equal(lab.folder / "runs" / name, undisturbed)

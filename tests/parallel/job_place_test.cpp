@@ -67,6 +67,7 @@ TEST(JobPlace, AStepOfSlurmMeetsAtItsFirstHost) {
   EXPECT_EQ(found->address, "gpu08");
   EXPECT_GT(found->port, 1024);
   EXPECT_NE(found->port, place(with(kSlurm, "SLURM_STEP_ID", "3"))->port);
+  EXPECT_EQ(place(with(kSlurm, "SLURM_STEP_NUM_NODES", "1"))->address, "127.0.0.1");
   const auto told = place(with(with(kSlurm, "MASTER_ADDR", "10.0.0.1"), "MASTER_PORT", "4000"));
   EXPECT_EQ(told->address, "10.0.0.1");
   EXPECT_EQ(told->port, 4000);
