@@ -23,8 +23,9 @@ std::vector<Field> fields_of(ParallelSection& s) {
               "free, else 3."),
       integer_or_auto("parallel.shard_size", s.shard_size, 1, 1'000'000)
           .in("ranks")
-          .means("Ranks that share one copy of the model's state, of which there are several then; "
-                 "`auto`: the ranks of as few whole hosts as have room for it, by the memory plan."),
+          .means(
+              "Ranks that share one copy of the model's state, of which there are several then; "
+              "`auto`: the ranks of as few whole hosts as have room for it, by the memory plan."),
       flag("parallel.resident_embeddings", s.resident_embeddings)
           .means("false: embedding and head take turns in one place, for less memory "
                  "(zero_stage 3)."),

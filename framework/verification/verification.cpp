@@ -64,8 +64,7 @@ std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
                                   const PlanOptions& options, std::int64_t num_steps) {
   const StoreLossCounter counter(store);
   const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
-  const std::int64_t count =
-      std::min(num_steps, planner.num_run_steps(config.run));
+  const std::int64_t count = std::min(num_steps, planner.num_run_steps(config.run));
   std::vector<StepPlan> plans;
   for (std::int64_t step = 0; step < count; ++step) plans.push_back(planner.plan(step));
   return plans;

@@ -45,8 +45,7 @@ int check_export(const std::string& folder, const TrainingState& state, const st
     print_result(fmt::format("loss {:.6f} on {} ({} examples); {}\n", record.loss, store,
                              record.num_examples, loss_of_run(state)));
     if (std::isfinite(record.loss)) return;
-    throw Error(ErrorCategory::kNonFinite,
-                fmt::format("the loss of {} is not finite", folder),
+    throw Error(ErrorCategory::kNonFinite, fmt::format("the loss of {} is not finite", folder),
                 "Do not use it: `packtrain evaluate` says whether the checkpoint has the same.");
   });
 }
