@@ -24,7 +24,7 @@ std::string bare_name(const std::vector<WeightPiece>& pieces, const std::string&
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
-// What stands before `name`, where that is all of it or its end behind a point.
+// Whether `name` is all of `whole`, or its end behind a point.
 bool ends_in_name(const std::string& whole, const std::string& name) {
   return whole == name || whole.ends_with("." + name);
 }

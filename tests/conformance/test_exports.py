@@ -6,6 +6,8 @@ import shutil
 import program
 import pytest
 import torch
+from comparison import tensors_of
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedTokenizerFast
 
@@ -133,47 +135,79 @@ def test_best_of_a_run_without_losses_is_refused(trained, judged, tmp_path):
     assert code == 66 and "has a validation loss" in err, err
 
 
-def dtype_of(folder):
-    return json.loads((folder / "config.json").read_text())["dtype"]
-
-
-def test_a_run_in_fp32_is_exported_in_float32_unless_told(trained, tmp_path):
-    export(trained, tmp_path / "default")
-    export(trained, tmp_path / "narrow", "--dtype", "bfloat16")
-    assert dtype_of(tmp_path / "default") == "float32"
-    assert dtype_of(tmp_path / "narrow") == "bfloat16"
-
-
-@pytest.fixture
-def barely_trained(trained, tmp_path):
-    """A run whose one update is smaller than bfloat16 can hold."""
-    program.finished("train", trained / "run.yaml", f"run.output={tmp_path / 'run'}", "optimizer.learning_rate=1e-6")
-    return tmp_path / "run"
-
-
-def test_rounding_that_takes_the_training_away_is_warned_of(trained, barely_trained, tmp_path):
-    code, _, err = program.packtrain("export", barely_trained, "--out", tmp_path / "a", "--dtype", "bfloat16")
-    assert code == 0 and "of what training changed" in err and "--dtype float32" in err, err
-    code, _, err = program.packtrain("export", barely_trained, "--out", tmp_path / "b")
-    assert code == 0 and "of what training changed" not in err, err
-    code, _, err = program.packtrain("export", trained / "run", "--out", tmp_path / "c", "--dtype", "bfloat16")
-    assert code == 0 and "of what training changed" not in err, err
-
-
-def loss_in(text):
-    return float(text.split("\nloss ")[1].split()[0])
-
-
-def test_check_prints_the_loss_of_what_was_written(trained, tmp_path):
-    words = ["export", trained / "run", "--check", trained / "store"]
-    whole = program.finished(*words, "--out", tmp_path / "whole")
-    narrow = program.finished(*words, "--out", tmp_path / "narrow", "--dtype", "bfloat16")
-    own = float(whole.split("the run's own evaluation of step 2: ")[1].split()[0])
-    assert loss_in(whole) == pytest.approx(own, abs=2e-6)
-    assert loss_in(narrow) == pytest.approx(own, abs=0.02) and loss_in(narrow) != loss_in(whole)
-
-
 def test_check_of_a_store_that_is_not_there_keeps_what_was_written(trained, tmp_path):
     code, _, err = program.packtrain("export", trained / "run", "--out", tmp_path / "out", "--check", tmp_path / "none")
     assert code == 65 and str(tmp_path / "none") in err, err
     assert (tmp_path / "out/config.json").exists()
+
+
+def evaluated(trained, *words):
+    return json.loads(program.finished("evaluate", trained / "run.yaml", "--json", *words))["loss"]
+
+
+def dtypes_of(folder):
+    return {tensor.dtype for tensor in tensors_of(folder).values()}
+
+
+@pytest.mark.parametrize("compute, dtype", [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_an_export_has_the_dtype_that_the_run_computed_in(trained, tmp_path, compute, dtype):
+    program.finished("train", trained / "run.yaml", f"run.output={tmp_path / 'run'}", f"precision.compute={compute}")
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "out")
+    assert dtypes_of(tmp_path / "out") == {dtype}
+    assert json.loads((tmp_path / "out/config.json").read_text())["dtype"] == str(dtype).removeprefix("torch.")
+    other = {"fp32": "bfloat16", "bf16": "float32"}[compute]
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "other", "--dtype", other)
+    assert dtypes_of(tmp_path / "other") == {getattr(torch, other)}
+
+
+def test_a_training_that_bfloat16_rounds_away_is_named_with_its_share(trained, tmp_path):
+    AutoModelForCausalLM.from_pretrained(trained / "base", dtype=torch.bfloat16).save_pretrained(tmp_path / "base")
+    run = tmp_path / "run"
+    program.finished("train", trained / "run.yaml", f"model.path={tmp_path / 'base'}", f"run.output={run}",
+                     "optimizer.learning_rate=1e-5", "run.max_steps=2")
+    code, _, err = program.packtrain("export", run, "--out", tmp_path / "out", "--dtype", "bfloat16")
+    assert code == 0 and "--dtype float32 keeps it" in err, err
+    told = int(err.split("bfloat16 rounds away ")[1].split(" %")[0])
+    program.finished("export", run, "--out", tmp_path / "exact")
+    start, exact, rounded = (tensors_of(folder) for folder in (tmp_path / "base", tmp_path / "exact", tmp_path / "out"))
+    errors = sum(((rounded[name].double() - exact[name].double())[exact[name] != start[name].float()] ** 2).sum()
+                 for name in exact)
+    changes = sum(((exact[name].double() - start[name].double()) ** 2).sum() for name in exact)
+    assert told == pytest.approx(100 * (errors / changes).sqrt().item(), abs=0.6) and told > 50
+
+
+def test_a_training_that_bfloat16_keeps_is_exported_without_a_warning(trained, tmp_path):
+    AutoModelForCausalLM.from_pretrained(trained / "base", dtype=torch.bfloat16).save_pretrained(tmp_path / "base")
+    run = tmp_path / "run"
+    words = ["export", run, "--out", tmp_path / "out", "--dtype", "bfloat16"]
+    program.finished("train", trained / "run.yaml", f"model.path={tmp_path / 'base'}", f"run.output={run}",
+                     "optimizer.learning_rate=0.1")
+    _, _, err = program.packtrain(*words)
+    assert "rounds away" not in err
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / "base").rename(tmp_path / "away")
+    _, _, err = program.packtrain(*words)
+    assert "rounds away of the training is not known" in err and str(tmp_path / "base") in err, err
+
+
+def test_check_prints_the_loss_of_what_was_written_beside_the_runs(trained, tmp_path):
+    own = evaluated(trained)
+    words = ["export", trained / "run", "--check", trained / "store"]
+    out = program.finished(*words, "--out", tmp_path / "out")
+    assert f"loss {own:.6f} on {trained / 'store'} ({len(TEXTS)} examples)" in out
+    assert f"the run's own evaluation of step 2: {own:.6f} on its data.validation" in out
+    out = program.finished(*words, "--out", tmp_path / "rounded", "--dtype", "bfloat16")
+    rounded = evaluated(trained, f"model.path={tmp_path / 'rounded'}")
+    assert rounded != own and f"loss {rounded:.6f} on" in out
+
+
+def test_check_of_a_loss_that_is_not_finite_ends_with_an_error_code(trained, tmp_path):
+    base = shutil.copytree(trained / "base", tmp_path / "base")
+    tensors = tensors_of(base)
+    tensors["lm_head.weight"] = torch.full_like(tensors["lm_head.weight"], 3e38)
+    save_file(tensors, base / "model.safetensors", metadata={"format": "pt"})
+    program.finished("train", trained / "run.yaml", f"model.path={base}", f"run.output={tmp_path / 'run'}",
+                     "guard.non_finite=skip", "data.validation=null")
+    code, _, err = program.packtrain("export", tmp_path / "run", "--out", tmp_path / "out", "--check",
+                                     trained / "store")
+    assert code == 71 and "is not finite" in err, err
