@@ -146,7 +146,7 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
       why = std::strerror(errno);
       continue;
     }
-    const std::string mine = numbers_of(address, length);
+    std::string mine = numbers_of(address, length);
     if (!is_loopback(mine) || is_loopback(host) || host == "localhost") return mine;
     const std::string card = address_of_a_card();
     return card.empty() ? mine : card;

@@ -25,13 +25,13 @@ struct Sent {
   std::int32_t num_gpus = 0;
 };
 
-template <std::size_t kSize>
-void put(const std::string& text, std::array<char, kSize>& place) {
-  std::memcpy(place.data(), text.data(), std::min(text.size(), kSize));
+template <std::size_t Size>
+void put(const std::string& text, std::array<char, Size>& place) {
+  std::memcpy(place.data(), text.data(), std::min(text.size(), Size));
 }
 
-template <std::size_t kSize>
-std::string text_in(const std::array<char, kSize>& place) {
+template <std::size_t Size>
+std::string text_in(const std::array<char, Size>& place) {
   return {place.begin(), std::ranges::find(place, '\0')};
 }
 
@@ -42,7 +42,7 @@ int num_ranks_of(const std::vector<GpusOfRank>& ranks, const std::string& host) 
 // Why this rank, which has none, has none.
 std::string lack_of(const std::vector<GpusOfRank>& ranks, std::size_t rank) {
   const GpusOfRank& own = ranks[rank];
-  const std::string begin =
+  std::string begin =
       fmt::format("{} ranks were started on host {}, which has {} GPUs for rank {}",
                   num_ranks_of(ranks, own.host), own.host, own.visible.size(), rank);
   for (std::size_t other = 0; other < rank && !own.visible.empty(); ++other) {
