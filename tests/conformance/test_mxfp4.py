@@ -59,7 +59,7 @@ def test_a_published_folder_is_trained_and_exported_in_bfloat16(model, config, t
     decoded = AutoModelForCausalLM.from_pretrained(
         model, quantization_config=Mxfp4Config(dequantize=True), dtype=torch.bfloat16)
     program.finished("train", config, "optimizer.learning_rate=0", ranks=ranks)
-    program.finished("export", tmp_path / "run", "--out", tmp_path / "out")
+    program.finished("export", tmp_path / "run", "--out", tmp_path / "out", "--dtype", "bfloat16")
     assert_same_bytes(tensors_of(tmp_path / "out"), decoded.state_dict())
     assert "quantization_config" not in json.loads((tmp_path / "out/config.json").read_text())
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")

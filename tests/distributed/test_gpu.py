@@ -6,6 +6,7 @@ import pathlib
 import numpy
 import pytest
 from runs import assert_bit_equal, losses, steps, take_checkpoint
+from test_other_launchers import torchrun
 from traces import named, read_trace
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
@@ -104,3 +105,26 @@ def test_more_ranks_than_gpus_are_refused(lab):
     code, _, err = lab.finish(lab.start("too-many", ranks=9))
     assert code == 69
     assert "9 ranks" in err
+
+
+def test_ranks_that_see_one_gpu_each_take_it(lab):
+    exact = [*BF16, "precision.deterministic=true"]
+    own = {rank: {"CUDA_VISIBLE_DEVICES": str(1 - rank)} for rank in range(2)}
+    code, _, err = lab.finish(lab.start("own-gpus", *exact, ranks=2, rank_environment=own))
+    assert code == 0, err
+    assert_bit_equal(lab.folder / "runs/own-gpus", lab.run("all-gpus", *exact, ranks=2))
+
+
+def test_ranks_that_would_share_a_gpu_are_named(lab):
+    same = {rank: {"CUDA_VISIBLE_DEVICES": "1"} for rank in range(2)}
+    code, _, err = lab.finish(lab.start("shared-gpu", ranks=2, rank_environment=same))
+    assert code == 69, err
+    assert "ranks 0 and 1 would share GPU" in err, err
+
+
+def test_torchrun_trains_as_mpirun_does(lab):
+    exact = [*BF16, "precision.deterministic=true"]
+    process = torchrun(lab, "by-torchrun", *exact)
+    code, _, err = lab.finish(process)
+    assert code == 0, err
+    assert_bit_equal(lab.folder / "runs/by-torchrun", lab.run("by-mpirun", *exact, ranks=2))

@@ -9,7 +9,7 @@ PAGE = (REPO / "docs" / "troubleshooting.md").read_text()
 ROOMS = ["framework", "samplers", "collators", "models", "parallel", "launch"]
 # Said by others.
 FOREIGN = ["mpirun has detected an attempt to run as root", "There are not enough slots available",
-           "Read -1, expected ..., errno = 1", "unhandled system error", "ibv_reg_mr"]
+           "Read -1, expected ..., errno = 1", "unhandled system error", "ibv_reg_mr", "Too many open files"]
 # What stands for something else in a quoted message: N, FILE, 'lr', 0.001, run.num_epochs, ...
 PLACEHOLDER = re.compile(r"'[^']*'|\b[A-Z]+\b|\b\d[\d.]*\b|\b[a-z_]+\.[a-z_.]+\b|\.\.\.|:")
 
