@@ -157,9 +157,7 @@ TEST(PlanStart, WhereNothingIsLeftOfTheEpochTheNextOneBegins) {
   const test::Examples examples = uneven_examples();
   const Planner before = make_planner(examples, counted(16));
   PlanStart start = before.start_at(12);
-  for (std::size_t example = 0; example < start.trained.size(); ++example) {
-    start.trained[example] = true;
-  }
+  start.trained.assign(start.trained.size(), true);
   const Planner after = make_planner(examples, counted(16), start);
   EXPECT_EQ(after.position(12).epoch, 1);
   EXPECT_EQ(after.num_steps(1), 12);
