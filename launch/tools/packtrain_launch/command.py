@@ -77,8 +77,9 @@ class Command:
         until it has set up its handler. `quiet`: without MPI's own words, of which every end of a rank has some."""
         guard = ["env", "--ignore-signal=USR1"] if keeps_signal else []
         placed = self._place_on(hosts) if hosts is not None else self._place_here()
-        # Not aggregated: Open MPI 4.1 loses words now and then while it counts who said the same.
-        words = ["--quiet"] if quiet else ["--mca", "orte_base_help_aggregate", "0"]
+        # Open MPI 4.1 loses words now and then, while it counts who said the same and where a rank ends before they
+        # have left it.
+        words = ["--quiet"] if quiet else ["--mca", "orte_base_help_aggregate", "0", "--mca", "mpi_abort_delay", "1"]
         return ["mpirun", *words, *placed, *self._shared_flags(hosts), *guard, self.program, *arguments]
 
     def _place_here(self) -> list[str]:

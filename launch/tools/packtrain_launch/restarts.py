@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -23,7 +24,7 @@ _MOST_FRUITLESS = 3
 _START_LIMIT_S = 20.0
 _MOST_WORDS = 60  # lines
 _TRIES = 3  # to hear why MPI does not start
-_FRAME = "-" * 20
+_NUMBER = re.compile(r"\d+")  # of processes: another one in each try
 
 
 def _is_packtrains(status: int) -> bool:
@@ -123,13 +124,12 @@ class Runner:
         """What failed before a rank could speak (MPI_Init, mpirun itself) fails again where the ranks only join, and
         says why: `--quiet` had kept that back."""
         words: list[str] = []
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # Open MPI 4.1 loses a part of its words now and then, where ranks end too fast
             line = self._command.line(["train", "--help"], hosts, quiet=False)
             job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                       listener=words.append, echo=False)
             again = job.wait(_START_LIMIT_S)
-            # Open MPI 4.1 loses its explanation, which stands between lines of dashes, where ranks end too fast.
-            if again == 0 or any(word.startswith(_FRAME) for word in words):
+            if again == 0:
                 break
         if again == 0 or not any(word.strip() for word in words):
             say(f"mpirun ended with exit code {status} and no rank said why; its ranks can be started: look at the log "
@@ -137,7 +137,10 @@ class Runner:
             return
         say(f"mpirun started no rank (exit code {status}), nothing was trained. In MPI's own words "
             "(docs/troubleshooting.md, mpirun, says more):")
-        sys.stderr.write("".join(f"  {word}" for word in list(dict.fromkeys(words))[:_MOST_WORDS]))
+        different: dict[str, str] = {}
+        for word in words:
+            different.setdefault(_NUMBER.sub("", word), word)
+        sys.stderr.write("".join(f"  {word}" for word in list(different.values())[:_MOST_WORDS]))
         sys.stderr.flush()
 
     def _is_worth_a_restart(self, status: int) -> bool:
