@@ -1,5 +1,4 @@
-// Collectives over MPI for host memory, built of messages between pairs of ranks: counts of any
-// size, a fixed order of summation, and waiting that shares cores.
+// The collectives of host_communicator.h over messages of MPI, with waiting that shares cores.
 #pragma once
 
 #include <mpi.h>

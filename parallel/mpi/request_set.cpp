@@ -6,7 +6,6 @@
 #include <chrono>
 #include <thread>
 
-#include "framework/support/error.h"
 #include "parallel/mpi/check.h"
 
 namespace packtrain {
@@ -53,10 +52,7 @@ void RequestSet::wait() {
     PACKTRAIN_MPI_CHECK(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete,
                                     MPI_STATUSES_IGNORE));
     if (complete != 0) break;
-    if (aborted_.load(std::memory_order_relaxed)) {
-      throw Error(ErrorCategory::kDevice, "a collective was given up: its communicator was aborted",
-                  "The error that came first tells why.");
-    }
+    if (aborted_.load(std::memory_order_relaxed)) throw_given_up();
     polite_wait();
   }
   requests_.clear();

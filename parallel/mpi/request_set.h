@@ -7,25 +7,23 @@
 #include <cstddef>
 #include <vector>
 
+#include "parallel/message_set.h"
+
 namespace packtrain {
 
-// Point-to-point messages of one collective. Messages between two ranks arrive in the order in
-// which they were given, so collectives that follow each other need no tags of their own.
-class RequestSet {
+// Point-to-point messages of one collective. MPI keeps the order of messages between two ranks, so
+// collectives that follow each other need no tags of their own.
+class RequestSet final : public MessageSet {
  public:
+  // Gives up where `aborted` turns true.
   RequestSet(MPI_Comm comm, const std::atomic<bool>& aborted) : comm_(comm), aborted_(aborted) {}
   // Gives up what is still under way (after an error; the job is about to end).
-  ~RequestSet();
-  RequestSet(const RequestSet&) = delete;
-  RequestSet& operator=(const RequestSet&) = delete;
+  ~RequestSet() override;
 
-  // Any number of bytes; the buffers must stay until wait() has returned. Zero bytes: no message.
-  void send(const void* data, std::size_t bytes, int to);
-  void receive(void* data, std::size_t bytes, int from);
+  void send(const void* data, std::size_t bytes, int to) override;
+  void receive(void* data, std::size_t bytes, int from) override;
   void add(MPI_Request request) { requests_.push_back(request); }
-
-  // Returns when all are complete. Throws Error(kDevice) on a fault or when `aborted` turns true.
-  void wait();
+  void wait() override;
 
  private:
   MPI_Comm comm_;

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "framework/support/error.h"
 
@@ -22,11 +24,6 @@ constexpr int kLookMs = 100;  // how often a waiting thread looks whether to giv
 constexpr auto kNewsPatience = std::chrono::seconds(5);
 // A rank may compute, or save, for hours before it comes to a collective.
 constexpr auto kNoLimit = std::chrono::hours(24 * 365);
-
-[[noreturn]] void throw_given_up() {
-  throw Error(ErrorCategory::kDevice, "a collective was given up: its communicator was aborted",
-              "The error that came first tells why.");
-}
 
 }  // namespace
 
@@ -43,15 +40,22 @@ void Links::open(const std::vector<int>& ranks, const std::atomic<bool>& aborted
 }
 
 void Exchange::send(const void* data, std::size_t bytes, int to) {
+  if (bytes == 0) return;
   // Never written through: one kind of message serves both directions.
   auto* bytes_begin = static_cast<std::byte*>(const_cast<void*>(data));
-  Message message{.rank = to, .outgoing = true, .data = bytes_begin, .bytes = bytes};
+  Message message{.rank = members_[static_cast<std::size_t>(to)],
+                  .outgoing = true,
+                  .data = bytes_begin,
+                  .bytes = bytes};
   std::memcpy(message.length.data(), &bytes, sizeof bytes);
   messages_.push_back(message);
 }
 
 void Exchange::receive(void* data, std::size_t bytes, int from) {
-  messages_.push_back({.rank = from, .data = static_cast<std::byte*>(data), .bytes = bytes});
+  if (bytes == 0) return;
+  messages_.push_back({.rank = members_[static_cast<std::size_t>(from)],
+                       .data = static_cast<std::byte*>(data),
+                       .bytes = bytes});
 }
 
 void Exchange::open_links() {
@@ -64,10 +68,20 @@ void Exchange::open_links() {
 void Exchange::wait() {
   open_links();
   for (;;) {
-    for (Message& message : messages_) move(message);
+    move_all();
     std::erase_if(messages_, [](const Message& m) { return m.done == m.total(); });
     if (messages_.empty()) return;
     wait_for_any();
+  }
+}
+
+// A connection carries its messages one after the other.
+void Exchange::move_all() {
+  std::set<std::pair<int, bool>> busy;  // rank, outgoing
+  for (Message& message : messages_) {
+    if (busy.contains({message.rank, message.outgoing})) continue;
+    move(message);
+    if (message.done < message.total()) busy.emplace(message.rank, message.outgoing);
   }
 }
 

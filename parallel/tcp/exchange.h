@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "parallel/message_set.h"
 #include "parallel/tcp/switchboard.h"
 
 namespace packtrain {
@@ -31,22 +33,21 @@ class Links {
   std::map<int, Socket> sockets_;
 };
 
-class Exchange {
+class Exchange final : public MessageSet {
  public:
-  Exchange(Links& links, const std::atomic<bool>& aborted) : links_(links), aborted_(aborted) {}
+  // Between `members`, ranks of the world; a message names one by its place among them. Gives up
+  // where `aborted` turns true. All given must outlive it.
+  Exchange(Links& links, std::span<const int> members, const std::atomic<bool>& aborted)
+      : links_(links), members_(members), aborted_(aborted) {}
 
-  // At most one of each with a rank; the buffers must stay until wait() has returned.
-  void send(const void* data, std::size_t bytes, int to);
-  void receive(void* data, std::size_t bytes, int from);
-
-  // Returns when all are complete, however long that takes; the core is free meanwhile. Throws
-  // Error(kDevice) when a peer is gone, when it sends another number of bytes, or when `aborted`
-  // turns true.
-  void wait();
+  void send(const void* data, std::size_t bytes, int to) override;
+  void receive(void* data, std::size_t bytes, int from) override;
+  // The core is free meanwhile. Throws also when a peer sends another number of bytes.
+  void wait() override;
 
  private:
   struct Message {
-    int rank = 0;
+    int rank = 0;  // of the world
     bool outgoing = false;
     int descriptor = -1;
     std::byte* data = nullptr;  // of an outgoing one only read
@@ -57,12 +58,14 @@ class Exchange {
   };
 
   void open_links();
+  void move_all();
   void move(Message& message);
   void check_length(const Message& message);
   void wait_for_any();
   [[noreturn]] void lose(int rank, const std::string& why);
 
   Links& links_;
+  std::span<const int> members_;
   const std::atomic<bool>& aborted_;
   std::vector<Message> messages_;  // those that are not complete
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "framework/support/error.h"
+#include "parallel/message_set.h"
 
 namespace packtrain {
 namespace {
@@ -19,11 +20,6 @@ const char* const kYes = "yes";
 
 std::string greeting(const std::string& start, const std::string& channel, int from, int to) {
   return fmt::format("packtrain\n{}\n{}\n{}\n{}", start, channel, from, to);
-}
-
-[[noreturn]] void throw_given_up() {
-  throw Error(ErrorCategory::kDevice, "a collective was given up: its communicator was aborted",
-              "The error that came first tells why.");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

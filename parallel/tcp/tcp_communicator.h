@@ -1,4 +1,4 @@
-// Collectives over sockets for host memory, in the fixed order of summation that MPI's have here.
+// The collectives of host_communicator.h over sockets.
 #pragma once
 
 #include <memory>
