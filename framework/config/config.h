@@ -169,7 +169,7 @@ struct PrecisionSection {
 struct CheckpointSection {
   Interval save_steps = 500;  // 0: only at the end
   bool save_final = true;     // false: a run that ends (not: is stopped) leaves no checkpoint
-  int keep = 3;               // newest checkpoints kept, at least 2
+  int keep = 3;               // newest checkpoints kept, at least 1
   int keep_best = 0;          // besides these, as many of the lowest validation loss
   // Of several stores in data.validation the one whose loss tells the best (and when
   // run.early_stopping_patience ends); empty: the first.

@@ -3,15 +3,11 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iterator>
 
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
-#include "framework/training/plan/gather_slots.h"
-#include "framework/training/plan/memory_remedies.h"
 #include "framework/training/plan/plan_source.h"
-#include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/tokenizer_check.h"
 #include "framework/training/setup/training_store.h"
@@ -19,11 +15,10 @@
 #include "framework/training/steps/learning_rate.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
-#include "launch/cli/plan_hosts.h"
+#include "launch/cli/plan_memory.h"
 #include "launch/cli/plan_report.h"
 #include "launch/cli/plan_warnings.h"
 #include "launch/cli/program.h"
-#include "models/decoder.h"
 #include "samplers/planner.h"
 
 namespace packtrain {
@@ -33,11 +28,10 @@ constexpr std::int64_t kStepsShown = 3;  // rank loads, for people
 
 struct PlanArguments {
   ConfigArguments config;
-  HostArguments hosts;
+  DeviceArguments devices;
   std::optional<std::int64_t> steps;
   std::int64_t first_step = 0;
   std::optional<double> tflops;
-  std::optional<double> gpu_gib;
   bool memory_only = false;
   bool as_json = false;
 };
@@ -114,75 +108,6 @@ void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t be
   }
 }
 
-// Ranks on their hosts, and their device.
-struct Assumed {
-  AssumedHosts hosts;
-  AssumedDevice device;
-};
-
-Assumed assume(const PlanArguments& arguments, const Config& config, const DecoderConfig& decoder) {
-  AssumedHosts hosts = assumed_hosts(config, arguments.hosts, num_cuda_devices());
-  AssumedDevice device = assume_device(config, decoder, hosts.hosts, arguments.gpu_gib);
-  return {std::move(hosts), std::move(device)};
-}
-
-MemoryOutlook outlook(const Config& config, const DecoderConfig& decoder, const Assumed& assumed,
-                      const TokenBudget& budget, const MemoryLoad& load,
-                      const HostMemoryLoad& host_load) {
-  const AssumedDevice& device = assumed.device;
-  Config found = config;
-  found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
-  const MemoryPlanner planner(found, decoder, device.ranks);
-  MemoryOutlook outlook{.num_parameters = num_parameters(decoder),
-                        .num_ranks = device.ranks.num_ranks,
-                        .hosts = device.hosts,
-                        .ranks = device.ranks,
-                        .hosts_basis = assumed.hosts.basis,
-                        .budget = budget,
-                        .plan = planner.plan(load),
-                        .gpu_bytes = device.gpu_bytes,
-                        .host = {},
-                        .remedies = {}};
-  outlook.host =
-      plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
-  if (device.gpu_bytes > 0 || config.memory.limit_gib) {
-    const MemoryLimit limit = assumed_memory_limit(config.memory, device);
-    outlook.remedies = memory_remedies(found, decoder, device.ranks, load, limit);
-  }
-  return outlook;
-}
-
-// Nothing where a store is not here.
-std::optional<std::int64_t> num_training_examples(const DataSection& data) {
-  const auto is_here = [](const TrainStore& store) {
-    return std::filesystem::exists(store.path + "/store.json");
-  };
-  if (data.train.empty() || !std::ranges::all_of(data.train, is_here)) return std::nullopt;
-  return static_cast<std::int64_t>(open_training_store(data)->lengths().size());
-}
-
-// Of steps of examples of data.max_length.
-HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64_t num_rows) {
-  const BatchSection& batch = config.batch;
-  const std::int64_t length = config.data.max_length;
-  const std::int64_t examples = batch.global_batch_size.value_or(
-      std::max<std::int64_t>(1, batch.global_batch_tokens.value_or(0) / length));
-  const std::int64_t a_rank = (examples + num_ranks - 1) / num_ranks;
-  const std::int64_t fit = std::max<std::int64_t>(1, num_rows / length);
-  return {num_training_examples(config.data), num_rows, (a_rank + fit - 1) / fit, examples};
-}
-
-// Of micro-batches of the token budget, whatever the data.
-MemoryOutlook memory_outlook(const PlanArguments& arguments, const Config& config) {
-  const DecoderConfig decoder = find_model(config.model).decoder;
-  const Assumed assumed = assume(arguments, config, decoder);
-  const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
-  const std::int64_t most = most_useful_tokens(config, assumed.device.ranks.num_ranks);
-  return outlook(config, decoder, assumed, budget,
-                 {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most},
-                 longest_host_load(config, assumed.device.ranks.num_ranks, budget.tokens));
-}
-
 std::vector<ValidationOverlap> overlaps_of(const DataSection& data, const TokenStore& train) {
   std::vector<ValidationOverlap> overlaps;
   for (const ValidationStore& validation : data.validation) {
@@ -210,19 +135,12 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
   }
 }
 
-HostMemoryLoad host_load(const TokenStore& store, const PlanSurvey& survey) {
-  const std::int64_t steps = std::max<std::int64_t>(1, survey.num_steps());
-  return {static_cast<std::int64_t>(store.lengths().size()), survey.max_rows_in_micro_batch(),
-          (survey.num_micro_batches() + steps - 1) / steps,
-          (survey.num_examples() + steps - 1) / steps};
-}
-
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::unique_ptr<TokenStore> store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
-  const Assumed assumed = assume(arguments, config, decoder);
+  const Assumed assumed = assume(config, decoder, arguments.devices);
   const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
   const PlanOptions options =
       plan_options(config, decoder, assumed.device.ranks.num_ranks, budget.tokens);
@@ -242,11 +160,11 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);
   report.stores = store_shares(config.data, *store);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
-  report.memory = outlook(
+  report.memory = memory_outlook(
       config, decoder, assumed, budget,
       {.num_rows = report.survey.max_rows_in_micro_batch(),
        .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()},
-      host_load(*store, report.survey));
+      planned_host_load(*store, report.survey));
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
@@ -270,11 +188,11 @@ int run_plan(int argc, char** argv) {
       "packtrain plan");
   PlanArguments arguments;
   arguments.config.add_to(app);
-  app.add_option("--ranks", arguments.hosts.num_ranks, "ranks to plan for (default 1)")
+  app.add_option("--ranks", arguments.devices.hosts.num_ranks, "ranks to plan for (default 1)")
       ->check(CLI::Range(1, kMostPlannedRanks));
-  app.add_option("--hosts", arguments.hosts.num_hosts, "hosts that the ranks are on")
+  app.add_option("--hosts", arguments.devices.hosts.num_hosts, "hosts that the ranks are on")
       ->check(CLI::Range(1, kMostPlannedRanks));
-  app.add_option("--ranks-per-node", arguments.hosts.ranks_per_host,
+  app.add_option("--ranks-per-node", arguments.devices.hosts.ranks_per_host,
                  "ranks on each host (default this machine's GPUs, without GPUs all ranks)")
       ->check(CLI::Range(1, kMostPlannedRanks));
   app.add_flag("--json", arguments.as_json, "print one JSON object");
@@ -286,7 +204,7 @@ int run_plan(int argc, char** argv) {
   app.add_option("--tflops", arguments.tflops,
                  "TFLOP/s a device sustains, measured: predicts the time of a step")
       ->check(positive_number());
-  app.add_option("--gpu-gib", arguments.gpu_gib,
+  app.add_option("--gpu-gib", arguments.devices.gpu_gib,
                  "plan for GPUs of this much memory instead of this machine's devices")
       ->check(positive_number());
   app.add_flag("--memory", arguments.memory_only,
@@ -299,7 +217,7 @@ int run_plan(int argc, char** argv) {
   if (!parse_arguments(app, argc, argv)) return 0;
   const Config config = load_config(arguments.config.path, arguments.config.overrides);
   if (arguments.memory_only) {
-    const MemoryOutlook memory = memory_outlook(arguments, config);
+    const MemoryOutlook memory = longest_memory_outlook(config, arguments.devices);
     print_result(arguments.as_json ? memory_to_json(memory) : memory_to_text(memory));
     return 0;
   }

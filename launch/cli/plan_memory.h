@@ -1,0 +1,41 @@
+// The memory that `packtrain plan` shows: of which hosts and devices, for which micro-batches.
+#pragma once
+
+#include <optional>
+
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "framework/training/plan/host_memory_plan.h"
+#include "framework/training/plan/memory_limit.h"
+#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/token_budget.h"
+#include "launch/cli/plan_hosts.h"
+#include "launch/cli/plan_report.h"
+
+namespace packtrain {
+
+// What the command line says of the machines.
+struct DeviceArguments {
+  HostArguments hosts;
+  std::optional<double> gpu_gib;
+};
+
+// Ranks on their hosts, and their device.
+struct Assumed {
+  AssumedHosts hosts;
+  AssumedDevice device;
+};
+
+Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given);
+
+MemoryOutlook memory_outlook(const Config& config, const DecoderConfig& decoder,
+                             const Assumed& assumed, const TokenBudget& budget,
+                             const MemoryLoad& load, const HostMemoryLoad& host_load);
+
+// Of micro-batches of the token budget and examples of data.max_length. Reads no examples.
+MemoryOutlook longest_memory_outlook(const Config& config, const DeviceArguments& given);
+
+// Of the steps that were planned.
+HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSurvey& survey);
+
+}  // namespace packtrain
