@@ -1,6 +1,8 @@
 // Small token stores that tests write and read.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "framework/data/store_writer.h"
+#include "framework/data/token_store.h"
 
 namespace packtrain::test {
 
@@ -49,6 +52,19 @@ std::vector<T> copy(std::span<const T> values) {
 
 inline Ids copy(const ExampleCounts& counts) {
   return {counts.begin(), counts.end()};
+}
+
+// Of write_store().
+inline void expect_the_three_examples(const TokenStore& store) {
+  EXPECT_EQ(copy(store.lengths()), (Ids{3, 1, 4}));
+  EXPECT_EQ(copy(store.num_loss_tokens()), (Ids{1, 0, 3}));
+  EXPECT_EQ(copy(store.input_ids(0)), (Ids{1, 2, 3}));
+  EXPECT_EQ(copy(store.input_ids(1)), (Ids{9}));
+  EXPECT_EQ(copy(store.input_ids(2)), (Ids{4, 5, 6, 0}));
+  EXPECT_EQ(copy(store.loss_mask(0)), (Mask{1, 0, 1}));
+  EXPECT_EQ(copy(store.loss_mask(2)), (Mask{0, 1, 1, 1}));
+  EXPECT_EQ(store.source(0), 0);
+  EXPECT_EQ(store.source(2), 1);
 }
 
 }  // namespace packtrain::test
