@@ -118,7 +118,7 @@ std::vector<Field> fields_of(ScheduleSection& s) {
               {"inverse_sqrt", ScheduleKind::kInverseSqrt}})
           .means("How the learning rate falls after the warm-up: until the run's last step "
                  "(`cosine`, `linear`), never, in the run's last steps alone "
-                 "(`warmup_stable_decay`), or with 1 / sqrt(step), whatever the run's length."),
+                 "(`warmup_stable_decay`), or with 1 / sqrt(step) for any length of the run."),
       real("schedule.warmup_ratio", s.warmup_ratio, {.low = 0, .high = 1})
           .means("The share of the run's steps in which the learning rate rises from 0."),
       integer("schedule.warmup_steps", s.warmup_steps, 0)

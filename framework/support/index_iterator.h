@@ -1,4 +1,4 @@
-// Iterators over whatever has operator[] by number.
+// Iterators over a class that has operator[] by number.
 #pragma once
 
 #include <compare>

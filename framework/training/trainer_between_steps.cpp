@@ -105,7 +105,7 @@ void Trainer::save_now(std::int64_t steps_done) {
 void Trainer::stop(std::int64_t steps_done) {
   if (steps_done == 0) {
     throw Error(ErrorCategory::kStopped, "stopped on request before the first step",
-                "The same command begins anew.");
+                "The same command begins again.");
   }
   save_now(steps_done);
   throw Error(ErrorCategory::kStopped,

@@ -19,7 +19,7 @@ struct HostArguments {
 
 struct AssumedHosts {
   RankHosts hosts;
-  std::string basis;  // for people: why as many ranks a host, where nobody said; else empty
+  std::string basis;  // for people: why as many ranks a host, where no option said; else empty
 };
 
 // One rank, unless told otherwise. Ranks a host, where neither these nor hosts are given: as many

@@ -38,7 +38,7 @@ Socket listen_at(const std::string& address);
 std::uint16_t port_of(const Socket& listening);
 // Waits up to `patience` for the next caller; nothing when none came.
 std::optional<Socket> accept_from(const Socket& listening, std::chrono::milliseconds patience);
-// Nothing when nobody answers there within `patience`.
+// Nothing when no process answers there within `patience`.
 std::optional<Socket> dial(const std::string& address, std::uint16_t port,
                            std::chrono::milliseconds patience);
 

@@ -68,7 +68,7 @@ class Switchboard {
   std::vector<Peer> peers_;  // [rank], from then on
   Peer own_;
   Socket listening_;
-  std::map<Key, Socket> called_;  // what other processes have opened and nobody here has taken
+  std::map<Key, Socket> called_;  // what other processes have opened and no call here has taken yet
   std::condition_variable arrived_;
   std::atomic<bool> closing_ = false;
   std::thread answering_;

@@ -26,7 +26,7 @@ class TcpWorld final : public World {
     exchange_peers();
   }
   ~TcpWorld() override {
-    // An exception that ends this rank alone waits for nobody.
+    // An exception that ends this rank alone does not wait.
     if (std::uncaught_exceptions() > 0) return;
     try {
       control_->barrier();
@@ -83,7 +83,7 @@ class TcpWorld final : public World {
       if (r < rank()) ++local_rank_;
       ++local_size_;
     }
-    control_->barrier();  // nobody reads the store any more: rank 0 may stop to serve it
+    control_->barrier();  // no rank reads the store any more: rank 0 may stop to serve it
     switchboard_.finish_start(std::move(peers));
   }
 

@@ -81,7 +81,7 @@ def test_other_data_begin_the_epoch_anew_where_that_is_allowed(lab, sixteen):
     other = lab.make_store("foreign", EXAMPLES, 99)
     settings = [*ONE_EPOCH, f"data.train={other}", allowed("data.train")]
     take_checkpoint(sixteen, 5, lab.folder / "runs" / "foreign-data")
-    assert "epoch 1 begins anew" in refusal(lab, "foreign-data", *settings)
+    assert "epoch 1 begins again" in refusal(lab, "foreign-data", *settings)
     run = lab.run("foreign-data", *settings, "checkpoint.allow_repeated=true")
     assert sorted(steps(run)) == list(range(6, 21)), "behind 5 steps one epoch"
     take_checkpoint(sixteen, 15, lab.folder / "runs" / "other-epoch")

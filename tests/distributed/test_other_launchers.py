@@ -44,7 +44,7 @@ def rank_with(config, rank):
 
 
 class ByVariables:
-    """Ranks that nobody watches over: one that ends does not end the others."""
+    """Ranks without a launcher that watches them: one that ends does not end the others."""
 
     def __init__(self, lab, name, *overrides, ranks=2):
         self.folder = lab.folder / "runs" / name

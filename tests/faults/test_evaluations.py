@@ -80,7 +80,7 @@ def test_an_evaluation_out_of_memory_is_laid_over_smaller_micro_batches(lab):
     ample = lab.run("eval-ample", *settings)
     code, _, err = lab.finish(lab.start("eval-capped", *settings, f"debug.memory_cap_gib={9 / 1024}"))
     assert code == 0, err
-    assert "begins anew with" in err
+    assert "begins again with" in err
     capped = lab.folder / "runs" / "eval-capped"
     assert losses(capped) == losses(ample)
     (found,), (want,) = evaluations(capped), evaluations(ample)

@@ -19,7 +19,7 @@ std::string digest(std::string_view text, std::size_t piece) {
 }
 
 // hashlib.blake2b(text, digest_size=16).hexdigest()
-TEST(Blake2b, IsThatOfPythonWhateverThePieces) {
+TEST(Blake2b, IsThatOfPythonForAnyPieces) {
   for (const std::size_t piece : {1, 7, 128, 129, 4096}) {
     EXPECT_EQ(digest("", piece), "cae66941d9efbd404e4d88758ea67670");
     EXPECT_EQ(digest("packtrain", piece), "df698285f76bfcb4a2a28d4a45b82849");

@@ -73,7 +73,7 @@ void Evaluator::lay_out_smaller(const EvaluationOutOfMemory& error, std::int64_t
   if (lowered == 0) throw does_not_fit("the evaluation", error);
   release_unused_tensor_memory(device_);
   if (world_.rank() == 0) {
-    log_warning("the evaluation after step {}: {}: begins anew with {} tokens a micro-batch", step,
+    log_warning("the evaluation after step {}: {}: begins again with {} tokens a micro-batch", step,
                 error.what(), lowered);
   }
   lower_budget(lowered);

@@ -25,7 +25,7 @@ class Evaluator {
             World& world);
 
   // Collective; every rank gets the same record. `stop_requested`, or none, is asked between
-  // micro-batches. Where memory runs out, the budget is lowered, and the evaluation begins anew.
+  // micro-batches. Where memory runs out, the budget is lowered, and the evaluation begins again.
   // Throws on every rank EvaluationStopped, or EvaluationError where it cannot be done.
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
                             const std::function<bool()>& stop_requested = {});

@@ -94,7 +94,7 @@ Continuation with_other_data(const ResumePoint& resumed) {
   continuation.start.epoch = resumed.epoch + (resumed.header.ends_epoch ? 1 : 0);
   if (resumed.header.ends_epoch || resumed.step == 0) return continuation;
   continuation.repeats = fmt::format(
-      "data.train is other data, so that epoch {} begins anew with it: what both have in common "
+      "data.train is other data, so that epoch {} begins again with it: what both have in common "
       "and was trained in that epoch is trained again",
       resumed.epoch + 1);
   return continuation;

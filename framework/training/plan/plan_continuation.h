@@ -23,7 +23,7 @@ struct Continuation {
 };
 
 // Replays the plans that the checkpoint tells of, as far as the epochs in question need it. Exact
-// for batches of whole examples, whatever their size, strategy and order; an example that a step
+// for batches of whole examples of any size, strategy and order; an example that a step
 // has cut is trained again, and the epoch where the data are other ones. Of checkpoints that do not
 // say how they planned (older than plan headers) nothing. O(examples) where settings differ.
 Continuation continue_plan(const ResumePoint& resumed, const PlanSettings& present,

@@ -67,7 +67,7 @@ def read_lengths(path: str) -> np.ndarray:
             return np.diff(file.get_tensor("offsets")).astype(np.int32)
     except (OSError, SafetensorError) as error:
         raise ToolError(f"{path}: cannot be read: {error}",
-                        "Start anew with --overwrite.") from None
+                        "Start again with --overwrite.") from None
 
 
 def read_contents(path: str) -> tuple[np.ndarray, np.ndarray]:
