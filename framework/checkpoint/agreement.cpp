@@ -6,62 +6,136 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-
-#include "framework/support/error.h"
+#include <nlohmann/json.hpp>
 
 namespace packtrain {
 namespace {
 
-// First byte of a report.
-constexpr char kDone = '+';
-constexpr char kFailed = '-';
+using nlohmann::json;
 
-std::string report_of(const std::function<std::string()>& work) {
+// Thousands of ranks may fail for one reason.
+constexpr int kMaxReasons = 8;
+
+std::int64_t reduced(std::int64_t value, ReduceOp op, Communicator& control) {
+  control.all_reduce(&value, 1, DataType::kInt64, op, nullptr);
+  return value;
+}
+
+std::string text_of(const Error& error) {
+  const json object = {
+      {"category", error.exit_code()}, {"message", error.message()}, {"advice", error.advice()}};
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Error error_from(const std::string& text) {
+  const json object = json::parse(text);
+  return {static_cast<ErrorCategory>(object["category"].get<int>()), object["message"],
+          object["advice"]};
+}
+
+// What `work` threw, or nothing.
+std::optional<Error> failure_of(const std::function<void()>& work) {
   try {
-    return kDone + work();
+    work();
+    return std::nullopt;
   } catch (const Error& error) {
-    return kFailed + error.message();
+    return error;
   } catch (const std::exception& error) {  // out of memory, a tensor library's fault
-    return kFailed + std::string(error.what());
+    return Error(ErrorCategory::kInternal, error.what());
   }
 }
 
-}  // namespace
+std::string joined_reasons(const std::vector<std::string>& reasons) {
+  std::string joined;
+  int num_told = 0;
+  int num_more = 0;
+  for (std::size_t rank = 0; rank < reasons.size(); ++rank) {
+    if (reasons[rank].empty()) continue;
+    if (num_told == kMaxReasons) {
+      ++num_more;
+      continue;
+    }
+    ++num_told;
+    joined += fmt::format("{}rank {}: {}", joined.empty() ? "" : "; ", rank, reasons[rank]);
+  }
+  return num_more == 0 ? joined : fmt::format("{}; and {} more ranks", joined, num_more);
+}
 
-std::vector<std::string> all_gather_texts(const std::string& text, Communicator& control) {
+// Lengths go to all: all pad to the longest. `exchange` fills its second argument where told.
+template <typename Exchange>
+std::vector<std::string> exchange_texts(const std::string& text, Communicator& control,
+                                        bool is_told, Exchange&& exchange) {
   const auto num_ranks = static_cast<std::size_t>(control.size());
   const auto length = static_cast<std::int64_t>(text.size());
   std::vector<std::int64_t> lengths(num_ranks);
   control.all_gather(&length, lengths.data(), 1, DataType::kInt64, nullptr);
-  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const auto longest = static_cast<std::size_t>(*std::ranges::max_element(lengths));
   std::vector<std::string> texts(num_ranks);
   if (longest == 0) return texts;
   std::string padded = text;
   padded.resize(longest);
-  std::vector<char> all(num_ranks * longest);
-  control.all_gather(padded.data(), all.data(), longest, DataType::kUInt8, nullptr);
+  std::vector<char> all(is_told ? num_ranks * longest : 0);
+  exchange(padded.data(), all.data(), longest);
+  if (!is_told) return {};
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     texts[rank].assign(all.data() + rank * longest, static_cast<std::size_t>(lengths[rank]));
   }
   return texts;
 }
 
-std::vector<std::string> agree(const std::string& what, Communicator& control,
-                               const std::function<std::string()>& work) {
-  std::vector<std::string> reports = all_gather_texts(report_of(work), control);
-  std::string failures;
-  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    if (reports[rank].front() == kFailed) {
-      failures +=
-          fmt::format("{}rank {}: {}", failures.empty() ? "" : "; ", rank, reports[rank].substr(1));
-    }
-    reports[rank].erase(0, 1);
-  }
-  if (!failures.empty()) {
-    throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", what, failures),
-                "Older checkpoints are untouched.");
-  }
-  return reports;
+}  // namespace
+
+std::vector<std::string> all_gather_texts(const std::string& text, Communicator& control) {
+  return exchange_texts(text, control, true,
+                        [&](const void* send, void* receive, std::size_t count) {
+                          control.all_gather(send, receive, count, DataType::kUInt8, nullptr);
+                        });
+}
+
+std::vector<std::string> gather_texts(const std::string& text, int root, Communicator& control) {
+  return exchange_texts(text, control, control.rank() == root,
+                        [&](const void* send, void* receive, std::size_t count) {
+                          control.gather(send, receive, count, DataType::kUInt8, root);
+                        });
+}
+
+std::string broadcast_text(const std::string& text, int root, Communicator& control) {
+  auto length = static_cast<std::int64_t>(text.size());
+  control.broadcast(&length, sizeof length, root, nullptr);
+  std::string told = text;
+  told.resize(static_cast<std::size_t>(length));
+  if (length > 0) control.broadcast(told.data(), told.size(), root, nullptr);
+  return told;
+}
+
+bool is_so_anywhere(bool is_so_here, Communicator& control) {
+  return reduced(is_so_here ? 1 : 0, ReduceOp::kMax, control) != 0;
+}
+
+void agree(const std::string& what, Communicator& control, const std::function<void()>& work) {
+  const std::optional<Error> failure = failure_of(work);
+  if (!is_so_anywhere(failure.has_value(), control)) return;
+  const auto reasons = all_gather_texts(failure ? failure->message() : "", control);
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", what, joined_reasons(reasons)),
+              "Older checkpoints are untouched.");
+}
+
+std::string ask_first_rank(Communicator& control, const std::function<std::string()>& work) {
+  std::string answer;
+  std::optional<Error> failure;
+  if (control.rank() == 0) failure = failure_of([&] { answer = work(); });
+  // The first letter says which it is.
+  const std::string told =
+      broadcast_text(failure ? "-" + text_of(*failure) : "+" + answer, 0, control);
+  if (told.front() == '-') throw error_from(told.substr(1));
+  return told.substr(1);
+}
+
+std::optional<RankError> first_error(const std::optional<Error>& own, Communicator& control) {
+  const auto rank =
+      static_cast<int>(reduced(own ? control.rank() : control.size(), ReduceOp::kMin, control));
+  if (rank == control.size()) return std::nullopt;
+  return RankError{rank, error_from(broadcast_text(own ? text_of(*own) : "", rank, control))};
 }
 
 }  // namespace packtrain

@@ -3,31 +3,47 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <optional>
-#include <string_view>
+#include <span>
 #include <utility>
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/shard_reader.h"
 #include "framework/checkpoint/tensor_bytes.h"
 #include "framework/support/error.h"
-#include "framework/support/hash.h"
 #include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
 
-constexpr bool kVerifyDigests = true;
-constexpr const char* kAdvice = "The checkpoint is damaged; use an older one.";
+constexpr std::ptrdiff_t kMaxOpenFiles = 128;
+constexpr const char* kOtherModel =
+    "It was saved from another model; compare the model section with the saved one.";
+constexpr const char* kWasFrozen =
+    "The parameter was frozen when this was saved: keep it frozen, or export the model and start a "
+    "new run from it.";
 
 [[noreturn]] void fail(const std::string& where, const std::string& fault,
-                       const std::string& advice = kAdvice) {
+                       const std::string& advice) {
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", where, fault), advice);
+}
+
+// What is wrong with a file is damage of the checkpoint, whatever found it.
+template <typename Work>
+auto of_a_file(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const DamagedCheckpoint&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.category() != ErrorCategory::kCheckpoint) throw;
+    throw DamagedCheckpoint(error.message());
+  }
 }
 
 // A tensor of a rank file is named "kind/parameter@begin".
 struct TensorName {
-  std::string key;  // "kind/parameter"
   std::string parameter;
   std::int64_t begin = 0;
 };
@@ -36,11 +52,15 @@ std::optional<TensorName> parse_tensor_name(const std::string& name) {
   const std::size_t slash = name.find('/');
   const std::size_t at = name.rfind('@');
   if (slash == std::string::npos || at == std::string::npos || at < slash) return std::nullopt;
-  TensorName result{name.substr(0, at), name.substr(slash + 1, at - slash - 1), 0};
+  TensorName result{name.substr(slash + 1, at - slash - 1), 0};
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + at + 1, end, result.begin);
   if (error != std::errc{} || stop != end || result.begin < 0) return std::nullopt;
   return result;
+}
+
+std::string tensor_name(const std::string& kind, const std::string& parameter, std::int64_t begin) {
+  return fmt::format("{}/{}@{}", kind, parameter, begin);
 }
 
 std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
@@ -52,12 +72,10 @@ std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 ShardReader::ShardReader(std::string folder)
-    : folder_(std::move(folder)), manifest_(read_checkpoint_manifest(folder_)) {
-  verified_.resize(manifest_.files.size(), !kVerifyDigests);
-  for (std::size_t file = 0; file < manifest_.files.size(); ++file) add_file(file);
-  for (auto& [key, ranges] : ranges_) {
-    std::sort(ranges.begin(), ranges.end(),
-              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+    : folder_(std::move(folder)), manifest_(read_checkpoint_manifest(folder_)), ranges_(manifest_) {
+  ++counts_.num_opens;  // of the manifest
+  for (std::size_t index = 0; index < manifest_.files.size(); ++index) {
+    if (manifest_.files[index].ranges.empty()) add_ranges(index);
   }
 }
 
@@ -65,87 +83,113 @@ std::string ShardReader::path_of(std::size_t file) const {
   return folder_ + "/" + manifest_.files[file].name;
 }
 
-void ShardReader::add_file(std::size_t index) {
-  files_.push_back(SafetensorsFile::open(path_of(index), ErrorCategory::kCheckpoint));
-  for (const auto& [name, tensor] : files_.back()->tensors()) add_range(name, tensor, index);
+ShardFile& ShardReader::file(std::size_t index) {
+  std::unique_ptr<ShardFile>& file = files_[index];
+  if (file != nullptr && file->is_open()) return *file;
+  const auto is_open = [](const auto& item) { return item.second && item.second->is_open(); };
+  if (std::ranges::count_if(files_, is_open) >= kMaxOpenFiles) {
+    for (const auto& [other, open] : files_) {
+      if (open) open->close();
+    }
+  }
+  if (file == nullptr) {
+    of_a_file([&] {
+      file = std::make_unique<ShardFile>(path_of(index), manifest_.files[index], counts_);
+    });
+  }
+  return *file;
 }
 
-void ShardReader::add_range(const std::string& tensor_name, const TensorView& tensor,
-                            std::size_t file) {
-  const auto name = parse_tensor_name(tensor_name);
-  const bool is_known = name && manifest_.parameters.contains(name->parameter);
-  if (!is_known) {
-    verify(file);
-    fail(path_of(file), fmt::format("has the tensor '{}' of no parameter", tensor_name));
+void ShardReader::add_ranges(std::size_t index) {
+  for (const auto& [tensor, entry] : file(index).tensors()) {
+    const auto name = parse_tensor_name(tensor);
+    if (!name || !manifest_.parameters.contains(name->parameter)) {
+      of_a_file([&] { file(index).verify_whole(); });
+      throw DamagedCheckpoint(
+          fmt::format("{}: has the tensor '{}' of no parameter", path_of(index), tensor));
+    }
+    const std::int64_t full = numel_of(shape(name->parameter));
+    if (entry.shape.size() != 1 || name->begin > full || entry.shape[0] > full - name->begin) {
+      throw DamagedCheckpoint(
+          fmt::format("{}: '{}' of shape [{}] does not lie in a parameter of {} elements",
+                      path_of(index), tensor, fmt::join(entry.shape, ", "), full));
+    }
+    ranges_.add(name->parameter, name->begin, name->begin + entry.shape[0], index);
   }
-  const std::int64_t full = numel_of(shape(name->parameter));
-  if (tensor.shape.size() != 1 || name->begin > full || tensor.shape[0] > full - name->begin) {
-    fail(path_of(file), fmt::format("'{}' of shape [{}] does not lie in a parameter of {} elements",
-                                    tensor_name, fmt::join(tensor.shape, ", "), full));
-  }
-  ranges_[name->key].push_back({name->begin, name->begin + tensor.shape[0], file, &tensor});
 }
 
 const std::vector<std::int64_t>& ShardReader::shape(const std::string& parameter) const {
   const auto found = manifest_.parameters.find(parameter);
   if (found == manifest_.parameters.end()) {
-    fail(folder_, fmt::format("has no parameter '{}'", parameter),
-         "It was saved from another model; compare the model section with the saved one.");
+    fail(folder_, fmt::format("has no parameter '{}'", parameter), kOtherModel);
   }
   return found->second;
-}
-
-const std::vector<ShardReader::Range>& ShardReader::ranges(const std::string& kind,
-                                                           const std::string& parameter) {
-  const auto found = ranges_.find(kind + "/" + parameter);
-  if (found == ranges_.end()) {
-    verify_all();
-    fail(folder_, fmt::format("has no {} of parameter '{}'", kind, parameter),
-         kind == "weight" ? kAdvice
-                          : "The parameter was frozen when this was saved: keep it frozen, or "
-                            "export the model and start a new run from it.");
-  }
-  return found->second;
-}
-
-DataType ShardReader::dtype(const std::string& kind, const std::string& parameter) {
-  return ranges(kind, parameter).front().tensor->dtype;
-}
-
-void ShardReader::verify(std::size_t file) {
-  if (verified_[file]) return;
-  const std::string path = path_of(file);
-  const std::string digest = hash_file(path, ErrorCategory::kCheckpoint);
-  if (digest != manifest_.files[file].digest) {
-    fail(path, fmt::format("has the digest {}, want {}", digest, manifest_.files[file].digest));
-  }
-  verified_[file] = true;
 }
 
 void ShardReader::verify_all() {
-  for (std::size_t file = 0; file < files_.size(); ++file) verify(file);
+  of_a_file([&] {
+    for (const auto& [index, file] : files_) file->verify_whole();
+  });
+}
+
+const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::string& parameter,
+                                           const SavedPart& part) {
+  const ShardFile& holder = file(part.file);
+  const auto found = holder.tensors().find(tensor_name(kind, parameter, part.saved_begin));
+  if (found == holder.tensors().end()) {
+    verify_all();
+    const std::string fault = fmt::format("has no {} of parameter '{}'", kind, parameter);
+    if (kind == "weight") throw DamagedCheckpoint(folder_ + ": " + fault);
+    fail(folder_, fault, kWasFrozen);
+  }
+  if (found->second.shape.size() != 1 || found->second.shape[0] < part.end - part.saved_begin) {
+    throw DamagedCheckpoint(
+        fmt::format("{}: '{}' is shorter than the manifest says", holder.path(), found->first));
+  }
+  return found->second;
+}
+
+DataType ShardReader::dtype(const std::string& kind, const std::string& parameter,
+                            std::int64_t begin) {
+  const std::vector<SavedPart> parts = ranges_.parts(parameter, begin, begin + 1);
+  if (!parts.empty()) return entry(kind, parameter, parts.front()).dtype;
+  verify_all();
+  throw DamagedCheckpoint(
+      fmt::format("{}: element {} of {} of '{}' is in no file", folder_, begin, kind, parameter));
+}
+
+void ShardReader::read_part(const std::string& kind, const std::string& parameter,
+                            const SavedPart& part, const at::Tensor& destination) {
+  const SafetensorsEntry& saved = entry(kind, parameter, part);
+  const std::size_t width = size_of(saved.dtype);
+  const auto bytes_until = [&](std::int64_t element) {
+    return static_cast<std::uint64_t>(element - part.saved_begin) * width;
+  };
+  std::int64_t done = 0;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    const auto numel = static_cast<std::int64_t>(bytes.size() / width);
+    copy_elements(bytes, saved.dtype, destination.narrow(0, done, numel));
+    done += numel;
+  };
+  of_a_file([&] {
+    file(part.file).read(tensor_name(kind, parameter, part.saved_begin), bytes_until(part.begin),
+                         bytes_until(part.end), take);
+  });
 }
 
 void ShardReader::read(const std::string& kind, const std::string& parameter, std::int64_t begin,
                        const at::Tensor& destination) {
   const std::int64_t end = begin + destination.numel();
   std::int64_t cursor = begin;
-  for (const Range& range : ranges(kind, parameter)) {
-    if (range.end <= cursor) continue;
-    if (range.begin > cursor || cursor == end) break;
-    verify(range.file);
-    const std::int64_t stop = std::min(end, range.end);
-    const std::size_t width = size_of(range.tensor->dtype);
-    const auto bytes =
-        range.tensor->data.subspan(static_cast<std::size_t>(cursor - range.begin) * width,
-                                   static_cast<std::size_t>(stop - cursor) * width);
-    copy_elements(bytes, range.tensor->dtype, destination.narrow(0, cursor - begin, stop - cursor));
-    cursor = stop;
+  for (const SavedPart& part : ranges_.parts(parameter, begin, end)) {
+    read_part(kind, parameter, part,
+              destination.narrow(0, part.begin - begin, part.end - part.begin));
+    cursor = part.end;
   }
-  if (cursor != end) {
-    verify_all();
-    fail(folder_, fmt::format("element {} of {} of '{}' is in no file", cursor, kind, parameter));
-  }
+  if (cursor == end) return;
+  verify_all();
+  throw DamagedCheckpoint(
+      fmt::format("{}: element {} of {} of '{}' is in no file", folder_, cursor, kind, parameter));
 }
 
 namespace {
@@ -155,7 +199,7 @@ const char* name_of_moments(DataType type) {
 }
 
 void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
-  const DataType saved = reader.dtype("exp_avg", shard.parameter);
+  const DataType saved = reader.dtype("exp_avg", shard.parameter, shard.begin);
   const DataType wanted = data_type_of(shard.exp_avg);
   if (saved == wanted) return;
   log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
@@ -164,8 +208,8 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
 
 }  // namespace
 
-void load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
-                     bool with_moments) {
+ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
+                           bool with_moments) {
   ShardReader reader(folder);
   bool logged = false;  // all moments have one type
   for (const ShardView& shard : shards) {
@@ -173,7 +217,7 @@ void load_checkpoint(const std::string& folder, std::span<const ShardView> shard
       fail(folder,
            fmt::format("parameter '{}' has shape [{}], want [{}]", shard.parameter,
                        fmt::join(saved, ", "), fmt::join(shard.shape, ", ")),
-           "It was saved from another model; compare the model section with the saved one.");
+           kOtherModel);
     }
     if (shard.numel == 0) continue;
     reader.read("weight", shard.parameter, shard.begin, shard.weight);
@@ -182,6 +226,7 @@ void load_checkpoint(const std::string& folder, std::span<const ShardView> shard
     reader.read("exp_avg", shard.parameter, shard.begin, shard.exp_avg);
     reader.read("exp_avg_sq", shard.parameter, shard.begin, shard.exp_avg_sq);
   }
+  return reader.counts();
 }
 
 }  // namespace packtrain

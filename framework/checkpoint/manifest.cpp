@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -87,6 +89,7 @@ json state_json(const TrainingState& state) {
   }
   if (state.evaluation_due) object["evaluation_due"] = true;
   if (state.samples_due) object["samples_due"] = true;
+  if (state.weights_only) object["weights_only"] = true;
   return object;
 }
 
@@ -123,7 +126,66 @@ TrainingState parse_state(const json& object) {
   if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
+  state.weights_only = flag_member(object, "weights_only");
   return state;
+}
+
+// "parameter begin numel", again and again: a checkpoint of thousands of ranks has a million.
+std::string ranges_text(const std::vector<SavedRange>& ranges) {
+  std::string text;
+  for (const SavedRange& range : ranges) {
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : " ", range.parameter, range.begin,
+                        range.numel);
+  }
+  return text;
+}
+
+std::int64_t next_number(std::string_view& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto length = static_cast<std::size_t>(end - text.data());
+  const bool ends = length == text.size() || text[length] == ' ';
+  if (error != std::errc{} || value < 0 || !ends) throw Fault("'ranges' is not a list of numbers");
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return value;
+}
+
+std::vector<SavedRange> parse_ranges(std::string_view text) {
+  std::vector<SavedRange> ranges;
+  while (!text.empty()) {
+    SavedRange& range = ranges.emplace_back();
+    range.parameter = static_cast<std::size_t>(next_number(text));
+    range.begin = next_number(text);
+    range.numel = next_number(text);
+  }
+  return ranges;
+}
+
+void check_ranges(const Manifest& manifest) {
+  std::vector<std::int64_t> numels;
+  for (const auto& [name, shape] : manifest.parameters) {
+    std::int64_t numel = 1;
+    for (const std::int64_t size : shape) numel *= size;  // checked by parse_parameters
+    numels.push_back(numel);
+  }
+  for (const CheckpointFile& file : manifest.files) {
+    for (const SavedRange& range : file.ranges) {
+      const bool lies_in = range.parameter < numels.size() &&
+                           range.begin <= numels[range.parameter] &&
+                           range.numel <= numels[range.parameter] - range.begin;
+      if (!lies_in) throw Fault(fmt::format("'ranges' of '{}' leave a parameter", file.name));
+    }
+  }
+}
+
+void parse_header(const json& object, CheckpointFile& file) {
+  if (!object.contains("header_digest")) return;
+  file.header_digest = text_member(object, "header_digest");
+  file.header_size = unsigned_member(object, "header_size");
+  if (file.header_size > file.size) {
+    throw Fault(fmt::format("'header_size' of '{}' is more than its 'size'", file.name));
+  }
+  if (object.contains("ranges")) file.ranges = parse_ranges(text_member(object, "ranges"));
 }
 
 std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_ranks) {
@@ -139,6 +201,7 @@ std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_rank
     if (file.name != wanted) {
       throw Fault(fmt::format("names the file '{}', want '{}'", file.name, wanted));
     }
+    parse_header(object, file);
     files.push_back(std::move(file));
   }
   return files;
@@ -187,6 +250,7 @@ Manifest parse(const json& document, const std::string& path) {
   manifest.state = parse_state(member(document, "state"));
   manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
   manifest.parameters = parse_parameters(member(document, "parameters"));
+  check_ranges(manifest);
   return manifest;
 }
 
@@ -195,7 +259,13 @@ Manifest parse(const json& document, const std::string& path) {
 std::string manifest_text(const Manifest& manifest) {
   json files = json::array();
   for (const CheckpointFile& file : manifest.files) {
-    files.push_back({{"name", file.name}, {"size", file.size}, {"digest", file.digest}});
+    json object = {{"name", file.name}, {"size", file.size}, {"digest", file.digest}};
+    if (!file.header_digest.empty()) {
+      object["header_size"] = file.header_size;
+      object["header_digest"] = file.header_digest;
+    }
+    if (!file.ranges.empty()) object["ranges"] = ranges_text(file.ranges);
+    files.push_back(std::move(object));
   }
   json parameters = json::object();
   for (const auto& [name, shape] : manifest.parameters) parameters[name] = shape;

@@ -1,31 +1,28 @@
-// The commit protocol: every rank writes and syncs its file in step-N.tmp; when all report success,
-// rank 0 writes the manifest, syncs, and renames the folder. A crash at any moment leaves the old
-// checkpoints, or those and the new one, whole.
+// The commit protocol: every rank that owns something writes and syncs its file in step-N.tmp; when
+// all report success, rank 0 writes the manifest, syncs, and renames the folder. A crash at any
+// moment leaves the old checkpoints, or those and the new one, whole.
 #include <fmt/format.h>
 
 #include <exception>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "framework/checkpoint/agreement.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/folder_names.h"
 #include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/retention.h"
-#include "framework/checkpoint/tensor_bytes.h"
+#include "framework/checkpoint/save_report.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "framework/support/hash.h"
 #include "framework/support/logging.h"
-#include "framework/support/safetensors.h"
 
 namespace packtrain {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
@@ -56,16 +53,6 @@ void rename_folder(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error) fail(from, fmt::format("cannot rename to {}: {}", to, error.message()));
-}
-
-std::uint64_t num_bytes(std::span<const ShardView> shards) {
-  std::uint64_t bytes = 0;
-  for (const ShardView& shard : shards) {
-    for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {
-      if (tensor.defined()) bytes += tensor.nbytes();
-    }
-  }
-  return bytes;
 }
 
 std::uint64_t free_bytes(const std::string& folder) {
@@ -102,70 +89,6 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Re
   }
 }
 
-// The tensors of one rank's file, kept alive on the CPU until it is written.
-class RankTensors {
- public:
-  void add(const char* kind, const ShardView& shard, const at::Tensor& tensor) {
-    if (!tensor.defined() || tensor.dim() != 1 || tensor.numel() != shard.numel) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("{} of '{}' is not a 1-D tensor of {} elements", kind,
-                              shard.parameter, shard.numel));
-    }
-    kept_.push_back(tensor.cpu().contiguous());
-    tensors_.push_back({fmt::format("{}/{}@{}", kind, shard.parameter, shard.begin),
-                        data_type_of(tensor),
-                        {shard.numel},
-                        bytes_of(kept_.back())});
-  }
-  std::span<const TensorToWrite> tensors() const { return tensors_; }
-
- private:
-  std::vector<at::Tensor> kept_;
-  std::vector<TensorToWrite> tensors_;
-};
-
-// Writes and syncs this rank's file; returns a report for rank 0.
-std::string write_rank_file(const SavePaths& paths, std::span<const ShardView> shards, int rank,
-                            int num_ranks) {
-  RankTensors tensors;
-  json parameters = json::object();
-  for (const ShardView& shard : shards) {
-    parameters[shard.parameter] = shard.shape;
-    if (shard.numel == 0) continue;
-    tensors.add("weight", shard, shard.weight);
-    if (!shard.trainable) continue;
-    tensors.add("exp_avg", shard, shard.exp_avg);
-    tensors.add("exp_avg_sq", shard, shard.exp_avg_sq);
-  }
-  const std::string name = rank_file_name(rank, num_ranks);
-  const std::string path = paths.temporary + "/" + name;
-  write_safetensors(path, tensors.tensors(), {}, ErrorCategory::kCheckpoint);
-  sync_folder(paths.temporary, ErrorCategory::kCheckpoint);
-  const json report = {{"name", name},
-                       {"size", fs::file_size(path)},
-                       {"digest", hash_file(path, ErrorCategory::kCheckpoint)},
-                       {"parameters", parameters}};
-  return report.dump();
-}
-
-Manifest make_manifest(const TrainingState& state, const std::vector<std::string>& reports) {
-  Manifest manifest;
-  manifest.state = state;
-  manifest.state.num_ranks = static_cast<std::int64_t>(reports.size());
-  for (const std::string& text : reports) {
-    const json report = json::parse(text);
-    manifest.files.push_back({report["name"], report["size"], report["digest"]});
-    for (const auto& [name, shape] : report["parameters"].items()) {
-      const auto [entry, is_new] = manifest.parameters.try_emplace(name, shape);
-      if (!is_new && json(entry->second) != shape) {
-        throw Error(ErrorCategory::kInternal,
-                    fmt::format("ranks disagree on the shape of '{}'", name));
-      }
-    }
-  }
-  return manifest;
-}
-
 // Rank 0: the temporary folder becomes step-N. One that is there already is set aside first, where
 // find_latest_checkpoint still sees it, and removed last.
 void commit(const SavePaths& paths, const Manifest& manifest) {
@@ -198,19 +121,20 @@ void write_and_commit(const SavePaths& paths, const TrainingState& state,
                       Communicator& control) {
   const std::string what = fmt::format("{} was not saved", paths.final);
   const bool leads = control.rank() == 0;
-  auto bytes = static_cast<std::int64_t>(num_bytes(shards));
-  control.all_reduce(&bytes, 1, DataType::kInt64, ReduceOp::kSum, nullptr);
-  agree(what, control, [&]() -> std::string {
-    if (leads) prepare_folder(paths, static_cast<std::uint64_t>(bytes), keep);
-    return "";
+  const Writers writers = find_writers(shards, state.weights_only, control);
+  agree(what, control, [&] {
+    if (leads) prepare_folder(paths, writers.num_bytes, keep);
   });
   try {
-    const auto reports = agree(what, control, [&] {
-      return write_rank_file(paths, shards, control.rank(), control.size());
+    std::string report;
+    agree(what, control, [&] {
+      if (writers.own) {
+        report = write_own_file(paths.temporary, shards, state.weights_only, writers);
+      }
     });
-    agree(what, control, [&]() -> std::string {
-      if (leads) commit(paths, make_manifest(state, reports));
-      return "";
+    const std::vector<std::string> reports = gather_texts(report, 0, control);
+    agree(what, control, [&] {
+      if (leads) commit(paths, manifest_of(state, reports));
     });
   } catch (const Error&) {
     if (leads) discard(paths);

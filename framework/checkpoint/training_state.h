@@ -13,7 +13,7 @@ struct TrainingState {
   std::int64_t step = 0;  // optimizer steps done; the next one is `step`
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;
-  std::int64_t num_ranks = 1;    // that wrote it
+  std::int64_t num_ranks = 1;    // that wrote a file of it
   std::int64_t total_steps = 0;  // of the schedule
   std::string config_hash;
   std::string data_fingerprint;  // of the training store
@@ -27,6 +27,7 @@ struct TrainingState {
   std::string early_stopping = {};  // JSON object of training/early_stopping, or empty
   bool evaluation_due = false;      // of these weights, which are saved first
   bool samples_due = false;         // the same
+  bool weights_only = false;        // holds no moments: nothing goes on from it
 };
 
 // Which checkpoints stay, besides the one just saved: the newest ones, and those of

@@ -183,6 +183,7 @@ struct CheckpointSection {
   // Where the checkpoint cannot tell which examples of the epoch were trained, or not wholly: they
   // are trained again.
   bool allow_repeated = false;
+  bool weights_only = false;  // saves no moments: no run goes on from such a checkpoint
 };
 
 // What watches over a run.

@@ -75,6 +75,10 @@ std::vector<Field> fields_of(CheckpointSection& s) {
               "Where a changed key leaves unknown which examples of the epoch were trained (other "
               "data), or some were trained in part (fixed_length cuts them), these are trained "
               "again; false: the run is refused, and says which."),
+      flag("checkpoint.weights_only", s.weights_only)
+          .means("Saves the weights without the optimizer's moments, a third of the size with "
+                 "float32 moments. Such a checkpoint is exported or evaluated, or starts a new run "
+                 "(model.path); a run that ended early does not go on from it."),
   };
 }
 

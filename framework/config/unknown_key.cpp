@@ -68,6 +68,7 @@ const OtherName kOtherNames[] = {
     {"checkpoint.keep", {"save_total_limit", "keep_last_n", "keep_last_n_checkpoints"}},
     {"checkpoint.resume",
      {"resume_from_checkpoint", "auto_resume_from_checkpoints", "resume_from"}},
+    {"checkpoint.weights_only", {"save_only_model", "save_weights_only"}},
     {"memory.recompute",
      {"gradient_checkpointing", "activation_checkpointing", "recompute_granularity"}},
     {"run.output", {"output_dir", "output_path", "out_dir", "save_dir", "save_folder"}},
@@ -131,8 +132,7 @@ const OtherWay kOtherWays[] = {
      "layers and whole examples."},
     {{"neftune_noise_alpha", "neftune_alpha", "label_smoothing_factor", "label_smoothing"},
      "It is not offered here: leave the key out."},
-    {{"save_only_model", "save_safetensors"},
-     "Checkpoints have all that a run goes on from; `packtrain export RUN` writes weights alone."},
+    {{"save_safetensors"}, "`packtrain export RUN` writes a Hugging Face folder of safetensors."},
     {{"push_to_hub", "hub_model_id"},
      "`packtrain export RUN` writes a Hugging Face folder, which you can upload."},
 };

@@ -75,10 +75,13 @@ class SafetensorsWriter {
 
   void write(std::span<const std::byte> data);  // of the next tensor
   void finish();                                // syncs and closes; every tensor must be written
+  // The bytes before the first tensor, as they were written: length and header.
+  const std::string& header() const { return header_; }
 
  private:
   std::string path_;
   std::vector<TensorHeader> tensors_;
+  std::string header_;
   std::size_t next_ = 0;
   std::unique_ptr<OutputFile> file_;
 };

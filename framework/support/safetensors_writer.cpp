@@ -64,10 +64,11 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorHeader>
                                      ErrorCategory category)
     : path_(std::move(path)), tensors_(std::move(tensors)) {
   const std::string header = header_text(tensors_, path_, metadata);
-  file_ = std::make_unique<OutputFile>(path_, OutputFile::Mode::kCreate, category);
   const std::uint64_t length = header.size();
-  file_->write(std::as_bytes(std::span(&length, 1)));
-  file_->write(header);
+  header_.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  header_ += header;
+  file_ = std::make_unique<OutputFile>(path_, OutputFile::Mode::kCreate, category);
+  file_->write(header_);
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> data) {

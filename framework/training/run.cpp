@@ -137,7 +137,7 @@ EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World
   sets.prepare(source.decoder, budget.tokens, *device.device, world);
   log_info("evaluating {} {}", describe(source.kind), source.folder);
   const auto model = make_sharded_model(config, source.decoder, device, world);
-  load_weights(source, config.run.seed, *model);
+  load_weights(source, config.run.seed, *model, world.control());
   return sets.evaluate(*model, 0);
 }
 

@@ -70,10 +70,15 @@ class Trainer {
   };
 
   void open_data();
-  std::optional<ResumePoint> find_resume_point();
+  // Not one of the folders `passed_over`.
+  std::optional<ResumePoint> find_resume_point(const std::set<std::string>& passed_over);
   void make_plan(const std::optional<ResumePoint>& resumed);
   void make_model();
-  void load(const std::optional<ResumePoint>& resumed);
+  // Plans, makes the model and gives it its weights, from the newest checkpoint that is whole.
+  std::optional<ResumePoint> make_and_load();
+  void start_from_model();
+  // False where the checkpoint is damaged and an older one may serve.
+  bool load(const ResumePoint& resumed);
   void follow_validation(const std::optional<ResumePoint>& resumed);
   // What libraries choose and build by size: now instead of in the steps.
   void prepare_sizes();

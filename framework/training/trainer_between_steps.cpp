@@ -77,6 +77,7 @@ TrainingState Trainer::state(std::int64_t steps_done) const {
   if (!evaluations_->empty()) state.early_stopping = early_stopping_->state();
   state.evaluation_due = due_.evaluation;
   state.samples_due = due_.samples;
+  state.weights_only = config_.checkpoint.weights_only;
   return state;
 }
 

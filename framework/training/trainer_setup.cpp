@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/plan/cost_measurement.h"
@@ -24,35 +23,6 @@
 #include "models/ops/experts/grouped_matmul.h"
 
 namespace packtrain {
-namespace {
-
-// Checkpoints without a plan header say at least which data and seed they belong to.
-ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
-  ResumePoint point{state.step,
-                    {},
-                    folder,
-                    state.guard,
-                    state.config_yaml,
-                    state.model_config,
-                    state.total_steps,
-                    state.best_losses,
-                    state.validation_set,
-                    state.early_stopping,
-                    state.evaluation_due,
-                    state.samples_due,
-                    state.epoch};
-  if (!state.plan_header.empty()) {
-    point.header = parse_plan_header(state.plan_header, folder);
-  } else {
-    point.header.order_version = 1;
-    point.header.settings = {{"data.train", data_setting(state.data_fingerprint)},
-                             {"run.seed", std::to_string(state.seed)}};
-  }
-  return point;
-}
-
-}  // namespace
-
 Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left_out)
     : config_(config), world_(world), faults_(config.fault, world.rank()) {
   set_log_position(0, "start");
@@ -63,10 +33,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   check_vocabulary(train_store_->folder(), train_store_->info().vocab_size, source_.decoder);
   device_ = choose_device(config_, world_);
   memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
-  const std::optional<ResumePoint> resumed = find_resume_point();
-  make_plan(resumed);
-  make_model();
-  load(resumed);
+  const std::optional<ResumePoint> resumed = make_and_load();
   faults_.strike(FaultPhase::kLoad);
   saver_ = std::make_unique<RunSaver>(config_, world_, *device_.device, *model_,
                                       resumed ? resumed->step : -1);
@@ -134,23 +101,6 @@ void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
   early_stopping_ = std::make_unique<EarlyStopping>(config_.run.early_stopping_patience,
                                                     config_.run.early_stopping_min_delta,
                                                     goes_on ? resumed->early_stopping : "");
-}
-
-std::optional<ResumePoint> Trainer::find_resume_point() {
-  const std::string root = checkpoints_folder(config_.run.output);
-  if (config_.checkpoint.resume == "never") {
-    if (world_.rank() != 0 || !find_latest_checkpoint(root)) return std::nullopt;
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("{} already holds checkpoints, and checkpoint.resume is never", root),
-                "Choose another run.output, set checkpoint.resume to auto, or remove the folder.");
-  }
-  if (config_.checkpoint.resume == "auto") {
-    const std::optional<std::string> folder = find_intact_checkpoint(root, world_.control());
-    if (!folder) return std::nullopt;
-    return resume_point(read_checkpoint_state(*folder), *folder);
-  }
-  const std::string& folder = config_.checkpoint.resume;
-  return resume_point(read_checkpoint_state(folder), folder);
 }
 
 void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
@@ -246,20 +196,6 @@ void Trainer::tell_memory_plan() {
                                            most_useful_tokens(config_, world_.size())),
                       .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
                      world_.size() / model_->num_replicas(), gather_slots_);
-}
-
-void Trainer::load(const std::optional<ResumePoint>& resumed) {
-  if (!resumed) {
-    load_weights(source_, config_.run.seed, *model_);
-    due_.evaluation = config_.run.evaluate_at_start && !evaluations_->empty();
-    return;
-  }
-  load_checkpoint(resumed->folder, model_->shards(), true);
-  model_->weights_changed();
-  first_step_ = resumed->step;
-  due_ = {resumed->evaluation_due && !evaluations_->empty(),
-          resumed->samples_due && !config_.samples.steps.is_never()};
-  log_info("resumed from {}: {} of {} steps done", resumed->folder, first_step_, total_steps_);
 }
 
 // On the CPU nothing depends on sizes, and deterministic runs take what heuristics name.

@@ -80,7 +80,7 @@ LoneModel::LoneModel(const Config& config, const ModelSource& source, const RunD
     : world_(make_local_world()),
       model_(make_sharded_model(one_in_a_group(config), source.decoder, device, *world_)) {
   require_trainable(*model_);
-  load_weights(source, config.run.seed, *model_);
+  load_weights(source, config.run.seed, *model_, world_->control());
 }
 
 }  // namespace packtrain

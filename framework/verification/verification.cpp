@@ -151,7 +151,7 @@ class Verification {
   void check_together(const std::vector<Measured>& lone) {
     if (world_.size() == 1) return keep(4, steps_.front(), check_ranks(*subject_, {}, {}, 1));
     const auto model = make_sharded_model(config_, source_.decoder, device_, world_);
-    load_weights(source_, config_.run.seed, *model);
+    load_weights(source_, config_.run.seed, *model, world_.control());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       std::vector<const PackedBatch*> batches;
       for (const PackedBatch& batch : steps_[s].packed[static_cast<std::size_t>(world_.rank())]) {

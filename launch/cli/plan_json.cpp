@@ -120,6 +120,8 @@ Json memory_keys(const MemoryOutlook& memory) {
       {"predicted_host_bytes", memory.host.host_bytes()},
       {"host_bytes_of_a_rank", bytes_by_purpose(memory.host.of_rank)},
       {"host_bytes_shared", bytes_by_purpose(memory.host.of_host)},
+      {"checkpoint_bytes", memory.checkpoints.bytes},
+      {"max_checkpoints", memory.checkpoints.max_at_once},
   };
 }
 

@@ -35,9 +35,11 @@ MemoryOutlook memory_outlook(const Config& config, const DecoderConfig& decoder,
                         .plan = planner.plan(load),
                         .gpu_bytes = device.gpu_bytes,
                         .host = {},
+                        .checkpoints = {},
                         .remedies = {}};
   outlook.host =
       plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
+  outlook.checkpoints = plan_checkpoints(config, device.ranks, outlook.plan);
   if (device.gpu_bytes > 0 || config.memory.limit_gib) {
     const MemoryLimit limit = assumed_memory_limit(config.memory, device);
     outlook.remedies = memory_remedies(found, decoder, device.ranks, load, limit);

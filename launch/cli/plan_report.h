@@ -67,6 +67,7 @@ struct MemoryOutlook {
   MemoryPlan plan;
   std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
   HostMemoryPlan host;
+  CheckpointPlan checkpoints;
   std::string remedies;  // where the plan has no room: what fits (memory_remedies.h)
 };
 

@@ -136,9 +136,10 @@ std::string store_table(const PlanReport& report) {
 }
 
 std::string memory_lines(const MemoryOutlook& memory) {
-  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\nmemory of a host\n{}\n",
+  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\nmemory of a host\n{}\n{}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
-                     saved_values_text(memory.plan.layer_values), host_memory_table(memory.host));
+                     saved_values_text(memory.plan.layer_values), host_memory_table(memory.host),
+                     checkpoint_line(memory.checkpoints));
 }
 
 std::string length_histogram(const PlanReport& report) {

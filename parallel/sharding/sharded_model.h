@@ -81,6 +81,9 @@ class ShardedModel {
 
   // To be called after writing master weights through shards(): renews what is gathered.
   void weights_changed();
+  // Collective. What the first replica has written through shards(), weights and moments, all
+  // others get: one replica reads files, the links between them carry the rest. Blocks the host.
+  void copy_first_replica();
   // What compute was given so far writes the unit's weights: the next step may gather them.
   void unit_updated(int unit);
 

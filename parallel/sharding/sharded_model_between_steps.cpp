@@ -61,6 +61,18 @@ void ShardedModel::weights_changed() {
   for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
 }
 
+void ShardedModel::copy_first_replica() {
+  if (replicas_ == nullptr) return;
+  compute_->run([this](StreamHandle handle) {
+    for (int unit = 0; unit < slots_.num_units; ++unit) {
+      for (const at::Tensor& part : storage_->owned_state(unit)) {
+        if (part.numel() > 0) replicas_->broadcast(part.data_ptr(), part.nbytes(), 0, handle);
+      }
+    }
+  });
+  compute_->synchronize();
+}
+
 void ShardedModel::unit_updated(int unit) {
   compute_->record(*events_[slots_.updated(unit)]);
 }

@@ -189,7 +189,8 @@ TEST(Manifest, OfANewerVersionIsNeitherPassedOverNorRemoved) {
   const std::string wanted = path + ": needs 'adapters', which this version does not know";
   EXPECT_EQ(message(error_of([&] { find_latest_checkpoint(root.path()); })), wanted);
   run_ranks(1, [&](Communicator& control) {
-    EXPECT_EQ(message(error_of([&] { find_intact_checkpoint(root.path(), control); })), wanted);
+    EXPECT_EQ(message(error_of([&] { find_resumable_checkpoint(root.path(), {}, control); })),
+              wanted);
   });
   remove_old_checkpoints(root.path(), {.num_newest = 2}, 3);
   EXPECT_TRUE(fs::exists(path));
@@ -197,7 +198,7 @@ TEST(Manifest, OfANewerVersionIsNeitherPassedOverNorRemoved) {
   EXPECT_TRUE(fs::exists(root / "step-2"));
 }
 
-TEST(IntactCheckpoint, AHostThatSeesTheFolderLaterGoesOnFromWhatRankZeroFound) {
+TEST(ResumableCheckpoint, AHostThatSeesTheFolderLaterGoesOnFromWhatRankZeroFound) {
   const TemporaryFolder first;
   const TemporaryFolder late;  // the same root, as the host of rank 1 knows it
   for (const std::int64_t step : {1, 2}) save_sample(first.path(), step);
@@ -211,7 +212,7 @@ TEST(IntactCheckpoint, AHostThatSeesTheFolderLaterGoesOnFromWhatRankZeroFound) {
         fs::copy(first / "step-2", late / "step-2", fs::copy_options::recursive);
       });
     }
-    EXPECT_EQ(find_intact_checkpoint(root, control), root + "/step-2");
+    EXPECT_EQ(find_resumable_checkpoint(root, {}, control), root + "/step-2");
     if (server.joinable()) server.join();
   });
 }

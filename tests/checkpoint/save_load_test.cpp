@@ -6,6 +6,7 @@
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/hugging_face.h"
+#include "framework/checkpoint/manifest.h"
 #include "tests/checkpoint/sample_shards.h"
 #include "tests/checkpoint/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
@@ -66,6 +67,37 @@ TEST(Checkpoint, LeavesMomentsAloneWhenOnlyWeightsAreAskedFor) {
   for (ShardView& shard : shards) shard.exp_avg = shard.exp_avg_sq = at::Tensor();
   load_checkpoint(folder, shards, false);
   EXPECT_EQ(num_wrong_elements(shards, false), 0);
+}
+
+TEST(Checkpoint, OfWeightsOnlyHasNoMomentsAndSaysSo) {
+  const TemporaryFolder root;
+  run_ranks(2, [&](Communicator& control) {
+    TrainingState state = sample_state(1);
+    state.weights_only = true;
+    save_checkpoint(root.path(), state, sample_shards(control.rank(), 2, true), {3}, control);
+  });
+  EXPECT_TRUE(read_checkpoint_state(root / "step-1").weights_only);
+  const auto shards = sample_shards(0, 1, false);
+  load_checkpoint(root / "step-1", shards, false);
+  EXPECT_EQ(num_wrong_elements(shards, false), 0);
+  const Error error = error_of([&] { load_checkpoint(root / "step-1", shards, true); });
+  EXPECT_NE(error.message().find("no exp_avg of parameter 'embed'"), std::string::npos);
+}
+
+TEST(Checkpoint, HasNoFileOfARankThatOwnsNothing) {
+  const TemporaryFolder root;
+  run_ranks(4, [&](Communicator& control) {
+    const bool owns = control.rank() >= 2;
+    const auto shards =
+        owns ? sample_shards(control.rank() - 2, 2, true) : std::vector<ShardView>();
+    save_checkpoint(root.path(), sample_state(1), shards, {3}, control);
+  });
+  const Manifest manifest = read_checkpoint_manifest(root / "step-1");
+  ASSERT_EQ(manifest.files.size(), 2U);
+  EXPECT_EQ(manifest.files[1].name, "rank-00001-of-00002.safetensors");
+  const auto shards = sample_shards(0, 1, false);
+  load_checkpoint(root / "step-1", shards, true);
+  EXPECT_EQ(num_wrong_elements(shards), 0);
 }
 
 TEST(Checkpoint, ConvertsWeightsToTheTypeAskedFor) {

@@ -1,9 +1,11 @@
 #include "tests/checkpoint/thread_ranks.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -23,7 +25,7 @@ struct Meeting {
   throw Error(ErrorCategory::kInternal, "the test's communicator has no such collective");
 }
 
-// What saving a checkpoint needs: all_gather, and all_reduce of int64 sums.
+// What checkpoints need: all_gather, broadcast, and all_reduce of one int64.
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(int rank, Meeting& meeting) : rank_(rank), meeting_(meeting) {}
@@ -39,17 +41,23 @@ class ThreadCommunicator final : public Communicator {
     });
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op, void*) override {
-    if (count != 1 || type != DataType::kInt64 || op != ReduceOp::kSum) refuse();
-    std::int64_t sum = 0;
+    if (count != 1 || type != DataType::kInt64) refuse();
+    std::vector<std::int64_t> all;
     exchange(buffer, [&](std::size_t, const void* theirs) {
-      sum += *static_cast<const std::int64_t*>(theirs);
+      all.push_back(*static_cast<const std::int64_t*>(theirs));
     });
-    *static_cast<std::int64_t*>(buffer) = sum;
+    // Nobody may write a buffer that another still reads: exchange() has met twice.
+    *static_cast<std::int64_t*>(buffer) = reduced(all, op);
+  }
+  void broadcast(void* buffer, std::size_t bytes, int root, void*) override {
+    exchange(buffer, [&](std::size_t rank, const void* theirs) {
+      const bool is_root = static_cast<int>(rank) == root;
+      if (is_root && theirs != buffer) std::memcpy(buffer, theirs, bytes);
+    });
   }
   void barrier() override { meeting_.barrier.arrive_and_wait(); }
 
   void reduce_scatter(void*, void*, std::size_t, DataType, void*) override { refuse(); }
-  void broadcast(void*, std::size_t, int, void*) override { refuse(); }
   std::unique_ptr<Communicator> split(int, int) override { refuse(); }
   CommunicatorMemory allocate(std::size_t) override { refuse(); }
   std::string path() const override { refuse(); }
@@ -57,6 +65,18 @@ class ThreadCommunicator final : public Communicator {
   void abort() override {}
 
  private:
+  static std::int64_t reduced(const std::vector<std::int64_t>& all, ReduceOp op) {
+    switch (op) {
+      case ReduceOp::kSum:
+        return std::accumulate(all.begin(), all.end(), std::int64_t{0});
+      case ReduceOp::kMin:
+        return *std::ranges::min_element(all);
+      case ReduceOp::kMax:
+        return *std::ranges::max_element(all);
+    }
+    refuse();
+  }
+
   template <typename Take>
   void exchange(const void* mine, Take&& take) {
     meeting_.buffers[static_cast<std::size_t>(rank_)] = mine;

@@ -46,6 +46,8 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "predicted_host_bytes",
                                       "host_bytes_of_a_rank",
                                       "host_bytes_shared",
+                                      "checkpoint_bytes",
+                                      "max_checkpoints",
                                       "lengths",
                                       "warnings"};
   EXPECT_EQ(keys_of(plan("")), keys);
@@ -267,6 +269,19 @@ TEST_F(Plan, HostMemoryIsCountedByRankAndByHost) {
   EXPECT_EQ(without["host_bytes_of_a_rank"]["training"], without["predicted_memory_bytes"]);
   const Outcome text = packtrain("plan config.yaml --memory data.train=nowhere");
   EXPECT_EQ(count(text.said, "examples not counted: the stores are not here"), 1U) << text.said;
+}
+
+TEST_F(Plan, CheckpointsHaveWeightsAndMomentsUnlessTheseAreLeftOut) {
+  const Json whole = plan("--memory checkpoint.keep=5");
+  const std::int64_t num_parameters = whole["num_parameters"];
+  EXPECT_GE(whole["checkpoint_bytes"], 12 * num_parameters);
+  EXPECT_LE(whole["checkpoint_bytes"], 15 * num_parameters);  // parts are rounded up
+  EXPECT_EQ(whole["max_checkpoints"], 6);
+  const Json narrow = plan("--memory optimizer.moments=bf16");
+  EXPECT_EQ(3 * narrow["checkpoint_bytes"].get<std::int64_t>(),
+            2 * whole["checkpoint_bytes"].get<std::int64_t>());
+  const Json weights = plan("--memory checkpoint.weights_only=true");
+  EXPECT_EQ(3 * weights["checkpoint_bytes"].get<std::int64_t>(), whole["checkpoint_bytes"]);
 }
 
 TEST_F(Plan, MemoryByPurposeAddsUp) {

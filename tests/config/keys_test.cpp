@@ -66,7 +66,8 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"lora_r", "no adapters"},
       {"tensor_parallel", "parallel.zero_stage"},
       {"neftune_noise_alpha", "not offered"},
-      {"save_only_model", "packtrain export"}};
+      {"save_only_model", "checkpoint.weights_only"},
+      {"save_safetensors", "packtrain export"}};
   for (const auto& [typed, ours] : ways) {
     EXPECT_NE(load_error(typed + ": 1").find(ours), std::string::npos) << typed;
     EXPECT_NE(load_error("run: {" + typed + ": 1}").find(ours), std::string::npos) << typed;

@@ -75,14 +75,41 @@ def test_resumes_on_four_then_two_then_three_then_one_rank(lab, unbroken):
 
 def test_replicas_are_saved_once_and_resume_as_one_group(lab, unbroken):
     four = lab.run("replicas", "checkpoint.save_steps=7", "checkpoint.keep=10", "parallel.shard_size=2", ranks=4)
-    sizes = {path.name: path.stat().st_size for path in (four / "checkpoints" / "step-7").glob("*.safetensors")}
-    assert sorted(size > 4096 for size in sizes.values()) == [False, False, True, True]
+    files = sorted(path.name for path in (four / "checkpoints" / "step-7").glob("*.safetensors"))
+    assert files == ["rank-00000-of-00002.safetensors", "rank-00001-of-00002.safetensors"]
     take_checkpoint(four, 7, lab.folder / "runs" / "one-group")
     take_checkpoint(four, 14, lab.folder / "runs" / "other-replicas")
     whole = lab.run("one-group", ranks=2)
     replicas = lab.run("other-replicas", "parallel.shard_size=1", ranks=2)
     numpy.testing.assert_allclose(losses(whole), losses(unbroken)[7:], rtol=2e-5)
     numpy.testing.assert_allclose(losses(replicas), losses(unbroken)[14:], rtol=2e-5)
+
+
+def test_one_replica_reads_for_all(lab, unbroken):
+    """The others' logs say that they read nothing."""
+    name = "read-once"
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    resumed = lab.run(name, "parallel.shard_size=2", ranks=4)
+    numpy.testing.assert_allclose(losses(resumed), losses(unbroken)[7:], rtol=2e-5)
+    logs = [(resumed / "log" / f"rank-{rank}.log").read_text() for rank in range(4)]
+    assert ["read 0.00 GiB of 0 files" in log for log in logs] == [False, False, True, True]
+
+
+def test_weights_alone_start_a_new_run_and_resume_none(lab, unbroken):
+    settings = ["checkpoint.weights_only=true", "checkpoint.save_steps=7", "checkpoint.keep=10"]
+    run = lab.run("weights-only", *settings, ranks=2)
+    assert losses(run) == losses(unbroken)
+    folder = run / "checkpoints" / "step-14"
+
+    def size(of):
+        return sum(path.stat().st_size for path in of.glob("*.safetensors"))
+
+    assert size(folder) < 0.36 * size(unbroken / "checkpoints" / "step-14")
+    code, _, err = lab.finish(lab.start("weights-only", *settings, "run.max_steps=25", ranks=2))
+    assert code == 66 and "has weights but no moments" in err and f"model.path: {run}" in err, err
+    whole = lab.run("from-whole", "model.config=null", f"model.path={unbroken}/checkpoints/step-14", "run.max_steps=3")
+    alone = lab.run("from-weights", "model.config=null", f"model.path={folder}", "run.max_steps=3")
+    assert losses(alone) == losses(whole)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

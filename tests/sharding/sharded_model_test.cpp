@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,6 +55,31 @@ TEST(ShardedModel, ReplicasOfAnyNumberOfRanksHaveTheSumOverAllRanks) {
                 << " micro-batches, embeddings resident " << resident;
           }
         }
+      }
+    }
+  }
+}
+
+TEST(ShardedModel, AllReplicasHaveTheStateThatTheFirstWasGiven) {
+  for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
+    Harness harness(models().front(), {}, 0, shard_size);
+    ShardedModel& model = harness.model();
+    const bool is_first = world->rank() < shard_size;
+    EXPECT_EQ(model.saves_shards(), is_first);
+    float value = is_first ? 1.0F : -1.0F;
+    for (const ShardView& shard : model.shards()) {
+      for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {
+        if (tensor.defined()) tensor.fill_(is_first ? value++ : value);
+      }
+    }
+    model.copy_first_replica();
+    value = 1.0F;
+    for (const ShardView& shard : model.shards()) {
+      for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {
+        if (!tensor.defined()) continue;
+        EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, value)))
+            << shard.parameter << ", " << shard_size << " ranks share";
+        ++value;
       }
     }
   }

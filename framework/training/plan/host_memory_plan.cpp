@@ -39,11 +39,17 @@ std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
   return found == plan.allocated.end() ? 0 : found->bytes;
 }
 
+// Of what a rank owns.
+std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
+  const std::int64_t weights =
+      bytes_named(device, "master weights") + bytes_named(device, "frozen weights");
+  return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
+}
+
 // What a checkpoint is written from while steps go on (saving/state_snapshot.h).
 std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
   if (!config.checkpoint.asynchronous || config.checkpoint.save_steps.is_never()) return 0;
-  return bytes_named(device, "master weights") + bytes_named(device, "moments") +
-         bytes_named(device, "frozen weights");
+  return saved_bytes(config, device);
 }
 
 std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
@@ -84,6 +90,22 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
   add(entries, "orders", order_bytes(config, num_examples), "of this epoch and the next");
   add(plan.of_host, "counts of examples", num_examples * kStoredBytes, "mapped, shared by ranks");
   return plan;
+}
+
+CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
+                                const MemoryPlan& device) {
+  const int num_owners = ranks.shard_size == 0 ? ranks.num_ranks : ranks.shard_size;
+  const CheckpointSection& options = config.checkpoint;
+  return {num_owners * saved_bytes(config, device), options.keep + options.keep_best + 1};
+}
+
+std::string checkpoint_line(const CheckpointPlan& plan) {
+  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  const double gib = static_cast<double>(plan.bytes) / kGibibyte;
+  return fmt::format(
+      "a checkpoint: {:.3f} GiB; room for {} ({:.3f} GiB): checkpoint.keep, keep_best and the one "
+      "that is being written",
+      gib, plan.max_at_once, gib * plan.max_at_once);
 }
 
 std::string host_memory_table(const HostMemoryPlan& plan) {

@@ -33,6 +33,18 @@ struct HostMemoryPlan {
 HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, int ranks_per_host,
                                 const MemoryPlan& device, const HostMemoryLoad& load);
 
+// What checkpoints take of the disk: weights and moments, each element once.
+struct CheckpointPlan {
+  std::int64_t bytes = 0;  // of one; headers and the manifest are not counted
+  int max_at_once = 1;     // those that are kept, and the one that is being written
+};
+
+// `device`: the plan of a rank's device.
+CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
+                                const MemoryPlan& device);
+
+std::string checkpoint_line(const CheckpointPlan& plan);
+
 // A line an entry, sums last.
 std::string host_memory_table(const HostMemoryPlan& plan);
 

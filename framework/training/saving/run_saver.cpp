@@ -74,7 +74,12 @@ void RunSaver::prepare() {
 }
 
 StateSnapshot& RunSaver::snapshot() {
-  if (snapshot_ == nullptr) snapshot_ = std::make_unique<StateSnapshot>(model_.shards(), device_);
+  if (snapshot_ != nullptr) return *snapshot_;
+  std::vector<ShardView> shards = model_.shards();
+  if (config_.checkpoint.weights_only) {
+    for (ShardView& shard : shards) shard.exp_avg = shard.exp_avg_sq = at::Tensor();
+  }
+  snapshot_ = std::make_unique<StateSnapshot>(shards, device_);
   return *snapshot_;
 }
 

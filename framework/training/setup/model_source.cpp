@@ -20,6 +20,7 @@
 #include "framework/support/file.h"
 #include "framework/support/json.h"
 #include "framework/support/logging.h"
+#include "framework/training/setup/joint_read.h"
 #include "models/decoder.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
@@ -300,11 +301,13 @@ void read_weights(const ModelSource& source, std::span<const ShardView> shards) 
                  {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
 }
 
-void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model) {
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                  Communicator& control) {
   if (source.kind == ModelSource::Kind::kRandom) {
     initialize_weights(seed, model);
   } else {
-    read_weights(source, model.shards());
+    const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
+    if (const auto failure = read_jointly(model, control, read)) throw failure->error;
   }
   model.weights_changed();
 }

@@ -56,7 +56,10 @@ void require_trainable(ShardedModel& model);
 // Fills the shards' weights from the folder of a source that has one.
 void read_weights(const ModelSource& source, std::span<const ShardView> shards);
 
-// Random from `seed`, or read from the source's folder: the same at any number of ranks.
-void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model);
+// Random from `seed`, or read from the source's folder, by one replica for all: the same at any
+// number of ranks. Collective over `control`, which has all ranks of the model. An Error of one
+// rank is thrown on every rank.
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                  Communicator& control);
 
 }  // namespace packtrain

@@ -1,0 +1,66 @@
+// One rank's file of a checkpoint: a safetensors file whose metadata has a digest of every block of
+// a tensor, so that a part is checked by its own bytes. What is read is read once, by pread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/checkpoint/manifest.h"
+#include "framework/checkpoint/read_counts.h"
+#include "framework/support/descriptor.h"
+#include "framework/support/safetensors.h"
+#include "framework/support/safetensors_header.h"
+
+namespace packtrain {
+
+// As files are written; of a tensor's bytes, whose last block is shorter.
+inline constexpr std::uint64_t kBlockBytes = std::uint64_t{256} << 10U;
+
+// Writes and syncs `folder`/`name`. Returns all but its ranges. The digests are of the bytes that
+// are given to the system; nothing is read back. Throws Error(kCheckpoint).
+CheckpointFile write_shard_file(const std::string& folder, const std::string& name,
+                                std::span<const TensorToWrite> tensors);
+
+class ShardFile {
+ public:
+  // Opens the file and reads its header, which must be what the manifest says of it. `counts` must
+  // outlive it. Throws Error(kCheckpoint) naming the file.
+  ShardFile(std::string path, const CheckpointFile& saved, ReadCounts& counts);
+
+  const std::map<std::string, SafetensorsEntry>& tensors() const { return header_.tensors; }
+  const std::string& path() const { return path_; }
+  // The next read opens it again: a process may have few descriptors.
+  void close() { file_.reset(); }
+  bool is_open() const { return file_ != nullptr; }
+  // Of an older checkpoint: the digest of the whole file, once. Others are known by their parts.
+  void verify_whole();
+
+  // Gives `take` the bytes [begin, end) of a tensor, in pieces of at most 128 blocks, in their
+  // order, each once it is found to be what was saved.
+  void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
+            const std::function<void(std::span<const std::byte>)>& take);
+
+ private:
+  [[noreturn]] void fail(const std::string& fault) const;
+  void open();
+  std::string read_header();
+  std::string read_bytes(std::uint64_t begin, std::uint64_t size);
+  void check_blocks(const std::string& tensor, std::uint64_t first, std::string_view bytes) const;
+
+  std::string path_;
+  const CheckpointFile& saved_;
+  ReadCounts& counts_;
+  std::unique_ptr<Descriptor> file_;
+  std::uint64_t data_begin_ = 0;
+  SafetensorsHeader header_;
+  std::uint64_t block_bytes_ = kBlockBytes;
+  bool verified_ = false;
+};
+
+}  // namespace packtrain
