@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 
+WHY_NOT = "network namespaces need iproute2, and a right that this user lacks"
 NETWORK = "10.177.0.0/24"
 _ADDRESS = "10.177.0.{}"
 
@@ -17,8 +18,14 @@ case "$1" in
 esac
 [ ! -e {folder}/dead-$name ] || {{ echo "ssh: connect to host $1: No route to host" >&2; exit 255; }}
 shift
-exec ip netns exec {prefix}-$name unshare --uts --mount sh -c "hostname $name && {also} $*"
+ip netns exec {prefix}-$name unshare --uts --mount sh -c "{enter} && {also} $*"
+code=$?
+while [ -e {folder}/silent-$name ]; do sleep 0.2; done
+exit $code
 """
+
+# A name, and the names of all hosts as Debian's installer writes them: the own one is a loopback's.
+_ENTER = "hostname {name} && mount --bind {folder}/names-of-{name} /etc/hosts"
 
 
 def _ip(*words):
@@ -42,6 +49,7 @@ class Namespaces:
         self._in("bridge", "link", "set", "bridge", "up")
         for name in names:
             self._add(name)
+            self._write_names(name)
 
     def _in(self, name, *words):
         _ip("-n", f"{self.prefix}-{name}", *words)
@@ -55,26 +63,39 @@ class Namespaces:
         for link in ("lo", "card"):
             self._in(name, "link", "set", link, "up")
 
+    def _write_names(self, own):
+        lines = ["127.0.0.1 localhost", f"127.0.1.1 {own}"]
+        lines += [f"{address} {name}" for name, address in self.addresses.items() if name != own]
+        (self.folder / f"names-of-{own}").write_text("\n".join(lines) + "\n")
+
+    def _enter(self, name):
+        return _ENTER.format(name=name, folder=self.folder)
+
     def agent(self, path, also=""):
         """Writes the launch agent; `also`: shell commands before mpirun's helper, ending in &&."""
         cases = "\n".join(f"  {address}) name={name} ;;" for name, address in self.addresses.items())
-        path.write_text(_AGENT.format(cases=cases, prefix=self.prefix, also=also, folder=self.folder))
+        path.write_text(_AGENT.format(cases=cases, prefix=self.prefix, also=also, folder=self.folder,
+                                      enter=self._enter("$name")))
         path.chmod(0o755)
         return str(path)
 
+    def on(self, name, *words):
+        """The command that runs `words` on that host."""
+        return ["ip", "netns", "exec", f"{self.prefix}-{name}", "unshare", "--uts", "--mount", "sh", "-c",
+                f'{self._enter(name)} && exec "$@"', "-", *map(str, words)]
+
     def on_first(self, *words):
-        """The command that runs `words` on the first host."""
-        name = self.names[0]
-        return ["ip", "netns", "exec", f"{self.prefix}-{name}", "unshare", "--uts", "sh", "-c",
-                f'hostname {name} && exec "$@"', "-", *map(str, words)]
+        return self.on(self.names[0], *words)
 
     def cut(self, name):
         """The host is there, its network is not."""
         self._in(name, "link", "set", "card", "down")
 
-    def kill(self, name):
-        """As if its power went: nobody is told, nothing answers."""
+    def kill(self, name, silent=False):
+        """As if its power went: nothing answers. mpirun is told by the agent's end, or, where that is `silent`, by nobody."""
         self.cut(name)
+        if silent:
+            (self.folder / f"silent-{name}").touch()
         (self.folder / f"dead-{name}").touch()
         self._end_processes(name)
 

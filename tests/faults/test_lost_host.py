@@ -33,7 +33,7 @@ def start(lab, hosts, name, *flags):
                             env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
-@pytest.mark.skipif(not namespaces.are_possible(), reason="network namespaces need iproute2, and a right that this user lacks")
+@pytest.mark.skipif(not namespaces.are_possible(), reason=namespaces.WHY_NOT)
 def test_a_spare_takes_the_place_of_a_host_that_dies(lab, hosts):
     process = start(lab, hosts, "spare", "--spares", "1")
     run = lab.folder / "runs" / "spare"

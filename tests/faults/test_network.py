@@ -47,7 +47,7 @@ def start(lab, hosts, name, also):
     return process, folder
 
 
-@pytest.mark.skipif(not namespaces.are_possible(), reason="network namespaces need iproute2, and a right that this user lacks")
+@pytest.mark.skipif(not namespaces.are_possible(), reason=namespaces.WHY_NOT)
 @pytest.mark.parametrize("shared", [True, False], ids=["the run folder stays in sight", "nothing of the other is seen"])
 def test_a_link_that_is_cut_ends_both_sides_by_the_deadline(lab, hosts, shared):
     name = f"cut-{shared}"
