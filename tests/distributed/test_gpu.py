@@ -62,6 +62,19 @@ def test_two_gpus_resumed_on_one(lab, two_gpus):
     numpy.testing.assert_allclose(losses(resumed), losses(two_gpus)[7:], rtol=5e-3)
 
 
+def test_the_second_replica_goes_on_with_what_the_first_has_read(lab):
+    """Bit by bit; the second reads no file, neither of a checkpoint nor of a model's folder."""
+    alone = [*BF16, "precision.deterministic=true", "parallel.shard_size=1", "checkpoint.save_steps=7", "checkpoint.keep=5"]
+    whole = lab.run("replicas", *alone, ranks=2)
+    take_checkpoint(whole, 7, lab.folder / "runs" / "replicas-resumed")
+    resumed = lab.run("replicas-resumed", *alone, ranks=2)
+    assert losses(resumed) == losses(whole)[7:]
+    assert "read 0.00 GiB of 0 files" in (resumed / "log" / "rank-1.log").read_text()
+    begun = [lab.run(f"replicas-begun-{ranks}", *BF16, "model.config=null", f"model.path={whole}/checkpoints/step-7",
+                     f"parallel.shard_size={ranks}", "run.max_steps=3", ranks=2) for ranks in (1, 2)]
+    numpy.testing.assert_allclose(losses(begun[0]), losses(begun[1]), rtol=5e-3)
+
+
 def test_a_trace_has_kernels_and_collectives_on_their_streams(lab):
     run_folder = lab.run("traced", *BF16, "run.trace_steps=1", ranks=2)
     for rank in range(2):
