@@ -28,7 +28,8 @@ ActivationKind read_activation(ConfigReader& reader, const std::string& key,
   const auto* found =
       std::ranges::find_if(kNames, [&](const Name& known) { return name == known.name; });
   if (found == kNames.end()) {
-    reader.fail(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
+    reader.refuse(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
+    return ActivationKind::kSilu;  // the error of finish() is what comes of it
   }
   return found->kind;
 }

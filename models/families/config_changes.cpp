@@ -6,6 +6,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/json.h"
+#include "framework/support/logging.h"
 #include "framework/support/nearest.h"
 #include "models/families/text_part.h"
 
@@ -41,6 +42,23 @@ bool erase_inner(nlohmann::json& config, const std::string& key) {
   return outer->erase(key.substr(dot + 1)) > 0;
 }
 
+std::vector<std::string> names_of(const nlohmann::json& object) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object.items()) names.push_back(key);
+  return names;
+}
+
+// What `key`, which is not there, is close to; of "object.key" within the object.
+std::optional<std::string> nearest_key(const nlohmann::json& text, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  const auto outer = text.find(key.substr(0, dot));
+  if (dot == std::string::npos || outer == text.end() || !outer->is_object()) {
+    return nearest_name(key, names_of(text));
+  }
+  const auto inner = nearest_name(key.substr(dot + 1), names_of(*outer));
+  return inner ? std::optional(key.substr(0, dot + 1) + *inner) : std::nullopt;
+}
+
 }  // namespace
 
 bool is_dropout_key(const std::string& key) {
@@ -63,15 +81,14 @@ std::string without_keys(const std::string& config_json, const std::vector<std::
   std::optional<nlohmann::json> found = object_of(config_json);
   if (!found) return config_json;
   nlohmann::json& config = *found;
-  std::vector<std::string> known;
   nlohmann::json& text = text_of(config);
-  for (const auto& [key, value] : text.items()) known.push_back(key);
   for (const std::string& key : keys) {
+    const auto near = nearest_key(text, key);
     if (text.erase(key) > 0 || erase_inner(text, key) || erase_inner(config, key)) continue;
-    const auto near = nearest_name(key, known);
-    throw Error(ErrorCategory::kConfig,
-                "model.ignore_keys names '" + key + "', which the model's config does not have",
-                near ? "Did you mean '" + *near + "'?" : "Remove it from model.ignore_keys.");
+    const std::string fault =
+        "model.ignore_keys names '" + key + "', which the model's config does not have";
+    if (near) throw Error(ErrorCategory::kConfig, fault, "Did you mean '" + *near + "'?");
+    log_warning("{}", fault);
   }
   return config.dump();
 }

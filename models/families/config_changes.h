@@ -17,8 +17,8 @@ std::string without_dropouts(const std::string& config_json);
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size);
 
 // The text without these keys ("object.key" for one inside), for a user who says that they change
-// nothing. Throws Error(kConfig)
-// for a key that it does not have, with the nearest one that it has.
+// nothing. A key that it does not have is warned of: checkpoints and exports have lost those that
+// were left out when they were made. Throws Error(kConfig) where it has one of a similar name.
 std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys);
 
 }  // namespace packtrain

@@ -21,6 +21,7 @@ constexpr std::array kOfEveryConfig = {
     "bad_words_ids",
     "begin_suppress_tokens",
     "chunk_size_feed_forward",
+    "ctc_loss_reduction",
     "diversity_penalty",
     "do_sample",
     "dtype",
@@ -89,6 +90,7 @@ constexpr std::array kOfOtherTools = {
     "flash_attention",
     "flash_attn",
     "fused_mlp",
+    "merges_file",
     "model_max_length",
     "max_seq_len",
     "max_seq_length",
@@ -99,6 +101,7 @@ constexpr std::array kOfOtherTools = {
     "seq_len",
     "seq_length",
     "softmax_in_fp32",
+    "tokenizer_file",
     "transformers.js_config",
     "unsloth_fixed",
     "use_flash_attention",
@@ -111,6 +114,7 @@ constexpr std::array kOfOtherTools = {
     "use_fused_rope",
     "use_gradient_checkpointing",
     "use_sdpa",
+    "vocab_file",
 };
 
 // How words of names begin that say something of a model.
@@ -143,7 +147,9 @@ bool begins_with_word(std::string_view part) {
 }  // namespace
 
 bool is_bookkeeping(const std::string& key) {
-  if (key.starts_with('_') || key.starts_with("unsloth_")) return true;
+  if (key.starts_with('_') || key.starts_with("unsloth_") || key.starts_with("summary_")) {
+    return true;
+  }
   for (const char* end : {"_token", "_token_id", "_token_ids", "_token_index"}) {
     if (key.ends_with(end)) return true;
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "framework/support/nearest.h"
 #include "models/families/config_changes.h"
 #include "models/families/config_keys.h"
 
@@ -26,7 +27,7 @@ ConfigReader::ConfigReader(const nlohmann::json& object, std::string prefix)
 void ConfigReader::fail(const std::string& key, const std::string& problem) const {
   std::string message = "model config: key '" + prefix_ + key + "' " + problem;
   for (const std::string& fault : refused_->faults) message += "; " + fault;
-  throw Error(ErrorCategory::kConfig, message, kAdvice);
+  throw Error(ErrorCategory::kConfig, message, refused_->keys.empty() ? kAdvice : advice());
 }
 
 bool ConfigReader::has(const std::string& key) {
@@ -161,6 +162,10 @@ void ConfigReader::ignore(std::initializer_list<const char*> keys) {
   known_.insert(keys.begin(), keys.end());
 }
 
+void ConfigReader::ignore_rest() {
+  for (const auto& [key, got] : object_.items()) known_.insert(key);
+}
+
 void ConfigReader::refuse(const std::string& key, const std::string& problem) const {
   const std::string fault = "key '" + prefix_ + key + "' " + problem;
   if (std::ranges::count(refused_->faults, fault) > 0) return;
@@ -182,22 +187,32 @@ void ConfigReader::check_key(const std::string& key, const nlohmann::json& got,
     if (same->second == got) return;
     return refuse(key, "is " + got.dump() + ", but only " + same->second.dump() + " is supported");
   }
-  if (prefix_.empty() && !may_change_model(key)) return;
+  const auto meant = meant_by(key);
+  if (prefix_.empty() && !meant && !may_change_model(key)) return;
   refuse(key, "is not one that this model family honours (value " + got.dump() +
-                  ", wanted none or null)");
+                  ", wanted none or null" +
+                  (meant ? "; is it meant to be '" + prefix_ + *meant + "'?)" : ")"));
+}
+
+std::optional<std::string> ConfigReader::meant_by(const std::string& key) const {
+  const std::vector<std::string> known(known_.begin(), known_.end());
+  const auto nearest = nearest_name(key, known);
+  return nearest && !object_.contains(*nearest) ? nearest : std::nullopt;
+}
+
+std::string ConfigReader::advice() const {
+  std::string keys;
+  for (const std::string& key : refused_->keys) keys += (keys.empty() ? "" : ", ") + key;
+  return std::string(refused_->dropout ? "model.dropout: 0 trains the model without it. " : "") +
+         "Where a key changes nothing in this model, model.ignore_keys: [" + keys +
+         "] leaves it out; models/families says what each family honours.";
 }
 
 void ConfigReader::throw_refused() const {
   std::string message = "model config: ";
   const std::size_t count = refused_->faults.size();
   for (std::size_t i = 0; i < count; ++i) message += (i > 0 ? "; " : "") + refused_->faults[i];
-  std::string keys;
-  for (const std::string& key : refused_->keys) keys += (keys.empty() ? "" : ", ") + key;
-  throw Error(
-      ErrorCategory::kConfig, message,
-      std::string(refused_->dropout ? "model.dropout: 0 trains the model without it. " : "") +
-          "Where a key changes nothing in this model, model.ignore_keys: [" + keys +
-          "] leaves it out; models/families says what each family honours.");
+  throw Error(ErrorCategory::kConfig, message, advice());
 }
 
 void ConfigReader::finish(const std::map<std::string, nlohmann::json>& computed) const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,12 +49,17 @@ class ConfigReader {
   // The key, when set, must have this value: our decoder computes nothing else.
   void require(const std::string& key, const nlohmann::json& wanted);
   void ignore(std::initializer_list<const char*> keys);
+  // All keys of this object: one that was refused says what they mean.
+  void ignore_rest();
+  // Tells of `key` in the error of finish(), beside whatever else is refused; reading goes on.
+  void refuse(const std::string& key, const std::string& problem) const;
   // Refuses each key that was neither read nor ignored, unless it is bookkeeping, off, says
-  // what `computed` has under its name, or has no word of models in its name (of nested objects:
-  // unless it is bookkeeping or off); and each dropout that is not 0. Throws when this is the
-  // outermost reader and it or one of its objects refused a key.
+  // what `computed` has under its name, or has no word of models in its name and is no misspelled
+  // key of this family (of nested objects: unless it is bookkeeping or off); and each dropout that
+  // is not 0. Throws when this is the outermost reader and it or one of its objects refused a key.
   void finish(const std::map<std::string, nlohmann::json>& computed = {}) const;
 
+  // For a value that nothing can be read on with; the error tells of what was refused before, too.
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
 
  private:
@@ -64,9 +70,11 @@ class ConfigReader {
     std::vector<std::string> keys;
     bool dropout = false;
   };
-  void refuse(const std::string& key, const std::string& problem) const;
   void check_key(const std::string& key, const nlohmann::json& got,
                  const std::map<std::string, nlohmann::json>& computed) const;
+  // The key of this object that `key` seems to mean, unless that is there too.
+  std::optional<std::string> meant_by(const std::string& key) const;
+  std::string advice() const;
   [[noreturn]] void throw_refused() const;
 
   nlohmann::json object_;

@@ -19,7 +19,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   // Of Gemma's first configs: transformers 5 goes by hidden_act alone.
   if (reader.has("hidden_activation") &&
       read_activation(reader, "hidden_activation", "") != config.activation.kind) {
-    reader.fail("hidden_activation", "and hidden_act are both set and differ");
+    reader.refuse("hidden_activation", "and hidden_act are both set and differ");
   }
   reader.finish(other_names(config));
   return config;

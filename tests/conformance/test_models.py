@@ -107,6 +107,37 @@ def test_a_full_dump_is_read_as_the_short_config(name, tool, tmp_path):
     assert rewritten(tool, tmp_path / "dump.json", dump) == short
 
 
+# What other tools, other classes of transformers and the Hub leave in a config.json.
+TOOLS_KEYS = {
+    "return_dict": True, "problem_type": "single_label_classification", "num_labels": 3, "torch_dtype": "bfloat16",
+    "dtype": "bfloat16", "id2label": {"0": "A", "1": "B", "2": "C"}, "label2id": {"A": 0, "B": 1, "C": 2},
+    "architectures": ["LlamaForSequenceClassification"], "auto_map": {"AutoModelForCausalLM": "modeling_x.X"},
+    "transformers_version": "4.38.1", "_attn_implementation_autoset": True, "_attn_implementation": "sdpa",
+    "attn_implementation": "flash_attention_2", "_name_or_path": "somewhere", "_commit_hash": "abc", "use_cache": False,
+    "pretraining_tp": 1, "classifier_dropout": None, "summary_use_proj": True, "ctc_loss_reduction": "mean",
+    "tokenizer_class": "LlamaTokenizer", "vocab_file": "x.model", "unsloth_version": "1", "use_flash_attn": True,
+    "base_model_tp_plan": {}, "decoder_start_token_id": 1, "sep_token_id": 3, "internal_version": "a-1"}
+
+
+@pytest.mark.parametrize("name", family.names())
+def test_what_tools_leave_in_a_config_changes_nothing(name, tool, tmp_path):
+    case = family.cases_of(name)[0]
+    short = rewritten(tool, tmp_path / "short.json", document_of(case.config()))
+    assert isinstance(short, dict), short
+    assert rewritten(tool, tmp_path / "full.json", {**document_of(case.config()), **TOOLS_KEYS}) == short
+
+
+@pytest.mark.parametrize("name", family.names())
+def test_all_that_changes_the_computation_is_named_at_once(name, tool, tmp_path):
+    document = document_of(family.cases_of(name)[0].config())
+    document["initialiser_range"] = document.pop("initializer_range")
+    document.update({"logit_scale": 0.5, "mup_width": 256, "block_sparsity": {"kind": "x"}})
+    message = rewritten(tool, tmp_path / "config.json", document)
+    assert all(f"'{key}'" in message for key in ("initializer_range", "initialiser_range", "logit_scale", "mup_width",
+                                                 "block_sparsity")), message
+    assert "model.ignore_keys: [" in message
+
+
 @pytest.mark.parametrize("case", family.refusals(), ids=str)
 def test_what_is_not_computed_is_refused_by_name(case, tool, tmp_path):
     module = family.load(case.family)

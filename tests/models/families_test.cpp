@@ -179,6 +179,36 @@ TEST(ConfigKeys, AKeyToIgnoreThatTheConfigLacksIsRefusedWithTheNearestOne) {
   }
 }
 
+TEST(ConfigKeys, AKeyToIgnoreThatIsGoneAlreadyIsNoError) {
+  const std::string config = old_llama().dump();
+  EXPECT_EQ(without_keys(config, {"logit_scale", "rope_scaling.mystery"}), config);
+}
+
+TEST(ConfigKeys, WhatIsNotComputedIsNamedBesideUnknownKeys) {
+  nlohmann::json config = old_llama();
+  config.update({{"hidden_act", "relu2"},
+                 {"rope_scaling", {{"rope_type", "mrope"}, {"mrope_section", {1, 2}}}},
+                 {"layer_types", nlohmann::json::array({"other"})},
+                 {"num_hidden_layers", 1},
+                 {"model_type", "qwen2"},
+                 {"logit_scale", 0.5}});
+  const std::string message = message_of(config);
+  for (const char* part : {"'hidden_act' is \"relu2\"", "'rope_scaling.rope_type' is \"mrope\"",
+                           "'layer_types' has \"other\"", "'logit_scale'"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << ": " << message;
+  }
+  EXPECT_EQ(message.find("mrope_section"), std::string::npos) << message;
+}
+
+TEST(ConfigKeys, AMisspelledKeyIsRefusedWithTheOneThatItSeemsToMean) {
+  nlohmann::json config = old_llama();
+  config.erase("initializer_range");
+  config["initialiser_range"] = 0.01;
+  EXPECT_NE(message_of(config).find("is it meant to be 'initializer_range'?"), std::string::npos);
+  config["initializer_range"] = 0.01;
+  EXPECT_EQ(message_of(config), "no error");
+}
+
 TEST(ConfigKeys, QwenCodersKeysThatChangeNothingAreAccepted) {
   nlohmann::json config = old_llama();
   config.update({{"model_type", "qwen3_moe"},
