@@ -48,13 +48,17 @@ Epochs::Batches Epochs::batches(std::int64_t epoch) const {
   return found.get();
 }
 
-bool Epochs::is_ready(std::int64_t epoch) const {
+std::optional<std::shared_future<Epochs::Batches>> Epochs::kept(std::int64_t epoch) const {
   const std::lock_guard lock(cache_mutex_);
   for (const Entry& entry : {latest_, previous_}) {
-    if (entry.epoch != epoch) continue;
-    return entry.batches.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (entry.epoch == epoch) return entry.batches;
   }
-  return false;
+  return std::nullopt;
+}
+
+bool Epochs::is_ready(std::int64_t epoch) const {
+  const auto found = kept(epoch);
+  return found && found->wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 Order Epochs::order(std::int64_t epoch) const {
@@ -81,7 +85,32 @@ bool Epochs::newest_has(std::int64_t step) const {
 }
 
 void Epochs::append_epoch() const {
-  first_steps_.push_back(first_steps_.back() + batches(newest_epoch())->num_steps());
+  const std::int64_t epoch = newest_epoch();
+  const bool is_whole = epoch != start_.epoch || start_.trained.empty();
+  std::int64_t num_steps = are_alike() && is_whole ? alike_steps_ : 0;
+  if (num_steps == 0) num_steps = count_steps(epoch);
+  if (is_whole) alike_steps_ = num_steps;
+  first_steps_.push_back(first_steps_.back() + num_steps);
+}
+
+std::optional<std::int64_t> Epochs::first_uncounted() const {
+  if (steps_per_epoch_ || are_alike()) return std::nullopt;
+  const std::lock_guard lock(table_mutex_);
+  return newest_epoch();
+}
+
+std::int64_t Epochs::count_steps(std::int64_t epoch) const {
+  if (epoch == start_.epoch) return batches(epoch)->num_steps();
+  const auto found = kept(epoch);
+  return found ? found->get()->num_steps() : make(epoch)->num_steps();
+}
+
+void Epochs::add_counts(std::int64_t first, std::span<const std::int64_t> counts) const {
+  const std::lock_guard lock(table_mutex_);
+  while (newest_epoch() >= first && newest_epoch() - first < std::ssize(counts)) {
+    const auto newest = static_cast<std::size_t>(newest_epoch() - first);
+    first_steps_.push_back(first_steps_.back() + counts[newest]);
+  }
 }
 
 StepPosition Epochs::whole_start() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "samplers/batches/epoch_batches.h"
@@ -46,8 +47,17 @@ class Epochs {
   // Where all epochs have as many steps.
   std::optional<std::int64_t> steps_per_epoch() const { return steps_per_epoch_; }
   // The global step behind the first `num_epochs` epochs, or `at_most` where that is more; at least
-  // the start's.
+  // the start's. Where numbers of steps differ each epoch is made once, one at a time, and only the
+  // start's is kept.
   std::int64_t num_steps(std::int64_t num_epochs, std::optional<std::int64_t> at_most) const;
+
+  // The first epoch whose number of steps num_steps() has to find by making it. None where the
+  // numbers follow from one epoch's.
+  std::optional<std::int64_t> first_uncounted() const;
+  // Of an epoch. Keeps nothing of it, but the start's, which is trained next.
+  std::int64_t count_steps(std::int64_t epoch) const;
+  // Counts of epochs from `first` on that somebody else found. Those known already are skipped.
+  void add_counts(std::int64_t first, std::span<const std::int64_t> counts) const;
 
  private:
   using Batches = std::shared_ptr<const EpochBatches>;
@@ -57,10 +67,14 @@ class Epochs {
   };
 
   Batches make(std::int64_t epoch) const;
+  // What is kept of it, or is being made by another thread.
+  std::optional<std::shared_future<Batches>> kept(std::int64_t epoch) const;
   // The table's mutex is held: the first epoch whose number of steps it does not know, whether that
   // has a global step, and adding its number.
   std::int64_t newest_epoch() const;
   bool newest_has(std::int64_t step) const;
+  // All whole epochs have the same order, and so the same steps.
+  bool are_alike() const { return options_.order == OrderKind::kSequential; }
   void append_epoch() const;
   Order order(std::int64_t epoch) const;
   // With equal numbers of steps: behind the start's epoch where that is a part of one.
@@ -77,6 +91,7 @@ class Epochs {
   mutable Entry previous_;
   mutable std::mutex table_mutex_;
   mutable std::vector<std::int64_t> first_steps_;  // [epoch - the start's], as far as known
+  mutable std::int64_t alike_steps_ = 0;           // of an epoch where all are alike; 0: not known
 };
 
 }  // namespace packtrain

@@ -143,6 +143,18 @@ std::optional<std::int64_t> Planner::steps_per_epoch() const {
   return state_->epochs.steps_per_epoch();
 }
 
+std::optional<std::int64_t> Planner::first_uncounted_epoch() const {
+  return state_->epochs.first_uncounted();
+}
+
+std::int64_t Planner::count_steps(std::int64_t epoch) const {
+  return state_->epochs.count_steps(epoch);
+}
+
+void Planner::add_counts(std::int64_t first, std::span<const std::int64_t> counts) const {
+  state_->epochs.add_counts(first, counts);
+}
+
 std::int64_t Planner::epoch_end(std::int64_t step) const {
   return state_->epochs.epoch_end(step);
 }

@@ -47,6 +47,11 @@ class Planner {
   std::int64_t num_run_steps(const RunSection& run) const;
   // Where all epochs have as many steps.
   std::optional<std::int64_t> steps_per_epoch() const;
+  // Ranks may count the steps of epochs in shares: the first one that num_steps() would have to
+  // make, the steps of one (Epochs::count_steps), and what others counted from `first` on.
+  std::optional<std::int64_t> first_uncounted_epoch() const;
+  std::int64_t count_steps(std::int64_t epoch) const;
+  void add_counts(std::int64_t first, std::span<const std::int64_t> counts) const;
   // The first global step behind the epoch that `step` is of.
   std::int64_t epoch_end(std::int64_t step) const;
   // Whether global step `step` is its epoch's last one.

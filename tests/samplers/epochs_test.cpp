@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 #include "samplers/planner.h"
@@ -53,6 +54,71 @@ TEST(StepsInTokens, ALongExampleIsAStepOfItsOwn) {
   const Planner planner = make_planner(examples, options);
   ASSERT_EQ(planner.num_steps(1), 3);
   EXPECT_EQ(planner.plan(1).num_tokens, 30);
+}
+
+// Counts how often a length is asked for.
+class CountedLengths final : public CountSource {
+ public:
+  explicit CountedLengths(std::span<const std::int32_t> lengths) : lengths_(lengths) {}
+  std::size_t size() const override { return lengths_.size(); }
+  std::int32_t count(std::size_t example) const override {
+    ++num_asked_;
+    return lengths_[example];
+  }
+  std::int64_t num_asked() const { return num_asked_; }
+
+ private:
+  std::span<const std::int32_t> lengths_;
+  mutable std::int64_t num_asked_ = 0;
+};
+
+TEST(Epochs, OfOneOrderAreCountedOnce) {
+  const test::Examples examples = uneven_examples();
+  for (const Strategy strategy : {Strategy::kBalanced, Strategy::kMultipack}) {
+    const CountedLengths lengths(examples.lengths);
+    PlanOptions options = in_tokens(800);
+    options.order = OrderKind::kSequential;
+    options.strategy = strategy;
+    options.max_tokens_per_micro_batch = 800;
+    const Planner planner(lengths, examples.num_loss_tokens, kCounter, options);
+    const std::int64_t first = planner.num_steps(1);
+    const std::int64_t before = lengths.num_asked();
+    EXPECT_EQ(planner.num_steps(100'000), 100'000 * first);
+    EXPECT_EQ(lengths.num_asked(), before);
+    EXPECT_EQ(planner.position(99'999 * first + 1).epoch, 99'999);
+  }
+}
+
+// An order and a walk over its lengths each: nothing is asked for twice.
+TEST(Epochs, OfDifferentOrdersAreWalkedOnceAndNotKept) {
+  constexpr std::int64_t kNumEpochs = 200;
+  const test::Examples examples = uneven_examples();
+  const CountedLengths lengths(examples.lengths);
+  const Planner planner(lengths, examples.num_loss_tokens, kCounter, in_tokens(800));
+  const std::int64_t before = lengths.num_asked();
+  const std::int64_t num_steps = planner.num_steps(kNumEpochs);
+  EXPECT_LE(lengths.num_asked() - before, kNumEpochs * std::ssize(examples.lengths));
+  EXPECT_EQ(planner.num_steps(kNumEpochs), num_steps);
+  EXPECT_TRUE(planner.is_epoch_prepared(0));
+  for (std::int64_t epoch = 1; epoch < kNumEpochs; ++epoch) {
+    EXPECT_FALSE(planner.is_epoch_prepared(epoch)) << epoch;
+  }
+}
+
+TEST(Epochs, CountsThatOthersFoundAreTaken) {
+  const test::Examples examples = uneven_examples();
+  const Planner whole = make_planner(examples, in_tokens(800));
+  const CountedLengths lengths(examples.lengths);
+  const Planner planner(lengths, examples.num_loss_tokens, kCounter, in_tokens(800));
+  const auto first = planner.first_uncounted_epoch();
+  ASSERT_EQ(first, 0);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t epoch = 0; epoch < 50; ++epoch) counts.push_back(whole.count_steps(epoch));
+  planner.add_counts(*first, counts);
+  const std::int64_t before = lengths.num_asked();
+  EXPECT_EQ(planner.num_steps(50), whole.num_steps(50));
+  EXPECT_EQ(lengths.num_asked(), before);
+  EXPECT_EQ(planner.first_uncounted_epoch(), 50);
 }
 
 // Whatever was asked before: a step's position follows from the epochs' numbers of steps alone.

@@ -11,6 +11,7 @@
 #include "framework/training/plan/plan_continuation.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/plan/shard_size.h"
+#include "framework/training/plan/step_count.h"
 #include "framework/training/plan/token_budget.h"
 
 namespace packtrain {
@@ -90,7 +91,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   }
   planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_,
                                        options, continuation_->start);
-  total_steps_ = planner_->num_run_steps(config.run);
+  total_steps_ = count_run_steps(*planner_, config.run, world.control());
   if (continuation_->is_new) {
     header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
   }
