@@ -108,7 +108,8 @@ def draw_packing() -> str:
                 x += tokens * scale
             drawing.y += 24
     drawing.y += 12
-    for x, kind, label in ((left, "real", "an example"), (left + 110, "pad", "padding"), (left + 200, "idle", "waiting")):
+    for x, kind, label in ((left, "real", "an example"), (left + 110, "pad", "padding"),
+                           (left + 200, "idle", "waiting")):
         drawing.bar(x, 12, 12, kind)
         drawing.text(x + 18, label, "small soft", dy=11)
     drawing.text(WIDTH, "time of the step, in tokens computed →", "small soft end", dy=11)

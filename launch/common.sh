@@ -25,6 +25,13 @@ packtrain_env() {
   printf '%s/env-%s\n' "$(packtrain_cache)" "${hash:0:12}"
 }
 
+# The Python of lint, types and documents: launch/requirements-lint.txt.
+lint_env() {
+  local hash
+  hash="$(sha256sum "$packtrain_root/launch/requirements-lint.txt")"
+  printf '%s/lint-%s\n' "$(packtrain_cache)" "${hash:0:12}"
+}
+
 # The cuDNN frontend: C++ headers only, so in a folder of its own beside the environments.
 # cmake/FindCudnnFrontend.cmake reads the version here.
 cudnn_frontend_version=1.32.0

@@ -9,6 +9,7 @@ short documents, else torch's own. Needs the wheels of ./fetch_wheels. Prints a 
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -134,7 +135,8 @@ def settings(row_length, num_rows, arguments):
 
 def step_work(rows, num_rows):
     """Tokens and sum of squared lengths of each step of `num_rows` rows."""
-    steps = [sum(rows[begin:begin + num_rows], []) for begin in range(0, len(rows), num_rows)]
+    steps = [list(itertools.chain.from_iterable(rows[begin:begin + num_rows]))
+             for begin in range(0, len(rows), num_rows)]
     return [(sum(lengths), sum(n * n for n in lengths)) for lengths in steps]
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.event_file import EventFile
@@ -72,11 +73,11 @@ class Wandb:
                             f"Install it where this runs: {sys.executable} -m pip install wandb",
                             CONFIG) from None
         self._state_path = os.path.join(run, WANDB_STATE)
-        self._state = {"id": None, "step": -1}
+        self._state: dict[str, Any] = {"id": None, "step": -1}
         if os.path.exists(self._state_path):
             with open(self._state_path, encoding="utf-8") as stream:
                 self._state = json.load(stream)
-        self._next = {}  # scalars of the latest step: an evaluation belongs to its line
+        self._next: dict = {}  # scalars of the latest step: an evaluation belongs to its line
         self._next_step = -1
         self._run = wandb.init(project=project, name=run_name(run), id=self._state["id"],
                                resume="allow", config=read_config(run))
@@ -156,7 +157,7 @@ def main():
     arguments = parse_arguments()
     if arguments.once and not os.path.exists(os.path.join(arguments.run, "metrics.jsonl")):
         raise ToolError(f"{arguments.run} holds no metrics.jsonl", "Name the folder of a run.", CONFIG)
-    targets = []
+    targets: list[TensorBoard | Wandb] = []
     try:
         if arguments.wandb:
             targets.append(Wandb(arguments.run, arguments.wandb))

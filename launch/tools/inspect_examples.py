@@ -11,6 +11,7 @@ a step of a configuration; or what the model of a run wrote after beginnings of 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -152,7 +153,7 @@ def show_pack(arguments):
           f"{len(micro_batches)} micro-batches, {len(pieces)} pieces, "
           f"{sum(length for _, _, length in pieces):,} tokens, {step.strategy} "
           f"({legend(shower.color)})")
-    numbers = range(len(micro_batches))
+    numbers: Sequence[int] = range(len(micro_batches))
     if arguments.micro_batch is not None:
         if arguments.micro_batch not in numbers:
             raise ToolError(f"--micro-batch is {arguments.micro_batch}, wanted 0.."

@@ -153,8 +153,8 @@ def print_summary(summary: dict, num_samples: int):
 
 def print_anything():
     """What a terminal's encoding lacks is shown by its number; a closed output is none."""
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the program
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -82,7 +82,8 @@ class Sweep:
         run.end(exit_code, seconds)
         self.num_ended += run.is_finished or run.has_failed
         line = f"{run.name}: {run.status}, {seconds:.1f} s"
-        known = [key for key in ("validation_loss", "loss") if key in run.figures][:1]
+        losses: list[str] = ["validation_loss", "loss"]
+        known = [key for key in losses if key in run.figures][:1]
         known += ["tokens_per_second_per_device"] if run.figures else []
         for key in known:
             line += f", {FIGURES[key].title} {FIGURES[key].text(run.figures[key])}"
@@ -108,7 +109,7 @@ def print_runs(sweep: Sweep):
 def lock(folder: str):
     """Held as long as the process lives: two sweeps would train the same runs twice."""
     os.makedirs(folder, exist_ok=True)
-    stream = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")
+    stream = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")  # noqa: SIM115
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

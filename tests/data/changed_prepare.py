@@ -15,13 +15,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "launch" / "tools"))
 
-import prepare  # noqa: E402
+import prepare
 
-from packtrain_tools.prepare import encoding, preparation, splitting, store  # noqa: E402
-from packtrain_tools.prepare.examples import group_hash, make_examples  # noqa: E402
-from packtrain_tools.prepare.loss_weights import mask_byte  # noqa: E402
-from packtrain_tools.errors import run_main  # noqa: E402
-from packtrain_tools.sources import readers  # noqa: E402
+from packtrain_tools.prepare import encoding, preparation, splitting, store
+from packtrain_tools.prepare.examples import group_hash, make_examples
+from packtrain_tools.prepare.loss_weights import mask_byte
+from packtrain_tools.errors import run_main
+from packtrain_tools.sources import readers
 
 how, _, number = sys.argv[1].partition(":")
 store.StoreWriter.__init__.__defaults__ = (int(sys.argv[2]), False)

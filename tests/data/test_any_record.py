@@ -44,7 +44,7 @@ def nearly_messages(chance):
 
 def odd_record(chance, name):
     columns = FORMATS[name]
-    record = {column: "x" for column in columns.required}
+    record = dict.fromkeys(columns.required, "x")
     if name in ("messages", "sharegpt"):
         record[columns.required[0]] = nearly_messages(chance)
     for column in columns.required + columns.optional:
@@ -126,7 +126,7 @@ def test_odd_json_is_a_named_bad_line(tmp_path, line, fault, suffix):
     path = tmp_path / f"a.{suffix}"
     path.write_text('{"text": "good"}\n' + line + '\n{"text": "good"}\n')
     if "[" * 5000 in line and suffix == "json":  # nobody knows where it ends
-        with pytest.raises(ToolError, match="a.json:2: is nested too deeply"):
+        with pytest.raises(ToolError, match=r"a.json:2: is nested too deeply"):
             documents(path)
     else:
         good, bad, again = documents(path)

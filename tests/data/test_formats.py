@@ -65,7 +65,7 @@ def test_a_column_is_left_out_on_request(tmp_path):
 
 def test_preference_pairs_are_refused_unless_the_command_says_what_they_are():
     names = ["prompt", "chosen", "rejected", "messages"]
-    with pytest.raises(ValueError, match="preference pairs .*not yet"):
+    with pytest.raises(ValueError, match=r"preference pairs .*not yet"):
         format_of_columns(names, None, [])
     assert format_of_columns(names, "messages", []).name == "messages"
     assert format_of_columns(names[:3], None, [("completion", "chosen")]).name == "prompt-completion"

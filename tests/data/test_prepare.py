@@ -251,7 +251,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
     next(records)
     with path.open("ab") as stream:
         stream.write(b"{")
-    with pytest.raises(errors.ToolError, match="a.jsonl: had 51 bytes, and another number"):
+    with pytest.raises(errors.ToolError, match=r"a.jsonl: had 51 bytes, and another number"):
         list(records)
 
 

@@ -148,7 +148,7 @@ def test_files_of_several_splits_are_refused(tmp_path, names):
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ToolError, match="holds files of the splits [a-z]+, [a-z]+"):
+    with pytest.raises(ToolError, match=r"holds files of the splits [a-z]+, [a-z]+"):
         files_module._folder_files(0, str(tmp_path), None, {}, set())
 
 

@@ -88,7 +88,7 @@ def test_a_store_that_requires_what_the_reader_does_not_know_is_refused(tokenize
     info = make_store(tokenizer_folder, tmp_path / "store", [[0, 1]])
     (tmp_path / "store" / "store.json").write_text(
         json.dumps(info | {"requires": ["loss_weights", "pictures"]}))
-    with pytest.raises(ToolError, match="store.json: .* 'pictures'"):
+    with pytest.raises(ToolError, match=r"store.json: .* 'pictures'"):
         StoreReader(str(tmp_path / "store"))
 
 

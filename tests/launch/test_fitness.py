@@ -7,8 +7,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "tools"))
 
-from packtrain_launch.fitness import make_fit, read_blame  # noqa: E402  # the path is set above
-from packtrain_launch.hosts import make_roster, parse_hosts  # noqa: E402
+from packtrain_launch.fitness import make_fit, read_blame  # the path is set above
+from packtrain_launch.hosts import make_roster, parse_hosts
 
 REPORT = """OK      versions     packtrain 0.1
                      libtorch.so: /a/libtorch.so

@@ -7,9 +7,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "tools"))
 
-from packtrain_launch.hosts import (Host, make_roster, parse_hosts, read_hostfile,  # noqa: E402
+from packtrain_launch.hosts import (Host, make_roster, parse_hosts, read_hostfile,
                                     read_slurm)
-from packtrain_tools.errors import CONFIG, ToolError  # noqa: E402  # the path is set above
+from packtrain_tools.errors import CONFIG, ToolError  # the path is set above
 
 
 def roster_of(text, ranks_per_node=None, excluded=(), num_spares=0, min_hosts=None):

@@ -217,7 +217,7 @@ def test_the_rules_are_evaluated_without_error_and_quiet(watched):
 
 def test_a_run_that_is_asked_to_stop_takes_its_targets_away(watched):
     watched.process.send_signal(signal.SIGUSR1)
-    out, err = watched.process.communicate(timeout=200)
+    _, err = watched.process.communicate(timeout=200)
     assert watched.process.returncode == 75, err
     gone = watched.server.wait_for
     gone("targets to go", lambda: not any(entry["labels"]["job"] == "packtrain" for entry in

@@ -61,7 +61,7 @@ def runs(tmp_path_factory):
 class Outline(HTMLParser):
     """Headings, cells and counts of elements; every element that is opened is closed."""
 
-    VOID = {"meta", "link", "br"}
+    VOID = frozenset({"meta", "link", "br"})
 
     def __init__(self, text):
         super().__init__()

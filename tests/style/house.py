@@ -58,7 +58,8 @@ def sizes(root: pathlib.Path, part: Part) -> str:
     """A row of the table."""
     files = [len(lines_of(root, file)) for file in part.files]
     functions = [lines for file in part.files for lines, _ in functions_of(root, file)] or [0]
-    return (f"| {part.name} | {len(files)} | {sum(files):,} | {statistics.median(files):.0f} / {ninetieth(files)} / {max(files)} "
+    return (f"| {part.name} | {len(files)} | {sum(files):,} | {statistics.median(files):.0f} / {ninetieth(files)} "
+            f"/ {max(files)} "
             f"| {len(functions):,} | {statistics.median(functions):.0f} / {ninetieth(functions)} / {max(functions)} |")
 
 
@@ -113,7 +114,8 @@ def report(root: pathlib.Path) -> str:
         "functions of headers that no comment speaks for": unexplained(root, graph),
         f"runs of {DUPLICATE_LINES} equal lines": written_twice(root, [file for part in parts for file in part.files]),
     }
-    lines = ["| part | files | lines | lines a file: median / 90th / longest | functions | lines a function: median / 90th / longest |",
+    lines = ["| part | files | lines | lines a file: median / 90th / longest | functions "
+             "| lines a function: median / 90th / longest |",
              "|---|---:|---:|---|---:|---|", *(sizes(root, part) for part in parts), ""]
     for what, found in lists.items():
         lines += [f"{what}: {len(found)}", *(f"  {one}" for one in found)]

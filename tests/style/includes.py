@@ -33,7 +33,7 @@ class IncludeGraph:
         return [Include(match[2], match[1] == '"', text.count("\n", 0, match.start(2)) + 1)
                 for match in _INCLUDE.finditer(text)]
 
-    @functools.cache
+    @functools.cache  # noqa: B019  # a graph lives as long as its program
     def external(self, file: str) -> frozenset[str]:
         """Headers of others that `file` includes, itself or through our headers."""
         found, seen, queue = set(), {file}, [file]

@@ -32,6 +32,12 @@ class Settings:
     dry_run: bool
 
     @property
+    def num_local_ranks(self) -> int:
+        """Without a roster alone."""
+        assert self.num_ranks is not None
+        return self.num_ranks
+
+    @property
     def trains(self) -> bool:
         return self.arguments[0] == "train"
 
@@ -64,8 +70,8 @@ def _make_parser() -> Parser:
     add("--min-hosts", type=_whole_number(1), metavar="N",
         help="go on with as few hosts as N where no spare is left (default: with all or not at all)")
     add("--restarts", type=_whole_number(0), default=0, metavar="N", dest="max_restarts",
-        help="start training again from its newest checkpoint when a rank or a host died, at most N times since the newest; "
-        "three restarts in a row that saved nothing end with code 93")
+        help="start training again from its newest checkpoint when a rank or a host died, at most N times since the "
+        "newest; three restarts in a row that saved nothing end with code 93")
     add("--doctor", action="store_true",
         help="`packtrain doctor` looks at exactly the hosts to be used before each start and restart of training")
     add("--doctor-limit", type=_whole_number(1), metavar="SECONDS", dest="doctor_limit_s",

@@ -68,7 +68,7 @@ class Command:
             self.environment.setdefault("NCCL_SOCKET_IFNAME", settings.interface)
         if "OMP_NUM_THREADS" not in self.environment:  # hosts are taken to be alike
             roster = settings.roster
-            most = max(host.num_ranks for host in roster.used) if roster else settings.num_ranks
+            most = max(host.num_ranks for host in roster.used) if roster else settings.num_local_ranks
             self.environment["OMP_NUM_THREADS"] = str(max(self.cores // most, 1))
 
     def line(self, arguments: list[str], hosts: list[Host] | None = None, keeps_signal: bool = False,
@@ -83,7 +83,7 @@ class Command:
         return ["mpirun", *words, *placed, *self._shared_flags(hosts), *guard, self.program, *arguments]
 
     def _place_here(self) -> list[str]:
-        num_ranks = self.settings.num_ranks
+        num_ranks = self.settings.num_local_ranks
         oversubscribe = ["--oversubscribe"] if num_ranks > self.cores else []
         return ["-np", str(num_ranks), *oversubscribe]
 

@@ -72,7 +72,7 @@ def read_hostfile(path: str) -> list[_Entry]:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
     except OSError as error:
-        raise _error(path, error.strerror) from None
+        raise _error(path, error.strerror or str(error)) from None
     except UnicodeDecodeError:
         raise _error(path, "is no text") from None
     listed: dict[str, list[_Entry]] = {}
@@ -159,10 +159,11 @@ def make_roster(entries: list[_Entry], ranks_per_node: int | None, excluded: lis
     for entry in entries:
         if entry.name in excluded:
             continue
-        if ranks_per_node is None and entry.num_ranks is None:
+        num_ranks = ranks_per_node or entry.num_ranks
+        if num_ranks is None:
             raise _error(entry.where, f"does not say how many ranks {entry.name} runs",
                          "Write HOST:RANKS (in a hostfile also HOST slots=RANKS), or give --ranks-per-node.")
-        hosts.append(Host(entry.name, ranks_per_node or entry.num_ranks))
+        hosts.append(Host(entry.name, num_ranks))
     num_used = len(hosts) - num_spares
     if num_used < 1:
         raise _error("--spares" if num_spares else "--exclude",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import IO
 
 from packtrain_launch.stop import StopRequests
 
@@ -89,11 +90,12 @@ class Job:
         self._watch = _StuckWatch(self._process.pid) if over_hosts else None
         self._reader = None
         if listener:
-            self._reader = threading.Thread(target=self._read, args=(listener, echo), daemon=True)
+            self._reader = threading.Thread(target=self._read, args=(self._process.stdout, listener, echo), daemon=True)
             self._reader.start()
 
-    def _read(self, listener, echo: bool) -> None:
-        for line in self._process.stdout:
+    @staticmethod
+    def _read(stream: IO[str], listener, echo: bool) -> None:
+        for line in stream:
             listener(line)
             if echo:
                 sys.stderr.write(line)

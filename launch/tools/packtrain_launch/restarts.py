@@ -100,7 +100,7 @@ class Runner:
         lines: list[str] = []
         settings = self._settings
         limit = ["--limit", str(settings.doctor_limit_s)] if settings.doctor_limit_s else []
-        num_ranks = sum(host.num_ranks for host in hosts) if hosts else settings.num_ranks
+        num_ranks = sum(host.num_ranks for host in hosts) if hosts else settings.num_local_ranks
         line = self._command.line(["doctor", *limit, *settings.arguments[1:]], hosts)
         job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                   listener=lines.append, echo=aloud)

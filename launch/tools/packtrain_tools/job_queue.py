@@ -72,14 +72,15 @@ def run_queue(items: list, num_at_once: int, make_job: Callable, stopper: Stoppe
     on_end(item, exit code, seconds) as each ends. Starts nothing more once a stop is asked for."""
     waiting = list(items)
     free = list(range(num_at_once))
-    running = []  # (process, item, slot, begin)
+    running: list[tuple] = []  # (process, item, slot, begin)
     sent = None
     while running or (waiting and not stopper.num_requests):
         while waiting and free and not stopper.num_requests:
             item, slot = waiting.pop(0), free.pop(0)
             running.append((start(make_job(item, slot)), item, slot, time.monotonic()))
-        if stopper.wanted_signal != sent:
-            sent = stopper.wanted_signal
+        wanted = stopper.wanted_signal
+        if wanted is not None and wanted != sent:
+            sent = wanted
             for process, *_ in running:
                 process.send_signal(sent)
         for entry in [entry for entry in running if entry[0].poll() is not None]:

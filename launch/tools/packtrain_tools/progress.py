@@ -36,7 +36,8 @@ class Progress:
     def _print(self, seconds: float):
         line = f"{self._num_examples:,} examples  {self._num_tokens / seconds:,.0f} tokens/s"
         share = 0.0
-        if self._total_bytes >= self._num_bytes:  # else there is more, as from standard input
+        # Standard input has more bytes than the total says.
+        if self._first_byte is not None and self._total_bytes >= self._num_bytes:
             share = self._num_bytes / max(1, self._total_bytes)
             done = self._num_bytes - self._first_byte
             left = seconds * (self._total_bytes - self._num_bytes) / done if done > 0 else 0.0

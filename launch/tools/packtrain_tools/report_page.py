@@ -1,5 +1,6 @@
 """The sections of a report, as HTML."""
 
+import functools
 from collections.abc import Callable
 from html import escape
 
@@ -87,13 +88,17 @@ def validation_chart(runs: Runs) -> Chart:
     return chart
 
 
+def _loss_of_source(name: str, step: dict) -> float | None:
+    return step.get("loss_by_source", {}).get(name)
+
+
 def by_source_chart(run: RunFolder) -> Chart:
     """Of one run: several would have too many lines."""
     names = list(dict.fromkeys(name for step in run.history.steps
                                for name in step.get("loss_by_source", {})))
     chart = Chart("Training loss by source", "nats a token")
     for k, name in enumerate(names):
-        points = over_steps(run, lambda step, name=name: step.get("loss_by_source", {}).get(name))
+        points = over_steps(run, functools.partial(_loss_of_source, name))
         chart.lines.append(Line(name, smooth(points), k))
     return chart
 
@@ -139,7 +144,8 @@ def swatches(entries: list[tuple[str, str]]) -> str:
 
 
 def time(runs: Runs) -> str:
-    parts, rows, heads = [], [], []
+    parts, rows = [], []
+    heads: list = []
     for run in runs:
         if not run.history.steps:
             continue

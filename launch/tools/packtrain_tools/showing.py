@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from packtrain_tools.prepare.tokenizer import load_tokenizer
+import itertools
 
 LEARNED, PLAIN = "\x1b[32m", "\x1b[0m"
 OPEN_MARK, CLOSE_MARK = "⟦", "⟧"
@@ -63,7 +64,7 @@ def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
     learned[:1] = False
     bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
     passages = [(bool(learned[begin]), decode(input_ids[begin:end].tolist()))
-                for begin, end in zip(bounds, bounds[1:])]
+                for begin, end in itertools.pairwise(bounds)]
     return show_passages(passages, color, max_chars)
 
 

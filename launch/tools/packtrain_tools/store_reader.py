@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.loss_weights import WEIGHTED
 from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST
+import itertools
 
 KNOWN_REQUIREMENTS = (WEIGHTED,)
 
@@ -44,7 +45,7 @@ class StoreReader:
         """input_ids int32 [length] and loss_mask uint8 [length] of each example, in order."""
         for shard in self._shards():
             offsets = shard["offsets"]
-            for begin, end in zip(offsets[:-1], offsets[1:]):
+            for begin, end in itertools.pairwise(offsets):
                 yield shard["input_ids"][begin:end], shard["loss_mask"][begin:end]
 
     def example(self, number: int) -> tuple[np.ndarray, np.ndarray, int]:

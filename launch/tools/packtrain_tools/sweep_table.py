@@ -105,7 +105,7 @@ class Table:
         return found
 
     def _make_rows(self) -> list[Row]:
-        rows = {}
+        rows: dict[tuple, Row] = {}
         for run in self.runs:
             values = {column: run.values[column] for column in self.columns}
             rows.setdefault(tuple(values.values()), Row(values)).runs.append(run)

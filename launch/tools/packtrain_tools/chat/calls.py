@@ -54,7 +54,7 @@ def _call(call: object, number: int) -> dict:
     if not isinstance(call, dict):
         raise ValueError(f"'tool_calls' holds {kind(call)}, wanted an object")
     call = {key: value for key, value in call.items() if value is not None}
-    if "function" not in call or isinstance(call["function"], str) and "arguments" in call:
+    if "function" not in call or (isinstance(call["function"], str) and "arguments" in call):
         call = _wrapped(call)
     function = call["function"]
     if isinstance(function, str):
@@ -96,7 +96,7 @@ def _arguments(value: object, name: str) -> dict | str:
     if not isinstance(meant, dict):
         raise ValueError(f"{where} are {kind(meant)}, wanted an object")
     check_depth(meant, where)
-    return value
+    return value if isinstance(value, str) else meant
 
 
 def read_tools(tools: object, functions: object = None) -> list[dict] | None:
@@ -113,7 +113,7 @@ def read_tools(tools: object, functions: object = None) -> list[dict] | None:
 def _described(value: object, name: str) -> list[dict]:
     if isinstance(value, str) and value.strip():
         value = parsed(value, f"'{name}'")
-    if value is None or value == [] or isinstance(value, str) and not value.strip():
+    if value is None or value == [] or (isinstance(value, str) and not value.strip()):
         return []
     if not isinstance(value, list):
         raise ValueError(f"'{name}' is {kind(value)}, wanted a list of objects")

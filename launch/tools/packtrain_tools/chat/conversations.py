@@ -36,7 +36,8 @@ class Conversation:
 def read_messages(value: object, tools: object = None, names: Names = DEFAULT_NAMES,
                   name: str = "messages") -> Conversation:
     """Of the column `name`, and of `tools`. Raises ValueError naming the turn."""
-    messages, asked = [], []
+    messages: list[dict] = []
+    asked: list[float | None] = []
     for number, entry in enumerate(turns_of(value, name), start=1):
         try:
             message, weight = _message(entry, names)
@@ -60,7 +61,7 @@ def read_prompt_completion(value: dict, names: Names = DEFAULT_NAMES) -> Convers
     after = _side(value["completion"], "completion", "assistant", names)
     learned = [1.0 if weight is None and message["role"] == "assistant" else weight
                for message, weight in zip(after.messages, after.asked)]
-    not_learned = [0.0 if weight is None else weight for weight in before.asked]
+    not_learned: list[float | None] = [0.0 if weight is None else weight for weight in before.asked]
     return _completed(Conversation(before.messages + after.messages, None,
                                    not_learned + learned), value, 0.0)
 

@@ -18,7 +18,7 @@ GENERATED = -1  # the part of what {% generation %} encloses
 
 
 class _Generation(jinja2.ext.Extension):
-    tags = {"generation"}
+    tags = {"generation"}  # noqa: RUF012  # as Jinja declares it
 
     def parse(self, parser):
         line = next(parser.stream).lineno

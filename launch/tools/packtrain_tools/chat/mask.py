@@ -92,7 +92,7 @@ class ChatMask:
         else:
             chosen = set(turns[-1:] if self._options.train_on == "last" else turns) - unprompted
             chosen |= {i for i, role in enumerate(roles) if role in self._options.also_train_on}
-        return {turn: 1.0 for turn in chosen} | {
+        return dict.fromkeys(chosen, 1.0) | {
             turn: float(asked) for turn, asked in enumerate(conversation.asked) if asked is not None}
 
     def _example(self, conversation: Conversation, weights: dict[int, float],
@@ -105,8 +105,8 @@ class ChatMask:
         for messages in forms_of(conversation.messages[:last + 1]):
             try:
                 return self._masked(messages, conversation, weights, counts, False)
-            except ValueError as fault:
-                faults.append(fault)
+            except ValueError as error:
+                faults.append(error)
         # A form that is wrong for another reason has everything in its text: it is the template's own.
         worst = max(faults, key=lambda fault: (not isinstance(fault, (_LeftOut, Refused)),
                                                isinstance(fault, _LeftOut)))

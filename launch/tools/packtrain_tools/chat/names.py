@@ -40,7 +40,8 @@ def named_message(entry: object, names: Names) -> dict:
     if not isinstance(entry, dict):
         raise ValueError(f"is {kind(entry)}, wanted an object with 'role' and 'content'")
     message = {key: value for key, value in entry.items() if value is not None}
-    role_key = names.role_key if names.role_key in message else _role_key(message, names)
+    role_key = names.role_key if names.role_key is not None and names.role_key in message \
+        else _role_key(message, names)
     role = message.pop(role_key)
     content_key = names.content_key if names.content_key in message \
         else _content_key(message, role_key)

@@ -1,6 +1,7 @@
 """Shapes in which data sets hold the turns of a conversation, as a list of messages."""
 
 import json
+from typing import Any
 
 from packtrain_tools.chat.values import kind, parsed
 
@@ -23,8 +24,8 @@ def turns_of(value: object, name: str) -> list:
         raise ValueError(f"'{name}' is an empty list, wanted messages")
     first = value[0]
     if isinstance(first, str):
-        messages = [messages_in_text(f"[{text}]", _ROLE_KEYS) if isinstance(text, str) and
-                    text.lstrip().startswith("{") else None for text in value]
+        messages: list[Any] = [messages_in_text(f"[{text}]", _ROLE_KEYS) if isinstance(text, str) and
+                               text.lstrip().startswith("{") else None for text in value]
         if all(isinstance(found, list) and len(found) == 1 for found in messages):
             return [message for [message] in messages]
         return _alternating(value)
@@ -125,7 +126,7 @@ def history_turns(value: object) -> list[tuple[str, str]]:
     """Alpaca's `history`: [[what was asked, what was answered], ...]. Raises ValueError."""
     if isinstance(value, str) and value.strip():
         value = parsed(value, "'history'")
-    if value is None or value == [] or isinstance(value, str) and not value.strip():
+    if value is None or value == [] or (isinstance(value, str) and not value.strip()):
         return []
     if not isinstance(value, list):
         raise ValueError(f"'history' is {kind(value)}, wanted a list of [asked, answered]")

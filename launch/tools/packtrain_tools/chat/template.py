@@ -92,7 +92,7 @@ def _with_reasoning(message: dict, keys: list[str]) -> dict:
     """Under the names that the template reads."""
     if "reasoning_content" not in message:
         return message
-    return {**message, **{key: message["reasoning_content"] for key in keys}}
+    return {**message, **dict.fromkeys(keys, message["reasoning_content"])}
 
 
 def load_chat_template(folder: str, file: str | None, settings: dict, options: dict[str, object],

@@ -4,6 +4,7 @@ give, with its spans."""
 import itertools
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import markupsafe
 from jinja2.sandbox import SandboxedFormatter
@@ -17,7 +18,7 @@ _NEAR = 48  # characters within which a changed text is found to go on as its so
 _ALIKE = 3  # characters that must agree there
 
 
-def percent(form: str, values: object) -> str:
+def percent(form: str, values: Any) -> str:
     """`form % values`. Raises what a string raises."""
     wanted = plain(form) % values
     pieces, at = [], 0
@@ -72,7 +73,7 @@ def of_value(text: str, value: object) -> str:
         else aligned(source, text)
 
 
-def aligned(source: str, changed: str, may_rewrite: bool = True) -> str:
+def aligned(source: Tracked, changed: str, may_rewrite: bool = True) -> str:
     """`changed` is the source but for stretches here and there, such as escaped characters. `may_rewrite`:
     those stand for what they are in place of."""
     old, new = plain(source), plain(changed)
@@ -106,7 +107,7 @@ def _next_alike(old: str, new: str, i: int, j: int) -> tuple[int, int]:
 class Escaped(markupsafe.Markup):
     """What `escape` makes, which is printed with its spans."""
 
-    origin: Tracked | None = None  # what operations make of it has none
+    origin: str | None = None  # what operations make of it has none
 
     def __str__(self) -> str:
         return super().__str__() if self.origin is None else self.origin

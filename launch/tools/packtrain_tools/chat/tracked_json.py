@@ -21,6 +21,8 @@ class _Writer:
         self._escape = encode_basestring_ascii if ensure_ascii else encode_basestring
         self._indent = " " * indent if isinstance(indent, int) else indent
         default = (", ", ": ") if indent is None else (",", ": ")
+        self._item_separator: str
+        self._key_separator: str
         self._item_separator, self._key_separator = separators or default
         self._sort_keys = sort_keys
 
@@ -64,14 +66,14 @@ class _Writer:
         if not spans:
             return escaped
         if len(escaped) == len(text) + 2:
-            return with_spans(escaped, [(begin + 1, end + 1, *origin)
-                                        for begin, end, *origin in spans])
+            return with_spans(escaped, [(begin + 1, end + 1, part, first, last)
+                                        for begin, end, part, first, last in spans])
 
         def place(at: int) -> int:
             return len(self._escape(plain(text)[:at])) - 1
 
-        return with_spans(escaped, [(place(begin), place(end), *origin)
-                                    for begin, end, *origin in spans])
+        return with_spans(escaped, [(place(begin), place(end), part, first, last)
+                                    for begin, end, part, first, last in spans])
 
 
 class ContentPart(dict):

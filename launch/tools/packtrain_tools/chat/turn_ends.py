@@ -42,7 +42,7 @@ class TurnEnds:
     def find(self, text: str, begin: int, limit: int) -> int | None:
         """The end of the turn whose content ends at `begin`; the next message begins at `limit`."""
         at = text.find(self.stop, begin, limit) if self.stop else -1
-        if at >= 0:
+        if self.stop and at >= 0:
             return at + len(self.stop)
         found = self._special.search(text, begin, limit) or self._added.search(text, begin, limit)
         return found.end() if found else None

@@ -64,8 +64,8 @@ class RenderedTurns:
         if begin is None:
             return
         shift = len(before.text) - begin
-        spans = [(first + shift, last + shift, *origin)
-                 for first, last, *origin in self.rendering.spans if first >= begin]
+        spans = [(first + shift, last + shift, part, source_first, source_last)
+                 for first, last, part, source_first, source_last in self.rendering.spans if first >= begin]
         self._take(Rendering(before.text + self.text[begin:], [*before.spans, *spans], []))
 
     def role(self, turn: int) -> str:

@@ -15,6 +15,7 @@ import tokenizers
 from packtrain_tools.chat.mask import Rendered
 from packtrain_tools.prepare.loss_weights import mask_byte
 from packtrain_tools.prepare.tokenizer import LoadedTokenizer, TokenizerVariants
+import itertools
 
 SHOWN = 40  # characters
 MOST_SEEN = 64  # characters of a text whose ids are kept
@@ -103,7 +104,7 @@ class ChatRows:
     def _encode_apart(self, text: str, cuts: set[int], literal: list[tuple[int, int]]) -> Tokens:
         edges = [0, *sorted(cuts - {0, len(text)}), len(text)]
         parts = []
-        for begin, end in zip(edges, edges[1:]):
+        for begin, end in itertools.pairwise(edges):
             is_literal = any(first <= begin and end <= last for first, last in literal)
             tokenizer = self._variants.after(text[:begin], is_literal)
             parts.append(tokenizer.encode(text[begin:end], add_special_tokens=False))

@@ -2,7 +2,6 @@
 
 import json
 
-from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.prepare.examples import group_hash
 from packtrain_tools.sources.formats import Document, Instruction, Text
 

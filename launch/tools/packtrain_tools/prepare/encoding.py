@@ -83,7 +83,7 @@ class Encoder:
                  if name in ("bos_token", "eos_token")}
         unknown = {loaded.named.get("unk_token"), getattr(loaded.tokenizer.model, "unk_token", None)}
         stop = self._chat.stop_token if self._chat else None
-        extra = {self._options.end_token, stop} - {None}
+        extra = {token for token in (self._options.end_token, stop) if token is not None}
         return (set(loaded.special_tokens) - (unknown - named)) | extra
 
     def set_formats(self, formats: dict[str, FileFormat]):
@@ -176,8 +176,8 @@ class Encoder:
             if number in batch.bad:
                 continue
             try:
-                row = self._chats.row(rendered, encoding, batch.counts)
-                row = self._within_limits(row, conversation, batch)
+                whole = self._chats.row(rendered, encoding, batch.counts)
+                row = self._within_limits(whole, conversation, batch)
             except ValueError as fault:
                 batch.bad[number] = BadRecord(str(fault), records[number].line)
                 continue
@@ -196,12 +196,12 @@ class Encoder:
         return found
 
     def _within_limits(self, row: Row, conversation: Conversation, batch: _Batch) -> Row | None:
-        limits = self._options.limits
-        if not limits.shortens(row):
+        chat, limits = self._chat, self._options.limits
+        if chat is None or not limits.shortens(row):
             return limits.apply(row, batch.counts)
 
         def encoded(shorter: Conversation) -> Row | None:
-            rendered = self._chat.render(shorter)
+            rendered = chat.render(shorter)
             if rendered is None:
                 return None
             encoding = self._loaded.tokenizer.encode(rendered.text, add_special_tokens=False)

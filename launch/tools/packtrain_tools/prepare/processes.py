@@ -6,7 +6,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from packtrain_tools.prepare.encoding import EncodedChunk, Encoder
@@ -31,6 +31,7 @@ def _start_worker(encoder: Encoder):
 
 
 def _encode(chunk: Chunk) -> tuple[EncodedChunk, bool]:
+    assert _encoder is not None  # _start_worker has set it
     encoded = _encoder.encode(chunk)
     return encoded, _encoder.uses_date
 
@@ -47,7 +48,7 @@ def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
     pool = ProcessPoolExecutor(num_processes, multiprocessing.get_context("fork"), _start_worker,
                                (encoder,))
     try:
-        waiting = deque()
+        waiting: deque[Future] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(_encode, chunk))
             if len(waiting) >= 3 * num_processes:

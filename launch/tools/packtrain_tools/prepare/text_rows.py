@@ -58,7 +58,8 @@ class TextRows:
              counts: Counter) -> tuple[list[int], np.ndarray]:
         prefix, suffix = self._prefix, self._suffix
         has_prompt = text.prompt is not None
-        if prefix and not self._plain and (text.prompt or text.text).startswith(self._bos):
+        if prefix and self._bos is not None and not self._plain \
+                and (text.prompt or text.text).startswith(self._bos):
             prefix = []
             counts["begun_already"] += 1
         ended = not self._plain and text.text.rstrip().endswith(self._ends) if self._ends else False

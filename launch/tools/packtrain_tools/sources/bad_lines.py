@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import TextIO
 
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
@@ -18,7 +19,7 @@ class BadLines:
         self._skip = skip
         self._max_fraction = max_fraction
         self._path = os.path.join(folder, NAME)
-        self._quarantine = None
+        self._quarantine: TextIO | None = None
         self._num_records = 0
         self._first = ""
         self.num_bad = 0
@@ -41,7 +42,8 @@ class BadLines:
         self.num_bad += 1
         self._first = self._first or place
         if self._quarantine is None:
-            self._quarantine = open(self._path, "w", encoding="utf-8", errors="replace")
+            self._quarantine = open(self._path, "w", encoding="utf-8",  # noqa: SIM115  # closed by finish()
+                                    errors="replace")
         self._quarantine.write(json.dumps(_entry(record, bad)) + "\n")
         self._check(self._max_fraction * self._num_records + SLACK)
 
@@ -70,7 +72,8 @@ class BadLines:
         self._first = state["first"]
         if self.num_bad:
             os.truncate(self._path, state["num_bytes"])
-            self._quarantine = open(self._path, "a", encoding="utf-8", errors="replace")
+            self._quarantine = open(self._path, "a", encoding="utf-8",  # noqa: SIM115  # closed by finish()
+                                    errors="replace")
         elif os.path.exists(self._path):
             os.remove(self._path)
 
@@ -89,13 +92,13 @@ def _entry(record: Record, bad: BadRecord) -> dict:
     if record.file.is_delimited:
         return {"file": record.file.path, "line": bad.line, "byte": record.byte,
                 "num_bytes": record.num_bytes, "fault": bad.fault, "text": _shown(record.data)}
-    line_feed = not record.file.is_text and record.data.endswith(b"\n")
+    line_feed = not record.file.is_text and record.content.endswith(b"\n")
     return {"file": record.file.path, "line": bad.line, "byte": record.byte,
             "num_bytes": record.num_bytes - line_feed, "fault": bad.fault,
-            "text": record.data[:SHOWN_BYTES].decode(errors="replace").rstrip("\n")}
+            "text": record.content[:SHOWN_BYTES].decode(errors="replace").rstrip("\n")}
 
 
-def _shown(data: dict | Unreadable) -> str:
+def _shown(data: bytes | dict | Unreadable) -> str:
     if isinstance(data, Unreadable):
         return data.text
     try:

@@ -105,7 +105,7 @@ def _check_lines(file: SourceFile, text: str):
 def _check_text(file: SourceFile, text: str):
     value = text[1:].lstrip(_SPACE) if text.startswith("[") else text
     is_cut = len(text) > LOOKED_AT_JSON // 2
-    if _first_object(value) or is_cut and _OBJECT.match(value):
+    if _first_object(value) or (is_cut and _OBJECT.match(value)):
         raise ToolError(f"{file.path}: would be read as plain text, and begins with a JSON object",
                         "Rename it so that its name ends in .jsonl (an object a line) or .json, or "
                         f"give --as jsonl or --as json. {_AS_TEXT}")

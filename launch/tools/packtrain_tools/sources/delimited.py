@@ -23,15 +23,14 @@ def delimited_rows(file: SourceFile, stream: BinaryIO) \
     rows = _Rows(file, stream)
     names = _header(file, rows)
     for line, byte, num_bytes, cells in rows:
-        if isinstance(cells, list):
-            if not cells:
-                continue  # a blank line
-            if len(cells) == len(names):
-                cells = dict(zip(names, cells))
-            else:
-                cells = Unreadable(f"has {len(cells)} fields, wanted {len(names)}, as the header "
-                                   "has", json.dumps(cells)[:SHOWN_CHARS])
-        yield line, byte, num_bytes, cells
+        if isinstance(cells, Unreadable):
+            yield line, byte, num_bytes, cells
+        elif len(cells) == len(names):
+            yield line, byte, num_bytes, dict(zip(names, cells))
+        elif cells:  # else a blank line
+            yield line, byte, num_bytes, Unreadable(
+                f"has {len(cells)} fields, wanted {len(names)}, as the header has",
+                json.dumps(cells)[:SHOWN_CHARS])
 
 
 def header_of(file: SourceFile, stream: BinaryIO) -> list[str]:

@@ -189,8 +189,8 @@ def _saved_dataset(folder: str) -> list[str] | None:
 def _is_store(folder: str, written: set[str]) -> bool:
     """Of tokens, finished or not."""
     return os.path.realpath(folder) in written or \
-        os.path.isdir(os.path.join(folder, "tokenizer")) and \
-        any(os.path.isfile(os.path.join(folder, name)) for name in ("store.json", "unfinished.json"))
+        (os.path.isdir(os.path.join(folder, "tokenizer")) and
+         any(os.path.isfile(os.path.join(folder, name)) for name in ("store.json", "unfinished.json")))
 
 
 def _read_json(path: str):

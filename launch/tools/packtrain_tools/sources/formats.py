@@ -66,7 +66,7 @@ def _first_columns(file: SourceFile, renamed: list[tuple[str, str]]) \
     for _, record in zip(range(RECORDS_ASKED), Reader([file], None).records(file, is_look=True)):
         num_bytes += record.num_bytes
         try:
-            value = json.loads(record.data)
+            value = json.loads(record.content)
         except (ValueError, RecursionError):
             continue
         if not isinstance(value, dict):

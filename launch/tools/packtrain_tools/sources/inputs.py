@@ -8,7 +8,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.sources.files import STANDARD_INPUT, SourceFile
@@ -102,7 +102,7 @@ class _Replay(io.RawIOBase):
     def readinto(self, buffer) -> int:
         data = bytes(self._kept[self._at:self._at + len(buffer)])
         if not data:
-            data = sys.stdin.buffer.read1(len(buffer))
+            data = cast(io.BufferedReader, sys.stdin.buffer).read1(len(buffer))
             if self._is_look:
                 self._kept += data
         self._at += len(data)

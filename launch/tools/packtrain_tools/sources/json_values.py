@@ -46,15 +46,20 @@ def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, 
         raise ToolError(f"{file.place(line)}: the array has no end", "Is the file complete?")
 
 
+def _after_blanks(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
+
+
 def _next_value(file: SourceFile, text: str, at: int, line: int, is_last: bool,
                 in_array: bool) -> tuple[int, int] | None:
     """Begin and end of the value at `at`, which begins in `line`; nothing where more has to be
     read first, or an array ends."""
-    begin = _BETWEEN.match(text, at).end()
+    begin = _after_blanks(text, at)
     if begin == len(text):
         return None
     if in_array and text[begin] == "]":
-        after = _BETWEEN.match(text, begin + 1).end()
+        after = _after_blanks(text, begin + 1)
         if after < len(text):
             raise ToolError(f"{file.place(line + text.count(chr(10), at, after))}: "
                             f"{text[after:after + SHOWN]!r} follows the end of the array",

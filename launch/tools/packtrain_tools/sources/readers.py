@@ -29,6 +29,13 @@ class Record:
     num_bytes: int
     data: bytes | dict | Unreadable  # a dict: the row of a table, or of CSV
 
+    @property
+    def content(self) -> bytes:
+        """Of a line, a value or a document: not of a row."""
+        if not isinstance(self.data, bytes):
+            raise TypeError(f"{self.file.place(self.line)}: a row has no bytes of its own")
+        return self.data
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -113,7 +120,7 @@ def columns_of(file: SourceFile) -> list[str]:
 
 def _records(file: SourceFile, stream: BinaryIO, separator: str | None) -> Iterator[Record]:
     if file.kind == LINES:
-        yield from (record for record in _lines(file, stream) if record.data.strip())
+        yield from (record for record in _lines(file, stream) if record.content.strip())
     elif file.kind == VALUES:
         for line, byte, data in json_values(file, stream):
             yield Record(file, line, byte, len(data), data)

@@ -55,7 +55,7 @@ def _advice_for_pairs(names: list[str], first: dict | None) -> str:
 
 def _suggestions(names: list[str], wanted: str | None, first: dict | None) -> Iterator[str]:
     for form in _ORDER:
-        if wanted not in (None, form) or wanted is None and form == "sharegpt":
+        if wanted not in (None, form) or (wanted is None and form == "sharegpt"):
             continue
         renamed = _renamed(names, form, first)
         if renamed and _is_read(names, wanted, renamed):
@@ -98,7 +98,7 @@ def _may_be(ours: str, theirs: str, first: dict | None) -> bool:
     if value is None:
         return True
     if ours in ("messages", "conversations"):
-        return isinstance(value, (list, dict)) or isinstance(value, str) and value[:1] in ("[", "{")
+        return isinstance(value, (list, dict)) or (isinstance(value, str) and value[:1] in ("[", "{"))
     if ours in ("prompt", "completion") and isinstance(value, list):
         return bool(value) and isinstance(value[0], dict)
     return isinstance(value, str)

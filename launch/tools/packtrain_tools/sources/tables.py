@@ -1,6 +1,7 @@
 """Rows of tables: Parquet, Arrow, data sets of the Hugging Face Hub."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
@@ -66,8 +67,8 @@ def first_row(file: SourceFile) -> dict | None:
     return None
 
 
-def read_batches(file: SourceFile) -> Iterator[tuple[float, object]]:
-    """Record batches of a table, each with the share of the file that has been read with it."""
+def read_batches(file: SourceFile) -> Iterator[tuple[float, Any]]:
+    """Record batches (pyarrow.RecordBatch) of a table, each with the share of the file that has been read with it."""
     if file.kind == PARQUET:
         batches = _parquet_batches(file)
     elif file.kind == ARROW:
