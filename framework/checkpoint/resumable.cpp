@@ -6,12 +6,12 @@
 #include <set>
 #include <thread>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/retention.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -58,13 +58,14 @@ std::string wait_to_see(const std::string& folder) {
 std::optional<std::string> find_resumable_checkpoint(const std::string& root,
                                                      const std::set<std::string>& passed_over,
                                                      Communicator& control) {
-  const std::string name = ask_first_rank(control, [&] { return find_by_name(root, passed_over); });
+  const std::string name =
+      run_on_first_rank(control, [&] { return find_by_name(root, passed_over); });
   if (name.empty()) return std::nullopt;
   std::string folder = root + "/" + name;
   const std::string fault = control.rank() == 0 ? "" : wait_to_see(folder);
   std::optional<Error> blind;
   if (!fault.empty()) blind = Error(ErrorCategory::kCheckpoint, fault);
-  const auto first = first_error(blind, control);
+  const auto first = first_rank_error(blind, control);
   if (!first) return folder;
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("rank 0 finds {}, rank {} does not after {} s ({})", folder, first->rank,

@@ -9,7 +9,6 @@
 #include <system_error>
 #include <vector>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/folder_names.h"
 #include "framework/checkpoint/manifest.h"
@@ -18,6 +17,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -122,18 +122,18 @@ void write_and_commit(const SavePaths& paths, const TrainingState& state,
   const std::string what = fmt::format("{} was not saved", paths.final);
   const bool leads = control.rank() == 0;
   const Writers writers = find_writers(shards, state.weights_only, control);
-  agree(what, control, [&] {
+  collective_try(what, control, [&] {
     if (leads) prepare_folder(paths, writers.num_bytes, keep);
   });
   try {
     std::string report;
-    agree(what, control, [&] {
+    collective_try(what, control, [&] {
       if (writers.own) {
         report = write_own_file(paths.temporary, shards, state.weights_only, writers);
       }
     });
     const std::vector<std::string> reports = gather_texts(report, 0, control);
-    agree(what, control, [&] {
+    collective_try(what, control, [&] {
       if (leads) commit(paths, manifest_of(state, reports));
     });
   } catch (const Error&) {

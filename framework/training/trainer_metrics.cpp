@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -16,22 +14,10 @@
 #include "framework/training/steps/row_losses.h"
 #include "framework/training/trainer.h"
 #include "models/decoder.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
-
-constexpr std::size_t kEndpointBytes = 128;
-
-// Every rank's text (at most kEndpointBytes - 1 characters), on every rank.
-std::vector<std::string> all_texts(World& world, const std::string& text) {
-  std::array<char, kEndpointBytes> mine{};
-  std::memcpy(mine.data(), text.data(), std::min(text.size(), kEndpointBytes - 1));
-  std::vector<char> all(kEndpointBytes * world.size());
-  world.control().all_gather(mine.data(), all.data(), kEndpointBytes, DataType::kUInt8, nullptr);
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < world.size(); ++rank) texts.emplace_back(&all[rank * kEndpointBytes]);
-  return texts;
-}
 
 // The scheduler's name of the job, where there is one.
 std::string job_id() {
@@ -89,8 +75,8 @@ void Trainer::start_metrics() {
   }
   const MetricsOptions options = metrics_options();
   metrics_ = Metrics::start(options);
-  const auto endpoints = all_texts(world_, metrics_->endpoint().value_or(""));
-  const auto hosts = all_texts(world_, world_.host());
+  const auto endpoints = gather_texts(metrics_->endpoint().value_or(""), 0, world_.control());
+  const auto hosts = gather_texts(world_.host(), 0, world_.control());
   if (world_.rank() == 0) {
     write_metrics_targets(config_.run.output, options.run_name, endpoints, hosts);
   }

@@ -6,13 +6,13 @@
 #include <span>
 #include <string>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/joint_read.h"
 #include "framework/training/trainer.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -58,7 +58,7 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
 std::optional<ResumePoint> Trainer::find_resume_point(const std::set<std::string>& passed_over) {
   const std::string root = checkpoints_folder(config_.run.output);
   if (config_.checkpoint.resume == "never") {
-    ask_first_rank(world_.control(), [&]() -> std::string {
+    run_on_first_rank(world_.control(), [&]() -> std::string {
       if (!find_latest_checkpoint(root)) return "";
       throw Error(
           ErrorCategory::kConfig,

@@ -8,22 +8,10 @@
 #include <map>
 #include <utility>
 
+#include "parallel/collectives.h"
+
 namespace packtrain {
 namespace {
-
-// Every rank's text, on every rank.
-std::vector<std::string> gather_texts(const std::string& mine, Communicator& control) {
-  auto longest = static_cast<std::int64_t>(mine.size()) + 1;
-  control.all_reduce(&longest, 1, DataType::kInt64, ReduceOp::kMax, nullptr);
-  const auto width = static_cast<std::size_t>(longest);
-  std::string padded = mine;
-  padded.resize(width, '\0');
-  std::vector<char> all(width * static_cast<std::size_t>(control.size()));
-  control.all_gather(padded.data(), all.data(), width, DataType::kUInt8, nullptr);
-  std::vector<std::string> texts;
-  for (std::size_t begin = 0; begin < all.size(); begin += width) texts.emplace_back(&all[begin]);
-  return texts;
-}
 
 std::vector<double> gather_values(double mine, Communicator& control) {
   std::vector<double> all(static_cast<std::size_t>(control.size()));
@@ -49,7 +37,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 // Equal texts once, in order of appearance, with the ranks that say it unless all do.
 std::vector<std::string> merge_failures(const std::vector<std::string>& mine,
                                         Communicator& control) {
-  const auto of_rank = gather_texts(fmt::format("{}", fmt::join(mine, "\n")), control);
+  const auto of_rank = all_gather_texts(fmt::format("{}", fmt::join(mine, "\n")), control);
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks;
   for (int rank = 0; rank < control.size(); ++rank) {
@@ -105,7 +93,7 @@ CheckResult merge_over_ranks(const CheckResult& mine, Communicator& control) {
   CheckResult merged = mine;
   for (WorstError& error : merged.errors) {
     const auto values = gather_values(error.value, control);
-    const auto places = gather_texts(error.where, control);
+    const auto places = all_gather_texts(error.where, control);
     CheckResult worst;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       worst.note_error(error.name, values[rank], places[rank]);

@@ -11,11 +11,12 @@
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
-#include "launch/doctor/exchange.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/machine.h"
+#include "launch/doctor/probe_watch.h"
 #include "launch/doctor/probes.h"
 #include "launch/doctor/speeds.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -86,7 +87,7 @@ std::vector<Facts> examine(const Config& config, const DoctorArguments& argument
   look("limits", [&] { find_limits(facts); });
   watch.begin("telling rank 0 what was found");
   std::vector<Facts> all;
-  for (const std::string& text : gather_texts(world, facts.dump())) {
+  for (const std::string& text : gather_texts(facts.dump(), 0, world.control())) {
     all.push_back(Facts::parse(text));
   }
   return all;

@@ -16,7 +16,8 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/hash.h"
-#include "launch/doctor/exchange.h"
+#include "launch/doctor/probe_watch.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -118,7 +119,7 @@ void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World
 void probe_shared_folder(const std::string& folder, const InjectedTrouble& trouble, World& world,
                          Facts& facts) {
   const std::string token =
-      share_text(world, fmt::format("{} {:.9f}\n", world.host(), wall_clock_s()));
+      broadcast_text(fmt::format("{} {:.9f}\n", world.host(), wall_clock_s()), 0, world.control());
   const std::string path = folder + "/.doctor-view";
   if (world.rank() == 0) {
     try {

@@ -12,7 +12,7 @@
 #include "framework/checkpoint/retention.h"
 #include "framework/support/file.h"
 #include "tests/checkpoint/sample_shards.h"
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain::testing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 
 namespace packtrain::testing {
 namespace {

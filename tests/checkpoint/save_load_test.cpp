@@ -8,7 +8,7 @@
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/checkpoint/manifest.h"
 #include "tests/checkpoint/sample_shards.h"
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain::testing {

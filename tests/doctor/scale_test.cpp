@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/doctor/exchange.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/limits.h"
+#include "launch/doctor/probe_watch.h"
 #include "launch/doctor/probes.h"
 #include "launch/doctor/speeds.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "framework/checkpoint/agreement.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {

@@ -3,8 +3,8 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/checkpoint/manifest.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -31,8 +31,8 @@ std::optional<ReadFailure> read_jointly(
     own = error;
     is_other = true;
   }
-  if (const auto failed = first_error(own, control)) {
-    return ReadFailure{failed->error, !is_so_anywhere(is_other, control)};
+  if (const auto failed = first_rank_error(own, control)) {
+    return ReadFailure{failed->error, !any_rank(is_other, control)};
   }
   model.copy_first_replica();
   return std::nullopt;

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/config/load.h"
 #include "framework/support/error.h"
 #include "framework/support/hash.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {

@@ -37,7 +37,7 @@ def _signal_of(status: int) -> str:
 
 
 def doctor_limit_s(settings: Settings, num_ranks: int) -> float:
-    """After which doctor ends itself: what it does without `--limit`, too (launch/doctor/exchange.cpp)."""
+    """After which doctor ends itself: what it does without `--limit`, too (launch/doctor/probe_watch.cpp)."""
     return settings.doctor_limit_s or 60 + num_ranks / 20
 
 

@@ -1,17 +1,16 @@
-#include "framework/checkpoint/agreement.h"
+#include "parallel/collectives.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
-#include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace packtrain {
 namespace {
-
-using nlohmann::json;
 
 // Thousands of ranks may fail for one reason.
 constexpr int kMaxReasons = 8;
@@ -21,16 +20,18 @@ std::int64_t reduced(std::int64_t value, ReduceOp op, Communicator& control) {
   return value;
 }
 
+// "CATEGORY LENGTH_OF_MESSAGE\n", message, advice.
 std::string text_of(const Error& error) {
-  const json object = {
-      {"category", error.exit_code()}, {"message", error.message()}, {"advice", error.advice()}};
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return fmt::format("{} {}\n{}{}", error.exit_code(), error.message().size(), error.message(),
+                     error.advice());
 }
 
 Error error_from(const std::string& text) {
-  const json object = json::parse(text);
-  return {static_cast<ErrorCategory>(object["category"].get<int>()), object["message"],
-          object["advice"]};
+  char* end = nullptr;
+  const auto category = static_cast<ErrorCategory>(std::strtol(text.c_str(), &end, 10));
+  const std::size_t length = std::strtoull(end, &end, 10);
+  const std::string_view texts = std::string_view(text).substr(end + 1 - text.c_str());
+  return {category, std::string(texts.substr(0, length)), std::string(texts.substr(length))};
 }
 
 // What `work` threw, or nothing.
@@ -108,30 +109,31 @@ std::string broadcast_text(const std::string& text, int root, Communicator& cont
   return told;
 }
 
-bool is_so_anywhere(bool is_so_here, Communicator& control) {
-  return reduced(is_so_here ? 1 : 0, ReduceOp::kMax, control) != 0;
+bool any_rank(bool value, Communicator& control) {
+  return reduced(value ? 1 : 0, ReduceOp::kMax, control) != 0;
 }
 
-void agree(const std::string& what, Communicator& control, const std::function<void()>& work) {
+void collective_try(const std::string& what, Communicator& control,
+                    const std::function<void()>& work) {
   const std::optional<Error> failure = failure_of(work);
-  if (!is_so_anywhere(failure.has_value(), control)) return;
+  if (!any_rank(failure.has_value(), control)) return;
   const auto reasons = all_gather_texts(failure ? failure->message() : "", control);
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", what, joined_reasons(reasons)),
               "Older checkpoints are untouched.");
 }
 
-std::string ask_first_rank(Communicator& control, const std::function<std::string()>& work) {
+std::string run_on_first_rank(Communicator& control, const std::function<std::string()>& work) {
   std::string answer;
   std::optional<Error> failure;
   if (control.rank() == 0) failure = failure_of([&] { answer = work(); });
   // The first letter says which it is.
-  const std::string told =
-      broadcast_text(failure ? "-" + text_of(*failure) : "+" + answer, 0, control);
+  const std::string told = broadcast_text(
+      failure ? fmt::format("-{}", text_of(*failure)) : fmt::format("+{}", answer), 0, control);
   if (told.front() == '-') throw error_from(told.substr(1));
   return told.substr(1);
 }
 
-std::optional<RankError> first_error(const std::optional<Error>& own, Communicator& control) {
+std::optional<RankError> first_rank_error(const std::optional<Error>& own, Communicator& control) {
   const auto rank =
       static_cast<int>(reduced(own ? control.rank() : control.size(), ReduceOp::kMin, control));
   if (rank == control.size()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Texts from rank to rank, and an end for what hangs.
+// Ends a doctor whose checks hang.
 #pragma once
 
 #include <condition_variable>
@@ -10,11 +10,6 @@
 #include "parallel/world.h"
 
 namespace packtrain {
-
-// Every rank's text, in their order, on rank 0; nothing on the others. Collective.
-std::vector<std::string> gather_texts(World& world, const std::string& text);
-// Rank 0's text on all ranks. Collective.
-std::string share_text(World& world, std::string text);
 
 // Seconds that all checks of so many ranks may take where no limit is given: a minute, and 50 ms a
 // rank. launch/tools/packtrain_launch/restarts.py waits twice as long.

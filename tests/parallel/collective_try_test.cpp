@@ -1,19 +1,19 @@
 // What ranks tell each other of a piece of work.
-#include "framework/checkpoint/agreement.h"
+#include "parallel/collectives.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace packtrain::testing {
 namespace {
 
-TEST(Agreement, TellsTheReasonsOfEightRanksAndCountsTheRest) {
+TEST(CollectiveTry, TellsTheReasonsOfEightRanksAndCountsTheRest) {
   run_ranks(12, [&](Communicator& control) {
     const Error error = error_of([&] {
-      agree("nothing was saved", control, [&] {
+      collective_try("nothing was saved", control, [&] {
         if (control.rank() > 0) throw Error(ErrorCategory::kInternal, "no disk", "");
       });
     });
@@ -24,11 +24,11 @@ TEST(Agreement, TellsTheReasonsOfEightRanksAndCountsTheRest) {
   });
 }
 
-TEST(Agreement, TheErrorOfTheFirstRankThatIsAskedIsThrownOnEveryRank) {
+TEST(CollectiveTry, TheErrorOfTheFirstRankThatIsAskedIsThrownOnEveryRank) {
   run_ranks(3, [&](Communicator& control) {
     int num_calls = 0;
     const Error error = error_of([&] {
-      ask_first_rank(control, [&]() -> std::string {
+      run_on_first_rank(control, [&]() -> std::string {
         ++num_calls;
         throw Error(ErrorCategory::kConfig, "what", "do this");
       });
@@ -40,29 +40,29 @@ TEST(Agreement, TheErrorOfTheFirstRankThatIsAskedIsThrownOnEveryRank) {
   });
 }
 
-TEST(Agreement, TheAnswerOfTheFirstRankIsEveryRanks) {
+TEST(CollectiveTry, TheAnswerOfTheFirstRankIsEveryRanks) {
   run_ranks(3, [&](Communicator& control) {
-    EXPECT_EQ(ask_first_rank(control, [] { return std::string("step-3"); }), "step-3");
-    EXPECT_EQ(ask_first_rank(control, [] { return std::string(); }), "");
+    EXPECT_EQ(run_on_first_rank(control, [] { return std::string("step-3"); }), "step-3");
+    EXPECT_EQ(run_on_first_rank(control, [] { return std::string(); }), "");
   });
 }
 
-TEST(Agreement, TheErrorOfTheLowestRankThatHasOneIsTold) {
+TEST(CollectiveTry, TheErrorOfTheLowestRankThatHasOneIsTold) {
   run_ranks(4, [&](Communicator& control) {
     std::optional<Error> own;
     if (control.rank() >= 2) {
       own = Error(ErrorCategory::kData, fmt::format("of rank {}", control.rank()), "");
     }
-    const auto first = first_error(own, control);
+    const auto first = first_rank_error(own, control);
     ASSERT_TRUE(first.has_value());
     EXPECT_EQ(first->rank, 2);
     EXPECT_EQ(first->error.message(), "of rank 2");
     EXPECT_EQ(first->error.category(), ErrorCategory::kData);
-    EXPECT_FALSE(first_error(std::nullopt, control).has_value());
+    EXPECT_FALSE(first_rank_error(std::nullopt, control).has_value());
   });
 }
 
-TEST(Agreement, TextsOfDifferentLengthsAreGatheredAtOneRank) {
+TEST(CollectiveTry, TextsOfDifferentLengthsAreGatheredAtOneRank) {
   run_ranks(3, [&](Communicator& control) {
     const std::string own(static_cast<std::size_t>(control.rank()), 'x');
     const auto texts = gather_texts(own, 1, control);

@@ -1,4 +1,4 @@
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 
 #include <algorithm>
 #include <barrier>

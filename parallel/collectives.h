@@ -1,0 +1,41 @@
+// Texts and errors exchanged between ranks, so that all ranks continue or all stop.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/support/error.h"
+#include "parallel/communicator.h"
+
+namespace packtrain {
+
+// Collective. Every rank's text, by rank; texts may differ in length.
+std::vector<std::string> all_gather_texts(const std::string& text, Communicator& control);
+
+// Collective. The same on rank `root`; an empty vector on the others.
+std::vector<std::string> gather_texts(const std::string& text, int root, Communicator& control);
+
+// Collective. The text of rank `root`, on every rank.
+std::string broadcast_text(const std::string& text, int root, Communicator& control);
+
+// Collective. True on every rank when `value` is true on any rank.
+bool any_rank(bool value, Communicator& control);
+
+// Collective. Calls `work` on every rank. When it threw on any rank, throws Error(kCheckpoint) with
+// `what` and the reasons of these ranks, the same on every rank. Success sends one number.
+void collective_try(const std::string& what, Communicator& control,
+                    const std::function<void()>& work);
+
+// Collective. Calls `work` on rank 0 alone. Every rank returns its result, or throws its Error.
+std::string run_on_first_rank(Communicator& control, const std::function<std::string()>& work);
+
+struct RankError {
+  int rank = 0;
+  Error error;
+};
+// Collective. The error of the lowest rank that has one, on every rank.
+std::optional<RankError> first_rank_error(const std::optional<Error>& own, Communicator& control);
+
+}  // namespace packtrain
