@@ -42,6 +42,7 @@ class Finding:
     line: int
     kind: str
     text: str
+    last_line: int  # of the sentence
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.kind}: {self.text}"
@@ -61,11 +62,11 @@ class Words:
             r"(?<![\w/.`-])(?:" + "|".join(re.escape(form) for form in forms) + r")(?![\w/`-]|\.\w)",
             re.IGNORECASE) if forms else None
 
-    def find(self, text: str) -> list[tuple[str, str]]:
-        """(word as written, advice) of each occurrence; code in backticks is not looked at."""
-        prose = re.sub(r"`[^`]*`", "`", text)
+    def find(self, text: str) -> list[tuple[int, str, str]]:
+        """(offset, word as written, advice) of each occurrence; code in backticks is not looked at."""
+        prose = re.sub(r"`[^`]*`", lambda code: "`" * len(code[0]), text)
         matches = self._pattern.finditer(prose) if self._pattern else ()
-        return [(match[0], self.advice[match[0].lower()]) for match in matches]
+        return [(match.start(), match[0], self.advice[match[0].lower()]) for match in matches]
 
 
 def _num_words(text: str) -> int:
@@ -74,17 +75,18 @@ def _num_words(text: str) -> int:
 
 
 def _check(file: str, sentence: Sentence, words: Words) -> list[Finding]:
-    def finding(kind: str, text: str) -> Finding:
-        return Finding(file, sentence.line, kind, text)
+    def finding(kind: str, text: str, line: int) -> Finding:
+        return Finding(file, line, kind, text, sentence.last_line)
 
-    found = [finding("word", f'"{word}": {advice}') for word, advice in words.find(sentence.text)]
+    found = [finding("word", f'"{word}": {advice}', sentence.line_at(offset))
+             for offset, word, advice in words.find(sentence.text)]
     beginning = " ".join(sentence.text.split()[:8])
     if sentence.is_comment and is_fragment(sentence.text):
-        found.append(finding("fragment", f'"{beginning} ...": write subject, verb, object'))
+        found.append(finding("fragment", f'"{beginning} ...": write subject, verb, object', sentence.line))
     num_words = _num_words(sentence.text)
     if num_words > MAX_WORDS:
         found.append(finding(
-            "length", f'{num_words} words in "{beginning} ...": at most {MAX_WORDS}; divide it'))
+            "length", f'{num_words} words in "{beginning} ...": at most {MAX_WORDS}; divide it', sentence.line))
     return found
 
 
@@ -94,8 +96,8 @@ def _test_names(file: str, text: str, words: Words) -> list[Finding]:
         name = match[2] or match[3]
         spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_", " ", name)
         line = text.count("\n", 0, match.start()) + 1
-        found += [Finding(file, line, "name", f'"{word}" in {name}: {advice}')
-                  for word, advice in words.find(spaced)]
+        found += [Finding(file, line, "name", f'"{word}" in {name}: {advice}', line)
+                  for _, word, advice in words.find(spaced)]
     return found
 
 
@@ -150,14 +152,16 @@ def read_baseline(root: pathlib.Path) -> Counts:
 
 
 def _changed_lines(root: pathlib.Path) -> set[tuple[str, int]]:
-    """(file, line) of all lines written since the baseline's last commit; empty without git."""
+    """(file, line) of all lines written since the baseline's last commit, line 0 for a whole new
+    file; empty without git."""
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True,
                               check=False, errors="replace")
         return done.stdout if done.returncode == 0 else ""
 
     base = git("log", "-1", "--format=%H", "--", BASELINE).strip()
-    changed, file = set(), ""
+    changed = {(file, 0) for file in git("ls-files", "--others", "--exclude-standard").splitlines()}
+    file = ""
     for line in git("diff", "-U0", "--no-color", "--no-prefix", base).splitlines() if base else ():
         if line.startswith("+++ "):
             file = line[4:]
@@ -177,7 +181,8 @@ def compare(root: pathlib.Path) -> list[str]:
     messages = []
     for folder, kind in sorted(risen):
         mine = [one for one in found if (folder_of(one.file), one.kind) == (folder, kind)]
-        new = [one for one in mine if (one.file, one.line) in changed] or mine
+        new = [one for one in mine if (one.file, 0) in changed
+               or any((one.file, line) in changed for line in range(one.line, one.last_line + 1))] or mine
         messages.append(f"{folder}: {kind}: {len(mine)} findings, the baseline allows "
                         f"{allowed.get((folder, kind), 0)}: rewrite these sentences ({GLOSSARY}):")
         messages += [f"  {one}" for one in new[:MAX_SHOWN]]

@@ -27,9 +27,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Sentence:
-    line: int  # of its first word
     text: str
     is_comment: bool  # else Markdown
+    starts: tuple[tuple[int, int], ...]  # (offset in text, line number) of each line, in order
+
+    def line_at(self, offset: int) -> int:
+        return max(number for start, number in self.starts if start <= offset)
+
+    @property
+    def line(self) -> int:
+        return self.starts[0][1]
+
+    @property
+    def last_line(self) -> int:
+        return self.starts[-1][1]
 
 
 def _without_links(text: str) -> str:
@@ -41,15 +52,16 @@ def sentences_of(lines: list[Line], is_comment: bool) -> Iterator[Sentence]:
     text, starts = "", []
     for line in lines:
         starts.append((len(text), line.number))
-        text += line.text.strip() + " "
+        text += _without_links(line.text).strip() + " "
     begin = 0
     for end in [match.end() for match in _SENTENCE_END.finditer(text)] + [len(text)]:
-        piece = text[begin:end].strip()
+        piece = text[begin:end].rstrip()
         if end < len(text) and _ABBREVIATION.search(piece):
             continue
-        if piece:
-            number = max(number for start, number in starts if start <= begin)
-            yield Sentence(number, _without_links(piece), is_comment)
+        if piece.strip():
+            first = max(start for start, _ in starts if start <= begin)
+            mine = [(max(start - begin, 0), number) for start, number in starts if first <= start < end]
+            yield Sentence(piece, is_comment, tuple(mine))
         begin = end
 
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import subprocess
 import time
 
 import language
@@ -75,7 +76,8 @@ def test_the_glossary_names_only_files_that_exist():
     ("launch/start", "#!/bin/bash\n# Starts anew.\n", 2),
     ("configs/a.yaml", "# Read anew.\na: 1\n", 1),
     ("framework/CMakeLists.txt", "# Made anew.\n", 1),
-    ("README.md", "# packtrain\n\nMade\nanew.\n", 3),
+    ("README.md", "# packtrain\n\nMade\nanew.\n", 4),
+    ("docs/a.md", "One. See [a\nb](c.md) and `d` made anew.\n", 2),
     ("docs/a.md", "| a | made anew |\n", 1),
     ("docs/a.md", "- one\n- made anew\n", 2),
 ])
@@ -170,6 +172,19 @@ def test_a_folders_rising_count_fails_and_names_the_sentence(tree):
     messages = language.compare(root)
     assert messages[0].startswith("models/ops: word: 2 findings, the baseline allows 1")
     assert any("models/ops/b.h:1: word" in message for message in messages)
+
+
+def test_a_failed_check_names_new_sentences_only(tree):
+    root = tree("models/ops/a.h", "// Made anew.\n")
+    tree("tests/style/language_baseline.txt", "models/ops word 1\n")
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "First"], check=True)
+    tree("models/ops/a.h", "// Made anew.\n\n// This is a sentence\n// made anew.\n")
+    tree("models/ops/b.h", "// Made anew.\n")
+    assert [message.split(": ")[0].strip() for message in language.compare(root)[1:]] == [
+        "models/ops/a.h:4", "models/ops/b.h:1"]
 
 
 def test_a_new_folder_has_no_findings_to_spare(tree):
