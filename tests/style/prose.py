@@ -44,7 +44,7 @@ class Sentence:
 
 
 def _without_links(text: str) -> str:
-    return _LINK.sub(r"\1", text)
+    return _LINK.sub(r'"\1"', text)  # quoted, so that a sentence may begin with it
 
 
 def sentences_of(lines: list[Line], is_comment: bool) -> Iterator[Sentence]:
