@@ -47,6 +47,7 @@ struct Arguments {
   std::string write_lengths;
   std::string write_store;
   std::string store;
+  bool hashes = false;
   bool as_json = false;
 };
 
@@ -235,7 +236,8 @@ void run(const Arguments& arguments) {
     return write_sparse_store(arguments.write_store, arguments.num_examples);
   }
   if (!arguments.store.empty()) {
-    fmt::print("{}\n", time_start(arguments.store, arguments.num_ranks.front()).dump());
+    const int num_ranks = arguments.num_ranks.front();
+    fmt::print("{}\n", time_start(arguments.store, num_ranks, arguments.hashes).dump());
     return;
   }
   if (!arguments.as_json) fmt::print("{}", table_head());
@@ -283,6 +285,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--write-store", arguments.write_store,
                  "write a store of --examples drawn lengths, its tokens holes, and nothing else");
   app.add_option("--store", arguments.store, "open it and plan its first step, and nothing else");
+  app.add_flag("--hash", arguments.hashes, "hash its lengths, too, as one rank of a host does");
   app.add_flag("--json", arguments.as_json, "one JSON object a case instead of a table");
 }
 

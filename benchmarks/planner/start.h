@@ -11,8 +11,8 @@ namespace packtrain {
 // and masks are holes of their files: 12 bytes of disk an example. It can be planned, not trained.
 void write_sparse_store(const std::string& folder, std::int64_t num_examples);
 
-// Opens it as a rank does, hashes its lengths for the checkpoint and plans the first step of
-// `num_ranks` ranks. Seconds of each, and this process's own memory in MiB.
-nlohmann::ordered_json time_start(const std::string& folder, int num_ranks);
+// Opens it as a rank does and plans the first step of `num_ranks` ranks; `hashes`: and hashes its
+// lengths for the checkpoint. Seconds of each, and this process's own memory in MiB.
+nlohmann::ordered_json time_start(const std::string& folder, int num_ranks, bool hashes);
 
 }  // namespace packtrain

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -72,6 +73,7 @@ class JoinedStore final : public TokenStore {
     part.given.store->check_tokens(local(part, example), begin, end);
   }
   std::string fingerprint() const override;
+  void keep_fingerprint(const std::string& found) const override;
   std::string content_digest() const override;
   ExampleOrigin origin(std::int64_t example) const override {
     const Part& part = part_of(example);
@@ -108,6 +110,8 @@ class JoinedStore final : public TokenStore {
   JoinedCounts<&TokenStore::lengths> lengths_{*this};
   JoinedCounts<&TokenStore::num_loss_tokens> num_loss_tokens_{*this};
   LossWeights loss_weights_;
+  mutable std::mutex mutex_;
+  mutable std::string fingerprint_;  // empty: not known
 };
 
 template <typename Value>
@@ -280,13 +284,21 @@ std::string times_of(const Part& part) {
 }
 
 std::string JoinedStore::fingerprint() const {
+  const std::lock_guard lock(mutex_);
+  if (!fingerprint_.empty()) return fingerprint_;
   Hasher hasher;
   for (const Part& part : parts_) {
     const std::string text =
         fmt::format("{} x {}\n", part.given.store->fingerprint(), times_of(part));
     hasher.update(std::as_bytes(std::span(text)));
   }
-  return hasher.hex();
+  fingerprint_ = hasher.hex();
+  return fingerprint_;
+}
+
+void JoinedStore::keep_fingerprint(const std::string& found) const {
+  const std::lock_guard lock(mutex_);
+  fingerprint_ = found;
 }
 
 std::string JoinedStore::content_digest() const {

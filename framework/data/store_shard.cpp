@@ -108,6 +108,25 @@ void MappedShard::check_ends() const {
   }
 }
 
+void MappedShard::copy_lengths(std::int64_t first, std::span<std::int32_t> lengths) const {
+  const auto offsets = columns_.offsets.subspan(static_cast<std::size_t>(first));
+  const auto num_tokens = static_cast<std::uint64_t>(shard_.num_tokens);
+  const auto least = static_cast<std::uint64_t>(std::max(lengths_.least, 1));
+  const auto most = static_cast<std::uint64_t>(lengths_.most);
+  bool is_wrong = false;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    // What is negative is above every bound.
+    const auto begin = static_cast<std::uint64_t>(offsets[i]);
+    const auto end = static_cast<std::uint64_t>(offsets[i + 1]);
+    const std::uint64_t length = end - begin;
+    const bool is_inside = (begin <= num_tokens) & (end <= num_tokens);
+    is_wrong |= !is_inside | (length - least > most - least);
+    lengths[i] = static_cast<std::int32_t>(length);
+  }
+  if (!is_wrong) return;
+  for (std::int64_t local = first; local < first + std::ssize(lengths); ++local) length(local);
+}
+
 void MappedShard::fail_offsets(std::int64_t local) const {
   const bool is_known = shard_.lengths.has_value();
   fail(fmt::format("example {} has offsets {} and {}, wanted {} to {} tokens",

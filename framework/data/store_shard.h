@@ -46,6 +46,8 @@ class MappedShard {
     if (length < lengths_.least || length > lengths_.most) fail_offsets(local);
     return static_cast<std::int32_t>(length);
   }
+  // The same of the examples from `first` on, in a loop that compilers vectorise.
+  void copy_lengths(std::int64_t first, std::span<std::int32_t> lengths) const;
   std::int32_t num_loss_tokens(std::int64_t local) const {
     const std::int32_t labels = columns_.num_loss_tokens[local];
     if (labels < labels_.least || labels > labels_.most) fail_labels(local);

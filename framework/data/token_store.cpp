@@ -75,6 +75,7 @@ class MappedStore final : public TokenStore {
   void check_tokens(std::int64_t example, std::int64_t begin, std::int64_t end) const override;
   void check_all(std::size_t part, std::size_t num_parts) const override;
   std::string fingerprint() const override;
+  void keep_fingerprint(const std::string& found) const override;
   std::string content_digest() const override;
   TokenWeights token_weights(std::int64_t /*example*/) const override {
     return manifest_.info.loss_weights;
@@ -96,8 +97,8 @@ class MappedStore final : public TokenStore {
   ShardCounts<&MappedShard::num_loss_tokens> num_loss_tokens_;
   mutable std::mutex mutex_;
   mutable std::vector<Clock::time_point> checked_at_;  // by shard
-  mutable std::once_flag once_;
-  mutable std::string fingerprint_;  // lengths are read once for it
+  mutable std::mutex fingerprint_mutex_;
+  mutable std::string fingerprint_;  // empty: not known; lengths are read once for it
 };
 
 MappedStore::MappedStore(std::string folder, StoreManifest manifest)
@@ -159,26 +160,22 @@ std::array<std::int64_t, kMaxTokenWeights> MappedStore::mask_byte_counts() const
 }
 
 std::string MappedStore::make_fingerprint() const {
-  constexpr std::size_t kBlock = 4096;  // examples
+  constexpr std::int64_t kBlock = 4096;  // examples
   const StoreInfo& info = manifest_.info;
   const std::array<std::int64_t, 4> counts{info.vocab_size, info.num_examples, info.num_tokens,
                                            info.num_loss_tokens};
   Hasher hasher;
   hasher.update(std::as_bytes(std::span(counts)));
-  std::vector<std::int32_t> block;
-  block.reserve(kBlock);
-  const auto hash_block = [&] {
-    hasher.update(std::as_bytes(std::span(block)));
-    block.clear();
-  };
+  std::vector<std::int32_t> lengths(kBlock);
   for (std::size_t number = 0; number < shards_.num_shards(); ++number) {
     const MappedShard& shard = shards_.shard(number);
-    for (std::int64_t local = 0; local < shard.num_examples(); ++local) {
-      block.push_back(shard.length(local));
-      if (block.size() == kBlock) hash_block();
+    for (std::int64_t first = 0; first < shard.num_examples(); first += kBlock) {
+      const auto count = std::min<std::int64_t>(kBlock, shard.num_examples() - first);
+      const auto block = std::span(lengths).first(static_cast<std::size_t>(count));
+      shard.copy_lengths(first, block);
+      hasher.update(std::as_bytes(block));
     }
   }
-  hash_block();
   if (has_token_weights()) {
     hasher.update(std::as_bytes(std::span(info.loss_weights)));
     const auto used = mask_byte_counts();
@@ -188,8 +185,14 @@ std::string MappedStore::make_fingerprint() const {
 }
 
 std::string MappedStore::fingerprint() const {
-  std::call_once(once_, [&] { fingerprint_ = make_fingerprint(); });
+  const std::lock_guard lock(fingerprint_mutex_);
+  if (fingerprint_.empty()) fingerprint_ = make_fingerprint();
   return fingerprint_;
+}
+
+void MappedStore::keep_fingerprint(const std::string& found) const {
+  const std::lock_guard lock(fingerprint_mutex_);
+  fingerprint_ = found;
 }
 
 std::string MappedStore::content_digest() const {

@@ -79,7 +79,10 @@ class TokenStore {
   virtual void check_all(std::size_t /*part*/, std::size_t /*num_parts*/) const {}
   // xxh3-128 (hex) over counts and lengths, whatever the shards, and over the table of weights and
   // how often each is used, where there is one: tells a changed data set at resume.
+  // Reads all lengths when it is first asked for.
   virtual std::string fingerprint() const = 0;
+  // What another process found of the same files: fingerprint() returns it and reads nothing.
+  virtual void keep_fingerprint(const std::string& /*found*/) const {}
   // xxh3-128 (hex) over the digests of the shards in store.json, which cover every token; "" where
   // it has none (stores of older versions). Nothing is read.
   virtual std::string content_digest() const { return {}; }

@@ -114,6 +114,8 @@ TEST(DamagedStore, OffsetsAndLabelsAreRefusedWhereTheyAreAskedFor) {
   for (const bool is_old : {false, true}) {
     if (is_old) forget_optional_members(folder / "store");
     const auto store = TokenStore::open(folder / "store");
+    EXPECT_NE(error_of([&] { store->fingerprint(); }).message().find("has offsets"),
+              std::string::npos);
     EXPECT_NE(
         error_of([&] { store->lengths()[1]; }).message().find("example 1 has offsets 6 and 4"),
         std::string::npos);

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "framework/data/store_writer.h"
 #include "framework/data/token_store.h"
 #include "framework/support/error.h"
+#include "framework/support/hash.h"
 #include "tests/data/small_stores.h"
 #include "tests/support/temporary_folder.h"
 
@@ -56,6 +59,35 @@ TEST(TokenStore, FingerprintTellsAChangedLength) {
   writer->finish();
   EXPECT_NE(TokenStore::open(folder / "a")->fingerprint(),
             TokenStore::open(folder / "b")->fingerprint());
+}
+
+// Checkpoints hold it: counts, then all lengths, as one run of bytes.
+TEST(TokenStore, FingerprintIsTheHashOfCountsAndLengths) {
+  constexpr std::int64_t kNumExamples = 9'000;
+  const TemporaryFolder folder;
+  const auto writer = StoreWriter::create(folder / "store", two_sources(), false, 20'000);
+  Ids lengths;
+  for (std::int32_t i = 0; i < kNumExamples; ++i) {
+    const auto length = static_cast<std::size_t>(1 + i * 7 % 11);
+    writer->add(Ids(length, 3), Mask(length, 1), 0);
+    lengths.push_back(static_cast<std::int32_t>(length));
+  }
+  const StoreInfo info = writer->finish();
+  Hasher hasher;
+  const std::array counts{info.vocab_size, info.num_examples, info.num_tokens,
+                          info.num_loss_tokens};
+  hasher.update(std::as_bytes(std::span(counts)));
+  hasher.update(std::as_bytes(std::span(lengths)));
+  EXPECT_EQ(TokenStore::open(folder / "store")->fingerprint(), hasher.hex());
+}
+
+TEST(TokenStore, AFingerprintThatIsKeptNeedsNoFile) {
+  const TemporaryFolder folder;
+  write_store(folder / "store");
+  const auto store = TokenStore::open(folder / "store");
+  store->keep_fingerprint("as another process found");
+  std::filesystem::remove(folder / "store/part-00000.safetensors");
+  EXPECT_EQ(store->fingerprint(), "as another process found");
 }
 
 TEST(TokenStore, AskingForAnExampleThatIsNotThereIsAnError) {

@@ -13,6 +13,7 @@
 #include "framework/training/plan/shard_size.h"
 #include "framework/training/plan/step_count.h"
 #include "framework/training/plan/token_budget.h"
+#include "framework/training/setup/training_store.h"
 
 namespace packtrain {
 namespace {
@@ -75,8 +76,9 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   config_.parallel.shard_size = found.num_ranks;
   PlanOptions options = plan_options(config, decoder, world.size(),
                                      budget_of(config_, decoder, resumed, device, world));
-  const PlanSettings settings =
-      plan_settings(config, options, store.fingerprint(), store.content_digest());
+  const std::string fingerprint =
+      share_fingerprint(store, world.local_rank(), world.host(), world.control());
+  const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());
   if (resumed) {
     header_.entries = resumed->header.entries;
     header_.order_version = resumed->header.order_version;

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "framework/checkpoint/agreement.h"
 #include "framework/support/error.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -25,7 +25,7 @@ std::vector<std::int64_t> share_counts(const Planner& planner, std::int64_t firs
   } catch (const Error& error) {
     failure = error;
   }
-  if (const auto failed = first_error(failure, control)) throw failed->error;
+  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
   std::vector<std::int64_t> all(static_cast<std::size_t>(num_each * num_ranks));
   control.all_gather(mine.data(), all.data(), mine.size(), DataType::kInt64, nullptr);
   std::vector<std::int64_t> counts;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "framework/data/joined_store.h"
 #include "framework/data/mixture.h"
 #include "framework/support/error.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -79,6 +81,32 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   }
   if (!data.train.empty()) resolve_shares(data, parts);
   return join_stores(std::move(parts));
+}
+
+std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
+                              Communicator& control) {
+  const bool reads = local_rank == 0 || control.rank() == 0;
+  std::string found;
+  std::optional<Error> failure;
+  try {
+    if (reads) found = store.fingerprint();
+  } catch (const Error& error) {
+    failure = error;
+  }
+  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
+  const std::string first = broadcast_text(found, 0, control);
+  const std::string first_host = broadcast_text(host, 0, control);
+  if (reads && found != first) {
+    failure = Error(ErrorCategory::kData,
+                    fmt::format("{} on host {} has fingerprint {}, on host {} {}: these are "
+                                "different examples",
+                                store.folder(), host, found, first_host, first),
+                    "Give all hosts the same store: a folder that they share, or whole copies of "
+                    "one.");
+  }
+  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
+  store.keep_fingerprint(first);
+  return first;
 }
 
 std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,

@@ -7,6 +7,7 @@
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
+#include "parallel/communicator.h"
 #include "samplers/selection.h"
 
 namespace packtrain {
@@ -14,6 +15,13 @@ namespace packtrain {
 // data.train, several stores joined (framework/data/joined_store.h). Throws Error(kData), and
 // Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
+
+// The store's fingerprint. The first rank of each host (`local_rank` 0) reads the lengths for it,
+// and the store of every rank keeps what it found. Collective. Throws, the same on every rank,
+// what reading threw on the first rank where it did, and Error(kData) where a host's store is
+// another one than that of rank 0.
+std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
+                              Communicator& control);
 
 inline constexpr const char* kBeyondPositionsAdvice =
     "Lower data.max_length, or give the model a rope_scaling.";

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/support/error.h"
-#include "tests/checkpoint/thread_ranks.h"
+#include "tests/parallel/thread_ranks.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {
