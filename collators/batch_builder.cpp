@@ -104,24 +104,21 @@ PackedBatch allocate_batch(const Shape& shape, const HostAllocator& allocate) {
 }
 
 // What the labels of the piece's example weigh together, those that are trained.
-double example_label_weight(const TokenStore& store, const Piece& piece, const PieceView& view) {
+double example_label_weight(const TokenStore& store, const Piece& piece, const PieceView& view,
+                            LabelWeights& label_weights) {
   // A whole or truncated example is one piece and trains that piece's labels; a split one trains
   // all of its labels, in several pieces.
   const bool only_piece = piece.begin == 0 && !piece.continues;
-  if (only_piece) return view.label_weight();
-  if (!view.has_token_weights()) {
-    return static_cast<double>(store.num_loss_tokens()[static_cast<std::size_t>(piece.example)]);
-  }
-  return sum_of_weights(store.loss_mask(piece.example).subspan(1),
-                        store.token_weights(piece.example));
+  return only_piece ? view.label_weight() : label_weights.of(store, piece.example);
 }
 
 // What a label of the piece is multiplied by, beside the weight of its mask byte.
 double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
-                 const LossNormalization& normalization) {
+                 const LossNormalization& normalization, LabelWeights& label_weights) {
   const double weight = store.loss_weights().of(piece.example);
   if (normalization.mode == Normalize::kTokens) return weight / normalization.denominator;
-  return weight / (normalization.denominator * example_label_weight(store, piece, view));
+  return weight /
+         (normalization.denominator * example_label_weight(store, piece, view, label_weights));
 }
 
 // Fills the arrays front to back.
@@ -236,12 +233,14 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
 
   PackedBatch batch = allocate_batch(shape_of(views, sequences, options), allocate);
   Writer writer(batch);
+  LabelWeights own;
+  LabelWeights& label_weights = options.label_weights == nullptr ? own : *options.label_weights;
   std::size_t next = 0;
   for (const SequenceRun& sequence : sequences) {
     writer.begin_sequence(sequence.num_rows);
     for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
-      const double weight = weight_of(store, piece, views[next], normalization);
+      const double weight = weight_of(store, piece, views[next], normalization, label_weights);
       if (!writer.append(views[next], weight, store.source(piece.example))) {
         fail_changed(store, piece, "its mask has other labels");
       }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 
+#include "collators/label_weights.h"
 #include "collators/packed_batch.h"
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -30,6 +31,8 @@ LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 struct CollatorOptions {
   std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence
   bool sources = false;             // fill PackedBatch::loss_source
+  // Of this store, for all batches that are given it; null: a batch sums for itself.
+  LabelWeights* label_weights = nullptr;
 };
 
 // Where the batch's bytes live: called once with the size wanted, returns at least that much.
@@ -46,7 +49,8 @@ struct SequenceRun {
 // Lays `pieces` out as `sequences`, which hold them all, and rounds the rows up with one dummy
 // sequence. Pads have id 0, label -100 and consecutive positions; they come last in their sequence,
 // where causal attention never looks at them. A piece's last token has a label only when the piece
-// `continues`. O(rows).
+// `continues`. O(rows), and the tokens of examples in pieces that `options.label_weights` has not
+// summed, where tokens have weights and the loss is normalised by examples.
 // Throws Error(kInternal) for a piece outside its example, a batch beyond 2^31 - 1 rows, or memory
 // smaller than asked for.
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,

@@ -105,6 +105,39 @@ TEST(TokenWeights, ActAsTheirRatio) {
   }
 }
 
+// Each piece is read once, and the document once more: 100 pieces do not read it 100 times.
+TEST(TokenWeights, OfADocumentInPiecesAreSummedOnce) {
+  constexpr std::int32_t kNumPieces = 100;
+  const MemoryStore store(draw_masks({7 * kNumPieces}, 5), {}, kTable);
+  const LossNormalization by_examples{Normalize::kExamples, 3.0};
+  MicroBatch pieces;
+  for (std::int32_t p = 0; p < kNumPieces; ++p) {
+    pieces.push_back({.example = 0, .begin = 7 * p, .length = 7, .continues = p + 1 < kNumPieces});
+  }
+  std::int64_t before = store.num_masks_asked();
+  const PackedBatch together = flatten(store, pieces, by_examples, {.row_multiple = 1}, {});
+  EXPECT_EQ(store.num_masks_asked() - before, kNumPieces + 1);
+
+  LabelWeights kept;
+  const CollatorOptions options{.row_multiple = 1, .label_weights = &kept};
+  before = store.num_masks_asked();
+  std::vector<float> apart;
+  for (const Piece& piece : pieces) {
+    const PackedBatch batch = flatten(store, {piece}, by_examples, options, {});
+    apart.insert(apart.end(), batch.loss_weight.begin(), batch.loss_weight.end());
+  }
+  EXPECT_EQ(store.num_masks_asked() - before, kNumPieces + 1);
+
+  std::vector<float> wanted;
+  const auto mask = store.loss_mask(0);
+  const double all = 3.0 * sum_of_weights(mask.subspan(1), kTable);
+  for (const std::uint8_t byte : mask.subspan(1)) {
+    if (byte != 0) wanted.push_back(static_cast<float>(1.0 / all * kTable[byte]));
+  }
+  EXPECT_EQ(std::vector<float>(together.loss_weight.begin(), together.loss_weight.end()), wanted);
+  EXPECT_EQ(apart, wanted);
+}
+
 TEST(TokenWeights, SumToOneOverAStepOfAnyShape) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Ints lengths = test::draw_examples(seed, 30, 200).lengths;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,6 +44,7 @@ class MemoryStore final : public TokenStore {
     return examples_.at(static_cast<std::size_t>(example)).input_ids;
   }
   std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
+    ++num_masks_asked_;
     return examples_.at(static_cast<std::size_t>(example)).loss_mask;
   }
   // Ten times the example's number, modulo 1000.
@@ -50,6 +52,7 @@ class MemoryStore final : public TokenStore {
     return static_cast<std::int16_t>(10 * example % 1000);
   }
   std::string fingerprint() const override { return "memory"; }
+  std::int64_t num_masks_asked() const { return num_masks_asked_; }
   // To be changed behind the store's back, as files are.
   MemoryExample& example(std::size_t index) { return examples_.at(index); }
   const LossWeights& loss_weights() const override { return loss_weights_; }
@@ -64,6 +67,7 @@ class MemoryStore final : public TokenStore {
   std::vector<double> token_weights_;
   StoreInfo info_;
   std::string folder_ = "memory";
+  mutable std::atomic<std::int64_t> num_masks_asked_ = 0;
 };
 
 }  // namespace packtrain::test

@@ -82,6 +82,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   prepare_next_epoch(prepared.plan);
   CollatorOptions collator_options;
   collator_options.sources = options_.sources;
+  collator_options.label_weights = &label_weights_;
   const Collator collate = find_collator(planner_.options().strategy);
   prepared.statistics =
       plan_statistics(prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,

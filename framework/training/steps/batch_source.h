@@ -71,6 +71,7 @@ class BatchSource {
   BatchSourceOptions options_;
   std::int64_t total_steps_;
   HostBufferPool pool_;
+  LabelWeights label_weights_;
   std::int64_t newest_epoch_ = -1;  // that was begun; its successor is being made
   std::future<void> next_epoch_;
   double wait_s_ = 0;
