@@ -1,18 +1,63 @@
 #include "parallel/host_name.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "parallel/communicator.h"
 
 namespace packtrain {
+namespace {
+
+const char* chosen_name() {
+  const char* chosen = std::getenv("NCCL_HOSTID");
+  return chosen == nullptr || *chosen == '\0' ? nullptr : chosen;
+}
+
+}  // namespace
 
 std::string host_name() {
-  const char* chosen = std::getenv("NCCL_HOSTID");
-  if (chosen != nullptr && *chosen != '\0') return chosen;
+  if (const char* chosen = chosen_name()) return chosen;
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
   return name.data();
+}
+
+std::string machine_id() {
+  std::string id;
+  if (chosen_name() == nullptr) std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+std::vector<std::string> tell_hosts_apart(const std::vector<HostOfRank>& ranks) {
+  std::map<std::string, std::map<std::string, std::string>> told;  // by name, by machine
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto& machines = told[ranks[rank].name];
+    const std::string wanted = machines.empty()
+                                   ? ranks[rank].name
+                                   : fmt::format("{} (of rank {})", ranks[rank].name, rank);
+    names.push_back(machines.try_emplace(ranks[rank].machine, wanted).first->second);
+  }
+  return names;
+}
+
+std::vector<std::string> gather_hosts(Communicator& all) {
+  constexpr std::size_t kMaxName = 256;
+  constexpr std::size_t kMaxMachine = 64;
+  using Sent = std::array<char, kMaxName + kMaxMachine>;
+  Sent mine{};
+  host_name().copy(mine.data(), kMaxName - 1);
+  machine_id().copy(mine.data() + kMaxName, kMaxMachine - 1);
+  std::vector<Sent> sent(static_cast<std::size_t>(all.size()));
+  all.all_gather(&mine, sent.data(), sizeof mine, DataType::kUInt8, nullptr);
+  std::vector<HostOfRank> ranks;
+  for (const Sent& one : sent) ranks.push_back({one.data(), one.data() + kMaxName});
+  return tell_hosts_apart(ranks);
 }
 
 }  // namespace packtrain

@@ -65,11 +65,12 @@ class MpiWorld final : public World {
 
  private:
   void count_ranks_of_host() {
+    host_ = gather_hosts(*control_)[static_cast<std::size_t>(rank())];
     MPI_Comm machine = MPI_COMM_NULL;
     PACKTRAIN_MPI_CHECK(
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
     const std::unique_ptr<Communicator> ranks = make_mpi_communicator(machine);
-    constexpr std::size_t kMaxName = 256;
+    constexpr std::size_t kMaxName = 320;
     std::string mine = host_;
     mine.resize(kMaxName);
     std::string names(kMaxName * static_cast<std::size_t>(ranks->size()), '\0');

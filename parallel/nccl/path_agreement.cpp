@@ -5,12 +5,9 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "framework/device/cuda/check.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
 #include "framework/support/hash.h"
 #include "parallel/host_name.h"
 #include "parallel/nccl/check.h"
@@ -18,11 +15,8 @@
 namespace packtrain {
 namespace {
 
-// Tells machines of one name apart, as NCCL does, by the boot they are in.
 std::int64_t host_number() {
-  const std::string boot_id = "/proc/sys/kernel/random/boot_id";
-  std::string name = host_name();
-  if (std::filesystem::exists(boot_id)) name += read_text(boot_id, ErrorCategory::kDevice);
+  const std::string name = host_name() + machine_id();
   const std::string digits = hash_bytes(std::as_bytes(std::span(name))).substr(0, 12);
   return std::stoll(digits, nullptr, 16);
 }

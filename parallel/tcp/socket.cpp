@@ -55,8 +55,27 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-// Of a network card that is up, or "".
+// The address that the system's routes take towards `way`; "", and errno, where there is none.
+std::string own_address_towards(const addrinfo& way) {
+  const Socket socket(::socket(way.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  auto* address = reinterpret_cast<sockaddr*>(&own);
+  // Connecting a datagram socket sends nothing: it asks for the route.
+  if (!socket || ::connect(socket.descriptor(), way.ai_addr, way.ai_addrlen) != 0 ||
+      getsockname(socket.descriptor(), address, &length) != 0) {
+    return "";
+  }
+  return numbers_of(address, length);
+}
+
+// Of the network card of the default route, else of the first that is up, or "". The first alone
+// may be a bridge of containers, which has the same address on all hosts.
 std::string address_of_a_card() {
+  constexpr const char* kElsewhere = "192.0.2.1";  // of RFC 5737's documentation network
+  const Addresses elsewhere = resolve(kElsewhere, 1, AI_NUMERICHOST, SOCK_DGRAM);
+  std::string routed = own_address_towards(*elsewhere);
+  if (!routed.empty() && !is_loopback(routed)) return routed;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "";
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
@@ -136,17 +155,11 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
   const Addresses found = resolve(host, port, 0, SOCK_DGRAM);
   std::string why = "no address";
   for (const addrinfo* way = found.get(); way != nullptr; way = way->ai_next) {
-    const Socket socket(::socket(way->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage own{};
-    socklen_t length = sizeof own;
-    auto* address = reinterpret_cast<sockaddr*>(&own);
-    // Connecting a datagram socket sends nothing: it asks for the route.
-    if (!socket || ::connect(socket.descriptor(), way->ai_addr, way->ai_addrlen) != 0 ||
-        getsockname(socket.descriptor(), address, &length) != 0) {
+    std::string mine = own_address_towards(*way);
+    if (mine.empty()) {
       why = std::strerror(errno);
       continue;
     }
-    std::string mine = numbers_of(address, length);
     if (!is_loopback(mine) || is_loopback(host) || host == "localhost") return mine;
     const std::string card = address_of_a_card();
     return card.empty() ? mine : card;

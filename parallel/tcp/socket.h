@@ -29,8 +29,9 @@ class Socket {
 };
 
 // The address of this host on the way to `host`, as numbers. A loopback address only where `host`
-// is written as one: a name that this host's own table maps to its loopback means one of its
-// network cards to others. Throws Error(kDevice) when `host` cannot be resolved or reached.
+// is written as one: a name that this host's own table maps to its loopback means to others the
+// network card of its default route, else its first. Throws Error(kDevice) when `host` cannot be
+// resolved or reached.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
 // Listens at a port of the system's choice. Throws Error(kDevice).

@@ -85,6 +85,7 @@ Peer Switchboard::find(int rank) {
 }
 
 std::string Switchboard::host_of(int rank) {
+  if (rank == place_.rank) return own_.host;
   const std::lock_guard lock(mutex_);
   if (peers_.empty()) return "a host not known yet";
   return peers_[static_cast<std::size_t>(rank)].host;

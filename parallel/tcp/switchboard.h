@@ -41,7 +41,7 @@ class Switchboard {
   // turns true. Any thread.
   Socket connect(const std::string& channel, int rank, const std::atomic<bool>& given_up,
                  std::chrono::milliseconds patience);
-  // Its host, "a host not known yet" during the start; "rank 3 on node7".
+  // Its host, of another rank "a host not known yet" during the start; "rank 3 on node7".
   std::string host_of(int rank);
   std::string name_of(int rank);
 

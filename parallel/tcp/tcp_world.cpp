@@ -75,10 +75,13 @@ class TcpWorld final : public World {
     mine.resize(kMaxPeer);
     std::string texts(kMaxPeer * static_cast<std::size_t>(size()), '\0');
     control_->all_gather(mine.data(), texts.data(), kMaxPeer, DataType::kUInt8, nullptr);
+    const std::vector<std::string> hosts = gather_hosts(*control_);
+    host_ = hosts[static_cast<std::size_t>(rank())];
     std::vector<Peer> peers;
     local_size_ = 0;
     for (int r = 0; r < size(); ++r) {
       peers.push_back(decode_peer(texts.c_str() + kMaxPeer * static_cast<std::size_t>(r)));
+      peers.back().host = hosts[static_cast<std::size_t>(r)];
       if (peers.back().host != host_) continue;
       if (r < rank()) ++local_rank_;
       ++local_size_;

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import uuid
 
 WHY_NOT = "network namespaces need iproute2, and a right that this user lacks"
 NETWORK = "10.177.0.0/24"
@@ -25,7 +26,8 @@ exit $code
 """
 
 # A name, and the names of all hosts as Debian's installer writes them: the own one is a loopback's.
-_ENTER = "hostname {name} && mount --bind {folder}/names-of-{name} /etc/hosts"
+_ENTER = "hostname {called} && mount --bind {folder}/names-of-{name} /etc/hosts && " \
+         "mount --bind {folder}/boot-of-{name} /proc/sys/kernel/random/boot_id"
 
 
 def _ip(*words):
@@ -40,8 +42,9 @@ def are_possible():
 class Namespaces:
     """`names`: of the hosts; the first is where mpirun is started."""
 
-    def __init__(self, folder, *names):
-        self.folder, self.names = folder, names
+    def __init__(self, folder, *names, one_name=None):
+        """`one_name`: what all hosts call themselves, as machines do that were made from one image."""
+        self.folder, self.names, self.one_name = folder, names, one_name
         self.prefix = f"packtrain-{secrets.token_hex(4)}"  # beside those of another test session
         self.addresses = {name: _ADDRESS.format(number) for number, name in enumerate(names, 1)}
         _ip("netns", "add", f"{self.prefix}-bridge")
@@ -56,20 +59,25 @@ class Namespaces:
 
     def _add(self, name):
         _ip("netns", "add", f"{self.prefix}-{name}")
+        # The first of its cards is one that leads to no other host, and has the same address on all.
+        self._in(name, "link", "add", "docker0", "type", "bridge")
+        self._in(name, "address", "add", "172.17.0.1/16", "dev", "docker0")
         _ip("link", "add", "card", "netns", f"{self.prefix}-{name}", "type", "veth", "peer", "name", f"to-{name}",
             "netns", f"{self.prefix}-bridge")
         self._in("bridge", "link", "set", f"to-{name}", "master", "bridge", "up")
         self._in(name, "address", "add", f"{self.addresses[name]}/24", "dev", "card")
-        for link in ("lo", "card"):
+        for link in ("lo", "docker0", "card"):
             self._in(name, "link", "set", link, "up")
+        self._in(name, "route", "add", "default", "dev", "card")
 
     def _write_names(self, own):
         lines = ["127.0.0.1 localhost", f"127.0.1.1 {own}"]
         lines += [f"{address} {name}" for name, address in self.addresses.items() if name != own]
         (self.folder / f"names-of-{own}").write_text("\n".join(lines) + "\n")
+        (self.folder / f"boot-of-{own}").write_text(f"{uuid.uuid4()}\n")
 
     def _enter(self, name):
-        return _ENTER.format(name=name, folder=self.folder)
+        return _ENTER.format(name=name, folder=self.folder, called=self.one_name or name)
 
     def agent(self, path, also=""):
         """Writes the launch agent; `also`: shell commands before mpirun's helper, ending in &&."""

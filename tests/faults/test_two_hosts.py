@@ -51,6 +51,21 @@ def test_each_host_becomes_a_shard_group_by_itself(lab, hosts, hybrid, launcher)
     assert_bit_equal(found, hybrid)
 
 
+def test_ranks_dealt_out_by_turns_reach_each_other_over_the_right_card(lab, hosts, full):
+    """Where both hosts have a card of Docker's with the same address, and rank 0's host calls itself 127.0.1.1."""
+    assert_bit_equal(run(lab, hosts, "by-turns", "by turns"), full)
+
+
+def test_machines_of_one_name_are_two_hosts(lab, tmp_path, hybrid):
+    twins = namespaces.Namespaces(tmp_path, "east", "west", one_name="clone")
+    try:
+        found = run(lab, twins, "twins", "variables")
+    finally:
+        twins.close()
+    assert "2 of 4 ranks share one copy" in (found / "log" / "rank-0.log").read_text()
+    assert_bit_equal(found, hybrid)
+
+
 @pytest.mark.parametrize(("launcher", "killed", "ranks_left"), [("mpirun", "west", 4), ("torchrun", "east", 2)])
 def test_the_host_that_is_left_ends_in_time_and_goes_on_alone(lab, hosts, full, launcher, killed, ranks_left):
     name = f"killed-{killed}"

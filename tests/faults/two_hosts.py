@@ -26,7 +26,7 @@ _PORT = 29400
 
 
 class Job:
-    """Of `names`, hosts of `hosts`, each with `ranks_per_host` ranks that follow each other. `before`: shell commands of a rank."""
+    """Of `names`, hosts of `hosts`, each with `ranks_per_host` ranks. `before`: shell commands of a rank."""
 
     def __init__(self, hosts, names, ranks_per_host, command, before=""):
         self.hosts, self.names, self.ranks_per_host = hosts, names, ranks_per_host
@@ -39,7 +39,8 @@ class Job:
         self.processes = []
 
     def start(self, launcher):
-        {"mpirun": self._by_mpirun, "torchrun": self._by_torchrun, "variables": self._by_variables}[launcher]()
+        {"mpirun": self._by_mpirun, "torchrun": self._by_torchrun, "variables": self._by_variables,
+         "by turns": self._by_turns}[launcher]()
         return self
 
     def _on(self, name, *words, **variables):
@@ -61,12 +62,16 @@ class Job:
                      "--nproc-per-node", self.ranks_per_host, "--rdzv-backend", "c10d", "--rdzv-endpoint",
                      f"{self.names[0]}:{_PORT}", "--rdzv-id", self.folder.name, *self.command)
 
-    def _by_variables(self):
+    def _by_variables(self, by_turns=False):
         shared = {"WORLD_SIZE": self.num_ranks, "LOCAL_WORLD_SIZE": self.ranks_per_host,
                   "MASTER_ADDR": self.names[0], "MASTER_PORT": _PORT}
         for rank in range(self.num_ranks):
-            host, local_rank = divmod(rank, self.ranks_per_host)
-            self._on(self.names[host], *self.command, **shared, RANK=rank, LOCAL_RANK=local_rank)
+            local_rank = rank // len(self.names) if by_turns else rank % self.ranks_per_host
+            name = self.names[rank % len(self.names) if by_turns else rank // self.ranks_per_host]
+            self._on(name, *self.command, **shared, RANK=rank, LOCAL_RANK=local_rank)
+
+    def _by_turns(self):
+        self._by_variables(by_turns=True)
 
     def wait_for(self, ranks):
         """(exit codes, words) of these ranks."""

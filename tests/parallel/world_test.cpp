@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/support/error.h"
+#include "parallel/host_name.h"
 #include "tests/parallel/world_fixture.h"
 
 namespace packtrain {
@@ -36,6 +37,17 @@ TEST(World, NumbersTheRanksOfAHost) {
   if (std::getenv("NCCL_HOSTID") != nullptr) {
     EXPECT_LT(world.local_size(), world.size());
   }
+}
+
+TEST(HostNames, OfOneMachineAreEqual) {
+  EXPECT_EQ(tell_hosts_apart({{"a", "1"}, {"a", "1"}, {"b", "2"}}),
+            (std::vector<std::string>{"a", "a", "b"}));
+}
+
+TEST(HostNames, OfSeveralMachinesOfOneNameTellThemApart) {
+  EXPECT_EQ(
+      tell_hosts_apart({{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
+      (std::vector<std::string>{"clone", "clone (of rank 1)", "clone", "b", "clone (of rank 1)"}));
 }
 
 TEST(World, LocalBackendRefusesSeveralRanks) {
