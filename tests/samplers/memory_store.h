@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,7 +45,7 @@ class MemoryStore final : public TokenStore {
     return examples_.at(static_cast<std::size_t>(example)).input_ids;
   }
   std::span<const std::uint8_t> loss_mask(std::int64_t example) const override {
-    ++num_masks_asked_;
+    ++*num_masks_asked_;
     return examples_.at(static_cast<std::size_t>(example)).loss_mask;
   }
   // Ten times the example's number, modulo 1000.
@@ -52,7 +53,7 @@ class MemoryStore final : public TokenStore {
     return static_cast<std::int16_t>(10 * example % 1000);
   }
   std::string fingerprint() const override { return "memory"; }
-  std::int64_t num_masks_asked() const { return num_masks_asked_; }
+  std::int64_t num_masks_asked() const { return *num_masks_asked_; }
   // To be changed behind the store's back, as files are.
   MemoryExample& example(std::size_t index) { return examples_.at(index); }
   const LossWeights& loss_weights() const override { return loss_weights_; }
@@ -67,7 +68,8 @@ class MemoryStore final : public TokenStore {
   std::vector<double> token_weights_;
   StoreInfo info_;
   std::string folder_ = "memory";
-  mutable std::atomic<std::int64_t> num_masks_asked_ = 0;
+  std::shared_ptr<std::atomic<std::int64_t>> num_masks_asked_ =  // of all copies
+      std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
 }  // namespace packtrain::test
