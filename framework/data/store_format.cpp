@@ -8,20 +8,19 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "framework/data/manifest_reader.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "framework/support/json.h"
 #include "framework/support/requirements.h"
 
 namespace packtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = ManifestReader::Json;
 
 constexpr std::string_view kShardPrefix = "part-";
 constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // far from overflow
 constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
 
@@ -31,55 +30,6 @@ constexpr const char* kLabelsKey = "labels";
 constexpr const char* kMaskBytesKey = "mask_bytes";
 constexpr const char* kDigestKey = "digest";
 constexpr std::size_t kDigestDigits = 32;
-
-constexpr const char* kMakeAgain = "Make the store again with `packtrain prepare`.";
-
-// Takes typed values out of store.json; a fault names the file and the key.
-class ManifestReader {
- public:
-  explicit ManifestReader(std::string path) : path_(std::move(path)) {}
-
-  [[noreturn]] void fail(const std::string& fault, const char* advice = kMakeAgain) const {
-    throw Error(ErrorCategory::kData, fmt::format("{}: {}", path_, fault), advice);
-  }
-
-  Json parse(const std::string& text) const {
-    try {
-      check_json(text);
-    } catch (const JsonFault& fault) {
-      fail(fault.what());
-    }
-    Json json = Json::parse(text);
-    if (!json.is_object()) fail("is not a JSON object");
-    return json;
-  }
-
-  const Json& value(const Json& object, const char* key, Json::value_t type) const {
-    const auto found = object.find(key);
-    if (found == object.end()) fail(fmt::format("lacks the key '{}'", key));
-    if (found->type() != type) {
-      fail(fmt::format("'{}' is {}, wanted {}", key, found->dump().substr(0, 80),
-                       Json(type).type_name()));
-    }
-    return *found;
-  }
-
-  std::string text(const Json& object, const char* key) const {
-    return value(object, key, Json::value_t::string).get<std::string>();
-  }
-
-  std::int64_t count(const Json& object, const char* key, std::int64_t least) const {
-    const auto number = value(object, key, Json::value_t::number_unsigned).get<std::uint64_t>();
-    if (number < static_cast<std::uint64_t>(least) ||
-        number > static_cast<std::uint64_t>(kMaxCount)) {
-      fail(fmt::format("'{}' is {}, wanted {}..{}", key, number, least, kMaxCount));
-    }
-    return static_cast<std::int64_t>(number);
-  }
-
- private:
-  std::string path_;
-};
 
 std::vector<std::string> read_requirements(const ManifestReader& reader, const Json& json) {
   std::vector<std::string> names;
