@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
+#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {
@@ -60,21 +63,55 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return result;
 }
 
-// All tensors of the files that the index names: also those that it forgot, for import to judge. Of
-// two files that have a tensor the index says which counts, as to transformers.
-std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
-  const auto index = read_index(folder + "/" + kHfIndexName);
-  std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
+using Index = std::map<std::string, std::string>;  // tensor -> name of its file
+using Files = std::map<std::string, std::shared_ptr<const SafetensorsFile>>;  // by their names
+
+Files open_files(const std::string& folder, const Index& index) {
+  Files files;
   for (const auto& [tensor, name] : index) {
     auto& file = files[name];
     if (!file) file = open_file(folder + "/" + name);
-    file->tensor(tensor);  // or throws
   }
+  return files;
+}
+
+void check_places(const Index& index, const Files& files) {
+  for (const auto& [tensor, name] : index) {
+    if (files.at(name)->tensors().contains(tensor)) continue;
+    const auto other = std::ranges::find_if(files, [&, &wanted = tensor](const auto& file) {
+      return file.second->tensors().contains(wanted);
+    });
+    fail_index(
+        files.at(name)->path(),
+        fmt::format("has no tensor '{}', which {} says lies in it{}", tensor, kHfIndexName,
+                    other == files.end() ? "" : fmt::format(": it lies in {}", other->first)));
+  }
+}
+
+// transformers takes no notice of where the index says that a tensor lies: the last file counts.
+void warn_of_overlaid(const std::string& tensor, const std::string& taken,
+                      const std::string& other) {
+  if (other < taken) return;
+  log_warning(
+      "tensor '{}' lies in {} and in {}: {} counts, as {} says (transformers takes the "
+      "last file)",
+      tensor, taken, other, taken, kHfIndexName);
+}
+
+// All tensors of the files that the index names: also those that it forgot, for import to judge. Of
+// two files that have a tensor the index says which counts.
+std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
+  const Index index = read_index(folder + "/" + kHfIndexName);
+  const Files files = open_files(folder, index);
+  check_places(index, files);
   std::map<std::string, HfTensor> tensors;
   for (const auto& [name, file] : files) {
     for (const auto& [tensor, view] : file->tensors()) {
       const auto indexed = index.find(tensor);
-      if (indexed != index.end() && indexed->second != name) continue;  // an overlay's base
+      if (indexed != index.end() && indexed->second != name) {  // an overlay's base
+        warn_of_overlaid(tensor, indexed->second, name);
+        continue;
+      }
       const auto [other, is_new] = tensors.try_emplace(tensor, HfTensor{file, &view});
       if (is_new) continue;
       fail_index(file->path(),
@@ -82,6 +119,39 @@ std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
     }
   }
   return tensors;
+}
+
+// Weights of `folder` under other names than those that are read, in order.
+std::vector<std::string> other_weights(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_weights = name.ends_with(".safetensors") || name.ends_with(".bin") ||
+                            name.ends_with(".pth") || name.ends_with(".gguf");
+    if (is_weights) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+[[noreturn]] void fail_no_weights(const std::string& folder) {
+  const std::vector<std::string> others = other_weights(folder);
+  std::string advice =
+      "model.path must be a Hugging Face folder with safetensors weights (save_pretrained writes "
+      "one).";
+  if (std::ranges::any_of(others, [](const auto& name) { return name.starts_with("model-0"); })) {
+    advice = fmt::format("Its index is missing: download {} again.", kHfIndexName);
+  } else if (std::ranges::count(others, "adapter_model.safetensors") > 0) {
+    advice = "It is an adapter: merge it into its model first (merge_and_unload of PEFT).";
+  }
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("{}: has neither {} nor {}{}", folder, kHfWeightsName, kHfIndexName,
+                          others.empty() ? ""
+                                         : fmt::format(", only {}{}", others.front(),
+                                                       others.size() > 1 ? ", ..." : "")),
+              advice);
 }
 
 }  // namespace
@@ -99,10 +169,7 @@ std::map<std::string, HfTensor> open_hf_tensors(const std::string& folder) {
     return tensors;
   }
   if (is_file(folder + "/" + kHfIndexName)) return open_indexed(folder);
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("{}: has neither {} nor {}", folder, kHfWeightsName, kHfIndexName),
-              "model.path must be a Hugging Face folder with safetensors weights (save_pretrained "
-              "writes one).");
+  fail_no_weights(folder);
 }
 
 void write_hf_file(const std::string& path, std::span<const std::byte> bytes) {

@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -30,31 +32,56 @@ bool is_ignorable(const std::string& name, const TensorView& tensor, const Decod
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }
 
-// What the names of all tensors begin with before `wanted`, which one of them ends with; or "".
-std::string shared_prefix(const HfTensors& tensors, const std::string& wanted) {
-  for (const auto& [name, tensor] : tensors) {
-    if (!name.ends_with("." + wanted)) continue;
-    const std::string prefix = name.substr(0, name.size() - wanted.size());
-    const bool is_shared = std::ranges::all_of(
-        tensors, [&](const auto& other) { return other.first.starts_with(prefix); });
-    if (is_shared) return prefix;
-  }
-  return "";
+// A folder's tensors, by the names that are looked for.
+struct Names {
+  const std::string& folder;
+  const HfTensors& tensors;
+  const std::string& prefix;         // model.prefix, which is removed from them
+  const std::string& family_prefix;  // which files saved without a head lack
+};
+
+std::int64_t count_with(const HfTensors& tensors, const std::string& prefix) {
+  return std::ranges::count_if(
+      tensors, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
 }
 
-void check_stored(const std::string& folder, const HfTensors& tensors, const StoredTensor& stored) {
-  const auto found = tensors.find(stored.name);
-  if (found == tensors.end()) {
-    if (const std::string prefix = shared_prefix(tensors, stored.name); !prefix.empty()) {
-      fail(folder,
-           fmt::format("has no tensor '{}': all its tensors begin with '{}', as a wrapped model "
-                       "saves them",
-                       stored.name, prefix),
-           fmt::format("model.prefix: {} removes that.", prefix));
-    }
-    fail(folder, fmt::format("has no tensor '{}'", stored.name),
-         "Its config.json and its weights do not belong together.");
+// The name of a tensor that ends with `wanted` behind something else, where one does.
+std::optional<std::string> name_ending_in(const HfTensors& tensors, const std::string& wanted) {
+  const auto found = std::ranges::find_if(
+      tensors, [&](const auto& tensor) { return tensor.first.ends_with("." + wanted); });
+  return found == tensors.end() ? std::nullopt : std::optional(found->first);
+}
+
+// `wanted` is missing: a prefix of all tensors is the cause, or of some, or there is no such name.
+[[noreturn]] void fail_missing(const Names& names, const std::string& wanted) {
+  const std::string fault = fmt::format("has no tensor '{}'", wanted);
+  std::string end = wanted;
+  auto found = name_ending_in(names.tensors, end);
+  if (!found && wanted.starts_with(names.family_prefix)) {
+    end = wanted.substr(names.family_prefix.size());
+    found = name_ending_in(names.tensors, end);
   }
+  if (!found) fail(names.folder, fault, "Its config.json and its weights do not belong together.");
+  const std::string prefix = found->substr(0, found->size() - end.size());
+  const std::int64_t count = count_with(names.tensors, prefix);
+  const std::int64_t all = std::ssize(names.tensors);
+  if (count == all) {
+    const std::string whole = names.prefix + prefix;
+    fail(names.folder,
+         fault +
+             fmt::format(": all its tensors begin with '{}', as a wrapped model saves them", whole),
+         fmt::format("model.prefix: {} removes that.", whole));
+  }
+  fail(names.folder,
+       fault + fmt::format(", but '{}': {} of its {} tensors begin with '{}'",
+                           names.prefix + *found, count, all, names.prefix + prefix),
+       "model.prefix removes only what all tensors begin with: save the model unwrapped, or give "
+       "these tensors the names of the others.");
+}
+
+void check_stored(const Names& names, const StoredTensor& stored) {
+  const auto found = names.tensors.find(stored.name);
+  if (found == names.tensors.end()) fail_missing(names, stored.name);
   const TensorView& tensor = *found->second.view;
   const std::string& file = found->second.file->path();
   if (tensor.shape != stored.shape) {
@@ -89,12 +116,13 @@ void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>&
 
 // Every tensor the model needs is there, and none that it does not know. Every rank checks all of
 // them, so that all fail alike.
-void check_tensors(const std::string& folder, const HfTensors& tensors,
-                   const std::vector<WeightPiece>& pieces, const DecoderConfig& config) {
+void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
+                   const DecoderConfig& config) {
+  const HfTensors& tensors = names.tensors;
   std::set<std::string> used;
   for (const WeightPiece& piece : pieces) {
     for (const StoredTensor& stored : stored_tensors(piece)) {
-      check_stored(folder, tensors, stored);
+      check_stored(names, stored);
       used.insert(stored.name);
     }
   }
@@ -134,7 +162,8 @@ void import_weights(const std::string& folder, const DecoderConfig& config,
   if (!options.prefix.empty()) tensors = without_prefix(tensors, options.prefix, folder);
   if (options.is_part) tensors = TextTower(tensors, config, folder).text();
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
-  check_tensors(folder, tensors, pieces, config);
+  const std::string family_prefix = find_family(config.family).prefix;
+  check_tensors({folder, tensors, options.prefix, family_prefix}, pieces, config);
   read_hf_weights(tensors, pieces, shards);
   std::set<const SafetensorsFile*> files;
   for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());

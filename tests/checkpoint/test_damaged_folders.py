@@ -96,7 +96,8 @@ def sharded(folder):
     ("", "'lm_head.weight' lies in ''"),
     (3, "the file of 'lm_head.weight' is no name"),
     ("c.safetensors", "c.safetensors: no such file"),
-    ("b.safetensors", "b.safetensors: has no tensor 'lm_head.weight'"),
+    ("b.safetensors", f"b.safetensors: has no tensor 'lm_head.weight', which {INDEX} says lies in it: it lies in "
+                      "a.safetensors"),
 ])
 def test_what_an_index_says_wrong_is_named(tmp_path, file, message):
     source, index = sharded(tmp_path)
@@ -143,6 +144,31 @@ def test_of_two_files_with_a_tensor_the_index_says_which_counts(tmp_path):
     assert written.keys() == whole.keys()
     for key, tensor in written.items():
         assert torch.equal(tensor, torch.ones_like(tensor) if key == name else whole[key]), key
+
+
+def test_a_prefix_that_some_tensors_have_is_named_with_their_number(tmp_path):
+    source = save_llama(tmp_path / "in")
+    mixed = {("module." if "layers" in name else "") + name: tensor for name, tensor in tensors_of(source).items()}
+    save_file(mixed, source / "model.safetensors")
+    refuses(tmp_path, 66, "but 'module.model.layers.0.", f"18 of its {len(mixed)} tensors begin with 'module.'",
+            "what all tensors begin with")
+
+
+def test_a_prefix_before_names_without_the_models_own_is_named_as_the_cause(tmp_path):
+    source = save_llama(tmp_path / "in", tie_word_embeddings=True)
+    bare = {"module." + name.removeprefix("model."): tensor for name, tensor in tensors_of(source).items()}
+    save_file(bare, source / "model.safetensors")
+    refuses(tmp_path, 66, "all its tensors begin with 'module.'", "model.prefix: module.")
+
+
+@pytest.mark.parametrize("file, message", [
+    ("model-00001-of-00002.safetensors", f"Its index is missing: download {INDEX} again"),
+    ("pytorch_model.bin", "only pytorch_model.bin"),
+    ("adapter_model.safetensors", "It is an adapter: merge it")])
+def test_weights_that_are_not_read_are_named(tmp_path, file, message):
+    source = save_llama(tmp_path / "in")
+    (source / "model.safetensors").rename(source / file)
+    refuses(tmp_path, 64, "has neither model.safetensors nor", f"only {file}", message)
 
 
 @pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "base_model.model."])

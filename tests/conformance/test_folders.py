@@ -124,7 +124,45 @@ def test_a_prefix_of_all_tensors_is_removed_by_name(config, tmp_path):
     save_file(wrapped, tmp_path / "model/model.safetensors", metadata={"format": "pt"})
     refused(66, ["all its tensors begin with '_orig_mod.'"], "evaluate", config)
     assert loss_of(config, "model.prefix=_orig_mod.") == plain
+    refused(66, ["begin with '_orig_mod.'", "model.prefix: _orig_mod. removes"], "evaluate", config,
+            "model.prefix=_orig_mod")
     refused(66, ["does not begin with model.prefix 'module.'"], "evaluate", config, "model.prefix=module.")
+
+
+def test_an_overlay_that_transformers_would_not_take_is_warned_of(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    plain = loss_of(config)
+    (tmp_path / "model/model.safetensors").rename(tmp_path / "model/b.safetensors")
+    name, tensors = "lm_head.weight", tensors_of(tmp_path / "model")
+    save_file({name: torch.zeros_like(tensors[name])}, tmp_path / "model/a.safetensors")
+    places = {**dict.fromkeys(tensors, "b.safetensors"), name: "a.safetensors"}
+    (tmp_path / "model/model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    code, out, err = program.packtrain("evaluate", config, "--json")
+    assert code == 0 and json.loads(out)["loss"] != plain
+    assert f"'{name}' lies in a.safetensors and in b.safetensors: a.safetensors counts" in err
+
+
+@pytest.mark.parametrize("name, command", [
+    ("Qwen/Tiny-1B@main", "hf download Qwen/Tiny-1B --revision main --local-dir hf/Tiny-1B"),
+    ("https://huggingface.co/Qwen/Tiny-1B", "hf download Qwen/Tiny-1B --local-dir hf/Tiny-1B"),
+    ("hf://Qwen/Tiny-1B/", "hf download Qwen/Tiny-1B --local-dir hf/Tiny-1B")])
+def test_an_address_on_the_hub_is_answered_with_the_download(config, name, command):
+    refused(64, ["does not exist", command], "plan", config, f"model.path={name}")
+
+
+def test_a_run_as_model_path_is_answered_with_its_checkpoint_and_the_export(config, tmp_path):
+    save_llama(tmp_path / "model", vocab_size=TOKENIZER)
+    run = tmp_path / "runs/first"
+    program.finished("train", config, f"run.output={run}")
+    export = f"`packtrain export {run} --out {run}-exported`"
+    for path in (run, run / "checkpoints"):
+        refused(64, [f"{run}/checkpoints/step-1;", export, f"model.path: {run}-exported"],
+                "plan", config, f"model.path={path}")
+    refused(64, ["It holds runs", export, str(run)], "plan", config, f"model.path={tmp_path / 'runs'}")
+    program.finished("export", run, "--out", f"{run}-exported")
+    program.finished("plan", config, f"model.path={run}-exported")
+    refused(64, [f"It is a file: give its folder, {run}-exported"],
+            "plan", config, f"model.path={run}-exported/config.json")
 
 
 def test_a_name_of_the_hub_is_answered_with_the_download(config):

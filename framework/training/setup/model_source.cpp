@@ -21,6 +21,7 @@
 #include "framework/support/json.h"
 #include "framework/support/logging.h"
 #include "framework/training/setup/joint_read.h"
+#include "framework/training/setup/no_model.h"
 #include "models/decoder.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
@@ -89,36 +90,6 @@ ModelSource read_checkpoint_source(const std::string& folder) {
   source.folder = folder;
   source.config_json = read_checkpoint_state(folder).model_config;
   return source;
-}
-
-// As the Hub has them: "Qwen/Qwen2.5-0.5B".
-bool is_hub_name(const std::string& name) {
-  const auto is_part = [](std::string_view part) {
-    return !part.empty() && part.front() != '.' && part.front() != '~' &&
-           part.find('/') == std::string_view::npos;
-  };
-  const std::size_t slash = name.find('/');
-  return slash != std::string::npos && is_part(std::string_view(name).substr(0, slash)) &&
-         is_part(std::string_view(name).substr(slash + 1));
-}
-
-[[noreturn]] void throw_no_model(const std::string& folder) {
-  if (is_hub_name(folder) && !std::filesystem::exists(folder)) {
-    throw Error(
-        ErrorCategory::kConfig, fmt::format("model.path: {} does not exist", folder),
-        fmt::format("Give a model's folder. If that is its name on the Hub: `hf download {} "
-                    "--local-dir hf/{}`, then model.path: hf/{}.",
-                    folder, folder.substr(folder.find('/') + 1),
-                    folder.substr(folder.find('/') + 1)));
-  }
-  const char* fault = std::filesystem::exists(folder)
-                          ? "is no model: it has neither config.json (Hugging Face) nor "
-                            "manifest.json (a checkpoint of packtrain)"
-                          : "does not exist";
-  const auto newest = find_latest_checkpoint(checkpoints_folder(folder));
-  throw Error(ErrorCategory::kConfig, fmt::format("model.path: {} {}", folder, fault),
-              newest ? fmt::format("It is a run's folder: give its newest checkpoint, {}.", *newest)
-                     : "Give the folder of a Hugging Face model or a checkpoint folder step-N.");
 }
 
 [[noreturn]] void throw_whole_config() {
