@@ -80,7 +80,7 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
       }));
 }
 
-// With their activations, beside products and activations one after another.
+// Products fused with their activations; the reference runs both one after another.
 void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
   const auto make = [=](auto use) {
     return [=] {

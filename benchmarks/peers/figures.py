@@ -30,8 +30,8 @@ class StepTimer:
 
 
 def step_figures(shape, tokens, squares, seconds):
-    """Of one GPU. `tokens`, `squares` (sum of squared document lengths): a GPU's share of each step,
-    `seconds` what each took. tok_s and tflops are those of the median step, tok_s_mean of all."""
+    """Figures of one GPU. `tokens` and `squares` (sum of squared document lengths) are its share of each
+    step, `seconds` the time of each. tok_s and tflops are of the median step, tok_s_mean of all."""
     rates = [count / time for count, time in zip(tokens, seconds)]
     flops = [shape.training_flops(*work) / time
              for *work, time in zip(tokens, squares, seconds)]

@@ -58,7 +58,7 @@ class ConfiguredShape:
 
 
 def configured_shape(path):
-    """Of a packtrain configuration with model.config."""
+    """The shape of a packtrain configuration with model.config."""
     with open(path, encoding="utf-8") as file:
         return ConfiguredShape(yaml.safe_load(file)["model"]["config"])
 

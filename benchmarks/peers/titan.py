@@ -44,7 +44,7 @@ def parse_arguments():
 
 
 class Tokenizer:
-    """What torchtitan asks of one when the data is token ids."""
+    """The members that torchtitan reads when the data is token ids."""
 
     eos_id = END_OF_DOCUMENT
     bos_id = None

@@ -94,12 +94,12 @@ class Case:
         return SIZES[self.size].vocab_size
 
     def shape_arguments(self):
-        """Of the peers' programs and of the chain's."""
+        """Arguments of the peers' programs and of the chain's."""
         size = SIZES[self.size]
         return ["--shape", size.shape] + (["--layers", str(size.layers)] if size.layers else [])
 
     def document_arguments(self):
-        """Of the peers' programs."""
+        """Arguments of the peers' programs."""
         return (["--documents", self.documents]
                 + (["--completion-only"] if self.completions else []))
 

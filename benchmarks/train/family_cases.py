@@ -68,7 +68,7 @@ def all_models():
 
 
 def measured_settings(out, folder):
-    """Of the files of figures in `out`; by model, fewer GPUs first."""
+    """Settings of the files of figures in `out`, by model, fewer GPUs first."""
     pattern = re.compile(r"(.+?)(?:-(\d+)-layers)?-x(\d+)\.json")
     found = [pattern.fullmatch(name) for name in sorted(os.listdir(out))]
     settings = [FamilySetting(model, int(gpus), int(layers) if layers else None, folder)

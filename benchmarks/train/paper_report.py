@@ -28,7 +28,7 @@ def table_row(strategy, results):
 
 
 def verdicts(results):
-    """What the paper's question comes down to, where it was measured."""
+    """Ratios that answer the paper's question, where they were measured."""
     balanced = results["ours"].get("balanced", {})
     against = {"the peer's padding": results["peer"].get("padding", {}),
                "the peer's padding_free (online mini-batches)":

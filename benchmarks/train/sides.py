@@ -77,7 +77,7 @@ class Laboratory:
 
 
 def mean_row(rows):
-    """Of all GPUs; the slowest and the fastest beside it."""
+    """The mean of all GPUs, with the slowest and the fastest."""
     rates = [row["tok_s"] for row in rows]
     return {"tok_s": sum(rates) / len(rates), "slowest": min(rates), "fastest": max(rates),
             "tflops": sum(row["tflops"] for row in rows) / len(rows)}

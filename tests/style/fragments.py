@@ -1,4 +1,4 @@
-"""Whether a sentence lacks its main verb: a heuristic that rather misses one than names a whole one."""
+"""Finds sentences without a main verb: a heuristic that misses some and names no whole sentence."""
 
 import re
 

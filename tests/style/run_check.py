@@ -1,4 +1,4 @@
-"""What each check of the sources does as a program."""
+"""The main program of each check of the sources."""
 
 import pathlib
 import sys

@@ -34,7 +34,7 @@ def test_each_is_found(tmp_path, name, line, why):
 @pytest.mark.parametrize("line", [
     "const auto now = file_system(path);", "device.system();", "std::system_error error;",
     "launch_system (x)", "::execv(program, arguments);"])
-def test_what_is_called_alike_is_not(tmp_path, line):
+def test_a_similar_name_is_not(tmp_path, line):
     (tmp_path / "framework").mkdir()
     (tmp_path / "framework" / "a.cpp").write_text(line + "\n")
     assert find_faults(tmp_path) == []

@@ -43,7 +43,7 @@ def tree(tmp_path):
     return write
 
 
-def test_a_swollen_function_and_file_are_named(house, tree):
+def test_a_too_long_function_and_file_are_named(house, tree):
     root = tree("models/a.cpp", "int f(int x) {\n" + "  x += 1;\n" * 120 + "  return x;\n}\n" + "// more\n" * 600)
     report = house.report(root)
     assert "functions over 100 lines: 2\n" in report
@@ -56,7 +56,7 @@ def test_an_include_against_the_direction_is_named(house, tree):
     assert "against the direction: 1\n  framework/support/b.cpp:1: framework/support must not include models" in report
 
 
-def test_a_function_that_nothing_speaks_for_is_named(house, tree):
+def test_a_function_without_a_comment_is_named(house, tree):
     report = house.report(tree("models/a.h", "#pragma once\n\n// Explained.\nint f(int x);\n\nint g(int x);\n"))
     assert "no comment speaks for: 1\n  models/a.h: int g(\n" in report
 
