@@ -20,7 +20,7 @@ echo $code > {folder}/code-$rank.tmp
 mv {folder}/code-$rank.tmp {folder}/code-$rank
 exit $code
 """
-_MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by", "slot", "--mca", "pml", "ob1",
+_MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
            "--mca", "btl", "self,vader,tcp", "--mca", "btl_vader_single_copy_mechanism", "none"]
 _PORT = 29400
 
@@ -54,7 +54,8 @@ class Job:
         network = [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", namespaces.NETWORK)]
         handed_on = [word for name in os.environ if name.startswith("NCCL_") for word in ("-x", name)]
         self._on(self.names[0], *_MPIRUN, *network, "--mca", "plm_rsh_agent", self.hosts.agent(self.folder / "agent"),
-                 "-x", "OMP_NUM_THREADS", *handed_on, "--host", listed, "-np", self.num_ranks, *self.command)
+                 "-x", "OMP_NUM_THREADS", *handed_on, "--map-by", f"ppr:{self.ranks_per_host}:node", "--host", listed, "-np",
+                 self.num_ranks, *self.command)
 
     def _by_torchrun(self):
         for name in self.names:
@@ -77,9 +78,13 @@ class Job:
         """(exit codes, words) of these ranks."""
         codes = [self.folder / f"code-{rank}" for rank in ranks]
         wait_until(lambda: all(path.exists() for path in codes) or self._have_ended(), f"the ends of ranks {list(ranks)}")
-        assert all(path.exists() for path in codes), (self.folder / "launcher").read_text()
+        assert all(path.exists() for path in codes), self._words()
         errors = [(self.folder / f"errors-{rank}").read_text() for rank in ranks]
         return [int(path.read_text()) for path in codes], errors
+
+    def _words(self):
+        """Of all ranks that have said something, then of the launcher."""
+        return "".join(path.read_text() for path in (*sorted(self.folder.glob("errors-*")), self.folder / "launcher"))
 
     def _have_ended(self):
         return all(process.poll() is not None for process in self.processes)
