@@ -26,7 +26,7 @@ exclude_patterns = [".*", "build*", "bundle*", "runs", "stores", "hf", "AGENTS.m
 # Headings get the anchors that the repository's host gives them.
 myst_heading_anchors = 4
 # Code blocks may be cut short, which no highlighter reads.
-suppress_warnings = ["misc.highlighting_failure", "toc.empty_glob"]
+suppress_warnings = ["misc.highlighting_failure"]
 breathe_default_project = "packtrain"
 breathe_show_include = False
 

@@ -1,7 +1,7 @@
 """The headers of the API reference, as Doxygen reads them: docs/site/public_headers.txt lists them.
 
-Comments here are plain (`//`). Doxygen reads copies in which a comment before a declaration, or behind a member, is
-one of its own.
+Comments here are plain (`//`). Doxygen reads copies in which a comment before a declaration, or after a member on
+its line, is one of Doxygen's.
 """
 
 import pathlib
@@ -39,9 +39,9 @@ def names() -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """With `code` as Doxygen's own element for it."""
+    """Marks `code` as Doxygen does."""
     parts = [_SPECIAL.sub(r"\\\g<0>", part) for part in text.split("`")]
-    if len(parts) % 2 == 0:  # code that goes on in the next line
+    if len(parts) % 2 == 0:  # code that continues in the next line
         return "`".join(parts)
     return "".join(f"<tt>{part}</tt>" if number % 2 else part for number, part in enumerate(parts))
 
@@ -63,7 +63,7 @@ def with_doxygen_comments(text: str, name: str) -> str:
     """`name`: of the header, from the root. Its first comment is that of the whole file. Without the namespace
     that all share, which would stand on each page."""
     text = _NAMESPACE.sub("", text)
-    lines, behind = [], 0  # `behind`: the column of the comment behind the line before
+    lines, behind = [], 0  # `behind`: the column of the comment at the end of the line before
     for number, line in enumerate(_public_lines(text)):
         whole, after = _WHOLE.match(line), _BEHIND.match(line)
         if whole and behind and len(whole[1]) >= behind:
