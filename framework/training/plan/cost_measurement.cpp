@@ -27,14 +27,26 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The first pieces that fit into `max_tokens` together, at least one.
-MicroBatch first_pieces(std::span<const Piece> pieces, std::int64_t max_tokens) {
+// What attention works inside of: joined pieces stay with the one that they are joined to.
+struct Sequence {
+  std::vector<Piece> pieces;
+  std::int64_t num_tokens = 0;
+};
+
+void add_sequences(const MicroBatch& micro_batch, std::vector<Sequence>& sequences) {
+  for_each_sequence(micro_batch, [&](std::span<const Piece> pieces, std::int32_t num_tokens) {
+    sequences.push_back({{pieces.begin(), pieces.end()}, num_tokens});
+  });
+}
+
+// The first sequences that fit into `max_tokens` together, at least one.
+MicroBatch first_sequences(std::span<const Sequence> sequences, std::int64_t max_tokens) {
   MicroBatch taken;
   std::int64_t tokens = 0;
-  for (const Piece& piece : pieces) {
-    tokens += piece.length;
+  for (const Sequence& sequence : sequences) {
+    tokens += sequence.num_tokens;
     if (!taken.empty() && tokens > max_tokens) break;
-    taken.push_back(piece);
+    taken.insert(taken.end(), sequence.pieces.begin(), sequence.pieces.end());
   }
   return taken;
 }
@@ -102,7 +114,7 @@ void log_cost(const MeasuredCost& measured, std::span<const TimedWork> works, do
 }  // namespace
 
 std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t first_step) {
-  std::vector<Piece> pieces;
+  std::vector<Sequence> sequences;
   std::int64_t step_tokens = 0;
   std::int64_t num_ranks = 1;
   const std::int64_t end = std::min(first_step + kMostSteps, plan.total_steps());
@@ -111,23 +123,21 @@ std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t f
     num_ranks = std::ssize(step_plan.ranks);
     step_tokens = std::max(step_tokens, step_plan.num_tokens);
     for (const auto& micro_batches : step_plan.ranks) {
-      for (const MicroBatch& micro_batch : micro_batches) {
-        pieces.insert(pieces.end(), micro_batch.begin(), micro_batch.end());
-      }
+      for (const MicroBatch& micro_batch : micro_batches) add_sequences(micro_batch, sequences);
     }
   }
   const std::int64_t full =
       std::min(step_tokens / num_ranks + 1, plan.layout().max_tokens_per_micro_batch);
-  std::ranges::stable_sort(pieces, std::ranges::greater{}, &Piece::length);
-  std::vector<Piece> ascending(pieces.rbegin(), pieces.rend());
-  std::vector<Piece> mixed;
-  for (std::size_t i = 0; i < pieces.size() / 2; ++i) {
+  std::ranges::stable_sort(sequences, std::ranges::greater{}, &Sequence::num_tokens);
+  const std::vector<Sequence> ascending(sequences.rbegin(), sequences.rend());
+  std::vector<Sequence> mixed;
+  for (std::size_t i = 0; i < sequences.size() / 2; ++i) {
     mixed.push_back(ascending[i]);
-    mixed.push_back(pieces[i]);
+    mixed.push_back(sequences[i]);
   }
-  return {first_pieces(pieces, full), first_pieces(ascending, full), first_pieces(pieces, full / 2),
-          first_pieces(ascending, full / 2),
-          first_pieces(mixed.empty() ? pieces : mixed, full * 3 / 4)};
+  return {first_sequences(sequences, full), first_sequences(ascending, full),
+          first_sequences(sequences, full / 2), first_sequences(ascending, full / 2),
+          first_sequences(mixed.empty() ? sequences : mixed, full * 3 / 4)};
 }
 
 MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int64_t first_step,

@@ -20,7 +20,7 @@ struct MeasuredCost {
 
 // Micro-batches of different make-up, of the examples of the steps from `first_step` on: few long
 // and many short ones, full and half full, and a mixture. Full is a rank's fair share of a step, or
-// the budget in force where that is less; each holds at least one piece.
+// the budget in force where that is less; each holds at least one sequence, and sequences whole.
 std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t first_step);
 
 // Forward and backward of these through the model, all ranks the same one at the same time, the
