@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "framework/config/resolve.h"
 #include "framework/config/schema.h"
 #include "framework/config/setting.h"
-#include "framework/config/unknown_key.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/hash.h"
@@ -17,18 +17,18 @@ namespace packtrain {
 
 namespace {
 
-// `lr=1` is answered with what it is called here.
-void reject_without_section(const std::string& override_text) {
+// `lr=1`: a name in the place of a section, which is answered with what it is called here.
+std::optional<Setting> read_sectionless(const std::string& override_text) {
   const std::size_t end = override_text.find_first_of(".=");
-  if (end == std::string::npos || end == 0 || override_text[end] == '.') return;
-  const std::vector<std::string> keys = config_keys();
+  if (end == std::string::npos || end == 0 || override_text[end] == '.') return std::nullopt;
   Setting setting;
   setting.section = override_text.substr(0, end);
-  setting.section_where = "command line: " + override_text;
+  setting.section_where = setting.key_where = "command line: " + override_text;
   const auto is_in_section = [&](const std::string& key) {
     return key.starts_with(setting.section + ".");
   };
-  if (std::ranges::none_of(keys, is_in_section)) reject_unknown(setting, keys);
+  if (std::ranges::any_of(config_keys(), is_in_section)) return std::nullopt;
+  return setting;
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
   std::vector<Setting> settings =
       read_settings(read_text(path, ErrorCategory::kConfig, kMaxConfigBytes), path);
   for (const std::string& override_text : overrides) {
-    reject_without_section(override_text);
-    settings.push_back(read_override(override_text));
+    const std::optional<Setting> sectionless = read_sectionless(override_text);
+    settings.push_back(sectionless ? *sectionless : read_override(override_text));
   }
   return resolve_settings(settings);
 }

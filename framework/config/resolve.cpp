@@ -88,6 +88,11 @@ const Field* find_field(const std::vector<Field>& fields, const std::string& nam
   return field == fields.end() ? nullptr : &*field;
 }
 
+bool is_section(const std::string& name, const std::vector<Field>& fields) {
+  return std::ranges::any_of(
+      fields, [&name](const Field& field) { return field.name.starts_with(name + "."); });
+}
+
 // Reads one setting into its member, or throws.
 void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlaces& places) {
   const std::string name = setting.name();
@@ -96,12 +101,24 @@ void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlac
     places[name] = setting.where;
     return;
   }
-  const bool known_section = std::any_of(fields.begin(), fields.end(), [&](const Field& known) {
-    return known.name.starts_with(setting.section + ".");
-  });
-  if (!known_section || !setting.key.empty()) reject_unknown(setting, config_keys());
   // A section without keys (`memory:`) says nothing; anything else in its place is a mistake.
-  if (!setting.value.empty()) reject(setting, "a map of keys");
+  if (!setting.key.empty() || !is_section(setting.section, fields)) {
+    reject_unknown(setting, config_keys());
+  }
+  if (!setting.value.empty()) {
+    reject(setting, "a map of keys", list_keys(setting.section, config_keys()));
+  }
+}
+
+// All of them in one error, before any value is read.
+void reject_all_unknown(std::span<const Setting> settings, const std::vector<Field>& fields) {
+  std::vector<Setting> unknown;
+  for (const Setting& setting : settings) {
+    const bool is_empty_section = setting.key.empty() && is_section(setting.section, fields);
+    if (is_empty_section || find_field(fields, setting.name()) != nullptr) continue;
+    unknown.push_back(setting);
+  }
+  reject_unknown(unknown, config_keys());
 }
 
 // The default batch size makes way for one in tokens; one that was written down does not.
@@ -117,7 +134,9 @@ Config resolve_settings(std::span<const Setting> settings) {
   Config config;
   const std::vector<Field> fields = fields_of(config);
   SettingPlaces places;
-  for (const Setting& setting : merge_model_config(settings)) apply(setting, fields, places);
+  const std::vector<Setting> merged = merge_model_config(settings);
+  reject_all_unknown(merged, fields);
+  for (const Setting& setting : merged) apply(setting, fields, places);
   settle_batch_size(config, places);
   check_settings_agree(config, places);
   return config;

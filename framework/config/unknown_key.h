@@ -13,4 +13,10 @@ namespace packtrain {
 // other trainers, the section the key belongs to, the nearest known key, all keys of the section.
 [[noreturn]] void reject_unknown(const Setting& setting, std::span<const std::string> keys);
 
+// The same for several at once, in one error with a line for each; returns when there are none.
+void reject_unknown(std::span<const Setting> settings, std::span<const std::string> keys);
+
+// "Keys of memory: recompute, limit_gib.", or with "" for `section` "Sections: ...".
+std::string list_keys(const std::string& section, std::span<const std::string> keys);
+
 }  // namespace packtrain

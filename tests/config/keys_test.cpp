@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "framework/config/other_names.h"
 #include "framework/support/file.h"
 #include "tests/config/config_text.h"
 
@@ -65,12 +66,61 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"attn_implementation", "chosen by device"},
       {"lora_r", "no adapters"},
       {"tensor_parallel", "parallel.zero_stage"},
-      {"neftune_noise_alpha", "not offered"},
+      {"neftune_noise_alpha", "Not supported"},
+      {"lora_target_modules", "no adapters"},
+      {"lora_anything", "no adapters"},
+      {"fp8_recipe", "Not supported"},
+      {"offload_optimizer", "Not supported"},
+      {"torch_compile", "nothing to set"},
+      {"dataloader_num_workers", "nothing to set"},
+      {"dataset_text_field", "packtrain prepare"},
+      {"chat_template", "packtrain prepare"},
+      {"per_device_eval_batch_size", "batch.max_tokens_per_micro_batch"},
+      {"wandb_name", "packtrain follow"},
+      {"nproc_per_node", "packtrain-run -n"},
+      {"trust_remote_code", "model.path"},
+      {"reference_model", "Not supported"},
+      {"fsdp_transformer_layer_cls_to_wrap", "parallel.zero_stage"},
       {"save_only_model", "checkpoint.weights_only"},
       {"save_safetensors", "packtrain export"}};
   for (const auto& [typed, ours] : ways) {
     EXPECT_NE(load_error(typed + ": 1").find(ours), std::string::npos) << typed;
     EXPECT_NE(load_error("run: {" + typed + ": 1}").find(ours), std::string::npos) << typed;
+  }
+}
+
+TEST(ConfigKeys, AllUnknownNamesAreInOneErrorBeforeAnyValueIsRead) {
+  EXPECT_EQ(load_error("learning_rate: 1e-5\n"
+                       "run: {num_epochs: many, num_epoch: 3, zzzzzzzzzz: 1}\n"
+                       "training: {lora_r: 8, qqqqqqqqqq: 1}\n",
+                       {{"lr=1e-4"}}),
+            "6 names are not known\n"
+            "  config.yaml:1:1: unknown section 'learning_rate': Did you mean "
+            "optimizer.learning_rate?\n"
+            "  config.yaml:2:25: unknown key 'run.num_epoch': Did you mean run.num_epochs?\n"
+            "  config.yaml:2:39: unknown key 'run.zzzzzzzzzz': Nothing here is like it.\n"
+            "  config.yaml:3:1: unknown section 'training': Nothing here is like it.\n"
+            "  config.yaml:3:12: unknown key 'training.lora_r': Not supported: there are no "
+            "adapters and no quantized weights; all weights are trained but those that "
+            "model.frozen names.\n"
+            "  command line: lr=1e-4: unknown section 'lr': 'lr' is called "
+            "optimizer.learning_rate here.\n"
+            "  docs/configuration.md has all keys, `packtrain config --explain SECTION` those of "
+            "a section.");
+}
+
+TEST(ConfigKeys, AValueInPlaceOfASectionIsAnsweredWithItsKeys) {
+  EXPECT_EQ(load_error("precision: bf16"),
+            "config.yaml:1:12: precision: got 'bf16', wanted a map of keys\n"
+            "  Keys of precision: compute, reduce, deterministic.");
+}
+
+TEST(ConfigKeys, NoKeyOfOursIsTakenForAnotherTrainers) {
+  for (const std::string& name : config_keys()) {
+    if (name == "fault.num_steps") continue;  // elsewhere the length of a run
+    const std::string key = name.substr(name.find('.') + 1);
+    EXPECT_FALSE(our_name(key)) << name;
+    EXPECT_EQ(other_way(key), nullptr) << name;
   }
 }
 

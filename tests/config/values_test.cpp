@@ -290,7 +290,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongValue{"batch: {max_tokens_per_micro_batch: all}",
                    "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
                    "integer from 1 to 2147483647 or auto"},
-        WrongValue{"memory: full", "config.yaml:1:9: memory: got 'full', wanted a map of keys"}));
+        WrongValue{"memory: full",
+                   "config.yaml:1:9: memory: got 'full', wanted a map of keys\n"
+                   "  Keys of memory: recompute, limit_gib."}));
 
 }  // namespace
 }  // namespace packtrain
