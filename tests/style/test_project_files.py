@@ -70,6 +70,13 @@ def test_each_hook_is_of_this_repository_and_its_script_exists():
         assert len(named) == 1 and (REPO / named[0]).is_file(), hook
 
 
+def test_editors_get_the_line_lengths_of_the_formatter_and_of_ruff():
+    lengths = re.findall(r"^max_line_length = (\d+)$", (REPO / ".editorconfig").read_text(), re.MULTILINE)
+    formatter = re.search(r"^ColumnLimit: (\d+)$", (REPO / ".clang-format").read_text(), re.MULTILINE)
+    ruff = re.search(r"^line-length = (\d+)$", (REPO / "pyproject.toml").read_text(), re.MULTILINE)
+    assert lengths == [formatter[1], ruff[1]]
+
+
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-data.txt", "requirements-lint.txt"])
 def test_each_required_package_has_one_version(name):
     lines = (REPO / "launch" / name).read_text().splitlines()
