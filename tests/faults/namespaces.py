@@ -81,7 +81,7 @@ class Namespaces:
 
     def agent(self, path, also=""):
         """Writes the launch agent; `also`: shell commands before mpirun's helper, ending in &&."""
-        cases = "\n".join(f"  {address}) name={name} ;;" for name, address in self.addresses.items())
+        cases = "\n".join(f"  {name}|{address}) name={name} ;;" for name, address in self.addresses.items())
         path.write_text(_AGENT.format(cases=cases, prefix=self.prefix, also=also, folder=self.folder,
                                       enter=self._enter("$name")))
         path.chmod(0o755)

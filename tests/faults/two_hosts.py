@@ -50,10 +50,11 @@ class Job:
                                                env={**os.environ, **variables}))
 
     def _by_mpirun(self):
-        listed = ",".join(f"{self.hosts.addresses[name]}:{self.ranks_per_host}" for name in self.names)
+        listed = ",".join(f"{name}:{self.ranks_per_host}" for name in self.names)
         network = [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", namespaces.NETWORK)]
         handed_on = [word for name in os.environ if name.startswith("NCCL_") for word in ("-x", name)]
-        self._on(self.names[0], *_MPIRUN, *network, "--mca", "plm_rsh_agent", self.hosts.agent(self.folder / "agent"),
+        agent = self.hosts.agent(self.folder / "agent")
+        self._on(self.names[0], *_MPIRUN, *network, "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent,
                  "-x", "OMP_NUM_THREADS", *handed_on, "--map-by", f"ppr:{self.ranks_per_host}:node", "--host", listed, "-np",
                  self.num_ranks, *self.command)
 
