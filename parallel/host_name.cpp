@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <map>
 
+#include "framework/support/error.h"
+#include "framework/support/file.h"
 #include "parallel/communicator.h"
 
 namespace packtrain {
@@ -28,8 +30,10 @@ std::string host_name() {
 }
 
 std::string machine_id() {
-  std::string id;
-  if (chosen_name() == nullptr) std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  const std::string boot_id = "/proc/sys/kernel/random/boot_id";
+  if (chosen_name() != nullptr || !std::filesystem::exists(boot_id)) return "";
+  std::string id = read_text(boot_id, ErrorCategory::kDevice);
+  id.erase(id.find_last_not_of('\n') + 1);
   return id;
 }
 
