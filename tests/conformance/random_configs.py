@@ -94,7 +94,7 @@ def draw_rotary(generator, head_dim, partial=False, kinds=KINDS):
     if partial:
         rope["partial_rotary_factor"] = part
     return rope | {
-        "default": lambda: {},
+        "default": dict,
         "linear": lambda: {"factor": generator.choice([1.0, 2.5, 16.0])},
         "dynamic": lambda: {"factor": generator.choice([1.0, 2.5, 16.0])},
         "llama3": lambda: draw_llama3(generator),

@@ -26,8 +26,7 @@ def coded(tensor):
 def code_folder(folder, change=lambda tensors: None, **quantization):
     """Gives the folder's experts in MXFP4, of which `change` may spoil something."""
     tensors = tensors_of(folder)
-    for name in [name for name in tensors if name.endswith("experts.gate_up_proj")
-                 or name.endswith("experts.down_proj")]:
+    for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
         for part, codes in coded(tensors.pop(name)).items():
             tensors[f"{name}_{part}"] = codes
     change(tensors)

@@ -12,6 +12,7 @@ import torch
 from comparison import tensors_of
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+import itertools
 
 
 class Run:
@@ -32,7 +33,7 @@ class Run:
         store = load_file(next((self.folder / "validation").glob("*.safetensors")))
         offsets = store["offsets"].tolist()
         examples = [store["input_ids"][begin:end].long()
-                    for begin, end in zip(offsets, offsets[1:])]
+                    for begin, end in itertools.pairwise(offsets)]
         loss, count = 0.0, 0
         with torch.no_grad():
             for ids in oracle.each_example(model, examples):

@@ -11,6 +11,7 @@ import transformers
 from comparison import tensors_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+import itertools
 
 SIZES = {"vocab_size": 96, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0,
@@ -76,7 +77,7 @@ def loss_of_transformers(folder, store, classes=AutoModelForImageTextToText):
     tensors = load_file(next(store.glob("*.safetensors")))
     offsets, loss, count = tensors["offsets"].tolist(), 0.0, 0
     with torch.no_grad():
-        for begin, end in zip(offsets, offsets[1:]):
+        for begin, end in itertools.pairwise(offsets):
             ids = tensors["input_ids"][begin:end].long()[None]
             logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
             loss += torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum").item()

@@ -112,7 +112,7 @@ def test_evaluates_at_the_start_and_by_share_and_saves_by_epoch(lab):
     saved = {int(path.name[5:]) for path in (run / "checkpoints").glob("step-*")}
     assert saved == {5, 15, 20}, "the first of equally good ones, an epoch's end, the run's end; not step 0"
     assert lab.run("intervals", *settings) == run and evaluations(run) == [0, 5, 10, 15, 20]
-    code, out, _ = lab.finish(lab.start("planned", *settings, command="plan"))
+    _, out, _ = lab.finish(lab.start("planned", *settings, command="plan"))
     assert "at the start, after steps 5, 10, 15, 20" in out and "after steps 15, 20" in out, out
 
 

@@ -106,7 +106,8 @@ def test_losses_by_source_are_the_unweighted_means_of_the_ledger(runs, stores, r
 
 def test_two_ranks_equal_one(runs):
     numpy.testing.assert_allclose(losses(runs[2]), losses(runs[1]), rtol=2e-5)
-    key = lambda line: (line["store"], line["repeat"], line["example"])
+    def key(line):
+        return (line["store"], line["repeat"], line["example"])
     one, two = ledger(runs[1]), ledger(runs[2])
     for step in one:
         mine, theirs = ({key(line): line["loss"] for line in lines[step]} for lines in (one, two))

@@ -38,7 +38,7 @@ def on_a_terminal(words, columns, **environment):
 def screen(written):
     """The lines that stay, and the drawings of the line that is redrawn."""
     drawings = [piece for piece in re.split(r"\r\n|(?=\r\x1b\[K)", written)
-                if piece.startswith(CLEAR + "step") or piece.startswith(CLEAR + "[")]
+                if piece.startswith((CLEAR + "step", CLEAR + "["))]
     lasting = [line.rsplit(CLEAR, 1)[-1] for line in written.split("\r\n")]
     return lasting, [re.sub(r"\x1b\[[0-9;]*[mK]|\r", "", drawing) for drawing in drawings]
 

@@ -5,7 +5,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
 
-from runs import Lab  # noqa: E402  # the path is set above
+from runs import Lab  # the path is set above
 
 
 @pytest.fixture(scope="session")

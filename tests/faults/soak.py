@@ -21,9 +21,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
 
-from runs import PROGRAM, REPO, Lab, assert_bit_equal, steps  # noqa: E402  # the path is set above
-from strikes import Strikes  # noqa: E402
-from watch import checkpoint_folders, last_step, ranks_of, wait_until  # noqa: E402
+from runs import PROGRAM, REPO, Lab, assert_bit_equal, steps  # the path is set above
+from strikes import Strikes
+from watch import checkpoint_folders, last_step, ranks_of, wait_until
 
 SAVE_STEPS = 20
 QUIET_STEPS = 160  # at the end: a run that is through can no longer be struck

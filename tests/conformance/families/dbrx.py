@@ -1,7 +1,7 @@
 from transformers import DbrxConfig
 
 
-def Config(**options):  # noqa: N802
+def Config(**options):
     """Sub-configs are made anew: transformers' own changes them."""
     changed = dict(options)
     for name in ("attn_config", "ffn_config"):
