@@ -94,7 +94,8 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 void check_layout(ConfigReader& reader, const DecoderConfig& config) {
   check_sizes(config, reader);
-  reader.require("pretraining_tp", 1);  // Llama's, but relatives' files have kept the key
+  // Older versions of transformers added the same products up in so many parts.
+  reader.ignore({"pretraining_tp"});
   for (const char* key : {"is_causal", "causal", "use_rope", "use_rotary"}) {
     reader.require(key, true);  // no tensor tells when they are not
   }

@@ -61,7 +61,6 @@ TEST(LlamaConfig, WhatIsWrittenReadsBackEqual) {
 
 TEST(LlamaConfig, RefusesWhatTheDecoderDoesNotCompute) {
   expect_refused("hidden_act", "relu2");
-  expect_refused("pretraining_tp", 2);
   expect_refused("attention_dropout", 0.1);
   expect_refused("sliding_window", 4096);
   expect_refused("rope_scaling", {{"rope_type", "mrope"}, {"factor", 4.0}});

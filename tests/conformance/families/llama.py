@@ -23,7 +23,6 @@ GPU = {
     "dynamic_rotary": dict(rope_parameters=DYNAMIC, max_position_embeddings=100),
 }
 REFUSED = {
-    "pretraining_tp": dict(pretraining_tp=2),
     "hidden_act": dict(hidden_act="relu2"),
     "rope_parameters.rope_type": dict(rope_parameters=dict(rope_type="mrope")),
     "rope_parameters.factor": dict(rope_parameters=dict(rope_type="linear", factor=0.5)),
