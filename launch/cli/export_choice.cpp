@@ -41,6 +41,16 @@ std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
   return best;
 }
 
+// The newest checkpoint has the lowest losses of the run, also of folders that are gone.
+void warn_of_lost_best(const Checkpoint& chosen, const Checkpoint& newest) {
+  const std::vector<double> lowest = read_checkpoint_state(newest.folder).best_losses;
+  if (lowest.empty() || *chosen.loss <= lowest.front()) return;
+  log_warning(
+      "--best: step {} has the lowest loss of the checkpoints that are there ({:.6g}); the run has "
+      "had {:.6g}, whose folder is gone or cannot be used",
+      chosen.step, *chosen.loss, lowest.front());
+}
+
 }  // namespace
 
 std::string newest_checkpoint(const std::string& source) {
@@ -58,7 +68,11 @@ std::string best_checkpoint(const std::string& source) {
     throw Error(ErrorCategory::kConfig, fmt::format("--best: {} is one checkpoint", source),
                 "Give the run's folder, or leave out --best.");
   }
-  if (const auto best = best_of(usable_checkpoints(source))) return best->folder;
+  const auto checkpoints = usable_checkpoints(source);
+  if (const auto best = best_of(checkpoints)) {
+    warn_of_lost_best(*best, checkpoints.front());
+    return best->folder;
+  }
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("--best: no usable checkpoint of {} has a validation loss", source),
               "Only runs with data.validation know it; without --best the newest is exported.");

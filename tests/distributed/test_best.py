@@ -1,8 +1,10 @@
 """The checkpoints of the lowest validation loss, kept on request."""
 
 import json
+import shutil
+import subprocess
 
-from runs import assert_bit_equal
+from runs import PROGRAM, assert_bit_equal
 
 # A learning rate that is much too high, after some steps: the validation loss falls, then rises.
 SETTINGS = ["run.max_steps=20", "run.evaluate_steps=2", "checkpoint.save_steps=5", "checkpoint.keep=2",
@@ -44,6 +46,17 @@ def test_the_last_line_names_the_best(lab):
 def test_the_best_stay_beside_the_newest(lab):
     run = lab.run("best", *SETTINGS, ranks=2)
     assert_best_are_kept(run)
+
+
+def test_export_of_the_best_says_that_a_better_one_is_gone(lab):
+    run = lab.run("best-gone", *SETTINGS)
+    export = [PROGRAM, "export", str(run), "--best", "--out"]
+    whole = subprocess.run([*export, str(lab.folder / "best-whole")], capture_output=True, text=True, check=True)
+    assert "is gone" not in whole.stderr
+    found = validation_losses(run)
+    shutil.rmtree(run / "checkpoints" / f"step-{min(found, key=found.get)}")
+    left = subprocess.run([*export, str(lab.folder / "best-left")], capture_output=True, text=True, check=True)
+    assert "whose folder is gone or cannot be used" in left.stderr
 
 
 def test_a_run_that_was_broken_off_keeps_the_same(lab):
