@@ -118,8 +118,10 @@ void collective_try(const std::string& what, Communicator& control,
   const std::optional<Error> failure = failure_of(work);
   if (!any_rank(failure.has_value(), control)) return;
   const auto reasons = all_gather_texts(failure ? failure->message() : "", control);
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", what, joined_reasons(reasons)),
-              "Older checkpoints are untouched.");
+  const std::string advice = first_rank_error(failure, control)->error.advice();
+  throw Error(
+      ErrorCategory::kCheckpoint, fmt::format("{}: {}", what, joined_reasons(reasons)),
+      fmt::format("{}{}Older checkpoints are as they were.", advice, advice.empty() ? "" : " "));
 }
 
 std::string run_on_first_rank(Communicator& control, const std::function<std::string()>& work) {

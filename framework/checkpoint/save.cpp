@@ -17,14 +17,13 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
+#include "framework/support/units.h"
 #include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // Where one checkpoint is written and where it ends up.
 struct SavePaths {
@@ -77,11 +76,14 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Re
     free = free_bytes(paths.root);
   }
   if (free < bytes_needed) {
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("{}: {:.2f} GiB are needed, {:.2f} GiB are free beside the checkpoints "
-                            "that are kept (checkpoint.keep: {})",
-                            paths.root, static_cast<double>(bytes_needed) / kGibibyte,
-                            static_cast<double>(free) / kGibibyte, keep.num_newest));
+    throw Error(
+        ErrorCategory::kCheckpoint,
+        fmt::format("{}: a checkpoint takes {}, the disk has {} free beside the "
+                    "checkpoints that are kept (checkpoint.keep: {})",
+                    paths.root, format_bytes(bytes_needed), format_bytes(free), keep.num_newest),
+        fmt::format("Free {}, or move run.output to a larger disk; then start the same "
+                    "command again.",
+                    format_bytes(bytes_needed - free)));
   }
   std::error_code error;
   if (!fs::create_directory(paths.temporary, error)) {

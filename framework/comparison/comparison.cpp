@@ -6,10 +6,11 @@
 #include <limits>
 #include <numeric>
 
+#include "framework/support/units.h"
+
 namespace packtrain {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr const char* kBaseline = "padding";
 
 using Figure = std::optional<double>;
@@ -45,7 +46,7 @@ double tokens_per_second(const RunHistory& history) {
 
 double peak_memory_gib(const RunHistory& history) {
   const auto peak = std::ranges::max_element(history.steps, {}, &StepRecord::peak_memory_bytes);
-  return static_cast<double>(peak->peak_memory_bytes) / kGiB;
+  return static_cast<double>(peak->peak_memory_bytes) / kGibibyte;
 }
 
 double padding_fraction(const RunHistory& history) {

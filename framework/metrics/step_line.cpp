@@ -8,6 +8,8 @@
 #include <iterator>
 #include <vector>
 
+#include "framework/support/units.h"
+
 namespace packtrain {
 namespace {
 
@@ -31,7 +33,6 @@ std::string percentage(const char* name, double fraction) {
 }
 
 std::string memory_of(const StepRecord& record) {
-  constexpr double kGibibyte = 1 << 30;
   if (record.peak_memory_bytes <= 0) return "";
   return fmt::format("  mem {:.1f} GiB", static_cast<double>(record.peak_memory_bytes) / kGibibyte);
 }

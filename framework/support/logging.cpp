@@ -8,9 +8,11 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -65,14 +67,24 @@ std::unique_ptr<spdlog::formatter> line_formatter(const std::string& pattern) {
 }
 
 std::shared_ptr<spdlog::sinks::sink> open_log_file(const std::string& log_file) {
+  constexpr const char* kAdvice = "Choose a run.output folder that can be written.";
+  // spdlog makes the folder, too, but does not say why it could not.
+  std::error_code error;
+  const auto folder = std::filesystem::path(log_file).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("cannot make the folder of the log file {}: {}", log_file, error.message()),
+        kAdvice);
+  }
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(log_file);
     sink->set_level(spdlog::level::debug);
     return sink;
   } catch (const spdlog::spdlog_ex& failure) {
     throw Error(ErrorCategory::kConfig,
-                fmt::format("cannot open the log file {}: {}", log_file, failure.what()),
-                "Choose a run.output folder that can be written.");
+                fmt::format("cannot open the log file {}: {}", log_file, failure.what()), kAdvice);
   }
 }
 

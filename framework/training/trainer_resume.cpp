@@ -9,6 +9,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/support/units.h"
 #include "framework/training/saving/run_folder.h"
 #include "framework/training/setup/joint_read.h"
 #include "framework/training/trainer.h"
@@ -16,8 +17,6 @@
 
 namespace packtrain {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // Checkpoints without a plan header say at least which data and seed they belong to.
 ResumePoint resume_point(const TrainingState& state, const std::string& folder) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "framework/support/units.h"
 #include "framework/training/plan/shard_size.h"
 #include "launch/cli/plan_report.h"
 
@@ -45,7 +46,6 @@ std::string ranks_text(const MemoryOutlook& memory) {
 
 // "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", small ones (statistics of a row) summed up.
 std::string saved_values_text(const std::vector<SavedValue>& values) {
-  constexpr double kMiB = 1024.0 * 1024.0;
   std::int64_t total = 0;
   std::int64_t statistics = 0;
   std::string list;
@@ -55,11 +55,11 @@ std::string saved_values_text(const std::vector<SavedValue>& values) {
     if (is_statistics) {
       statistics += value.bytes;
     } else {
-      list += fmt::format("{} {:.1f}, ", value.name, static_cast<double>(value.bytes) / kMiB);
+      list += fmt::format("{} {:.1f}, ", value.name, static_cast<double>(value.bytes) / kMebibyte);
     }
   }
-  return fmt::format("{:.1f} MiB: {}statistics {:.1f}", static_cast<double>(total) / kMiB, list,
-                     static_cast<double>(statistics) / kMiB);
+  return fmt::format("{:.1f} MiB: {}statistics {:.1f}", static_cast<double>(total) / kMebibyte,
+                     list, static_cast<double>(statistics) / kMebibyte);
 }
 
 // "0.00025 at step 1, 0.001 at step 4, 0.0001 at step 26"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/data/special_tokens.h"
+#include "framework/support/units.h"
 #include "framework/training/plan/shard_size.h"
 #include "framework/training/setup/training_store.h"
 #include "framework/training/steps/learning_rate.h"
@@ -19,7 +20,6 @@ constexpr double kFewLabels = 0.01;         // of all tokens
 constexpr double kNoRoom = 0.97;            // of the memory: predictions are within 3 %
 constexpr double kManyLeftOut = 0.01;       // of all examples
 constexpr std::int64_t kNumSampled = 2000;  // examples
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 using Warnings = std::vector<PlanWarning>;
 
@@ -32,7 +32,7 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
   double limit = static_cast<double>(memory.gpu_bytes);
   std::string name = "a GPU";
   if (config.memory.limit_gib) {
-    limit = *config.memory.limit_gib * kGiB;
+    limit = *config.memory.limit_gib * kGibibyte;
     name = "memory.limit_gib";
   }
   const auto planned = static_cast<double>(memory.plan.total());
@@ -41,8 +41,8 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
       sharing_advice(memory.plan, memory.ranks, static_cast<std::int64_t>(limit));
   warnings.push_back(
       {"memory",
-       fmt::format("a rank is to take {:.2f} GiB, {} has {:.2f}", planned / kGiB, name,
-                   limit / kGiB),
+       fmt::format("a rank is to take {:.2f} GiB, {} has {:.2f}", planned / kGibibyte, name,
+                   limit / kGibibyte),
        fmt::format("Lower batch.max_tokens_per_micro_batch (or auto), raise memory.recompute{}{}.",
                    sharing.empty() ? "" : ", or ", sharing) +
            (memory.remedies.empty() ? "" : " What fits: " + memory.remedies + ".")});

@@ -14,6 +14,7 @@
 #include "framework/device/cuda/check.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/support/units.h"
 #include "parallel/nccl/check.h"
 
 namespace packtrain {
@@ -21,7 +22,6 @@ namespace {
 
 constexpr std::chrono::seconds kAbortLimit{2};
 constexpr std::size_t kLargestPage = std::size_t{64} << 20;  // what is free may not be of use below
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // NCCL's own words name neither the size nor what is free.
 void* allocate_memory(std::size_t bytes) {

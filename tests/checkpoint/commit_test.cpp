@@ -92,7 +92,9 @@ TEST(Commit, RefusesBeforehandWhenTheSpaceDoesNotSuffice) {
     shards[0].weight = shards[0].weight.narrow(0, 0, 1).expand({std::int64_t{1} << 58U});
     const Error error =
         error_of([&] { save_checkpoint(root.path(), sample_state(2), shards, {3}, control); });
-    EXPECT_NE(error.message().find("GiB are needed"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("a checkpoint takes 1073741824.00 GiB"), std::string::npos)
+        << error.message();
+    EXPECT_NE(error.advice().find("Free 10"), std::string::npos) << error.advice();
   });
   EXPECT_EQ(num_entries(root.path()), 0);
 }

@@ -37,6 +37,14 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+TEST_F(Logging, AFolderThatCannotBeMadeIsRefusedWithTheReasonOfTheSystem) {
+  const std::string file = folder_ / "file";
+  testing::write_bytes(file, "in the way");
+  const Error error = testing::error_of([&] { start_logging(0, 1, file + "/log/rank-0.log"); });
+  EXPECT_TRUE(has(error.message(), "Not a directory")) << error.message();
+  EXPECT_TRUE(has(error.advice(), "run.output")) << error.advice();
+}
+
 TEST_F(Logging, EveryLineCarriesTimeRankStepAndPhase) {
   const std::regex line(
       R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} rank 2/4 step 12 forward warning: a worry\n)");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "framework/support/units.h"
 #include "samplers/order.h"
 #include "samplers/plan.h"
 
@@ -100,16 +101,15 @@ CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
 }
 
 std::string checkpoint_line(const CheckpointPlan& plan) {
-  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-  const double gib = static_cast<double>(plan.bytes) / kGibibyte;
+  const auto bytes = static_cast<std::uint64_t>(plan.bytes);
+  const auto most = static_cast<std::uint64_t>(plan.max_at_once);
   return fmt::format(
-      "a checkpoint: {:.3f} GiB; room for {} ({:.3f} GiB): checkpoint.keep, keep_best and the one "
-      "that is being written",
-      gib, plan.max_at_once, gib * plan.max_at_once);
+      "a checkpoint: {}; at most {} on disk ({}): checkpoint.keep, keep_best and the one that is "
+      "written",
+      format_bytes(bytes), most, format_bytes(bytes * most));
 }
 
 std::string host_memory_table(const HostMemoryPlan& plan) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
   const bool is_small = plan.host_bytes() < std::int64_t{1} << 30;
   std::string table;
   const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {

@@ -6,12 +6,12 @@
 
 #include "framework/device/host_memory.h"
 #include "framework/support/error.h"
+#include "framework/support/units.h"
 #include "framework/training/plan/shard_size.h"
 
 namespace packtrain {
 namespace {
 
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 // Soaks of 1,000 steps of all sizes: the allocator holds 2 to 3 % more than tensors need at most.
 constexpr double kGpuShare = 0.96;
 constexpr double kHostShare = 0.5;

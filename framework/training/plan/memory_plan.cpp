@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/support/units.h"
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/run_device.h"
 #include "models/decoder.h"
@@ -17,16 +18,16 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
-constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t kMebibyteBytes = std::int64_t{1} << 20;
 // Measured on H200s (driver 580, CUDA 13.0, NCCL 2.28.9, cuDNN 9.19) as what cudaMemGetInfo lacks:
 // once a context is made; for kernels, cuBLASLt and cuDNN when all have been used; for two NCCL
 // communicators, their memory registered, on one rank and on several (two and four alike; 80 MiB
 // less where both use rings); and for a third one between shard groups.
-constexpr std::int64_t kContextBytes = 528 * kMebibyte;
-constexpr std::int64_t kLibraryBytes = 20 * kMebibyte;
-constexpr std::int64_t kNcclBytesAlone = 1040 * kMebibyte;
-constexpr std::int64_t kNcclBytes = 1500 * kMebibyte;
-constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyte;
+constexpr std::int64_t kContextBytes = 528 * kMebibyteBytes;
+constexpr std::int64_t kLibraryBytes = 20 * kMebibyteBytes;
+constexpr std::int64_t kNcclBytesAlone = 1040 * kMebibyteBytes;
+constexpr std::int64_t kNcclBytes = 1500 * kMebibyteBytes;
+constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
 // Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
 constexpr std::int64_t kRowsOfSequence = 256;  // where nothing better is known
@@ -187,8 +188,6 @@ void MemoryPlanner::add_outside(MemoryPlan& plan) const {
 }
 
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
-  constexpr double kGibibyte = 1024.0 * kMebibyte;
   const bool is_small = std::max(plan.total(), device_bytes) < static_cast<std::int64_t>(kGibibyte);
   std::string table;
   const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {
@@ -221,7 +220,6 @@ std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
 std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
                             std::int64_t device_bytes, const std::string& remedies) {
   if (device_bytes == 0 || plan.total() <= device_bytes) return {};
-  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
   const std::string sharing = sharing_advice(plan, ranks, device_bytes);
   return fmt::format(
       "memory: planned {:.2f} GiB, the device has {:.2f}; steps whose memory ends are made again "

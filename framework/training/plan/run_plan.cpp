@@ -8,6 +8,7 @@
 #include "collators/collator.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/support/units.h"
 #include "framework/training/plan/plan_continuation.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/plan/shard_size.h"
@@ -17,8 +18,6 @@
 
 namespace packtrain {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // `auto` keeps the checkpoint's budget: packs are made of it, and a run is one run.
 std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,

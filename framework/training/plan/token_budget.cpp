@@ -7,11 +7,10 @@
 
 #include "collators/batch_builder.h"
 #include "framework/support/error.h"
+#include "framework/support/units.h"
 
 namespace packtrain {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / kGibibyte;

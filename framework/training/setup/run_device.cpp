@@ -11,6 +11,7 @@
 #include "framework/device/tensor_memory.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/support/units.h"
 #include "framework/training/setup/gpu_assignment.h"
 #include "models/ops/matmul/matmul.h"
 #include "parallel/checked_communicator.h"
@@ -134,7 +135,6 @@ RunDevice choose_device(const Config& config, World& world) {
   chosen.device = chosen.backend == Backend::kNccl ? make_cuda_device(gpu.value(), options)
                                                    : make_cpu_device(options);
   if (const auto cap = config.debug.memory_cap_gib) {
-    constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
     cap_tensor_memory(*chosen.device, static_cast<std::size_t>(*cap * kGibibyte));
   }
   if (config.precision.deterministic) use_deterministic_algorithms();

@@ -1,5 +1,6 @@
 // Slots that `auto` finds: what the memory plan leaves room for, and never fewer than a few.
 #include "framework/training/plan/gather_slots.h"
+#include "framework/support/units.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@
 namespace packtrain {
 namespace {
 
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 constexpr std::int64_t kTokens = 1024;
 constexpr int kLayers = 40;
 

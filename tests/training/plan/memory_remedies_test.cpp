@@ -1,5 +1,6 @@
 // What fits is told with its size, cheapest first, and is true.
 #include "framework/training/plan/memory_remedies.h"
+#include "framework/support/units.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +14,6 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kTokens = 16'384;
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 const MemoryRanks kRanks{DeviceKind::kCuda, 2, 2};
 const MemoryLoad kLoad{.num_rows = kTokens, .several_micro_batches = true};
 

@@ -7,13 +7,12 @@
 #include <cstdlib>
 
 #include "framework/support/error.h"
+#include "framework/support/units.h"
 #include "parallel/local/local_world.h"
 #include "tests/training/small_decoder.h"
 
 namespace packtrain {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // Rank 0 of many that are all alike: what they agree on is what it says.
 class ManyRanks final : public World {

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "framework/support/error.h"
+#include "framework/support/units.h"
 #include "tests/training/small_decoder.h"
 
 namespace packtrain {
 namespace {
-
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 Config auto_config() {
   Config config;

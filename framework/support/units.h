@@ -1,0 +1,15 @@
+// Binary units of memory and files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace packtrain {
+
+inline constexpr double kMebibyte = 1024.0 * 1024.0;
+inline constexpr double kGibibyte = 1024.0 * kMebibyte;
+
+// "1.50 GiB", "12.3 MiB" or "512 bytes".
+std::string format_bytes(std::uint64_t bytes);
+
+}  // namespace packtrain
