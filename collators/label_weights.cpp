@@ -9,7 +9,7 @@ double LabelWeights::of(const TokenStore& store, std::int64_t example) {
   }
   const auto known = sums_.find(example);
   if (known != sums_.end()) return known->second;
-  if (sums_.size() == kMostKept) sums_.clear();
+  if (sums_.size() == kMaxKept) sums_.clear();
   const double sum = sum_of_weights(store.loss_mask(example).subspan(1), weights);
   sums_.emplace(example, sum);
   return sum;

@@ -17,7 +17,7 @@ class LabelWeights {
   double of(const TokenStore& store, std::int64_t example);
 
  private:
-  static constexpr std::size_t kMostKept = 4096;  // then it begins anew
+  static constexpr std::size_t kMaxKept = 4096;  // then it begins anew
 
   std::unordered_map<std::int64_t, double> sums_;
 };

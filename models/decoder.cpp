@@ -87,7 +87,7 @@ std::int64_t matmul_numel(const std::vector<ParameterSpec>& parameters,
 
 std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
                                                             const RotaryConfig& rotary) {
-  return std::make_shared<const RotaryFrequencies>(rotary, config.turned_dim());
+  return std::make_shared<const RotaryFrequencies>(rotary, config.resolved_rotary_dim());
 }
 
 }  // namespace

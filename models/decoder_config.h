@@ -132,7 +132,7 @@ struct DecoderConfig {
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Elements of a head that are turned.
-  std::int64_t turned_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
 
   bool operator==(const DecoderConfig&) const = default;
 };

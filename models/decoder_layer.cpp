@@ -22,13 +22,13 @@ DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, Reco
       frequencies_(std::move(frequencies)) {
   const std::size_t prefix = name().size() + 1;
   for (const ParameterSpec& parameter : this->parameters()) {
-    places_.emplace(parameter.name.substr(prefix), places_.size());
+    parameter_index_.emplace(parameter.name.substr(prefix), parameter_index_.size());
   }
 }
 
 const Parameter* DecoderLayer::find(OperatorTape& tape, const std::string& name) const {
-  const auto place = places_.find(name);
-  return place == places_.end() ? nullptr : &tape.parameters().at(place->second);
+  const auto place = parameter_index_.find(name);
+  return place == parameter_index_.end() ? nullptr : &tape.parameters().at(place->second);
 }
 
 NormWeights DecoderLayer::norm_weights(OperatorTape& tape, std::string_view name) const {
@@ -41,7 +41,7 @@ Value DecoderLayer::norm_before(OperatorTape& tape, std::string_view name, Value
 
 Value DecoderLayer::project(OperatorTape& tape, const std::string& name, Value x,
                             std::optional<Value> residual) const {
-  const Parameter& weight = tape.parameters().at(places_.at(name + ".weight"));
+  const Parameter& weight = tape.parameters().at(parameter_index_.at(name + ".weight"));
   return linear(tape, name, x, weight, find(tape, name + ".bias"), residual);
 }
 
@@ -75,7 +75,7 @@ Value DecoderLayer::shared_expert(OperatorTape& tape, Value x,
   const Parameter* gate = find(tape, "mlp.shared_gate.weight");
   if (gate == nullptr) return project(tape, "mlp.shared.down", inner, residual);
   const Value output = project(tape, "mlp.shared.down", inner);
-  return row_gate(tape, "mlp.shared", x, output, *gate, residual);
+  return shared_expert_gate(tape, "mlp.shared", x, output, *gate, residual);
 }
 
 Value DecoderLayer::mlp(OperatorTape& tape, const DeviceBatch& batch, Value x,

@@ -53,7 +53,7 @@ class DecoderLayer final : public RecordedBlock {
   std::int64_t index_;
   bool has_experts_;
   bool last_;
-  std::map<std::string, std::size_t> places_;  // of parameters, by name
+  std::map<std::string, std::size_t> parameter_index_;  // of parameters, by name
   std::shared_ptr<const RotaryFrequencies> frequencies_;
 };
 

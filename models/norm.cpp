@@ -35,14 +35,14 @@ NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const N
 at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                          const std::vector<at::Tensor>& statistics, const NormWeights& weights,
                          const NormConfig& config, const at::Tensor& grad_residual,
-                         const at::Tensor& remade_y) {
+                         const at::Tensor& recomputed_output) {
   const Parameter weight = weight_of(weights, x);
   if (config.kind == NormKind::kRms) {
     return rms_norm_backward(grad_output, x, statistics.at(0), weight, rms_options(config),
-                             grad_residual, remade_y);
+                             grad_residual, recomputed_output);
   }
   return layer_norm_backward(grad_output, x, statistics.at(0), statistics.at(1), weight,
-                             weights.bias, grad_residual, remade_y);
+                             weights.bias, grad_residual, recomputed_output);
 }
 
 }  // namespace packtrain

@@ -21,12 +21,12 @@ struct NormOutput {
 };
 
 NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config);
-// Writes the weights' gradients, returns dx (with grad_residual added, when defined). `remade_y`
-// [T, H], when defined, receives y once more.
+// Writes the weights' gradients, returns dx (with grad_residual added, when defined).
+// `recomputed_output` [T, H], when defined, receives y once more.
 at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                          const std::vector<at::Tensor>& statistics, const NormWeights& weights,
                          const NormConfig& config, const at::Tensor& grad_residual = {},
-                         const at::Tensor& remade_y = {});
+                         const at::Tensor& recomputed_output = {});
 
 // Numbers that norm_forward keeps of a row.
 inline std::int64_t num_statistics(const NormConfig& config) {

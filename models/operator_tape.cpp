@@ -13,7 +13,7 @@ RecomputePolicy RecomputePolicy::none() {
 }
 
 RecomputePolicy RecomputePolicy::selective() {
-  return RecomputePolicy(~(bit(ValueKind::kNormalized) | bit(ValueKind::kActivated)));
+  return RecomputePolicy(~(bit(ValueKind::kNormOutput) | bit(ValueKind::kActivationOutput)));
 }
 
 RecomputePolicy RecomputePolicy::full() {
@@ -61,7 +61,7 @@ at::Tensor OperatorTape::backward(Value output, const at::Tensor& grad) {
     const Value main = step->outputs.front();
     const TraceRange range(entry(main).name + ".backward");
     if (entry(main).gradient.defined()) step->backward();
-    run_waiting(main);
+    run_waiting_uses(main);
     entry(main).gradient = at::Tensor();
     for (const Value needed : step->needs) done_reading(needed);
   }
@@ -88,17 +88,17 @@ void OperatorTape::release(Value v) {
   entry(v).made = false;
 }
 
-void OperatorTape::when_made(Value v, std::function<void(const at::Tensor&)> use) {
+void OperatorTape::when_available(Value v, std::function<void(const at::Tensor&)> use) {
   Entry& e = entry(v);
-  if (!e.made && e.maker >= 0 && operators_[static_cast<std::size_t>(e.maker)].remakes_output) {
+  if (!e.made && e.maker >= 0 && operators_[static_cast<std::size_t>(e.maker)].recomputes_output) {
     e.waiting.push_back(std::move(use));
     return;
   }
   use(get(v));
 }
 
-void OperatorTape::run_waiting(Value v) {
-  if (!is_awaited(v)) return;
+void OperatorTape::run_waiting_uses(Value v) {
+  if (!is_recompute_requested(v)) return;
   for (const auto& use : std::exchange(entry(v).waiting, {})) use(get(v));
   release(v);
 }
@@ -107,20 +107,20 @@ void OperatorTape::done_reading(Value v) {
   if (--entry(v).num_readers == 0 && entry(v).kind != ValueKind::kInput) release(v);
 }
 
-void OperatorTape::product_of_gradient(std::function<void()> product) {
-  if (!puts_off_) return product();
-  put_off_.push_back(std::move(product));
+void OperatorTape::run_or_defer_weight_grad(std::function<void()> product) {
+  if (!defers_weight_grads_) return product();
+  deferred_weight_grads_.push_back(std::move(product));
 }
 
 // Each lets go of what it holds as soon as it has run.
-void OperatorTape::run_put_off() {
+void OperatorTape::flush_weight_grads() {
   const TraceRange range("gradients put off");
-  for (auto& product : put_off_) std::exchange(product, nullptr)();
-  put_off_.clear();
+  for (auto& product : deferred_weight_grads_) std::exchange(product, nullptr)();
+  deferred_weight_grads_.clear();
 }
 
-std::vector<SavedValue> OperatorTape::saved() const {
-  std::vector<SavedValue> list;
+std::vector<SavedActivation> OperatorTape::saved() const {
+  std::vector<SavedActivation> list;
   for (const Entry& e : entries_) {
     std::int64_t bytes = 0;
     for (const at::Tensor& tensor : e.tensors) {

@@ -20,9 +20,9 @@ namespace packtrain {
 enum class ValueKind {
   kInput,       // what the block was given
   kProjection,  // by a matrix product, or rows of such
-  kNormalized,
-  kActivated,
-  kAttended,
+  kNormOutput,
+  kActivationOutput,
+  kAttentionOutput,
   kStatistics,  // a few numbers a row, which an operator's backward reads
 };
 
@@ -49,7 +49,7 @@ struct Value {
   int id = -1;
 };
 
-struct SavedValue {
+struct SavedActivation {
   std::string name;
   std::int64_t bytes = 0;
 };
@@ -61,8 +61,8 @@ class OperatorTape final : public Tape {
   struct Operator {
     std::vector<Value> outputs;
     std::vector<Value> needs;  // values that `backward` reads
-    // `backward` also makes outputs[0] again when is_awaited() says so.
-    bool remakes_output = false;
+    // `backward` also makes outputs[0] again when is_recompute_requested() says so.
+    bool recomputes_output = false;
     std::function<void()> forward;
     std::function<void()> backward;
   };
@@ -97,17 +97,18 @@ class OperatorTape final : public Tape {
   // For operators without a kernel that could add on the way.
   void add_gradient(Value v, const at::Tensor& grad);
   // Runs `use` when `v` is there: now, or after the backward that makes it again.
-  void when_made(Value v, std::function<void(const at::Tensor&)> use);
-  bool is_awaited(Value v) const { return !entry(v).waiting.empty(); }
+  void when_available(Value v, std::function<void(const at::Tensor&)> use);
+  bool is_recompute_requested(Value v) const { return !entry(v).waiting.empty(); }
 
-  // A product that only a parameter's gradient waits for: runs it, or leaves it for run_put_off()
-  // where put_off_products() was called before backward. It must read no weight.
-  void product_of_gradient(std::function<void()> product);
-  void put_off_products() { puts_off_ = true; }
-  void run_put_off();
+  // A product that only a parameter's gradient waits for: runs it, or leaves it for
+  // flush_weight_grads() where defer_weight_grads() was called before backward. It must read no
+  // weight.
+  void run_or_defer_weight_grad(std::function<void()> product);
+  void defer_weight_grads() { defers_weight_grads_ = true; }
+  void flush_weight_grads();
 
   // What is kept now, by value.
-  std::vector<SavedValue> saved() const;
+  std::vector<SavedActivation> saved() const;
 
  private:
   struct Entry {
@@ -123,15 +124,15 @@ class OperatorTape final : public Tape {
 
   Entry& entry(Value v) { return entries_.at(static_cast<std::size_t>(v.id)); }
   const Entry& entry(Value v) const { return entries_.at(static_cast<std::size_t>(v.id)); }
-  void run_waiting(Value v);
+  void run_waiting_uses(Value v);
   void done_reading(Value v);
 
   std::vector<Parameter> parameters_;
   std::vector<Entry> entries_;
   std::vector<Operator> operators_;
   Value input_;
-  bool puts_off_ = false;
-  std::vector<std::function<void()>> put_off_;
+  bool defers_weight_grads_ = false;
+  std::vector<std::function<void()>> deferred_weight_grads_;
 };
 
 }  // namespace packtrain

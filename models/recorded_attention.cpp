@@ -28,7 +28,7 @@ class PreparedHeads {
         is_normed_(options.qk_norm != QkNormKind::kNone),
         qkv_(qkv),
         // Norms are cheap to make again.
-        turned_(tape.value(is_normed_ ? ValueKind::kNormalized : ValueKind::kProjection,
+        turned_(tape.value(is_normed_ ? ValueKind::kNormOutput : ValueKind::kProjection,
                            std::string(name) + ".rotated_qkv")),
         statistics_(tape.value(ValueKind::kStatistics, std::string(name) + ".norm_statistics")),
         clipped_(tape.value(ValueKind::kProjection, std::string(name) + ".clipped")) {}
@@ -147,7 +147,7 @@ Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
   turn.forward = [heads] { heads->forward(); };
   tape.record(std::move(turn));
 
-  const Value y = tape.value(ValueKind::kAttended, name);
+  const Value y = tape.value(ValueKind::kAttentionOutput, name);
   const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
   OperatorTape::Operator attend;
   attend.outputs = {y, statistics};

@@ -50,16 +50,16 @@ at::Tensor RecordedBlock::backward(std::span<const Parameter> parameters,
 
 at::Tensor RecordedBlock::backward_input(std::span<const Parameter> parameters, Tape& tape,
                                          const at::Tensor& grad_output) const {
-  static_cast<BlockTape&>(tape).operators.put_off_products();
+  static_cast<BlockTape&>(tape).operators.defer_weight_grads();
   return run_backward(parameters, tape, grad_output);
 }
 
-void RecordedBlock::backward_parameters(Tape& tape) const {
+void RecordedBlock::backward_weight(Tape& tape) const {
   const at::NoGradGuard no_grad;
-  static_cast<BlockTape&>(tape).operators.run_put_off();
+  static_cast<BlockTape&>(tape).operators.flush_weight_grads();
 }
 
-std::vector<SavedValue> saved_values(const Tape& tape) {
+std::vector<SavedActivation> saved_activations(const Tape& tape) {
   return static_cast<const BlockTape&>(tape).operators.saved();
 }
 

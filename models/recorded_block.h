@@ -6,11 +6,11 @@
 
 #include "models/block.h"
 #include "models/operator_tape.h"
-#include "models/two_part_backward.h"
+#include "models/split_backward.h"
 
 namespace packtrain {
 
-class RecordedBlock : public Block, public TwoPartBackward {
+class RecordedBlock : public Block, public SplitBackward {
  public:
   RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputePolicy policy);
 
@@ -23,7 +23,7 @@ class RecordedBlock : public Block, public TwoPartBackward {
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
   at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
                             const at::Tensor& grad_output) const final;
-  void backward_parameters(Tape& tape) const final;
+  void backward_weight(Tape& tape) const final;
 
  protected:
   // Records the block's operators on x; returns its output. They refer to tape.parameters().
@@ -36,6 +36,6 @@ class RecordedBlock : public Block, public TwoPartBackward {
 };
 
 // What a forward of such a block kept: for tests of the memory estimate.
-std::vector<SavedValue> saved_values(const Tape& tape);
+std::vector<SavedActivation> saved_activations(const Tape& tape);
 
 }  // namespace packtrain

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "models/batch.h"
-#include "models/ops/experts/row_gate.h"
+#include "models/ops/experts/shared_expert_gate.h"
 #include "models/ops/linear/linear.h"
 #include "models/recorded_operators.h"
 #include "models/routing_statistics.h"
@@ -22,7 +22,7 @@ struct RoutedValues {
   Routing routing(OperatorTape& tape) const {
     return {tape.get(weights), tape.get(choice), tape.get(probabilities)};
   }
-  ExpertOrder sorted(OperatorTape& tape) const { return {tape.get(order), tape.get(ends)}; }
+  TokenPermutation sorted(OperatorTape& tape) const { return {tape.get(order), tape.get(ends)}; }
 };
 
 RoutedValues routed_values(OperatorTape& tape, const std::string& name) {
@@ -47,11 +47,11 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
     Routing routing = route(tape.get(x), router, bias, how);
     write_routing(batch, routing, options.experts, options.layer, options.num_layers,
                   options.all_rows);
-    ExpertOrder order = order_by_expert(routing.experts, options.experts.num_experts);
+    TokenPermutation order = sort_tokens_by_expert(routing.experts, options.experts.num_experts);
     tape.set(routed.weights, std::move(routing.weights));
     tape.set(routed.choice, std::move(routing.experts));
     tape.set(routed.probabilities, std::move(routing.probabilities));
-    tape.set(routed.order, std::move(order.places));
+    tape.set(routed.order, std::move(order.permuted_rows));
     tape.set(routed.ends, std::move(order.ends));
   };
   step.backward = [=, &tape, &batch, &router] {
@@ -60,7 +60,7 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
                          routed.routing(tape), options.experts.num_experts, how)
             .to(router.value.scalar_type());
     tape.set_gradient(x, linear_backward_input(grad, router, tape.gradient(x)));
-    tape.when_made(
+    tape.when_available(
         x, [=, &router](const at::Tensor& in) { linear_backward_weight(grad, in, router, bias); });
   };
   tape.record(std::move(step));
@@ -76,7 +76,7 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
                              const RoutedValues& routed, const ExpertProjection& projection,
                              const Activation& activation) {
   const HiddenValues hidden{tape.value(ValueKind::kProjection, name + ".gate_up"),
-                            tape.value(ValueKind::kActivated, name + ".activation")};
+                            tape.value(ValueKind::kActivationOutput, name + ".activation")};
   OperatorTape::Operator step;
   step.outputs = {hidden.u, hidden.h};
   step.needs = {x, routed.order, routed.ends};
@@ -87,9 +87,9 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   };
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(hidden.u);
-    const ExpertOrder order = routed.sorted(tape);
+    const TokenPermutation order = routed.sorted(tape);
     tape.set_gradient(x, dispatch_backward_input(grad, order, projection, tape.gradient(x)));
-    tape.when_made(
+    tape.when_available(
         x, [=](const at::Tensor& in) { dispatch_backward_weight(grad, in, order, projection); });
   };
   tape.record(std::move(step));
@@ -140,27 +140,28 @@ Value experts(OperatorTape& tape, const std::string& name, Value x, const Expert
                         options.activation, residual);
 }
 
-Value row_gate(OperatorTape& tape, std::string_view name, Value x, Value y, const Parameter& weight,
-               std::optional<Value> residual) {
+Value shared_expert_gate(OperatorTape& tape, std::string_view name, Value x, Value y,
+                         const Parameter& weight, std::optional<Value> residual) {
   const Value out = tape.value(ValueKind::kProjection, name);
   const Value gate = tape.value(ValueKind::kStatistics, std::string(name) + ".gate");
   OperatorTape::Operator step;
   step.outputs = {out, gate};
   step.needs = {x, y, gate};
   step.forward = [=, &tape, &weight] {
-    const at::Tensor s = row_gate(tape.get(x), weight);
-    tape.set(out, row_gate_forward(s, tape.get(y), residual ? tape.get(*residual) : at::Tensor()));
+    const at::Tensor s = shared_expert_gate(tape.get(x), weight);
+    tape.set(out, shared_expert_gate_forward(s, tape.get(y),
+                                             residual ? tape.get(*residual) : at::Tensor()));
     tape.set(gate, s);
   };
   step.backward = [=, &tape, &weight] {
     const at::Tensor grad = tape.gradient(out);
     const at::Tensor s = tape.get(gate);
     if (residual) tape.add_gradient(*residual, grad);
-    const at::Tensor grad_logit = row_gate_backward_logit(grad, s, tape.get(y));
-    tape.set_gradient(y, row_gate_backward(grad, s));
-    tape.set_gradient(x, row_gate_backward_input(grad_logit, weight, tape.gradient(x)));
-    tape.when_made(x, [=, &weight](const at::Tensor& in) {
-      row_gate_backward_weight(grad_logit, in, weight);
+    const at::Tensor grad_logit = shared_expert_gate_backward_logit(grad, s, tape.get(y));
+    tape.set_gradient(y, shared_expert_gate_backward(grad, s));
+    tape.set_gradient(x, shared_expert_gate_backward_input(grad_logit, weight, tape.gradient(x)));
+    tape.when_available(x, [=, &weight](const at::Tensor& in) {
+      shared_expert_gate_backward_weight(grad_logit, in, weight);
     });
   };
   tape.record(std::move(step));

@@ -42,7 +42,7 @@ Value experts(OperatorTape& tape, const std::string& name, Value x, const Expert
               std::optional<Value> residual = std::nullopt);
 
 // logistic(x w) * y [+ residual]; w [1, H].
-Value row_gate(OperatorTape& tape, std::string_view name, Value x, Value y, const Parameter& weight,
-               std::optional<Value> residual = std::nullopt);
+Value shared_expert_gate(OperatorTape& tape, std::string_view name, Value x, Value y,
+                         const Parameter& weight, std::optional<Value> residual = std::nullopt);
 
 }  // namespace packtrain

@@ -16,19 +16,19 @@ namespace {
 // Where a backward that makes its operator's output again is to write it; undefined when nobody
 // waits for it.
 at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& like) {
-  return tape.is_awaited(y) ? at::empty_like(like) : at::Tensor();
+  return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
 
 }  // namespace
 
 Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
            const NormConfig& config) {
-  const Value y = tape.value(ValueKind::kNormalized, name);
+  const Value y = tape.value(ValueKind::kNormOutput, name);
   const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
   OperatorTape::Operator step;
   step.outputs = {y, statistics};
   step.needs = {x, statistics};
-  step.remakes_output = true;
+  step.recomputes_output = true;
   step.forward = [=, &tape] {
     NormOutput output = norm_forward(tape.get(x), weights, config);
     tape.set(y, std::move(output.y));
@@ -59,8 +59,9 @@ Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter
     const at::Tensor grad = tape.gradient(y);
     if (residual) tape.add_gradient(*residual, grad);
     tape.set_gradient(x, linear_backward_input(grad, weight, tape.gradient(x)));
-    tape.when_made(x, [=, &tape, &weight](const at::Tensor& in) {
-      tape.product_of_gradient([=, &weight] { linear_backward_weight(grad, in, weight, bias); });
+    tape.when_available(x, [=, &tape, &weight](const at::Tensor& in) {
+      tape.run_or_defer_weight_grad(
+          [=, &weight] { linear_backward_weight(grad, in, weight, bias); });
     });
   };
   tape.record(std::move(step));
@@ -68,11 +69,11 @@ Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter
 }
 
 Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation) {
-  const Value y = tape.value(ValueKind::kActivated, name);
+  const Value y = tape.value(ValueKind::kActivationOutput, name);
   OperatorTape::Operator step;
   step.outputs = {y};
   step.needs = {x};
-  step.remakes_output = true;
+  step.recomputes_output = true;
   step.forward = [=, &tape] { tape.set(y, activation_forward(tape.get(x), activation)); };
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(y);

@@ -31,11 +31,11 @@ std::vector<BlockRange> blocks_from(int rank, std::size_t num_blocks, int size) 
   return ranges;
 }
 
-TreePlace place_in_tree(int rank, int size, int root) {
+TreeNode tree_position(int rank, int size, int root) {
   const auto all = static_cast<std::size_t>(size);
   const auto own = static_cast<std::size_t>(rank);
   const std::size_t place = (own + all - static_cast<std::size_t>(root)) % all;
-  TreePlace result;
+  TreeNode result;
   std::size_t distance = 1;
   for (; place + distance < all && (place & distance) == 0; distance *= 2) {
     const std::size_t num_ranks = std::min(distance, all - place - distance);

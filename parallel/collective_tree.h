@@ -31,11 +31,11 @@ struct TreeChild {
   std::size_t distance = 0;   // from its parent
   std::size_t num_ranks = 0;  // in its subtree
 };
-struct TreePlace {
+struct TreeNode {
   int parent = -1;                  // -1: this is the root
   std::size_t num_ranks = 1;        // in its subtree
   std::vector<TreeChild> children;  // by distance, the nearest first: the smallest subtree
 };
-TreePlace place_in_tree(int rank, int size, int root);
+TreeNode tree_position(int rank, int size, int root);
 
 }  // namespace packtrain

@@ -21,7 +21,7 @@ std::atomic<bool> link_lost = false;
 }
 
 // How many elements the call is made with; nothing where it is not made.
-std::optional<std::size_t> strike(std::size_t count) {
+std::optional<std::size_t> maybe_inject(std::size_t count) {
   switch (injected.exchange(CollectiveFault::kNone)) {
     case CollectiveFault::kSkip:
       return std::nullopt;
@@ -45,15 +45,17 @@ class FaultyCommunicator final : public ForwardingCommunicator {
 
   void all_gather(const void* send, void* receive, std::size_t count, DataType type,
                   void* stream) override {
-    if (const auto made = strike(count)) real().all_gather(send, receive, *made, type, stream);
+    if (const auto made = maybe_inject(count))
+      real().all_gather(send, receive, *made, type, stream);
   }
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override {
-    if (const auto made = strike(count)) real().reduce_scatter(send, receive, *made, type, stream);
+    if (const auto made = maybe_inject(count))
+      real().reduce_scatter(send, receive, *made, type, stream);
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override {
-    if (const auto made = strike(count)) real().all_reduce(buffer, *made, type, op, stream);
+    if (const auto made = maybe_inject(count)) real().all_reduce(buffer, *made, type, op, stream);
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
     return with_injected_faults(real().split(color, key));

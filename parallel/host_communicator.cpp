@@ -57,7 +57,7 @@ void HostCommunicator::gather(const void* send, void* receive, std::size_t count
   const CollectiveScope scope("gather", count, type);
   const std::size_t bytes = count * size_of(type);
   if (bytes == 0) return;
-  const TreePlace place = place_in_tree(rank_, size_, root);
+  const TreeNode place = tree_position(rank_, size_, root);
   std::vector<std::byte> blocks(place.num_ranks * bytes);  // of the subtree
   std::memcpy(blocks.data(), send, bytes);
   const std::unique_ptr<MessageSet> requests = messages();
@@ -112,7 +112,7 @@ void HostCommunicator::reduce_gathered(std::byte* data, std::size_t count, DataT
 
 void HostCommunicator::reduce_up_tree(std::byte* data, std::size_t count, DataType type,
                                       ReduceOp op) {
-  const TreePlace place = place_in_tree(rank_, size_, 0);
+  const TreeNode place = tree_position(rank_, size_, 0);
   const std::size_t width = size_of(type);
   std::vector<std::byte> theirs(std::min(count, kMaxStagedElements) * width);
   for (std::size_t begin = 0; begin < count; begin += kMaxStagedElements) {
@@ -201,7 +201,7 @@ void HostCommunicator::broadcast(void* buffer, std::size_t bytes, int root, void
 }
 
 void HostCommunicator::send_down_tree(void* data, std::size_t bytes, int root) {
-  const TreePlace place = place_in_tree(rank_, size_, root);
+  const TreeNode place = tree_position(rank_, size_, root);
   const std::unique_ptr<MessageSet> requests = messages();
   if (place.parent >= 0) {
     requests->receive(data, bytes, place.parent);

@@ -24,7 +24,7 @@ class MessageSet {
 };
 
 // What a call that waits throws when its communicator is aborted.
-[[noreturn]] inline void throw_given_up() {
+[[noreturn]] inline void throw_aborted() {
   throw Error(ErrorCategory::kDevice, "a collective was given up: its communicator was aborted",
               "The error that came first tells why.");
 }

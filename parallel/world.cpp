@@ -4,7 +4,7 @@
 
 #include "parallel/local/local_world.h"
 #include "parallel/mpi/mpi_world.h"
-#include "parallel/tcp/job_place.h"
+#include "parallel/tcp/job_location.h"
 #include "parallel/tcp/tcp_world.h"
 
 namespace packtrain {
@@ -28,7 +28,7 @@ std::unique_ptr<World> join_world() {
   const bool launched = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||
                         std::getenv("PMI_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr;
   if (launched) return make_mpi_world();
-  const auto place = place_in_job([](const char* variable) { return std::getenv(variable); });
+  const auto place = locate_in_job([](const char* variable) { return std::getenv(variable); });
   return place ? make_tcp_world(*place) : make_local_world();
 }
 

@@ -41,7 +41,7 @@ class World {
 
 // Joins the job: over MPI where an MPI launcher is seen (OMPI_COMM_WORLD_SIZE, PMI_SIZE or
 // PMIX_RANK in the environment), over TCP where another launcher started several processes
-// (tcp/job_place.h), else a world of one rank. Throws Error(kDevice) when ranks cannot find each
+// (tcp/job_location.h), else a world of one rank. Throws Error(kDevice) when ranks cannot find each
 // other: several one-rank jobs must never pass for one.
 std::unique_ptr<World> join_world();
 

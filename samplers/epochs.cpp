@@ -87,14 +87,14 @@ bool Epochs::newest_has(std::int64_t step) const {
 void Epochs::append_epoch() const {
   const std::int64_t epoch = newest_epoch();
   const bool is_whole = epoch != start_.epoch || start_.trained.empty();
-  std::int64_t num_steps = are_alike() && is_whole ? alike_steps_ : 0;
+  std::int64_t num_steps = are_equal() && is_whole ? equal_steps_ : 0;
   if (num_steps == 0) num_steps = count_steps(epoch);
-  if (is_whole) alike_steps_ = num_steps;
+  if (is_whole) equal_steps_ = num_steps;
   first_steps_.push_back(first_steps_.back() + num_steps);
 }
 
 std::optional<std::int64_t> Epochs::first_uncounted() const {
-  if (steps_per_epoch_ || are_alike()) return std::nullopt;
+  if (steps_per_epoch_ || are_equal()) return std::nullopt;
   const std::lock_guard lock(table_mutex_);
   return newest_epoch();
 }

@@ -74,7 +74,7 @@ class Epochs {
   std::int64_t newest_epoch() const;
   bool newest_has(std::int64_t step) const;
   // All whole epochs have the same order, and so the same steps.
-  bool are_alike() const { return options_.order == OrderKind::kSequential; }
+  bool are_equal() const { return options_.order == OrderKind::kSequential; }
   void append_epoch() const;
   Order order(std::int64_t epoch) const;
   // With equal numbers of steps: behind the start's epoch where that is a part of one.
@@ -91,7 +91,7 @@ class Epochs {
   mutable Entry previous_;
   mutable std::mutex table_mutex_;
   mutable std::vector<std::int64_t> first_steps_;  // [epoch - the start's], as far as known
-  mutable std::int64_t alike_steps_ = 0;           // of an epoch where all are alike; 0: not known
+  mutable std::int64_t equal_steps_ = 0;           // of an epoch where all are alike; 0: not known
 };
 
 }  // namespace packtrain

@@ -17,9 +17,9 @@ namespace packtrain {
 constexpr std::int64_t kStepsPerMegaBatch = 50;
 
 // Examples of an epoch up to which `random` and `group_by_length` shuffle a table of them.
-constexpr std::int64_t kMostShuffled = std::int64_t{1} << 26U;
+constexpr std::int64_t kMaxShuffled = std::int64_t{1} << 26U;
 
-// 1: a shuffled table, however many examples. 2: above kMostShuffled a permutation that is computed
+// 1: a shuffled table, however many examples. 2: above kMaxShuffled a permutation that is computed
 // (permutation.h). A run keeps the version that it began with.
 constexpr int kOrderVersion = 2;
 
@@ -30,7 +30,7 @@ struct OrderOptions {
   std::int64_t global_batch_size = 1;  // group_by_length: examples of similar length
   const Selection& selection;          // group_by_length: their lengths
   int version = kOrderVersion;
-  std::int64_t most_shuffled = kMostShuffled;
+  std::int64_t most_shuffled = kMaxShuffled;
 };
 
 // Rearranges `examples` (ascending on entry) for one epoch; a pure function of its arguments.

@@ -17,7 +17,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 53;  // exact in a double, too
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 53;  // exact in a double, too
 
 void check_range(const char* name, std::int64_t value, std::int64_t most) {
   if (value >= 1 && value <= most) return;
@@ -30,7 +30,7 @@ PlanOptions checked(PlanOptions options) {
   if (options.global_batch_tokens == 0) {
     check_range("batch.global_batch_size", options.global_batch_size, kInt32Max);
   } else {
-    check_range("batch.global_batch_tokens", options.global_batch_tokens, kMostTokens);
+    check_range("batch.global_batch_tokens", options.global_batch_tokens, kMaxTokens);
   }
   check_range("batch.micro_batch_size", options.micro_batch_size, kInt32Max);
   // Rows of a batch are numbered in 32 bits.
@@ -205,7 +205,7 @@ const PlanStart& Planner::start() const {
   return state_->epochs.start();
 }
 
-const PlanLosses& Planner::losses() const {
+const SelectionCounts& Planner::losses() const {
   return state_->selection.losses();
 }
 

@@ -62,7 +62,7 @@ class Planner {
   // Looks at the steps of that epoch.
   PlanStart start_at(std::int64_t step) const;
   const PlanStart& start() const;  // its own
-  const PlanLosses& losses() const;
+  const SelectionCounts& losses() const;
   const PlanOptions& options() const;
   // The plan of a global step. Its examples do not depend on the number of ranks; under padding,
   // padding_free and balanced neither on the strategy. Thread-safe.

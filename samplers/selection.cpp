@@ -46,39 +46,40 @@ bool Selection::are_all_selected() const {
 }
 
 void Selection::fail_empty() const {
-  throw Error(ErrorCategory::kData,
-              fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
-                          "dropped as longer than data.max_length = {}, {} have no label, {} are "
-                          "cut there before anything that is learned",
-                          lengths_.size(), losses_.empty_examples, losses_.dropped_examples,
-                          max_length_, losses_.masked_examples, losses_.cut_to_nothing_examples),
-              losses_.cut_to_nothing_examples > 0
-                  ? "Raise data.max_length, or choose data.too_long: split."
-                  : "Check data.train, its loss mask, data.max_length and data.too_long.");
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("no example is left to train on: of {} examples {} are empty, {} were "
+                  "dropped as longer than data.max_length = {}, {} have no label, {} are "
+                  "cut there before anything that is learned",
+                  lengths_.size(), counts_.empty_examples, counts_.dropped_examples, max_length_,
+                  counts_.masked_examples, counts_.truncated_to_empty_examples),
+      counts_.truncated_to_empty_examples > 0
+          ? "Raise data.max_length, or choose data.too_long: split."
+          : "Check data.train, its loss mask, data.max_length and data.too_long.");
 }
 
 bool Selection::select(std::size_t example) {
   if (lengths_[example] <= 0) {
-    ++losses_.empty_examples;
+    ++counts_.empty_examples;
     return false;
   }
   const bool cut = is_too_long(example);
   if (cut && too_long_ == TooLong::kDrop) {
-    ++losses_.dropped_examples;
+    ++counts_.dropped_examples;
     return false;
   }
   const bool truncated = is_truncated(example);
   if (num_loss_tokens_[example] <= 0) {
-    ++losses_.masked_examples;
+    ++counts_.masked_examples;
     return false;
   }
   if (truncated && !keeps_a_label(example)) {
-    ++losses_.cut_to_nothing_examples;
+    ++counts_.truncated_to_empty_examples;
     return false;
   }
   if (cut && too_long_ == TooLong::kError) fail_too_long();
-  if (truncated) ++losses_.truncated_examples;
-  if (cut && too_long_ == TooLong::kSplit) ++losses_.split_examples;
+  if (truncated) ++counts_.truncated_examples;
+  if (cut && too_long_ == TooLong::kSplit) ++counts_.split_examples;
   return true;
 }
 

@@ -14,12 +14,12 @@
 namespace packtrain {
 
 // What was left out or cut, of one epoch. An example is counted once, in the order given here.
-struct PlanLosses {
+struct SelectionCounts {
   std::int64_t empty_examples = 0;    // no tokens
   std::int64_t dropped_examples = 0;  // longer than max_length, policy drop
   std::int64_t masked_examples = 0;   // no label
   // Longer than max_length, policy truncate, all labels behind the cut.
-  std::int64_t cut_to_nothing_examples = 0;
+  std::int64_t truncated_to_empty_examples = 0;
   std::int64_t truncated_examples = 0;  // longer than max_length, policy truncate; trained
   std::int64_t split_examples = 0;      // longer than max_length, policy split; all of it trained
 };
@@ -34,7 +34,7 @@ class Selection {
             const LossCounter& counter, TooLong too_long, std::int64_t max_length);
 
   const SelectedExamples& examples() const { return examples_; }
-  const PlanLosses& losses() const { return losses_; }
+  const SelectionCounts& losses() const { return counts_; }
   // Of a selected example: the tokens that are trained, after truncation.
   std::int32_t length(ExampleIndex example) const;
   // Tokens of its first and longest piece: all of them, or data.max_length of a split example.
@@ -71,7 +71,7 @@ class Selection {
   TooLong too_long_;
   std::int64_t max_length_;
   SelectedExamples examples_;
-  PlanLosses losses_;
+  SelectionCounts counts_;
 };
 
 }  // namespace packtrain

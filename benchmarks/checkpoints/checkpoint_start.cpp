@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kLayers = 4;
 constexpr std::int64_t kHidden = 1024;  // 67 million parameters: 0.8 GB with moments
-constexpr int kMostReaders = 64;        // of more, some are counted, evenly
+constexpr int kMaxReaders = 64;         // of more, some are counted, evenly
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -96,7 +96,7 @@ struct Start {
 };
 
 Start start(const std::string& folder, int num_ranks) {
-  const int num_counted = std::min(num_ranks, kMostReaders);
+  const int num_counted = std::min(num_ranks, kMaxReaders);
   Start all;
   for (int reader = 0; reader < num_counted; ++reader) {
     const auto shards = shards_of(reader * (num_ranks / num_counted), num_ranks);

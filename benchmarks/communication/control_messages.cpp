@@ -55,7 +55,7 @@ Traffic all_gather_traffic(int rank, int size, std::size_t bytes) {
 }
 
 Traffic tree_traffic(int rank, int size, std::size_t bytes, bool is_gather) {
-  const TreePlace place = place_in_tree(rank, size, 0);
+  const TreeNode place = tree_position(rank, size, 0);
   Traffic traffic;
   if (place.parent >= 0) traffic.peers.insert(place.parent);
   if (is_gather && place.parent >= 0) traffic.send(place.parent, place.num_ranks * bytes);

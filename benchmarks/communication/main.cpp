@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/communication/contest.h"
+#include "benchmarks/communication/collective_benchmark.h"
 #include "framework/device/device.h"
 #include "framework/support/error.h"
 #include "parallel/collective_path.h"
@@ -52,24 +52,24 @@ void print(const World& world, const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string beside(const ContestResult& result) {
-  return fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.beside_ms, result.slow_down,
+std::string beside(const CollectiveTiming& result) {
+  return fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.overlapped_ms, result.slow_down,
                      result.lost_ms());
 }
 
-std::string row(const Case& c, std::size_t bytes, int num_ranks, const ContestResult& result) {
+std::string row(const Case& c, std::size_t bytes, int num_ranks, const CollectiveTiming& result) {
   const double share = static_cast<double>(num_ranks - 1) / num_ranks;
   const std::string ctas =
       c.options.max_ctas > 0 ? fmt::format("{}", c.options.max_ctas) : std::string("-");
-  std::string text =
-      fmt::format("| {} | {} | {} | {} | {} | {:.3f} | {:.0f} |", c.name, path_name(c.options.path),
-                  ctas, c.type == DataType::kFloat32 ? "fp32" : "bf16", bytes / kMiB,
-                  result.alone_ms, share * static_cast<double>(bytes) / result.alone_ms / 1e6);
+  std::string text = fmt::format(
+      "| {} | {} | {} | {} | {} | {:.3f} | {:.0f} |", c.name, path_name(c.options.path), ctas,
+      c.type == DataType::kFloat32 ? "fp32" : "bf16", bytes / kMiB, result.isolated_ms,
+      share * static_cast<double>(bytes) / result.isolated_ms / 1e6);
   if (bytes < kContest) return text + " | | |";
   return text + beside(result);
 }
 
-void measure(const Case& c, World& world, Contest& contest) {
+void measure(const Case& c, World& world, CollectiveBenchmark& benchmark) {
   const auto communicator = world.connect(Backend::kNccl, c.options);
   const auto num_ranks = static_cast<std::size_t>(world.size());
   const CommunicatorMemory whole = communicator->allocate(kNumBuffers * kLargest);
@@ -88,18 +88,18 @@ void measure(const Case& c, World& world, Contest& contest) {
         communicator->reduce_scatter(buffer, part.data, count, c.type, stream);
       }
     };
-    ContestResult result;
+    CollectiveTiming result;
     if (bytes < kContest) {
-      result.alone_ms = contest.alone_ms(collective);
+      result.isolated_ms = benchmark.isolated_ms(collective);
     } else {
-      result = contest.run(collective);
+      result = benchmark.run(collective);
     }
     print(world, row(c, bytes, world.size(), result));
   }
 }
 
 // What follows the copies of a reduce-scatter by copy engines among so many ranks, on one GPU.
-void measure_sum(int num_ranks, const World& world, Contest& contest) {
+void measure_sum(int num_ranks, const World& world, CollectiveBenchmark& benchmark) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   constexpr std::int64_t kNumel = kLargest / 2;
   const at::Tensor parts = at::randn({2 * kNumel}, options);
@@ -107,7 +107,7 @@ void measure_sum(int num_ranks, const World& world, Contest& contest) {
   std::int64_t turn = 0;
   for (const std::size_t mib : {64, 256, 512}) {
     const auto bytes = static_cast<std::int64_t>(mib * kMiB);
-    const ContestResult result = contest.run([&](void* stream) {
+    const CollectiveTiming result = benchmark.run([&](void* stream) {
       const std::int64_t begin = turn++ * bytes % (2 * static_cast<std::int64_t>(kLargest));
       launch_rank_sum({.parts = static_cast<std::byte*>(parts.data_ptr()) + begin,
                        .sum = sum.data_ptr(),
@@ -118,7 +118,7 @@ void measure_sum(int num_ranks, const World& world, Contest& contest) {
     });
     const double moved = static_cast<double>(bytes) * (1 + 1.0 / num_ranks);  // in this memory
     print(world, fmt::format("| sum | of {} ranks | - | bf16 | {} | {:.3f} | {:.0f} |", num_ranks,
-                             mib, result.alone_ms, moved / result.alone_ms / 1e6) +
+                             mib, result.isolated_ms, moved / result.isolated_ms / 1e6) +
                      beside(result));
   }
 }
@@ -128,21 +128,21 @@ int run(const std::string& chosen) {
   const auto world = join_world();
   try {
     const auto device = make_cuda_device(world->local_rank(), {});
-    Contest contest(*world);
+    CollectiveBenchmark benchmark(*world);
     constexpr double kFlop = 2.0 * 8192 * 4096 * 14336;
     print(*world, fmt::format("{} x {}; product 8192 x 4096 x 14336, bf16: {:.3f} ms, {:.0f} "
                               "TFLOP/s\n",
-                              world->size(), device->name(), contest.product_ms(),
-                              kFlop / contest.product_ms() / 1e9));
+                              world->size(), device->name(), benchmark.product_ms(),
+                              kFlop / benchmark.product_ms() / 1e9));
     print(*world,
           "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms beside products | "
           "products slower by | ms lost |\n|---|---|---|---|---|---|---|---|---|---|");
     for (const Case& c : all_cases()) {
       const bool wanted = chosen.empty() ? world->size() > 1 : chosen == c.name;
-      if (wanted) measure(c, *world, contest);
+      if (wanted) measure(c, *world, benchmark);
     }
     for (const int num_ranks : {2, 4, 8}) {
-      if (chosen.empty() || chosen == "rank-sum") measure_sum(num_ranks, *world, contest);
+      if (chosen.empty() || chosen == "rank-sum") measure_sum(num_ranks, *world, benchmark);
     }
   } catch (const Error& error) {
     world->fail(error.what(), error.exit_code());

@@ -33,9 +33,10 @@ struct Long {
 };
 
 // One product's algorithms on this device.
-class Contest {
+class AlgorithmComparison {
  public:
-  Contest(cublasLtHandle_t handle, const Product& product, const GemmWorkspace& workspace)
+  AlgorithmComparison(cublasLtHandle_t handle, const Product& product,
+                      const GemmWorkspace& workspace)
       : handle_(handle), call_(product.call), workspace_(workspace), descriptors_(product.call) {
     candidates_ = descriptors_.candidates(handle, workspace.bytes, kMaxCandidates);
     for (int i = 0; i < kNumRaces; ++i) {
@@ -129,7 +130,7 @@ int run_program(int argc, char** argv) {
   double first = 0, picked = 0, best = 0;
   std::map<double, double, std::greater<>> chosen;
   for (const Product& product : layer_products(shape)) {
-    const Contest contest(handle, product, workspace);
+    const AlgorithmComparison contest(handle, product, workspace);
     contest.print(product.name);
     first += contest.first();
     picked += contest.picked();

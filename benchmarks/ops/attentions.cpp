@@ -116,19 +116,19 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
   const double flops = 2.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pack.squares();
   const std::string text =
       fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
-  const auto add = [&](const std::string& yardstick, const Kernel& kernel) {
+  const auto add = [&](const std::string& reference, const Kernel& kernel) {
     benchmarks.push_back({.name = "attention forward",
                           .shape = text,
                           .flops = flops,
                           .make = forward_call(pack, shape, kOurs),
-                          .yardstick = yardstick,
-                          .make_yardstick = forward_call(pack, shape, kernel)});
+                          .reference = reference,
+                          .make_reference = forward_call(pack, shape, kernel)});
     benchmarks.push_back({.name = "attention backward",
                           .shape = text,
                           .flops = kBackwardFactor * flops,
                           .make = backward_call(pack, shape, kOurs),
-                          .yardstick = yardstick,
-                          .make_yardstick = backward_call(pack, shape, kernel)});
+                          .reference = reference,
+                          .make_reference = backward_call(pack, shape, kernel)});
   };
   add("FlashAttention-2", {flash_forward, flash_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});

@@ -6,10 +6,10 @@
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/activation/activation.h"
 #include "models/ops/experts/expert_linear.h"
-#include "models/ops/experts/gated_rows.h"
+#include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_matmul.h"
+#include "models/ops/experts/permute.h"
 #include "models/ops/experts/routing.h"
-#include "models/ops/experts/slots.h"
 
 namespace packtrain {
 namespace {
@@ -48,7 +48,7 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
   const auto make = [=](auto use) {
     return [=] {
       const Routing routing = mixture.routing();
-      const ExpertOrder order = order_by_expert(routing.experts, mixture.num_experts);
+      const TokenPermutation order = sort_tokens_by_expert(routing.experts, mixture.num_experts);
       Parameter weight =
           random_weight({mixture.num_experts, 2 * mixture.inner, mixture.hidden}, at::kFloat);
       weight.accumulate = true;
@@ -63,11 +63,11 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
                           .shape = mixture.text(),
                           .flops = mixture.flops(),
                           .make = std::move(call),
-                          .yardstick = "its GEMM",
-                          .make_yardstick = mixture.gemm()});
+                          .reference = "its GEMM",
+                          .make_reference = mixture.gemm()});
   };
   add("experts forward", make([](const auto& x, const auto&, const auto& order, const auto& w) {
-        const at::Tensor copies = slot_spread(x, order.places, {});
+        const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
         grouped_matmul(copies, w.weight->value.transpose(1, 2), order.ends);
       }));
   add("experts backward, input",
@@ -86,7 +86,7 @@ void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
     return [=] {
       const std::int64_t num_rows = mixture.tokens * mixture.per_token;
       const Routing routing = mixture.routing();
-      const ExpertOrder order = order_by_expert(routing.experts, mixture.num_experts);
+      const TokenPermutation order = sort_tokens_by_expert(routing.experts, mixture.num_experts);
       const at::Tensor rows = random_numbers({num_rows, mixture.hidden}, at::kBFloat16);
       const at::Tensor x = random_numbers({num_rows, 2 * mixture.inner}, at::kBFloat16);
       const at::Tensor up =
@@ -101,26 +101,27 @@ void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
        .shape = mixture.text(),
        .flops = mixture.flops(),
        .make = make([](const auto& rows, const auto&, const auto& up, const auto&,
-                       const auto& ends) { gated_rows_forward(rows, up, ends, kSwiglu); }),
-       .yardstick = "one after another",
-       .make_yardstick =
+                       const auto& ends) { grouped_glu_gemm_forward(rows, up, ends, kSwiglu); }),
+       .reference = "one after another",
+       .make_reference =
            make([](const auto& rows, const auto&, const auto& up, const auto&, const auto& ends) {
              activation_forward(grouped_matmul(rows, up.transpose(1, 2), ends), kSwiglu);
            })});
-  benchmarks.push_back(
-      {.name = "experts with activation, backward",
-       .shape = mixture.text(),
-       .flops = mixture.flops() / 2,
-       .make = make([](const auto& rows, const auto& x, const auto&, const auto& down,
-                       const auto& ends) { gated_rows_backward(rows, down, x, ends, kSwiglu); }),
-       .yardstick = "one after another",
-       .make_yardstick = make(
-           [](const auto& rows, const auto& x, const auto&, const auto& down, const auto& ends) {
-             const at::Tensor dy = grouped_matmul(rows, down, ends);
-             const at::Tensor y = at::empty_like(dy);
-             activation_backward(dy, x, kSwiglu, y);
-             slot_dot(dy, y, {}, {});
-           })});
+  benchmarks.push_back({.name = "experts with activation, backward",
+                        .shape = mixture.text(),
+                        .flops = mixture.flops() / 2,
+                        .make = make([](const auto& rows, const auto& x, const auto&,
+                                        const auto& down, const auto& ends) {
+                          grouped_glu_gemm_backward(rows, down, x, ends, kSwiglu);
+                        }),
+                        .reference = "one after another",
+                        .make_reference = make([](const auto& rows, const auto& x, const auto&,
+                                                  const auto& down, const auto& ends) {
+                          const at::Tensor dy = grouped_matmul(rows, down, ends);
+                          const at::Tensor y = at::empty_like(dy);
+                          activation_backward(dy, x, kSwiglu, y);
+                          grad_routing_weight(dy, y, {}, {});
+                        })});
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ void add_head(OpBenchmarks& benchmarks, const HeadShape& shape) {
                return linear_cross_entropy(x, weight, targets, /*gradients=*/true);
              });
            },
-       .yardstick = "its three GEMMs",
-       .make_yardstick = [=] { return products(shape); }});
+       .reference = "its three GEMMs",
+       .make_reference = [=] { return products(shape); }});
 }
 
 void add_cross_entropy(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t vocab_size) {

@@ -44,8 +44,8 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
                    return linear_forward(x, weight, nullptr, residual);
                  });
            },
-       .yardstick = "its GEMM",
-       .make_yardstick = product([=] { return Pair(matrix.x(), matrix.weight().value.t()); })});
+       .reference = "its GEMM",
+       .make_reference = product([=] { return Pair(matrix.x(), matrix.weight().value.t()); })});
   benchmarks.push_back(
       {.name = "linear backward, input",
        .shape = matrix.text(),
@@ -56,8 +56,8 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
                return linear_backward_input(g, weight);
              });
            },
-       .yardstick = "its GEMM",
-       .make_yardstick = product([=] { return Pair(matrix.y(), matrix.weight().value); })});
+       .reference = "its GEMM",
+       .make_reference = product([=] { return Pair(matrix.y(), matrix.weight().value); })});
   for (const bool full : {false, true}) {
     benchmarks.push_back(
         {.name = full ? "linear backward, float32 weight gradient"
@@ -72,8 +72,8 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
                  linear_backward_weight(g, x, weight, nullptr);
                });
              },
-         .yardstick = "its GEMM",
-         .make_yardstick = product([=] { return Pair(matrix.y().t(), matrix.x()); })});
+         .reference = "its GEMM",
+         .make_reference = product([=] { return Pair(matrix.y().t(), matrix.x()); })});
   }
 }
 

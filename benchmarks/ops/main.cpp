@@ -39,7 +39,7 @@ OpBenchmarks all_benchmarks() {
 
 Json measure(Timer& timer, const OpBenchmark& benchmark, double copy_bandwidth) {
   std::vector<MakeCall> operators = {benchmark.make};
-  if (benchmark.make_yardstick) operators.push_back(benchmark.make_yardstick);
+  if (benchmark.make_reference) operators.push_back(benchmark.make_reference);
   const std::vector<Timing> timings = timer.time(operators, benchmark.bytes);
   const double seconds = timings[0].median_us * 1e-6;
   Json row = {{"operator", benchmark.name},
@@ -52,8 +52,8 @@ Json measure(Timer& timer, const OpBenchmark& benchmark, double copy_bandwidth) 
     row["of_copy"] = benchmark.bytes / seconds / copy_bandwidth;
   }
   if (benchmark.flops > 0) row["tflops"] = benchmark.flops / seconds / 1e12;
-  if (benchmark.make_yardstick) {
-    row["yardstick"] = benchmark.yardstick;
+  if (benchmark.make_reference) {
+    row["yardstick"] = benchmark.reference;
     row["yardstick_us"] = timings[1].median_us;
     row["of_yardstick"] = timings[1].median_us / timings[0].median_us;
   }

@@ -22,8 +22,8 @@ struct OpBenchmark {
   double flops = 0;   // that must be done; 0: bound by `bytes`
   MakeCall make = {};
   // Where operations bound it: what it is held against, timed in turns with it.
-  std::string yardstick = {};
-  MakeCall make_yardstick = {};
+  std::string reference = {};
+  MakeCall make_reference = {};
 };
 
 using OpBenchmarks = std::vector<OpBenchmark>;

@@ -19,7 +19,7 @@
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/random.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "samplers/planner.h"
 #include "samplers/strategies/strategy.h"
 
@@ -71,10 +71,10 @@ void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> le
                     PlanOptions& options) {
   const auto num_tokens = std::reduce(lengths.begin(), lengths.end(), std::int64_t{0});
   const double mean = static_cast<double>(num_tokens) / static_cast<double>(lengths.size());
-  const double tokens_a_rank = mean * static_cast<double>(arguments.examples_per_rank);
+  const double tokens_per_rank = mean * static_cast<double>(arguments.examples_per_rank);
   options.max_tokens_per_micro_batch = std::max<std::int64_t>(
-      std::ranges::max(lengths), std::llround(tokens_a_rank / arguments.micro_batches));
-  const auto step_tokens = std::llround(tokens_a_rank * options.num_ranks);
+      std::ranges::max(lengths), std::llround(tokens_per_rank / arguments.micro_batches));
+  const auto step_tokens = std::llround(tokens_per_rank * options.num_ranks);
   if (makes_own_steps(options.strategy)) {
     options.global_batch_tokens =
         step_tokens / options.max_tokens_per_micro_batch * options.max_tokens_per_micro_batch;
@@ -120,12 +120,12 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
 
 // What the plan is worth, from steps spread over the epoch.
 Json survey(const Planner& planner, std::int64_t num_steps) {
-  SurveyOptions options;
+  PlanSummaryOptions options;
   options.cost = planner.options().cost;
   options.flops = options.cost;
   options.max_tokens_per_micro_batch = planner.options().max_tokens_per_micro_batch;
   options.pad_to_longest = planner.options().strategy == Strategy::kPadding;
-  PlanSurvey survey(options);
+  PlanSummary survey(options);
   double longest_first = 0;
   const std::int64_t count = std::min(kSurveyedSteps, num_steps);
   for (std::int64_t i = 0; i < count; ++i) {

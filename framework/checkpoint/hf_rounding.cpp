@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 25;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 25;
 constexpr std::int64_t kPartsOfParameter = 8;
 
 // `parts` equal parts of a parameter, as far apart as they can be; all of it where it is small.
@@ -34,7 +34,7 @@ void add_parts(const std::string& name, const std::vector<std::int64_t>& shape, 
 
 std::vector<ShardView> sample(const DecoderConfig& config) {
   const auto shapes = parameter_shapes(config);
-  const std::int64_t most = std::max(kMostElements / static_cast<std::int64_t>(shapes.size()),
+  const std::int64_t most = std::max(kMaxElements / static_cast<std::int64_t>(shapes.size()),
                                      kPartsOfParameter * kPartsOfParameter);
   std::vector<ShardView> shards;
   for (const auto& [name, shape] : shapes) add_parts(name, shape, most, shards);

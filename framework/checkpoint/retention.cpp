@@ -174,7 +174,8 @@ void remove_old_checkpoints(const std::string& root, const Retention& keep,
   }
 }
 
-void make_room(const std::string& root, const Retention& keep, std::uint64_t num_missing_bytes) {
+void free_disk_space(const std::string& root, const Retention& keep,
+                     std::uint64_t num_missing_bytes) {
   const std::vector<StoredFolder> usable = usable_checkpoints(root);
   const std::set<std::int64_t> best = best_steps(usable, keep.num_best);
   const auto num_left = static_cast<std::size_t>(std::max(keep.num_newest - 1, 0));

@@ -36,7 +36,8 @@ void clean_up_leftovers(const std::string& root);
 // Where a new checkpoint lacks so many bytes of room: removes the oldest of `root` that hold as
 // many, and says so; `keep.num_newest - 1` of the newest stay, and those of the lowest losses.
 // Removes nothing where that would not do.
-void make_room(const std::string& root, const Retention& keep, std::uint64_t num_missing_bytes);
+void free_disk_space(const std::string& root, const Retention& keep,
+                     std::uint64_t num_missing_bytes);
 
 // Removes usable checkpoints but those that `keep` names and `saved_step`. What cannot be used is
 // neither counted nor touched.

@@ -72,7 +72,7 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Re
   clean_up_leftovers(paths.root);
   std::uint64_t free = free_bytes(paths.root);
   if (free < bytes_needed) {
-    make_room(paths.root, keep, bytes_needed - free);
+    free_disk_space(paths.root, keep, bytes_needed - free);
     free = free_bytes(paths.root);
   }
   if (free < bytes_needed) {

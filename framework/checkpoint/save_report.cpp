@@ -35,7 +35,7 @@ std::uint64_t key_of(const std::string& name, const std::vector<std::int64_t>& s
   return digest_bytes(std::as_bytes(std::span(text))).low;
 }
 
-bool has_moments(const ShardView& shard, bool weights_only) {
+bool has_optimizer_moments(const ShardView& shard, bool weights_only) {
   return shard.trainable && !weights_only;
 }
 
@@ -43,7 +43,7 @@ std::uint64_t num_bytes_of(std::span<const ShardView> shards, bool weights_only)
   std::uint64_t bytes = 0;
   for (const ShardView& shard : shards) {
     if (shard.weight.defined()) bytes += shard.weight.nbytes();
-    if (!has_moments(shard, weights_only)) continue;
+    if (!has_optimizer_moments(shard, weights_only)) continue;
     if (shard.exp_avg.defined()) bytes += shard.exp_avg.nbytes();
     if (shard.exp_avg_sq.defined()) bytes += shard.exp_avg_sq.nbytes();
   }
@@ -143,7 +143,7 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
     if (shard.numel == 0) continue;
     ranges.push_back({key_of(shard.parameter, shard.shape), shard.begin, shard.numel});
     tensors.add("weight", shard, shard.weight);
-    if (!has_moments(shard, weights_only)) continue;
+    if (!has_optimizer_moments(shard, weights_only)) continue;
     tensors.add("exp_avg", shard, shard.exp_avg);
     tensors.add("exp_avg_sq", shard, shard.exp_avg_sq);
   }

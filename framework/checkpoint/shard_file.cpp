@@ -22,7 +22,7 @@ namespace packtrain {
 namespace {
 
 constexpr auto kCategory = ErrorCategory::kCheckpoint;
-constexpr std::uint64_t kMaxBlocksAtOnce = 128;
+constexpr std::uint64_t kMaxResidentBlocks = 128;
 constexpr std::size_t kDigestDigits = 32;
 constexpr const char* kBlockBytesKey = "block_bytes";
 constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
@@ -184,7 +184,7 @@ void ShardFile::read(const std::string& tensor, std::uint64_t begin, std::uint64
     const std::uint64_t from = block * block_bytes_;
     const std::uint64_t blocks_end = (end + block_bytes_ - 1) / block_bytes_;
     const std::uint64_t to =
-        std::min(size, std::min(blocks_end, block + kMaxBlocksAtOnce) * block_bytes_);
+        std::min(size, std::min(blocks_end, block + kMaxResidentBlocks) * block_bytes_);
     const std::string bytes = read_bytes(data_begin_ + entry.begin + from, to - from);
     check_blocks(tensor, block, bytes);
     const std::uint64_t stop = std::min(end, to);

@@ -13,7 +13,7 @@
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
 #include "framework/training/plan/plan_source.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/run.h"
 #include "framework/training/saving/run_folder.h"
@@ -54,7 +54,7 @@ Surveyed survey(const Config& config, const RankHosts& hosts) {
       assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));
   const PlanOptions options = plan_options(config, decoder, hosts.num_ranks, budget.tokens);
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
-  PlanSurvey figures(survey_options(options, decoder));
+  PlanSummary figures(plan_summary_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);
   for (std::int64_t step = 0; step < num_first; ++step) figures.add(planner.plan(step));
   return {planner.num_run_steps(config.run), figures.cost_utilization(),

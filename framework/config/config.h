@@ -143,14 +143,14 @@ struct ScheduleSection {
   DecayShape decay_shape = DecayShape::kLinear;
 };
 
-constexpr int kLeastGatherSlots = 3;
+constexpr int kMinGatherSlots = 3;
 
 struct ParallelSection {
   BackendKind backend =
       BackendKind::kAuto;  // auto: nccl where every rank has a GPU, else mpi; local for one rank
   int zero_stage = 3;      // 3 shards weights too; 2 keeps them gathered
   // zero_stage 3: blocks whose weights are resident at once. Nothing (`auto`): as many as memory
-  // holds, kLeastGatherSlots at least.
+  // holds, kMinGatherSlots at least.
   std::optional<std::int64_t> gather_slots;
   // Ranks that share one copy of the model's state; groups of them hold replicas. Nothing (`auto`):
   // all ranks on one node, else the ranks of a node.

@@ -11,7 +11,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int32_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 // The largest element. A plain loop over unsigned values, which compilers vectorise.
 template <typename T>
@@ -49,7 +49,7 @@ StoreShard describe_shard(const ShardColumns& columns) {
   StoreShard shard;
   shard.num_examples = std::ssize(columns.source);
   shard.num_tokens = std::ssize(columns.input_ids);
-  CountBounds lengths{kMostTokens, 0};
+  CountBounds lengths{kMaxTokens, 0};
   for (std::size_t e = 0; e + 1 < columns.offsets.size(); ++e) {
     const auto length = static_cast<std::int32_t>(columns.offsets[e + 1] - columns.offsets[e]);
     lengths = {std::min(lengths.least, length), std::max(lengths.most, length)};
@@ -73,8 +73,8 @@ MappedShard::MappedShard(const std::string& path, const StoreShard& shard, const
                column<std::int32_t>("num_loss_tokens", DataType::kInt32, shard.num_examples),
                column<std::int16_t>("source", DataType::kInt16, shard.num_examples),
                column<std::uint8_t>("loss_mask", DataType::kUInt8, shard.num_tokens)},
-      lengths_(shard.lengths.value_or(CountBounds{1, kMostTokens})),
-      labels_(shard.labels.value_or(CountBounds{0, kMostTokens})) {
+      lengths_(shard.lengths.value_or(CountBounds{1, kMaxTokens})),
+      labels_(shard.labels.value_or(CountBounds{0, kMaxTokens})) {
   check_ends();
 }
 

@@ -45,7 +45,7 @@ std::int64_t cut_lines(const std::string& path, const Keeps& keeps) {
 
 }  // namespace
 
-void cut_lines_after(const std::string& path, std::int64_t last_step) {
+void truncate_after_step(const std::string& path, std::int64_t last_step) {
   const auto num_cut = cut_lines(
       path, [&](const nlohmann::json& /*line*/, std::int64_t step) { return step <= last_step; });
   if (num_cut == 0) return;
@@ -63,7 +63,7 @@ namespace {
 
 // So that the cut comes before the file is opened for appending.
 std::string cut_then_return(const std::string& path, std::int64_t first_step) {
-  cut_lines_after(path, first_step);
+  truncate_after_step(path, first_step);
   return path;
 }
 

@@ -12,7 +12,7 @@ namespace packtrain {
 
 // Cuts the lines of steps after `last_step`, and one torn by a crash, from the file, if there is
 // one. Throws Error(kInternal) when it cannot be read or written.
-void cut_lines_after(const std::string& path, std::int64_t last_step);
+void truncate_after_step(const std::string& path, std::int64_t last_step);
 
 // Cuts the evaluation of the weights after `step` steps, which is to be made again. Likewise.
 void cut_evaluation_of(const std::string& path, std::int64_t step);

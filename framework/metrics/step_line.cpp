@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-constexpr double kLeastShown = 0.0005;  // less would be 0.0 %
+constexpr double kMinShown = 0.0005;  // less would be 0.0 %
 
 // A piece of the step line, and how soon it goes where there is little room: the highest first.
 struct Piece {
@@ -29,7 +29,7 @@ std::string place_of(std::int64_t step, std::int64_t total_steps) {
 
 // "  fill 97 %"; nothing for what would be 0.0 %.
 std::string percentage(const char* name, double fraction) {
-  return fraction < kLeastShown ? "" : fmt::format("  {} {:.1f} %", name, 100 * fraction);
+  return fraction < kMinShown ? "" : fmt::format("  {} {:.1f} %", name, 100 * fraction);
 }
 
 std::string memory_of(const StepRecord& record) {

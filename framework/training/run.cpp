@@ -11,8 +11,8 @@
 #include "framework/support/logging.h"
 #include "framework/training/evaluation/evaluation_sets.h"
 #include "framework/training/guards/exit_deadline.h"
-#include "framework/training/guards/folder_claim.h"
 #include "framework/training/guards/folder_in_use.h"
+#include "framework/training/guards/run_folder_lock.h"
 #include "framework/training/guards/watchdog.h"
 #include "framework/training/plan/shard_size.h"
 #include "framework/training/plan/token_budget.h"
@@ -64,12 +64,12 @@ void tell_end(Trainer& trainer, const Error& error) {
 }
 
 // The folder comes first: what another job writes there is not to be touched.
-std::unique_ptr<FolderClaim> claim_folder(const Config& config, World& world) {
+std::unique_ptr<RunFolderLock> claim_folder(const Config& config, World& world) {
   const Watchdog limit(config.guard, "", world);  // files may hang, and other ranks wait
   check_same_settings(config, world);
-  std::unique_ptr<FolderClaim> claim;
+  std::unique_ptr<RunFolderLock> claim;
   if (world.rank() == 0) {
-    claim = std::make_unique<FolderClaim>(config.run.output, this_process(world.host()));
+    claim = std::make_unique<RunFolderLock>(config.run.output, this_process(world.host()));
   }
   wait_for_folder(config.run.output, world);
   if (world.rank() == 0) check_tokenizers(config);
@@ -109,7 +109,7 @@ std::optional<std::int64_t> train(const Config& config, World& world,
 
 // A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
 void run_training(const Config& config, World& world) {
-  const std::unique_ptr<FolderClaim> claim = claim_folder(config, world);
+  const std::unique_ptr<RunFolderLock> claim = claim_folder(config, world);
   Config current = config;
   std::set<std::int64_t> left_out;
   for (;;) {

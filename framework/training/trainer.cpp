@@ -64,7 +64,7 @@ std::optional<std::int64_t> Trainer::run() {
   }
   if (early_stopping_->is_over()) log_info("ended early: {}", early_stopping_->describe());
   saver_->finish();
-  faults_.strike(FaultPhase::kShutdown);
+  faults_.maybe_inject(FaultPhase::kShutdown);
   return std::nullopt;
 }
 
@@ -102,7 +102,7 @@ void Trainer::trace_after(std::int64_t number) {
 void Trainer::train_step(std::int64_t step) {
   set_log_position(step, "train");
   const TraceRange range(fmt::format("step {}", step + 1));
-  faults_.strike(FaultPhase::kStep, step + 1);
+  faults_.maybe_inject(FaultPhase::kStep, step + 1);
   Pending pending;
   pending.prepared = batches_->next();
   if (!memory_->is_done()) add_memory_loads(pending.prepared.micro_batches);
@@ -167,8 +167,8 @@ void Trainer::finish_oldest() {
   metrics_->step(make_record(pending, values));  // also of a step that ends the run
   const StepGuard::Verdict verdict = guard_->judge(step + 1, values);
   if (verdict == StepGuard::Verdict::kRewind && !rewound_) rewound_ = step + 1;
-  if (ledger_ != nullptr) {
-    ledger_->write(std::move(pending.row_losses), step + 1, pending.prepared.micro_batches);
+  if (loss_log_ != nullptr) {
+    loss_log_->write(std::move(pending.row_losses), step + 1, pending.prepared.micro_batches);
   }
   if (++num_finished_ == 2) memory_->compare(model_->communication_bytes());
   stop_agreed_ = stop_agreed_ || values.requests.stop;

@@ -23,7 +23,7 @@
 #include "framework/training/guards/replica_check.h"
 #include "framework/training/guards/step_guard.h"
 #include "framework/training/guards/stop_signal.h"
-#include "framework/training/guards/straggler_watch.h"
+#include "framework/training/guards/straggler_detector.h"
 #include "framework/training/guards/watchdog.h"
 #include "framework/training/plan/memory_report.h"
 #include "framework/training/plan/run_plan.h"
@@ -31,11 +31,11 @@
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/run_device.h"
 #include "framework/training/steps/batch_source.h"
-#include "framework/training/steps/example_ledger.h"
+#include "framework/training/steps/example_loss_log.h"
 #include "framework/training/steps/learning_rate.h"
 #include "framework/training/steps/optimizer.h"
-#include "framework/training/steps/step_clock.h"
 #include "framework/training/steps/step_graphs.h"
+#include "framework/training/steps/step_timer.h"
 #include "framework/training/steps/step_trace.h"
 #include "parallel/world.h"
 
@@ -79,12 +79,12 @@ class Trainer {
   void start_from_model();
   // False where the checkpoint is damaged and an older one may serve.
   bool load(const ResumePoint& resumed);
-  void follow_validation(const std::optional<ResumePoint>& resumed);
+  void start_evaluation_tracking(const std::optional<ResumePoint>& resumed);
   // What libraries choose and build by size: now instead of in the steps.
   void prepare_sizes();
   void make_graphs();
   void start_metrics();
-  void tell_memory_plan();
+  void log_memory_plan();
 
   // Begins or ends the trace where it is due; `number`: steps of this process.
   void trace_before(std::int64_t number);
@@ -113,7 +113,7 @@ class Trainer {
   bool fits(const char* phase, const Pending& pending, const std::function<void()>& work);
   // From here on this rank only joins the others' steps, until recover(). Throws `error` where no
   // other layout of the step would help.
-  void give_up(const Pending& pending, const OutOfMemory& error);
+  void discard_step(const Pending& pending, const OutOfMemory& error);
   void refuse(Pending& pending);
   // Once all know that a step was dropped: lays it, and those after it, over more micro-batches.
   // Returns the step to go on with.
@@ -165,12 +165,12 @@ class Trainer {
   std::unique_ptr<StepGuard> guard_;
   std::unique_ptr<BestLosses> best_;
   std::unique_ptr<EarlyStopping> early_stopping_;
-  std::unique_ptr<StragglerWatch> stragglers_;
+  std::unique_ptr<StragglerDetector> stragglers_;
   std::unique_ptr<ReplicaCheck> replicas_;
   FaultInjector faults_;
   std::unique_ptr<Metrics> metrics_;
-  std::unique_ptr<ExampleLedger> ledger_;  // or none
-  std::unique_ptr<Samples> samples_;       // or none
+  std::unique_ptr<ExampleLossLog> loss_log_;  // or none
+  std::unique_ptr<Samples> samples_;          // or none
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<RunSaver> saver_;
@@ -192,7 +192,7 @@ class Trainer {
   std::int64_t num_started_ = 0;                          // steps of this process, dropped ones too
   std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
   std::deque<Pending> pending_;
-  std::unique_ptr<StepClock> clock_;
+  std::unique_ptr<StepTimer> clock_;
   std::unique_ptr<CommunicatorWatch> communicator_watch_;  // last: goes before the model
 };
 

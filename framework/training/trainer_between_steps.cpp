@@ -85,7 +85,7 @@ void Trainer::save(std::int64_t steps_done, bool is_last) {
   save_agreed_ = false;
   set_log_position(steps_done, "checkpoint");
   watchdog_->enter(RunPhase::kCheckpoint, steps_done);
-  faults_.strike(FaultPhase::kSave, steps_done);
+  faults_.maybe_inject(FaultPhase::kSave, steps_done);
   replicas_->check_now(steps_done, learning_rate_->at(steps_done - 1));
   if (is_last) {
     saver_->save_now(state(steps_done));

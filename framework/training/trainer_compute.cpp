@@ -27,7 +27,7 @@ void Trainer::compute_step(std::int64_t step, Pending& pending) {
 void Trainer::compute_by_graph(Pending& pending) {
   fits("the step's CUDA graph", pending, [&] {
     const StepGraphs::Trained trained = graphs_->train(pending.prepared.micro_batches.front());
-    if (trained.out_of_memory) return give_up(pending, *trained.out_of_memory);
+    if (trained.out_of_memory) return discard_step(pending, *trained.out_of_memory);
     pending.loss = trained.loss;
     pending.details = step_details({&trained.batch, 1});
   });
@@ -41,16 +41,17 @@ void Trainer::compute_kernel_by_kernel(Pending& pending) {
       for (const PackedBatch& batch : pending.prepared.micro_batches) {
         batches.push_back(upload(batch, *device_.device));
       }
-      if (ledger_ != nullptr || num_sources() > 1) row_losses = request_row_losses(batches);
+      if (loss_log_ != nullptr || num_sources() > 1) row_losses = request_row_losses(batches);
     });
   });
   if (!uploaded) return model_->join_step(pending.prepared.micro_batches.size());
   const ShardedModel::Trained trained = model_->try_train(batches);
-  if (trained.out_of_memory) return give_up(pending, *trained.out_of_memory);
+  if (trained.out_of_memory) return discard_step(pending, *trained.out_of_memory);
   pending.loss = trained.loss;
   fits("the sums of the step", pending, [&] {
-    if (ledger_ != nullptr) {
-      model_->compute().run([&](StreamHandle) { pending.row_losses = ledger_->fetch(row_losses); });
+    if (loss_log_ != nullptr) {
+      model_->compute().run(
+          [&](StreamHandle) { pending.row_losses = loss_log_->fetch(row_losses); });
     }
     pending.details = step_details(batches);
   });

@@ -54,12 +54,12 @@ bool Trainer::fits(const char* phase, const Pending& pending, const std::functio
     work();
     return true;
   } catch (const c10::OutOfMemoryError& error) {
-    give_up(pending, OutOfMemory(phase, -1, 0, error.what()));
+    discard_step(pending, OutOfMemory(phase, -1, 0, error.what()));
     return false;
   }
 }
 
-void Trainer::give_up(const Pending& pending, const OutOfMemory& error) {
+void Trainer::discard_step(const Pending& pending, const OutOfMemory& error) {
   const StepPlan& plan = pending.prepared.plan;
   const auto& mine = plan.ranks.at(static_cast<std::size_t>(world_.rank()));
   if (!can_be_divided(mine, error.micro_batch())) {

@@ -66,12 +66,12 @@ void Trainer::start_metrics() {
   if (world_.rank() == 0) {
     write_run_files(config_, *plan_);
     if (due_.evaluation) cut_evaluation_of(config_.run.output + "/metrics.jsonl", first_step_);
-    prepare_example_ledgers(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
+    prepare_example_loss_logs(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
   }
   world_.control().barrier();  // the folder is there
   if (keeps_ledger) {
-    ledger_ = std::make_unique<ExampleLedger>(config_.run.output, world_.rank(), first_step_,
-                                              *train_store_, *device_.device);
+    loss_log_ = std::make_unique<ExampleLossLog>(config_.run.output, world_.rank(), first_step_,
+                                                 *train_store_, *device_.device);
   }
   const MetricsOptions options = metrics_options();
   metrics_ = Metrics::start(options);

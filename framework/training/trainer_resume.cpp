@@ -11,7 +11,7 @@
 #include "framework/support/logging.h"
 #include "framework/support/units.h"
 #include "framework/training/saving/run_folder.h"
-#include "framework/training/setup/joint_read.h"
+#include "framework/training/setup/collective_read.h"
 #include "framework/training/trainer.h"
 #include "parallel/collectives.h"
 
@@ -104,7 +104,7 @@ bool Trainer::load(const ResumePoint& resumed) {
   const auto read = [&](std::span<const ShardView> shards) {
     counts = load_checkpoint(resumed.folder, shards, /*with_moments=*/true);
   };
-  if (const auto failure = read_jointly(*model_, world_.control(), read)) {
+  if (const auto failure = collective_read(*model_, world_.control(), read)) {
     if (!failure->is_damage || config_.checkpoint.resume != "auto") throw failure->error;
     if (world_.rank() == 0) log_warning("checkpoint passed over: {}", failure->error.message());
     return false;

@@ -34,11 +34,12 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   device_ = choose_device(config_, world_);
   memory_ = std::make_unique<MemoryReport>(config_, source_.decoder, *device_.device, world_);
   const std::optional<ResumePoint> resumed = make_and_load();
-  faults_.strike(FaultPhase::kLoad);
+  faults_.maybe_inject(FaultPhase::kLoad);
   saver_ = std::make_unique<RunSaver>(config_, world_, *device_.device, *model_,
                                       resumed ? resumed->step : -1);
-  follow_validation(resumed);
-  stragglers_ = std::make_unique<StragglerWatch>(config_.guard.straggler_ratio, world_.control());
+  start_evaluation_tracking(resumed);
+  stragglers_ =
+      std::make_unique<StragglerDetector>(config_.guard.straggler_ratio, world_.control());
   if (next_due(config_.checkpoint.save_steps, first_step_, total_steps_, plan_->planner()) <
       total_steps_) {
     saver_->prepare();
@@ -54,7 +55,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   }
   prepare_sizes();
   make_graphs();
-  tell_memory_plan();
+  log_memory_plan();
   start_metrics();
   start_samples();
   make_batches(first_step_);
@@ -87,7 +88,7 @@ void Trainer::open_data() {
 }
 
 // Losses of another set say nothing about this one's.
-void Trainer::follow_validation(const std::optional<ResumePoint>& resumed) {
+void Trainer::start_evaluation_tracking(const std::optional<ResumePoint>& resumed) {
   const bool goes_on = resumed && resumed->validation_set == evaluations_->deciding();
   const bool matters = config_.checkpoint.keep_best > 0 || config_.run.early_stopping_patience > 0;
   if (resumed && !goes_on && matters) {
@@ -114,7 +115,7 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
                 "Raise run.num_epochs or run.max_steps, or give this run its own run.output.");
   }
   if (resumed) {
-    const PresentSettings present{config_, plan_->header().settings, source_.config_json,
+    const CurrentSettings present{config_, plan_->header().settings, source_.config_json,
                                   total_steps_};
     check_model_size(*resumed, present.model_config);
     check_changes(changed_settings(*resumed, present), config_.checkpoint.allow_changed,
@@ -123,18 +124,18 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   }
   learning_rate_ = std::make_unique<LearningRate>(config_.optimizer.learning_rate, config_.schedule,
                                                   total_steps_, plan_->schedule_from());
-  const PlanLosses& losses = plan_->planner().losses();
+  const SelectionCounts& losses = plan_->planner().losses();
   log_info(
       "{}; {} examples; left out: {} empty, {} without "
       "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
       describe_length(config_.run, plan_->planner()), train_store_->info().num_examples,
-      losses.empty_examples, losses.masked_examples, losses.cut_to_nothing_examples,
+      losses.empty_examples, losses.masked_examples, losses.truncated_to_empty_examples,
       losses.dropped_examples, losses.truncated_examples, losses.split_examples);
   const std::string beyond =
-      beyond_positions(*train_store_, config_.data, source_.decoder.max_positions);
-  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kBeyondPositionsAdvice);
-  const std::string cut = cut_to_nothing(losses, *train_store_, config_.data);
-  if (!cut.empty()) log_warning("{}\n  {}", cut, kCutToNothingAdvice);
+      exceeds_max_positions(*train_store_, config_.data, source_.decoder.max_positions);
+  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
+  const std::string cut = truncated_to_empty(losses, *train_store_, config_.data);
+  if (!cut.empty()) log_warning("{}\n  {}", cut, kTruncatedToEmptyAdvice);
   if (const auto num_bad = train_store_->info().num_bad_lines; num_bad > 0) {
     log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
              num_bad);
@@ -144,11 +145,11 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
 // Once the run's folder is there.
 void Trainer::start_samples() {
   if (config_.samples.steps.is_never()) return;
-  const ContinuationOptions options{.samples = config_.samples,
-                                    .seed = config_.run.seed,
-                                    .vocab_size = source_.decoder.vocab_size,
-                                    .max_tokens_per_micro_batch = plan_->first_budget(),
-                                    .stop_requested = [this] { return stop_signal_.requested(); }};
+  const GenerationOptions options{.samples = config_.samples,
+                                  .seed = config_.run.seed,
+                                  .vocab_size = source_.decoder.vocab_size,
+                                  .max_tokens_per_micro_batch = plan_->first_budget(),
+                                  .stop_requested = [this] { return stop_signal_.requested(); }};
   const auto ends = end_tokens(source_.config_json);
   std::vector<Prompt> prompts;
   const auto add = [&](const std::string& set, const TokenStore& store) {
@@ -181,21 +182,21 @@ void Trainer::make_model() {
       std::make_unique<CommunicatorWatch>([this] { model_->poll_errors(); }, world_.rank());
   require_trainable(*model_);
   optimizer_ = std::make_unique<Optimizer>(*model_, config_.optimizer, config_.run.seed);
-  clock_ = std::make_unique<StepClock>(*device_.device, model_->compute());
+  clock_ = std::make_unique<StepTimer>(*device_.device, model_->compute());
   for (auto& outcome : outcomes_) {
     outcome = std::make_unique<StepOutcome>(*device_.device, num_details());
   }
   evaluations_->prepare(source_.decoder, plan_->first_budget(), *device_.device, world_);
 }
 
-void Trainer::tell_memory_plan() {
+void Trainer::log_memory_plan() {
   if (first_step_ >= total_steps_) return;
   const StepPlan first = plan_->planner().plan(first_step_);
   const auto has_several = [](const auto& micro_batches) { return micro_batches.size() > 1; };
-  memory_->tell_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
-                                           most_useful_tokens(config_, world_.size())),
-                      .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
-                     world_.size() / model_->num_replicas(), gather_slots_);
+  memory_->log_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
+                                          max_useful_tokens(config_, world_.size())),
+                     .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
+                    world_.size() / model_->num_replicas(), gather_slots_);
 }
 
 // On the CPU nothing depends on sizes, and deterministic runs take what heuristics name.
@@ -206,30 +207,31 @@ void Trainer::prepare_sizes() {
   options.hidden_size = source_.decoder.hidden_size;
   options.element_bytes = config_.precision.compute == Precision::kFloat32 ? 4 : 2;
   options.narrow_gradients = config_.precision.reduce != Precision::kFloat32;
-  options.gradients_in_place = model_->slots().gradients_in_place;
+  options.grads_in_place = model_->slots().grads_in_place;
   const RehearsalPlan plan =
       plan_rehearsals(plan_->planner(), *train_store_, first_step_, total_steps_, options);
   if (plan.rehearsals.empty()) return;
-  prepare_attention_of(source_.decoder, config_.precision.compute, plan.most_rows, *device_.device);
+  prepare_attention_of(source_.decoder, config_.precision.compute, plan.largest_num_rows,
+                       *device_.device);
   const std::size_t num_run =
       rehearse(plan, config_.batch.strategy, *train_store_, *model_, *device_.device, world_);
   for (const Rehearsal& run : std::span(plan.rehearsals).first(num_run)) {
     memory_->add({.num_rows = run.sizes.num_rows,
                   .num_supervised_rows = run.sizes.num_supervised_rows,
                   .num_sequences = run.sizes.num_sequences,
-                  .most_rows = plan.most_rows,
+                  .largest_num_rows = plan.largest_num_rows,
                   .several_micro_batches = run.accumulated});
   }
 }
 
 void Trainer::make_graphs() {
-  const bool wanted = wants_graphs(config_.run.cuda_graphs, source_.decoder,
-                                   plan_->layout().max_tokens_per_micro_batch);
+  const bool wanted = should_use_graphs(config_.run.cuda_graphs, source_.decoder,
+                                        plan_->layout().max_tokens_per_micro_batch);
   if (!wanted) return;
   const bool possible = device_.device->kind() == DeviceKind::kCuda && world_.size() == 1 &&
                         all_attention_is(AttentionBackend::kCudnn, source_.decoder,
                                          config_.precision.compute, *device_.device) &&
-                        graphs_can_hold(source_.decoder, grouped_products_stay_on_device()) &&
+                        graphs_support(source_.decoder, grouped_gemm_sizes_stay_on_device()) &&
                         !config_.metrics.example_losses && num_sources() <= 1 &&
                         config_.run.trace_steps == 0;
   if (possible) {

@@ -92,7 +92,7 @@ at::Tensor attention_weights(const DeviceBatch& batch, const AttentionShape& sha
 
 class WeightsCheck {
  public:
-  WeightsCheck(const Subject& subject, const MicroBatch& pieces, const at::Tensor& weights,
+  WeightsCheck(const VerifiedModel& subject, const MicroBatch& pieces, const at::Tensor& weights,
                std::int64_t window, CheckResult& result)
       : subject_(subject),
         pieces_(pieces),
@@ -150,7 +150,7 @@ class WeightsCheck {
     return window_ > 0 ? fmt::format("layers with a window of {}, ", window_) : "";
   }
 
-  const Subject& subject_;
+  const VerifiedModel& subject_;
   const MicroBatch& pieces_;
   PlannedRows planned_;
   at::Tensor weights_;
@@ -161,11 +161,12 @@ class WeightsCheck {
 
 }  // namespace
 
-CheckResult check_attention(const Subject& subject, const VerifiedStep& step, Device& device) {
+CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& step,
+                            Device& device) {
   CheckResult result{.name = "attention",
                      .claim = "attention weights across examples are 0",
                      .case_name = "weights",
-                     .every_rank_alike = true,
+                     .same_on_every_rank = true,
                      .errors = {{"hidden weight"}, {"sum"}}};
   const MicroBatch pieces = probe_pieces(step);
   const PackedBatch packed = subject.collate(subject.store, pieces, step.normalization);

@@ -24,7 +24,7 @@ Boundaries planned_boundaries(const PlannedRows& planned, std::int64_t num_rows)
 
 class BatchCheck {
  public:
-  BatchCheck(const Subject& subject, const MicroBatch& pieces, const PackedBatch& batch,
+  BatchCheck(const VerifiedModel& subject, const MicroBatch& pieces, const PackedBatch& batch,
              std::string where, CheckResult& result)
       : subject_(subject),
         pieces_(pieces),
@@ -98,7 +98,7 @@ class BatchCheck {
     }
   }
 
-  const Subject& subject_;
+  const VerifiedModel& subject_;
   const MicroBatch& pieces_;
   const PackedBatch& batch_;
   PlannedRows planned_;
@@ -108,7 +108,7 @@ class BatchCheck {
 
 }  // namespace
 
-CheckResult check_boundaries(const Subject& subject, const VerifiedStep& step) {
+CheckResult check_boundaries(const VerifiedModel& subject, const VerifiedStep& step) {
   CheckResult result{.name = "boundaries",
                      .claim = "boundaries from position IDs = planned",
                      .case_name = "sequences"};

@@ -13,7 +13,7 @@ namespace {
 
 // No bit; but an expert's rows are multiplied together, and how many there are decides how a
 // product is rounded.
-double allowed_move(const Subject& subject) {
+double allowed_move(const VerifiedModel& subject) {
   const bool has_experts = num_expert_layers(subject.decoder, subject.decoder.num_layers) > 0;
   return has_experts ? tolerances_of(subject.config.precision).token_loss : 0;
 }
@@ -21,7 +21,7 @@ double allowed_move(const Subject& subject) {
 // A micro-batch whose examples are changed one after another.
 class Isolation {
  public:
-  Isolation(const Subject& subject, const VerifiedStep& step, std::size_t micro_batch,
+  Isolation(const VerifiedModel& subject, const VerifiedStep& step, std::size_t micro_batch,
             ShardedModel& lone, const Device& device)
       : subject_(subject),
         step_(step),
@@ -80,7 +80,7 @@ class Isolation {
     return largest;
   }
 
-  const Subject& subject_;
+  const VerifiedModel& subject_;
   const VerifiedStep& step_;
   std::size_t micro_batch_;
   const MicroBatch& pieces_;
@@ -93,8 +93,8 @@ class Isolation {
 
 }  // namespace
 
-CheckResult check_isolation(const Subject& subject, const VerifiedStep& step, ShardedModel& lone,
-                            const Device& device) {
+CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
+                            ShardedModel& lone, const Device& device) {
   CheckResult result{.name = "isolation",
                      .claim = "changing one example moves no other",
                      .case_name = "examples changed",

@@ -23,7 +23,7 @@ double row_error(float got, float want) {
 
 class PackedComparison {
  public:
-  PackedComparison(const Subject& subject, CheckResult& result)
+  PackedComparison(const VerifiedModel& subject, CheckResult& result)
       : subject_(subject), result_(result), tolerances_(tolerances_of(subject.config.precision)) {}
 
   void compare_piece(const Piece& piece, const std::vector<SupervisedRow>& packed,
@@ -79,19 +79,19 @@ class PackedComparison {
     return false;
   }
 
-  const Subject& subject_;
+  const VerifiedModel& subject_;
   CheckResult& result_;
   Tolerances tolerances_;
 };
 
 }  // namespace
 
-CheckResult check_packed(const Subject& subject, const VerifiedStep& step, const Measured& packed,
-                         const Measured& one_by_one) {
+CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
+                         const Measured& packed, const Measured& one_by_one) {
   CheckResult result{.name = "packed",
                      .claim = "packed = one by one",
                      .case_name = "pieces",
-                     .every_rank_alike = true,
+                     .same_on_every_rank = true,
                      .errors = {{"loss"}, {"token loss"}, {"gradient"}}};
   PackedComparison comparison(subject, result);
   std::size_t batch = 0;
@@ -102,7 +102,7 @@ CheckResult check_packed(const Subject& subject, const VerifiedStep& step, const
       const SupervisedRows rows =
           supervised_rows(step.packed[rank][m], pieces, planned_rows(pieces, subject.config.batch),
                           packed.row_losses[batch]);
-      for (const std::int64_t row : rows.strays) {
+      for (const std::int64_t row : rows.unowned_rows) {
         result.fail(
             fmt::format("micro-batch {} of rank {}: row {} has a label but belongs to no "
                         "example",

@@ -7,7 +7,7 @@
 
 namespace packtrain {
 
-CheckResult check_ranks(const Subject& subject, const Measured& mine, const Measured& lone,
+CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine, const Measured& lone,
                         int num_ranks) {
   CheckResult result{
       .name = "ranks",

@@ -76,7 +76,8 @@ std::vector<float> measure_rows(ShardedModel& model, const Device& device,
   return losses;
 }
 
-LoneModel::LoneModel(const Config& config, const ModelSource& source, const RunDevice& device)
+SingleRankModel::SingleRankModel(const Config& config, const ModelSource& source,
+                                 const RunDevice& device)
     : world_(make_local_world()),
       model_(make_sharded_model(one_in_a_group(config), source.decoder, device, *world_)) {
   require_trainable(*model_);

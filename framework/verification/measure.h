@@ -40,9 +40,9 @@ std::vector<float> measure_rows(ShardedModel& model, const Device& device,
                                 const PackedBatch& batch);
 
 // The whole model on this rank's device, without the other ranks.
-class LoneModel {
+class SingleRankModel {
  public:
-  LoneModel(const Config& config, const ModelSource& source, const RunDevice& device);
+  SingleRankModel(const Config& config, const ModelSource& source, const RunDevice& device);
   ShardedModel& model() { return *model_; }
 
  private:

@@ -100,7 +100,7 @@ CheckResult merge_over_ranks(const CheckResult& mine, Communicator& control) {
     }
     error = worst.errors.front();
   }
-  if (!mine.every_rank_alike) merged.num_cases = sum_over_ranks(mine.num_cases, control);
+  if (!mine.same_on_every_rank) merged.num_cases = sum_over_ranks(mine.num_cases, control);
   merged.failures = merge_failures(mine.failures, control);
   const auto unlisted = mine.num_failures - static_cast<std::int64_t>(mine.failures.size());
   merged.num_failures =

@@ -19,11 +19,11 @@ struct WorstError {
 struct CheckResult {
   static constexpr std::size_t kMaxListed = 8;  // failures kept as text, of each rank
 
-  std::string name;               // for machines: "packed"
-  std::string claim;              // for people: "packed = one by one"
-  std::string case_name;          // what is counted: "examples"
-  std::int64_t num_cases = 0;     // 0: there was nothing to compare
-  bool every_rank_alike = false;  // the ranks did the same work: cases are counted once
+  std::string name;                 // for machines: "packed"
+  std::string claim;                // for people: "packed = one by one"
+  std::string case_name;            // what is counted: "examples"
+  std::int64_t num_cases = 0;       // 0: there was nothing to compare
+  bool same_on_every_rank = false;  // the ranks did the same work: cases are counted once
   std::vector<WorstError> errors = {};
   std::vector<std::string> failures = {};  // each names the example, parameter or rank
   std::int64_t num_failures = 0;           // those that are not listed included

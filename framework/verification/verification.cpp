@@ -70,7 +70,7 @@ std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
   return plans;
 }
 
-std::int64_t most_rows(const std::vector<VerifiedStep>& steps) {
+std::int64_t largest_num_rows(const std::vector<VerifiedStep>& steps) {
   std::int64_t most = 0;
   for (const VerifiedStep& step : steps) {
     for (const PackedBatch* batch : step.all_packed()) {
@@ -96,7 +96,7 @@ class Verification {
     auto plans = first_plans(config_, *store_,
                              plan_options(config_, source_.decoder, world.size(), budget.tokens),
                              options.num_steps);
-    subject_ = std::make_unique<Subject>(
+    subject_ = std::make_unique<VerifiedModel>(
         config_, source_.decoder, *store_,
         options.collate ? options.collate : collator_of(config_.batch), world.rank());
     for (StepPlan& plan : plans) steps_.push_back(make_verified_step(*subject_, std::move(plan)));
@@ -117,7 +117,8 @@ class Verification {
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
     const MemoryPlanner planner(config_, source_.decoder, {device_.device->kind(), 1});
     const std::int64_t need =
-        planner.plan({.num_rows = most_rows(steps_), .several_micro_batches = true}).total() *
+        planner.plan({.num_rows = largest_num_rows(steps_), .several_micro_batches = true})
+            .total() *
         sharers;
     if (room == 0 || need <= room) return;
     throw Error(
@@ -133,11 +134,11 @@ class Verification {
   // All that one rank can check by itself; returns the packed steps as the lone model sees them.
   std::vector<Measured> check_alone() {
     log_info("examples one by one, then packed, on each rank alone");
-    LoneModel lone(config_, source_, device_);
+    SingleRankModel lone(config_, source_, device_);
     const Device& device = *device_.device;
     std::vector<Measured> all_packed;
     for (const VerifiedStep& step : steps_) {
-      const Measured alone = measure_step(lone.model(), device, step.all_alone());
+      const Measured alone = measure_step(lone.model(), device, step.all_separate());
       Measured packed = measure_step(lone.model(), device, step.all_packed());
       keep(0, step, check_packed(*subject_, step, packed, alone));
       keep(1, step, check_isolation(*subject_, step, lone.model(), device));
@@ -196,7 +197,7 @@ class Verification {
   Config config_;
   ModelSource source_;
   RunDevice device_;
-  std::unique_ptr<Subject> subject_;
+  std::unique_ptr<VerifiedModel> subject_;
   std::vector<VerifiedStep> steps_;
   std::vector<CheckResult> results_;  // of this rank
 };

@@ -17,13 +17,13 @@ std::vector<const PackedBatch*> VerifiedStep::all_packed() const {
   return all;
 }
 
-std::vector<const PackedBatch*> VerifiedStep::all_alone() const {
+std::vector<const PackedBatch*> VerifiedStep::all_separate() const {
   std::vector<const PackedBatch*> all;
   for (const PackedBatch& batch : one_by_one) all.push_back(&batch);
   return all;
 }
 
-VerifiedStep make_verified_step(const Subject& subject, StepPlan plan) {
+VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
   VerifiedStep step;
   step.plan = std::move(plan);
   step.normalization = loss_normalization(step.plan, subject.config.batch.normalize);
@@ -68,7 +68,7 @@ SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& piece
     const std::int64_t row = batch.loss_index[n];
     const std::int64_t piece = planned.piece_at(row, pieces);
     if (piece < 0) {
-      rows.strays.push_back(row);
+      rows.unowned_rows.push_back(row);
       continue;
     }
     const auto p = static_cast<std::size_t>(piece);

@@ -21,7 +21,7 @@ using Collate = std::function<PackedBatch(const TokenStore& store, const MicroBa
                                           const LossNormalization& normalization)>;
 
 // What every check is given.
-struct Subject {
+struct VerifiedModel {
   const Config& config;
   const DecoderConfig& decoder;
   const TokenStore& store;
@@ -36,10 +36,10 @@ struct VerifiedStep {
   std::vector<PackedBatch> one_by_one;  // [pieces of all ranks and micro-batches, in order]
 
   std::vector<const PackedBatch*> all_packed() const;  // rank by rank
-  std::vector<const PackedBatch*> all_alone() const;
+  std::vector<const PackedBatch*> all_separate() const;
 };
 
-VerifiedStep make_verified_step(const Subject& subject, StepPlan plan);
+VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan);
 
 // Where the plan puts the pieces of a micro-batch: found from the pieces alone, so that a batch can
 // be held against it.
@@ -61,10 +61,10 @@ struct SupervisedRow {
   float loss = 0;  // unweighted
 };
 
-// The supervised rows of a batch, by piece; rows that no piece owns are `strays`.
+// The supervised rows of a batch, by piece; rows that no piece owns are `unowned_rows`.
 struct SupervisedRows {
   std::vector<std::vector<SupervisedRow>> of_piece;  // [pieces]
-  std::vector<std::int64_t> strays;                  // rows of the batch
+  std::vector<std::int64_t> unowned_rows;            // rows of the batch
 };
 
 // `losses` [num_loss_tokens of the batch]: unweighted.

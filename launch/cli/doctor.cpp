@@ -59,9 +59,9 @@ struct DoctorArguments {
 
 // What every rank found, on rank 0.
 std::vector<Facts> examine(const Config& config, const DoctorArguments& arguments, World& world) {
-  const InjectedTrouble trouble = arguments.injected.empty()
-                                      ? InjectedTrouble{}
-                                      : parse_trouble(arguments.injected, world.size());
+  const InjectedFault trouble = arguments.injected.empty()
+                                    ? InjectedFault{}
+                                    : parse_injected_fault(arguments.injected, world.size());
   ProbeWatch watch(world, arguments.limit_s > 0 ? arguments.limit_s : probe_limit_s(world.size()));
   Facts facts = {{"rank", world.rank()}, {"host", world.host()}};
   const auto look = [&watch](const char* check, const auto& probe) {

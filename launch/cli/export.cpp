@@ -133,7 +133,7 @@ int run_export(int argc, char** argv) {
   if (request.out.empty()) reject_usage(app, "--out is empty, wanted the folder to make");
   const std::string checkpoint =
       request.best ? best_checkpoint(request.source) : newest_checkpoint(request.source);
-  if (!request.best) tell_of_best(request.source);
+  if (!request.best) log_best_checkpoint(request.source);
   const TrainingState state = read_checkpoint_state(checkpoint);
   write_export(checkpoint, state, request);
   return request.check.empty() ? 0 : check_export(request.out, state, request.check);

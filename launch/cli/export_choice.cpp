@@ -78,7 +78,7 @@ std::string best_checkpoint(const std::string& source) {
               "Only runs with data.validation know it; without --best the newest is exported.");
 }
 
-void tell_of_best(const std::string& source) {
+void log_best_checkpoint(const std::string& source) {
   if (is_checkpoint(source)) return;
   const auto checkpoints = usable_checkpoints(source);
   const auto best = best_of(checkpoints);

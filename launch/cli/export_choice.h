@@ -14,6 +14,6 @@ std::string newest_checkpoint(const std::string& source);
 std::string best_checkpoint(const std::string& source);
 
 // Warns of a run whose newest checkpoint is not its best.
-void tell_of_best(const std::string& source);
+void log_best_checkpoint(const std::string& source);
 
 }  // namespace packtrain

@@ -23,7 +23,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMostExamples = 10'000;
+constexpr std::int64_t kMaxExamples = 10'000;
 constexpr std::int64_t kPassagesOfAnEnd = 20;  // one in so many
 
 using Json = nlohmann::ordered_json;
@@ -52,7 +52,7 @@ std::vector<std::int64_t> ends_of(const std::string& folder) {
   if (special.empty()) return {};
   const auto store = TokenStore::open(folder);
   const std::int64_t stored = std::ssize(store->lengths());
-  const std::int64_t wanted = std::min(stored, kMostExamples);
+  const std::int64_t wanted = std::min(stored, kMaxExamples);
   std::map<std::int32_t, std::int64_t> counts;
   std::int64_t num_passages = 0;
   for (std::int64_t k = 0; k < wanted; ++k) {

@@ -88,7 +88,7 @@ void count_pieces(const StepPlan& plan, std::vector<StoreShare>& stores) {
 
 // Plans the first epoch, and further steps where more are asked for: steps begin..end-1 are shown.
 void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t begin,
-                std::int64_t end, const SurveyOptions& survey, PlanReport& report) {
+                std::int64_t end, const PlanSummaryOptions& survey, PlanReport& report) {
   const std::int64_t num_steps = std::max(planner.num_steps(1), end);
   for (std::int64_t step = 0; step < num_steps; ++step) {
     const auto started = std::chrono::steady_clock::now();
@@ -130,7 +130,7 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
       describe_due(config.checkpoint.save_steps, config.checkpoint.save_final, num_steps, planner);
   if (!schedule_fits(config.schedule, num_steps)) return;  // plan_warnings says so
   const LearningRate rate(config.optimizer.learning_rate, config.schedule, num_steps);
-  for (const std::int64_t step : turning_steps(config.schedule, num_steps)) {
+  for (const std::int64_t step : schedule_boundaries(config.schedule, num_steps)) {
     report.learning_rates.emplace_back(step + 1, rate.at(step));
   }
 }
@@ -144,7 +144,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
   const PlanOptions options =
       plan_options(config, decoder, assumed.device.ranks.num_ranks, budget.tokens);
-  const SurveyOptions survey = survey_options(options, decoder);
+  const PlanSummaryOptions survey = plan_summary_options(options, decoder);
 
   const auto begin = std::chrono::steady_clock::now();
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
@@ -160,7 +160,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);
   report.stores = store_shares(config.data, *store);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
-  report.memory = memory_outlook(
+  report.memory = memory_forecast(
       config, decoder, assumed, budget,
       {.num_rows = report.survey.max_rows_in_micro_batch(),
        .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()},
@@ -189,12 +189,12 @@ int run_plan(int argc, char** argv) {
   PlanArguments arguments;
   arguments.config.add_to(app);
   app.add_option("--ranks", arguments.devices.hosts.num_ranks, "ranks to plan for (default 1)")
-      ->check(CLI::Range(1, kMostPlannedRanks));
+      ->check(CLI::Range(1, kMaxPlannedRanks));
   app.add_option("--hosts", arguments.devices.hosts.num_hosts, "hosts that the ranks are on")
-      ->check(CLI::Range(1, kMostPlannedRanks));
+      ->check(CLI::Range(1, kMaxPlannedRanks));
   app.add_option("--ranks-per-node", arguments.devices.hosts.ranks_per_host,
                  "ranks on each host (default this machine's GPUs, without GPUs all ranks)")
-      ->check(CLI::Range(1, kMostPlannedRanks));
+      ->check(CLI::Range(1, kMaxPlannedRanks));
   app.add_flag("--json", arguments.as_json, "print one JSON object");
   app.add_option("--steps", arguments.steps,
                  "first steps to show: their assignment (--json) or rank loads (default 3)")
@@ -217,7 +217,7 @@ int run_plan(int argc, char** argv) {
   if (!parse_arguments(app, argc, argv)) return 0;
   const Config config = load_config(arguments.config.path, arguments.config.overrides);
   if (arguments.memory_only) {
-    const MemoryOutlook memory = longest_memory_outlook(config, arguments.devices);
+    const MemoryForecast memory = longest_memory_forecast(config, arguments.devices);
     print_result(arguments.as_json ? memory_to_json(memory) : memory_to_text(memory));
     return 0;
   }

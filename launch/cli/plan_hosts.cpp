@@ -24,9 +24,9 @@ RankHosts hosts_of(int num_ranks, int ranks_per_host) {
 RankHosts of_known_hosts(const HostArguments& given, int num_hosts) {
   if (given.ranks_per_host && !given.num_ranks) {
     const std::int64_t ranks = std::int64_t{num_hosts} * *given.ranks_per_host;
-    if (ranks > kMostPlannedRanks) {
+    if (ranks > kMaxPlannedRanks) {
       refuse(fmt::format("{} hosts of {} ranks are {} ranks: at most {} are planned for", num_hosts,
-                         *given.ranks_per_host, ranks, kMostPlannedRanks));
+                         *given.ranks_per_host, ranks, kMaxPlannedRanks));
     }
     return hosts_of(static_cast<int>(ranks), *given.ranks_per_host);
   }

@@ -9,7 +9,7 @@
 
 namespace packtrain {
 
-constexpr int kMostPlannedRanks = 1 << 20;
+constexpr int kMaxPlannedRanks = 1 << 20;
 
 struct HostArguments {
   std::optional<int> num_ranks;

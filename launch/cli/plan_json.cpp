@@ -94,13 +94,13 @@ Json bytes_by_purpose(const std::vector<MemoryEntry>& entries) {
   return json;
 }
 
-Json saved_bytes(const std::vector<SavedValue>& values) {
+Json saved_bytes(const std::vector<SavedActivation>& values) {
   Json json = Json::object();
-  for (const SavedValue& value : values) json[value.name] = value.bytes;
+  for (const SavedActivation& value : values) json[value.name] = value.bytes;
   return json;
 }
 
-Json memory_keys(const MemoryOutlook& memory) {
+Json memory_keys(const MemoryForecast& memory) {
   const auto known = [](std::int64_t bytes) { return bytes > 0 ? Json(bytes) : Json(); };
   return {
       {"num_parameters", memory.num_parameters},
@@ -127,13 +127,13 @@ Json memory_keys(const MemoryOutlook& memory) {
 
 }  // namespace
 
-std::string memory_to_json(const MemoryOutlook& memory) {
+std::string memory_to_json(const MemoryForecast& memory) {
   return memory_keys(memory).dump() + "\n";
 }
 
 std::string plan_to_json(const PlanReport& report, bool with_steps) {
-  const PlanSurvey& survey = report.survey;
-  const PlanLosses& losses = report.losses;
+  const PlanSummary& survey = report.survey;
+  const SelectionCounts& losses = report.losses;
   Json json = {
       {"strategy", report.strategy},
       {"num_steps", report.num_steps},
@@ -141,7 +141,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"num_tokens", survey.num_tokens()},
       {"num_loss_tokens", survey.num_loss_tokens()},
       {"dropped_examples", left_out(losses)},
-      {"cut_to_nothing_examples", losses.cut_to_nothing_examples},
+      {"cut_to_nothing_examples", losses.truncated_to_empty_examples},
       {"truncated_examples", losses.truncated_examples},
       {"split_examples", survey.split_examples()},
       {"padding_fraction", survey.padding_fraction()},

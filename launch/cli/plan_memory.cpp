@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "framework/training/plan/gather_slots.h"
-#include "framework/training/plan/memory_remedies.h"
+#include "framework/training/plan/memory_suggestions.h"
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/training_store.h"
 #include "models/decoder.h"
@@ -19,30 +19,30 @@ Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceA
   return {std::move(hosts), std::move(device)};
 }
 
-MemoryOutlook memory_outlook(const Config& config, const DecoderConfig& decoder,
-                             const Assumed& assumed, const TokenBudget& budget,
-                             const MemoryLoad& load, const HostMemoryLoad& host_load) {
+MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decoder,
+                               const Assumed& assumed, const TokenBudget& budget,
+                               const MemoryLoad& load, const HostMemoryLoad& host_load) {
   const AssumedDevice& device = assumed.device;
   Config found = config;
   found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
   const MemoryPlanner planner(found, decoder, device.ranks);
-  MemoryOutlook outlook{.num_parameters = num_parameters(decoder),
-                        .num_ranks = device.ranks.num_ranks,
-                        .hosts = device.hosts,
-                        .ranks = device.ranks,
-                        .hosts_basis = assumed.hosts.basis,
-                        .budget = budget,
-                        .plan = planner.plan(load),
-                        .gpu_bytes = device.gpu_bytes,
-                        .host = {},
-                        .checkpoints = {},
-                        .remedies = {}};
+  MemoryForecast outlook{.num_parameters = num_parameters(decoder),
+                         .num_ranks = device.ranks.num_ranks,
+                         .hosts = device.hosts,
+                         .ranks = device.ranks,
+                         .hosts_basis = assumed.hosts.basis,
+                         .budget = budget,
+                         .plan = planner.plan(load),
+                         .gpu_bytes = device.gpu_bytes,
+                         .host = {},
+                         .checkpoints = {},
+                         .remedies = {}};
   outlook.host =
       plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
   outlook.checkpoints = plan_checkpoints(config, device.ranks, outlook.plan);
   if (device.gpu_bytes > 0 || config.memory.limit_gib) {
     const MemoryLimit limit = assumed_memory_limit(config.memory, device);
-    outlook.remedies = memory_remedies(found, decoder, device.ranks, load, limit);
+    outlook.remedies = memory_suggestions(found, decoder, device.ranks, load, limit);
   }
   return outlook;
 }
@@ -71,17 +71,17 @@ HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64
 
 }  // namespace
 
-MemoryOutlook longest_memory_outlook(const Config& config, const DeviceArguments& given) {
+MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given) {
   const DecoderConfig decoder = find_model(config.model).decoder;
   const Assumed assumed = assume(config, decoder, given);
   const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
-  const std::int64_t most = most_useful_tokens(config, assumed.device.ranks.num_ranks);
-  return memory_outlook(config, decoder, assumed, budget,
-                        {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most},
-                        longest_host_load(config, assumed.device.ranks.num_ranks, budget.tokens));
+  const std::int64_t most = max_useful_tokens(config, assumed.device.ranks.num_ranks);
+  return memory_forecast(config, decoder, assumed, budget,
+                         {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most},
+                         longest_host_load(config, assumed.device.ranks.num_ranks, budget.tokens));
 }
 
-HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSurvey& survey) {
+HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey) {
   const std::int64_t steps = std::max<std::int64_t>(1, survey.num_steps());
   return {static_cast<std::int64_t>(store.lengths().size()), survey.max_rows_in_micro_batch(),
           (survey.num_micro_batches() + steps - 1) / steps,

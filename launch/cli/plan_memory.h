@@ -7,7 +7,7 @@
 #include "framework/data/token_store.h"
 #include "framework/training/plan/host_memory_plan.h"
 #include "framework/training/plan/memory_limit.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "framework/training/plan/token_budget.h"
 #include "launch/cli/plan_hosts.h"
 #include "launch/cli/plan_report.h"
@@ -28,14 +28,14 @@ struct Assumed {
 
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given);
 
-MemoryOutlook memory_outlook(const Config& config, const DecoderConfig& decoder,
-                             const Assumed& assumed, const TokenBudget& budget,
-                             const MemoryLoad& load, const HostMemoryLoad& host_load);
+MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decoder,
+                               const Assumed& assumed, const TokenBudget& budget,
+                               const MemoryLoad& load, const HostMemoryLoad& host_load);
 
 // Of micro-batches of the token budget and examples of data.max_length. Reads no examples.
-MemoryOutlook longest_memory_outlook(const Config& config, const DeviceArguments& given);
+MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given);
 
 // Of the steps that were planned.
-HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSurvey& survey);
+HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey);
 
 }  // namespace packtrain

@@ -11,7 +11,7 @@
 #include "framework/training/plan/host_memory_plan.h"
 #include "framework/training/plan/memory_plan.h"
 #include "framework/training/plan/plan_advice.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "framework/training/plan/token_budget.h"
 #include "framework/training/setup/validation_overlap.h"
 #include "parallel/sharding/shard_groups.h"
@@ -57,7 +57,7 @@ struct PlanWarning {
 };
 
 // The model and a rank's memory.
-struct MemoryOutlook {
+struct MemoryForecast {
   std::int64_t num_parameters = 0;  // of the whole model
   int num_ranks = 1;
   RankHosts hosts;
@@ -68,13 +68,13 @@ struct MemoryOutlook {
   std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
   HostMemoryPlan host;
   CheckpointPlan checkpoints;
-  std::string remedies;  // where the plan has no room: what fits (memory_remedies.h)
+  std::string remedies;  // where the plan has no room: what fits (memory_suggestions.h)
 };
 
 struct PlanReport {
-  explicit PlanReport(const SurveyOptions& options) : counting(options), survey(options) {}
+  explicit PlanReport(const PlanSummaryOptions& options) : counting(options), survey(options) {}
 
-  SurveyOptions counting;  // how rows and costs are counted
+  PlanSummaryOptions counting;  // how rows and costs are counted
   std::string strategy;
   std::string batch_size_key;  // what an optimizer step is counted in
   std::int64_t num_steps = 0;  // of the whole run
@@ -84,9 +84,9 @@ struct PlanReport {
   std::string saves;
   std::vector<std::pair<std::int64_t, double>>
       learning_rates;                                   // step (from 1), rate: where it turns
-  PlanSurvey survey;                                    // of the first epoch
-  PlanLosses losses;                                    // of an epoch
-  MemoryOutlook memory;                                 // of the epoch's largest micro-batch
+  PlanSummary survey;                                   // of the first epoch
+  SelectionCounts losses;                               // of an epoch
+  MemoryForecast memory;                                // of the epoch's largest micro-batch
   std::optional<double> step_time_s;                    // mean; nothing without a FLOP rate
   double planning_time_s = 0;                           // of the first epoch, without measuring it
   std::vector<StepPlan> steps;                          // those shown
@@ -102,8 +102,8 @@ struct PlanReport {
 
 // Examples of an epoch that are not trained at all: empty, without labels (before the cut), or too
 // long.
-inline std::int64_t left_out(const PlanLosses& losses) {
-  return losses.empty_examples + losses.masked_examples + losses.cut_to_nothing_examples +
+inline std::int64_t left_out(const SelectionCounts& losses) {
+  return losses.empty_examples + losses.masked_examples + losses.truncated_to_empty_examples +
          losses.dropped_examples;
 }
 
@@ -113,7 +113,7 @@ inline std::int64_t left_out(const PlanLosses& losses) {
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
 // Of the memory alone; its keys are among those of the whole.
-std::string memory_to_json(const MemoryOutlook& memory);
-std::string memory_to_text(const MemoryOutlook& memory);
+std::string memory_to_json(const MemoryForecast& memory);
+std::string memory_to_text(const MemoryForecast& memory);
 
 }  // namespace packtrain

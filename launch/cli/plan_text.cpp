@@ -39,17 +39,17 @@ std::string token_budget_text(const TokenBudget& budget) {
                      gib(budget.limit->bytes), budget.limit->basis);
 }
 
-std::string ranks_text(const MemoryOutlook& memory) {
+std::string ranks_text(const MemoryForecast& memory) {
   const std::string groups = describe_groups(memory.hosts, memory.ranks.shard_size);
   return memory.hosts_basis.empty() ? groups : fmt::format("{} ({})", groups, memory.hosts_basis);
 }
 
 // "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", small ones (statistics of a row) summed up.
-std::string saved_values_text(const std::vector<SavedValue>& values) {
+std::string saved_activations_text(const std::vector<SavedActivation>& values) {
   std::int64_t total = 0;
   std::int64_t statistics = 0;
   std::string list;
-  for (const SavedValue& value : values) {
+  for (const SavedActivation& value : values) {
     total += value.bytes;
     const bool is_statistics = value.name.ends_with("statistics") || value.name.ends_with("_rms");
     if (is_statistics) {
@@ -72,8 +72,8 @@ std::string rates_text(const std::vector<std::pair<std::int64_t, double>>& rates
 }
 
 std::string figures(const PlanReport& report) {
-  const PlanSurvey& survey = report.survey;
-  const PlanLosses& losses = report.losses;
+  const PlanSummary& survey = report.survey;
+  const SelectionCounts& losses = report.losses;
   Table table;
   table.row("strategy", report.strategy);
   table.row("parameters", fmt::format("{}", report.memory.num_parameters));
@@ -89,7 +89,7 @@ std::string figures(const PlanReport& report) {
             fmt::format("{} empty, {} without a label, {} cut before anything that is learned, {} "
                         "too long",
                         losses.empty_examples, losses.masked_examples,
-                        losses.cut_to_nothing_examples, losses.dropped_examples));
+                        losses.truncated_to_empty_examples, losses.dropped_examples));
   table.row("cut", fmt::format("{} truncated, {} split", losses.truncated_examples,
                                survey.split_examples()));
   table.row("micro-batches a step",
@@ -135,11 +135,11 @@ std::string store_table(const PlanReport& report) {
   return text;
 }
 
-std::string memory_lines(const MemoryOutlook& memory) {
+std::string memory_lines(const MemoryForecast& memory) {
   return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\nmemory of a host\n{}\n{}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
-                     saved_values_text(memory.plan.layer_values), host_memory_table(memory.host),
-                     checkpoint_line(memory.checkpoints));
+                     saved_activations_text(memory.plan.layer_values),
+                     host_memory_table(memory.host), checkpoint_line(memory.checkpoints));
 }
 
 std::string length_histogram(const PlanReport& report) {
@@ -220,7 +220,7 @@ std::string advice(const PlanReport& report) {
 
 }  // namespace
 
-std::string memory_to_text(const MemoryOutlook& memory) {
+std::string memory_to_text(const MemoryForecast& memory) {
   const std::string shortage =
       memory_shortage(memory.plan, memory.ranks, memory.gpu_bytes, memory.remedies);
   return fmt::format("{} parameters, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,

@@ -28,7 +28,7 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 void check_memory(const Config& config, const PlanReport& report, Warnings& warnings) {
-  const MemoryOutlook& memory = report.memory;
+  const MemoryForecast& memory = report.memory;
   double limit = static_cast<double>(memory.gpu_bytes);
   std::string name = "a GPU";
   if (config.memory.limit_gib) {
@@ -48,7 +48,7 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
            (memory.remedies.empty() ? "" : " What fits: " + memory.remedies + ".")});
 }
 
-void check_rounding(const Config& config, const MemoryOutlook& memory, Warnings& warnings) {
+void check_rounding(const Config& config, const MemoryForecast& memory, Warnings& warnings) {
   auto rounding = ring_rounding(config, memory.hosts, memory.ranks.shard_size, memory.ranks.device);
   if (!rounding) return;
   warnings.push_back({"reduce_rounding", std::move(rounding->what), std::move(rounding->advice)});
@@ -84,7 +84,7 @@ void check_decay(const Config& config, const PlanReport& report, Warnings& warni
 }
 
 void check_labels(const TokenStore& store, const PlanReport& report, Warnings& warnings) {
-  const PlanSurvey& survey = report.survey;
+  const PlanSummary& survey = report.survey;
   const double labels = share(survey.num_loss_tokens(), survey.num_tokens());
   if (labels < kFewLabels) {
     warnings.push_back({"few_labels",
@@ -104,7 +104,7 @@ void check_labels(const TokenStore& store, const PlanReport& report, Warnings& w
 
 void check_cuts(const Config& config, const TokenStore& store, const PlanReport& report,
                 Warnings& warnings) {
-  const PlanLosses& losses = report.losses;
+  const SelectionCounts& losses = report.losses;
   const std::int64_t max_length = config.data.max_length;
   if (losses.dropped_examples > 0) {
     warnings.push_back({"dropped",
@@ -112,8 +112,8 @@ void check_cuts(const Config& config, const TokenStore& store, const PlanReport&
                                     losses.dropped_examples, max_length),
                         "Raise data.max_length, or choose data.too_long: split."});
   }
-  if (std::string what = cut_to_nothing(losses, store, config.data); !what.empty()) {
-    warnings.push_back({"cut_to_nothing", std::move(what), kCutToNothingAdvice});
+  if (std::string what = truncated_to_empty(losses, store, config.data); !what.empty()) {
+    warnings.push_back({"cut_to_nothing", std::move(what), kTruncatedToEmptyAdvice});
   }
   if (losses.truncated_examples > 0) {
     warnings.push_back(
@@ -136,9 +136,9 @@ void check_cuts(const Config& config, const TokenStore& store, const PlanReport&
 
 void check_positions(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
                      Warnings& warnings) {
-  std::string what = beyond_positions(store, config.data, decoder.max_positions);
+  std::string what = exceeds_max_positions(store, config.data, decoder.max_positions);
   if (what.empty()) return;
-  warnings.push_back({"positions", std::move(what), kBeyondPositionsAdvice});
+  warnings.push_back({"positions", std::move(what), kExceedsMaxPositionsAdvice});
 }
 
 void check_batches(const Config& config, const PlanReport& report, Warnings& warnings) {

@@ -24,11 +24,11 @@ constexpr double kSlowLink = 0.7;  // of the median host's
 constexpr double kSlowCpu = 0.2;
 constexpr double kSlowDisk = 0.2;
 // While all write: of a rank, and of all together, which is enough of many ranks.
-constexpr double kLeastDiskMbPerS = 5;
-constexpr double kLeastDiskMbPerSOfAll = 2000;
-constexpr double kMostClockSkewS = 1.0;
+constexpr double kMinDiskMbPerS = 5;
+constexpr double kMinDiskMbPerSOfAll = 2000;
+constexpr double kMaxClockSkewS = 1.0;
 constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
-constexpr std::size_t kMostNamed = 4;
+constexpr std::size_t kMaxNamed = 4;
 
 std::string place_of(const Facts& facts) {
   return fmt::format("rank {} on {}", facts.value("rank", 0), facts.value("host", "?"));
@@ -38,10 +38,10 @@ std::string place_of(const Facts& facts) {
 std::string places_of(const AllFacts& ranks) {
   std::vector<std::string> named;
   for (const Facts& facts : ranks) {
-    if (named.size() < kMostNamed) named.push_back(place_of(facts));
+    if (named.size() < kMaxNamed) named.push_back(place_of(facts));
   }
   std::string text = fmt::format("{}", fmt::join(named, ", "));
-  if (ranks.size() > kMostNamed) text += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  if (ranks.size() > kMaxNamed) text += fmt::format(" and {} more", ranks.size() - kMaxNamed);
   return text;
 }
 
@@ -173,7 +173,7 @@ Finding judge_disk(const AllFacts& all) {
   finding.text += fmt::format(" in {}", all.front().value("disk_folder", "?"));
   if (finding.verdict == Verdict::kOk) {
     const double least =
-        std::min(kLeastDiskMbPerS, kLeastDiskMbPerSOfAll / static_cast<double>(all.size()));
+        std::min(kMinDiskMbPerS, kMinDiskMbPerSOfAll / static_cast<double>(all.size()));
     const auto is_slow = [least](const Facts& f) {
       return f.at("disk_mb_s").get<double>() < least;
     };
@@ -218,7 +218,7 @@ Finding judge_clocks(const AllFacts& all) {
   Finding finding;
   finding.text = fmt::format("clocks at most {:.2g} s apart", most);
   const auto is_off = [](const Facts& f) {
-    return std::abs(f.at("clock_skew_s").get<double>()) > kMostClockSkewS;
+    return std::abs(f.at("clock_skew_s").get<double>()) > kMaxClockSkewS;
   };
   blame(finding, those(all, is_off), Verdict::kSlow, "off",
         "Run chrony or ntpd: logs, traces and metrics of the hosts will not match.");

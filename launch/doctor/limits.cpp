@@ -9,10 +9,10 @@ namespace {
 constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 // Of a process: program, libraries, stores, checkpoints, NCCL's own sockets and pipes.
 constexpr std::int64_t kFilesWithoutRanks = 512;
-constexpr std::int64_t kLeastOpenFiles = 1024;
+constexpr std::int64_t kMinOpenFiles = 1024;
 // Of a rank: OpenMP, autograd, CUDA, NCCL's proxies, MPI, readers and writers.
 constexpr std::int64_t kThreadsOfRank = 128;
-constexpr std::int64_t kLeastSharedMemory = 64 * kMiB;
+constexpr std::int64_t kMinSharedMemory = 64 * kMiB;
 constexpr std::int64_t kSharedMemoryOfGpuRank = 16 * kMiB;  // NCCL's buffers
 
 constexpr auto kLimits = std::to_array<LimitKind>({
@@ -34,12 +34,11 @@ std::span<const LimitKind> limit_kinds() {
 LimitNeeds limits_needed(int num_ranks, int ranks_of_host, bool on_gpus) {
   LimitNeeds needs;
   // A socket for each other rank: sums of CPU ranks, and rank 0 where no MPI started the ranks.
-  needs.open_files = std::max(kLeastOpenFiles, kFilesWithoutRanks + num_ranks);
+  needs.open_files = std::max(kMinOpenFiles, kFilesWithoutRanks + num_ranks);
   needs.user_processes = kThreadsOfRank * ranks_of_host;
-  needs.shared_memory_bytes = kLeastSharedMemory;
+  needs.shared_memory_bytes = kMinSharedMemory;
   if (on_gpus) {
-    needs.shared_memory_bytes =
-        std::max(kLeastSharedMemory, kSharedMemoryOfGpuRank * ranks_of_host);
+    needs.shared_memory_bytes = std::max(kMinSharedMemory, kSharedMemoryOfGpuRank * ranks_of_host);
   }
   return needs;
 }

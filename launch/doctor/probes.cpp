@@ -74,10 +74,10 @@ std::string wait_for_text(const std::string& path, const std::string& wanted) {
 
 }  // namespace
 
-InjectedTrouble parse_trouble(const std::string& text, int num_ranks) {
+InjectedFault parse_injected_fault(const std::string& text, int num_ranks) {
   constexpr std::array kKinds = {"disk", "products", "clock", "folder"};
   const std::size_t colon = std::min(text.find(':'), text.size());
-  InjectedTrouble trouble{text.substr(0, colon), 0};
+  InjectedFault trouble{text.substr(0, colon), 0};
   const char* const end = text.data() + text.size();
   const char* const begin = text.data() + std::min(colon + 1, text.size());
   const bool known = std::ranges::find(kKinds, trouble.kind) != kKinds.end();
@@ -95,7 +95,7 @@ std::size_t disk_test_bytes(int num_ranks) {
   return std::min(kMaxDiskBytes, kMaxDiskBytesOfAll / static_cast<std::size_t>(num_ranks));
 }
 
-void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World& world,
+void probe_disk(const std::string& folder, const InjectedFault& trouble, World& world,
                 Facts& facts) {
   facts["disk_folder"] = folder;
   const std::string path = fmt::format("{}/.doctor-{}", folder, world.rank());
@@ -116,7 +116,7 @@ void probe_disk(const std::string& folder, const InjectedTrouble& trouble, World
   remove_quietly(path);
 }
 
-void probe_shared_folder(const std::string& folder, const InjectedTrouble& trouble, World& world,
+void probe_shared_folder(const std::string& folder, const InjectedFault& trouble, World& world,
                          Facts& facts) {
   const std::string token =
       broadcast_text(fmt::format("{} {:.9f}\n", world.host(), wall_clock_s()), 0, world.control());
@@ -134,7 +134,7 @@ void probe_shared_folder(const std::string& folder, const InjectedTrouble& troub
   if (world.rank() == 0) remove_quietly(path);
 }
 
-void probe_clock(const InjectedTrouble& trouble, World& world, Facts& facts) {
+void probe_clock(const InjectedFault& trouble, World& world, Facts& facts) {
   double least = INFINITY;
   for (int round = 0; round < kClockRounds; ++round) {
     world.control().barrier();

@@ -151,7 +151,7 @@ double sum_of_summands(int num_ranks) {
          num_left * (num_left + 1) / 2.0;
 }
 
-void probe_products(const RunDevice& device, const InjectedTrouble& trouble, World& world,
+void probe_products(const RunDevice& device, const InjectedFault& trouble, World& world,
                     Facts& facts) {
   const std::int64_t n = is_gpu(device) ? 8192 : 256;
   const int repeats = is_gpu(device) ? 20 : 1;

@@ -9,7 +9,7 @@
 namespace packtrain {
 
 // gemm_tflops: the best of several products, bf16 of 8192 on a GPU, fp32 of 256 on the CPU.
-void probe_products(const RunDevice& device, const InjectedTrouble& trouble, World& world,
+void probe_products(const RunDevice& device, const InjectedFault& trouble, World& world,
                     Facts& facts);
 
 // host_gather_gb_s (ranks of one host), gather_gb_s, reduce_gb_s: bus rates, that is

@@ -197,7 +197,7 @@ std::map<std::string, nlohmann::json> other_names(const DecoderConfig& config) {
   add(config.qkv_bias && config.mlp_bias, {"bias", "use_bias", "add_linear_bias"});
   add(config.residual != ResidualKind::kSequential,
       {"parallel_attn", "parallel_residual", "use_parallel_residual"});
-  add(config.turned_dim(), {"rotary_dim"});
+  add(config.resolved_rotary_dim(), {"rotary_dim"});
   add(partial_rotary_factor(config), {"rotary_pct", "partial_rotary_factor", "rotary_percent"});
   add(config.rotary.base, {"rope_base", "rotary_base", "rotary_emb_base"});
   add(activation_name(config.activation.kind),

@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-void set_turned_dim(double factor, ConfigReader& reader, DecoderConfig& config) {
+void set_rotary_dim(double factor, ConfigReader& reader, DecoderConfig& config) {
   if (factor <= 0 || factor > 1) {
     reader.fail("partial_rotary_factor", "must be above 0 and at most 1");
   }
@@ -53,7 +53,7 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
   ConfigReader rope = reader.object(key);
   if (layout.defaults.partial_factor) {
     const double factor = reader.number("partial_rotary_factor", *layout.defaults.partial_factor);
-    set_turned_dim(rope.number("partial_rotary_factor", factor), rope, config);
+    set_rotary_dim(rope.number("partial_rotary_factor", factor), rope, config);
   } else {
     rope.require("partial_rotary_factor", 1.0);
   }
@@ -136,8 +136,8 @@ nlohmann::json write_rope_scaling(const DecoderConfig& config) {
 
 double partial_rotary_factor(const DecoderConfig& config) {
   const auto head_dim = static_cast<double>(config.head_dim);
-  const double factor = static_cast<double>(config.turned_dim()) / head_dim;
-  const bool exact = static_cast<std::int64_t>(head_dim * factor) == config.turned_dim();
+  const double factor = static_cast<double>(config.resolved_rotary_dim()) / head_dim;
+  const bool exact = static_cast<std::int64_t>(head_dim * factor) == config.resolved_rotary_dim();
   return exact ? factor : std::nextafter(factor, std::numeric_limits<double>::infinity());
 }
 

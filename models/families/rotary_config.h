@@ -36,7 +36,8 @@ nlohmann::json write_rotary(const DecoderConfig& config);
 nlohmann::json write_layered_rotary(const DecoderConfig& config);
 // rope_scaling of the old layout: null without a scaling.
 nlohmann::json write_rope_scaling(const DecoderConfig& config);
-// The part of a head that turns: head_dim times this, rounded down, is config.turned_dim().
+// The part of a head that turns: head_dim times this, rounded down, is
+// config.resolved_rotary_dim().
 double partial_rotary_factor(const DecoderConfig& config);
 
 }  // namespace packtrain

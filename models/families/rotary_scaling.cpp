@@ -99,7 +99,8 @@ class ScalingReader {
     scaling_.original_max_positions = config_.max_positions;
     // transformers 5 has another name for it alone.
     rope_.require("original_max_position_embeddings", config_.max_positions);
-    if (config_.turned_dim() < 4) rope_.fail("rope_type", "\"dynamic\" needs 4 turned elements");
+    if (config_.resolved_rotary_dim() < 4)
+      rope_.fail("rope_type", "\"dynamic\" needs 4 turned elements");
   }
 
   void read_llama3() {
@@ -144,7 +145,7 @@ class ScalingReader {
 
   std::vector<double> read_factors(const char* key) {
     std::vector<double> factors = rope_.numbers(key);
-    const auto wanted = static_cast<std::size_t>(config_.turned_dim() / 2);
+    const auto wanted = static_cast<std::size_t>(config_.resolved_rotary_dim() / 2);
     if (factors.size() != wanted) {
       rope_.fail(key, "has " + std::to_string(factors.size()) + " numbers, want one for each of " +
                           std::to_string(wanted) + " turned pairs of a head");

@@ -10,7 +10,7 @@
 #include "framework/support/error.h"
 #include "parallel/host_name.h"
 #include "parallel/mpi/check.h"
-#include "parallel/mpi/joint_failure.h"
+#include "parallel/mpi/collective_failure.h"
 #include "parallel/mpi/mpi_communicator.h"
 #include "parallel/nccl/nccl_communicator.h"
 
@@ -60,7 +60,7 @@ class MpiWorld final : public World {
   }
 
   [[noreturn]] void fail(const std::string& text, int exit_code) override {
-    fail_jointly(failures_, {exit_code, text}, host_);
+    fail_on_all_ranks(failures_, {exit_code, text}, host_);
   }
 
  private:

@@ -46,25 +46,25 @@ void RequestSet::receive(void* data, std::size_t bytes, int from) {
 }
 
 void RequestSet::wait() {
-  PoliteWait polite_wait;
+  BackoffWait backoff_wait;
   for (;;) {
     int complete = 0;
     PACKTRAIN_MPI_CHECK(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete,
                                     MPI_STATUSES_IGNORE));
     if (complete != 0) break;
-    if (aborted_.load(std::memory_order_relaxed)) throw_given_up();
-    polite_wait();
+    if (aborted_.load(std::memory_order_relaxed)) throw_aborted();
+    backoff_wait();
   }
   requests_.clear();
 }
 
-void PoliteWait::operator()() {
+void BackoffWait::operator()() {
   constexpr int kSpins = 32;
   constexpr int kYields = 512;
   constexpr auto kSleep = std::chrono::microseconds(50);
-  ++looks_;
-  if (looks_ <= kSpins) return;
-  if (looks_ <= kYields) {
+  ++num_polls_;
+  if (num_polls_ <= kSpins) return;
+  if (num_polls_ <= kYields) {
     sched_yield();
   } else {
     std::this_thread::sleep_for(kSleep);

@@ -33,12 +33,12 @@ class RequestSet final : public MessageSet {
 
 // Waits a little before the next look at something that other ranks must do first: ranks may share
 // cores, so after a few looks the core is given away, after many the thread sleeps.
-class PoliteWait {
+class BackoffWait {
  public:
   void operator()();
 
  private:
-  int looks_ = 0;
+  int num_polls_ = 0;
 };
 
 }  // namespace packtrain

@@ -125,8 +125,8 @@ class NcclCommunicator final : public Communicator {
   bool copies_parts(const void* send, std::size_t part_bytes, DataType type) const;
   void add_copied_parts(const void* send, void* receive, std::size_t count, DataType type,
                         cudaStream_t stream);
-  CollectivePath settled_path();                    // collective the first time
-  void take_least(std::span<std::int64_t> values);  // of all ranks; at most Words::kNum
+  CollectivePath settled_path();                        // collective the first time
+  void all_reduce_min(std::span<std::int64_t> values);  // of all ranks; at most Words::kNum
 
   std::shared_ptr<NcclHandle> handle_;
   CommunicatorOptions options_;
@@ -208,7 +208,7 @@ void NcclCommunicator::barrier() {
   PACKTRAIN_CUDA_CHECK(cudaStreamSynchronize(words_.stream()));
 }
 
-void NcclCommunicator::take_least(std::span<std::int64_t> values) {
+void NcclCommunicator::all_reduce_min(std::span<std::int64_t> values) {
   const cudaStream_t stream = words_.stream();
   PACKTRAIN_CUDA_CHECK(cudaMemcpyAsync(words_.data(), values.data(), values.size_bytes(),
                                        cudaMemcpyHostToDevice, stream));
@@ -229,7 +229,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
 CollectivePath NcclCommunicator::settled_path() {
   if (!choice_) {
     choice_ = agree_on_path(
-        options_, [this](std::span<std::int64_t> values) { take_least(values); },
+        options_, [this](std::span<std::int64_t> values) { all_reduce_min(values); },
         [this] { return can_register_windows(handle_->get()); });
   }
   return choice_->path;

@@ -11,8 +11,8 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kLoads = 8;  // of 16 bytes, of a thread, under way
 // Of all parts: about 0.2 ms for a block. With 132 blocks steps were 1 % longer.
-constexpr std::int64_t kBytesABlock = std::int64_t{16} << 20;
-constexpr int kMostBlocks = 132;
+constexpr std::int64_t kBytesPerBlock = std::int64_t{16} << 20;
+constexpr int kMaxBlocks = 132;
 
 using Run = uint4;  // 16 bytes
 
@@ -107,7 +107,7 @@ void launch(const RankSumArguments& a, cudaStream_t stream) {
   auto* sum = static_cast<Run*>(a.sum);
   const auto num_runs = a.num_bytes / static_cast<std::int64_t>(sizeof(Run));
   const auto blocks = static_cast<unsigned>(
-      std::clamp<std::int64_t>(a.num_ranks * a.num_bytes / kBytesABlock, 1, kMostBlocks));
+      std::clamp<std::int64_t>(a.num_ranks * a.num_bytes / kBytesPerBlock, 1, kMaxBlocks));
   switch (a.num_ranks) {
     case 2:
       rank_sum_kernel<kBFloat16, 2><<<blocks, kThreads, 0, stream>>>(parts, sum, num_runs);

@@ -36,14 +36,14 @@ std::int64_t numel_without_padding(const FlatLayout& layout) {
   return round_up(last.offset + last.numel, kSegmentAlignment);
 }
 
-std::vector<DecayRun> decay_runs(const FlatLayout& layout, int rank) {
+std::vector<DecayRange> decay_ranges(const FlatLayout& layout, int rank) {
   std::int64_t split = 0;  // where decayed parameters end in the whole buffer
   for (const Segment& segment : layout.segments) {
     if (segment.spec.decay) split = round_up(segment.offset + segment.numel, kSegmentAlignment);
   }
   const std::int64_t begin = rank * layout.shard_numel;
   const std::int64_t cut = std::clamp(split - begin, std::int64_t{0}, layout.shard_numel);
-  std::vector<DecayRun> runs;
+  std::vector<DecayRange> runs;
   if (cut > 0) runs.push_back({0, cut, true});
   if (cut < layout.shard_numel) runs.push_back({cut, layout.shard_numel - cut, false});
   return runs;

@@ -36,13 +36,13 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
 
 // A range of a rank's shard whose elements share one weight-decay flag (gaps go with the range).
 // It begins at a multiple of 128.
-struct DecayRun {
+struct DecayRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;
   bool decay = true;
 };
 
-std::vector<DecayRun> decay_runs(const FlatLayout& layout, int rank);
+std::vector<DecayRange> decay_ranges(const FlatLayout& layout, int rank);
 
 // The part of `segment` that `rank` owns; numel 0 when it owns none.
 struct OwnedRange {

@@ -25,7 +25,7 @@ class GradientSquares {
   void add_early(const Schedule& schedule, std::size_t first_late);
   // Partial sums over the whole gradient: float32 [n]. Forgets what was added.
   at::Tensor take();
-  void forget() { early_ = at::Tensor(); }
+  void discard() { early_ = at::Tensor(); }
 
  private:
   const ShardedStorage& storage_;

@@ -69,7 +69,7 @@ class Builder {
   Builder(const UnitTable& table, const SlotTable& slots, const ScheduleOptions& options)
       : table_(table), slots_(slots), options_(options), uses_(list_uses(table, slots, options)) {
     mark_slot_changes(uses_, slots.num_weight_slots);
-    mark_gradient_writes(uses_, slots.gradients_in_place);
+    mark_gradient_writes(uses_, slots.grads_in_place);
     gather_of_slot_.assign(slots.num_weight_slots, -1);
     reduction_of_slot_.assign(slots.num_grad_slots, -1);
     accumulate_.assign(table.units.size(), false);
@@ -80,13 +80,14 @@ class Builder {
     for (const Use& use : uses_) {
       const int grad_slot = use.writes_gradient ? grad_slot_of(use) : -1;
       compute(use, grad_slot);
-      if (is_reduced(use) && !puts_off(use)) reduce(use, grad_slot);
+      if (is_reduced(use) && !defers_weight_grads(use)) reduce(use, grad_slot);
       if (changes_slot(use) && use.next_unit >= 0) {
         gather(use.next_unit, {slots_.free(use.weight_slot)});
       }
-      if (puts_off(use)) put_off_ = {&use, grad_slot};
+      if (defers_weight_grads(use)) deferred_weight_grads_ = {&use, grad_slot};
     }
-    if (put_off_.first != nullptr) gradients(*put_off_.first, put_off_.second);
+    if (deferred_weight_grads_.first != nullptr)
+      gradients(*deferred_weight_grads_.first, deferred_weight_grads_.second);
     return std::move(schedule_);
   }
 
@@ -95,7 +96,7 @@ class Builder {
 
   // In place, there is something to do only where replicas meet, once a step.
   bool is_reduced(const Use& use) const {
-    return use.last_write && (!slots_.gradients_in_place || completes(use));
+    return use.last_write && (!slots_.grads_in_place || completes(use));
   }
 
   bool completes(const Use& use) const {
@@ -104,7 +105,7 @@ class Builder {
 
   // The second to last block of a step's backward, where the last one's gradient is an embedding's
   // and both travel.
-  bool puts_off(const Use& use) const {
+  bool defers_weight_grads(const Use& use) const {
     const int first = table_.first_trainable_block;
     if (use.kind != ActionKind::kBackward || use.block != first + 1 || !slots_.gathers())
       return false;
@@ -141,22 +142,22 @@ class Builder {
     action.training = options_.training && use.block >= table_.first_trainable_block;
     action.accumulate = use.accumulate;
     action.releases = changes_slot(use);
-    if (is_news(gather_of_slot_[use.weight_slot], gathers_seen_)) {
+    if (needs_wait(gather_of_slot_[use.weight_slot], gathers_seen_)) {
       action.waits.push_back(slots_.ready(use.weight_slot));
     }
-    if (use.first_write && is_news(reduction_of_slot_[grad_slot], reductions_seen_)) {
+    if (use.first_write && needs_wait(reduction_of_slot_[grad_slot], reductions_seen_)) {
       action.waits.push_back(slots_.grad_free(grad_slot));
     }
     if (action.releases) action.records.push_back(slots_.free(use.weight_slot));
-    action.puts_off = puts_off(use);
-    if (is_reduced(use) && !action.puts_off) {
+    action.defers_weight_grads = defers_weight_grads(use);
+    if (is_reduced(use) && !action.defers_weight_grads) {
       action.records.push_back(slots_.grad_ready(grad_slot));
     }
     schedule_.push_back(std::move(action));
   }
 
   void gradients(const Use& use, int grad_slot) {
-    Action action{.kind = ActionKind::kGradients, .unit = use.unit, .block = use.block};
+    Action action{.kind = ActionKind::kWeightGrad, .unit = use.unit, .block = use.block};
     action.micro_batch = use.micro_batch;
     action.grad_slot = grad_slot;
     action.records = {slots_.grad_ready(grad_slot)};
@@ -178,7 +179,7 @@ class Builder {
   }
 
   // Streams keep order: whoever waited for number n of one has waited for all before it.
-  static bool is_news(int number, int& seen) {
+  static bool needs_wait(int number, int& seen) {
     if (number <= seen) return false;
     seen = number;
     return true;
@@ -203,7 +204,7 @@ class Builder {
   int reductions_seen_ = -1;      // by the compute stream
   std::vector<bool> accumulate_;  // [units] the shard already holds a micro-batch's gradient
   int num_rotating_writes_ = 0;
-  std::pair<const Use*, int> put_off_ = {nullptr, -1};  // and its gradient slot
+  std::pair<const Use*, int> deferred_weight_grads_ = {nullptr, -1};  // and its gradient slot
 };
 
 // Slots of resident units, and of all gradients that are written in place. The first and the last
@@ -221,7 +222,7 @@ void give_own_slots(SlotTable& slots, const UnitTable& table, bool share) {
   for (std::size_t u = 0; u < table.units.size(); ++u) {
     const Unit& unit = table.units[u];
     const bool may_share = unit.blocks.size() == 1;
-    if ((unit.resident || slots.gradients_in_place) && !unit.trainable.empty()) {
+    if ((unit.resident || slots.grads_in_place) && !unit.trainable.empty()) {
       slots.grad_slot_of_unit[u] = take(shared_gradient, slots.num_grad_slots, may_share);
     }
     if (unit.resident) {
@@ -240,7 +241,7 @@ const char* name_of(ActionKind kind) {
       return "forward";
     case ActionKind::kBackward:
       return "backward";
-    case ActionKind::kGradients:
+    case ActionKind::kWeightGrad:
       return "gradients";
     case ActionKind::kReduce:
       break;
@@ -256,7 +257,7 @@ ActionStream Action::stream() const {
       return ActionStream::kReduce;
     case ActionKind::kForward:
     case ActionKind::kBackward:
-    case ActionKind::kGradients:
+    case ActionKind::kWeightGrad:
       break;
   }
   return ActionStream::kCompute;
@@ -265,7 +266,7 @@ ActionStream Action::stream() const {
 SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options) {
   SlotTable slots;
   slots.num_units = static_cast<int>(table.units.size());
-  slots.gradients_in_place = options.num_ranks == 1;
+  slots.grads_in_place = options.num_ranks == 1;
   slots.has_replicas = options.num_replicas > 1;
   const bool keep_all = options.zero_stage == 2 || options.num_ranks == 1;
   give_own_slots(slots, table, !keep_all && !options.resident_embeddings);
@@ -278,7 +279,7 @@ SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options) {
     if (slot < 0) slot = slots.num_weight_slots + (number++ % num_rotating);
   }
   slots.num_weight_slots += num_rotating;
-  slots.num_rotating_grad_slots = slots.gradients_in_place ? 0 : kRotatingGradSlots;
+  slots.num_rotating_grad_slots = slots.grads_in_place ? 0 : kRotatingGradSlots;
   slots.num_grad_slots += slots.num_rotating_grad_slots;
   return slots;
 }

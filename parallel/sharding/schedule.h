@@ -26,8 +26,8 @@
 
 namespace packtrain {
 
-// kGradients: what a backward put off.
-enum class ActionKind { kGather, kForward, kBackward, kGradients, kReduce };
+// kWeightGrad: what a backward put off.
+enum class ActionKind { kGather, kForward, kBackward, kWeightGrad, kReduce };
 const char* name_of(ActionKind kind);  // for people to read
 enum class ActionStream { kGather, kCompute, kReduce };
 
@@ -39,7 +39,7 @@ struct Action {
   int weight_slot = -1;   // gather writes it; forward and backward read it
   int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
   bool training = false;  // forward: keep what backward needs
-  bool puts_off = false;  // backward: a kGradients follows
+  bool defers_weight_grads = false;  // backward: a kWeightGrad follows
   // Reduce: add to the shard. Backward (and the last block's forward): add to what another block
   // or, with gradients in place, another micro-batch wrote.
   bool accumulate = false;
@@ -75,25 +75,25 @@ struct SlotTable {
   int num_grad_slots = 0;                // the rotating ones last
   int num_rotating_grad_slots = 0;
   // One rank: blocks use weights and write gradients where they lie in the shard.
-  bool gradients_in_place = false;
+  bool grads_in_place = false;
   bool has_replicas = false;  // whose sums are added up when a gradient is complete
   int num_units = 0;
 
-  bool gathers() const { return !gradients_in_place; }
-  bool reduces() const { return !gradients_in_place || has_replicas; }
+  bool gathers() const { return !grads_in_place; }
+  bool reduces() const { return !grads_in_place || has_replicas; }
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
   // Event numbers. `free`: a slot's last use is over, here or in the schedule before. `updated`:
   // the optimizer has written the unit's weights. `reduced`: all reductions are done;
-  // `nearly_reduced`: all but the last ones, which nothing hides.
+  // `reduced_except_last`: all but the last ones, which nothing hides.
   int ready(int weight_slot) const { return weight_slot; }
   int free(int weight_slot) const { return num_weight_slots + weight_slot; }
   int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
   int grad_free(int grad_slot) const { return 2 * num_weight_slots + num_grad_slots + grad_slot; }
   int updated(int unit) const { return 2 * (num_weight_slots + num_grad_slots) + unit; }
   int reduced() const { return updated(num_units); }
-  int nearly_reduced() const { return reduced() + 1; }
-  int num_events() const { return nearly_reduced() + 1; }
+  int reduced_except_last() const { return reduced() + 1; }
+  int num_events() const { return reduced_except_last() + 1; }
 };
 
 // Stage 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate (at

@@ -192,7 +192,7 @@ int user_of_grad_slot(const SelfTestParts& parts, int slot) {
 }
 
 void test_reductions(const SelfTestParts& parts, std::string& failure) {
-  if (parts.slots.gradients_in_place) return;
+  if (parts.slots.grads_in_place) return;
   for (int slot = 0; slot < parts.slots.num_grad_slots; ++slot) {
     const int unit = user_of_grad_slot(parts, slot);
     if (unit < 0) continue;

@@ -29,7 +29,7 @@ void check_shard_size(std::int64_t shard_size, int num_ranks) {
 }
 
 std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts) {
-  if (!hosts.are_alike) return {hosts.num_ranks};
+  if (!hosts.are_equal) return {hosts.num_ranks};
   std::vector<int> sizes;
   for (int count = 1; count <= hosts.num_hosts(); ++count) {
     if (hosts.num_hosts() % count == 0) sizes.push_back(count * hosts.ranks_per_host);

@@ -19,7 +19,7 @@ struct RankHosts {
   int num_ranks = 1;
   int ranks_per_host = 1;  // of the host that has most
   // Every host has as many ranks, and they follow each other.
-  bool are_alike = true;
+  bool are_equal = true;
 
   int num_hosts() const { return (num_ranks + ranks_per_host - 1) / ranks_per_host; }
 };

@@ -12,7 +12,7 @@
 #include "framework/device/trace_range.h"
 #include "framework/support/error.h"
 #include "models/batch.h"
-#include "models/two_part_backward.h"
+#include "models/split_backward.h"
 #include "parallel/collective_log.h"
 #include "parallel/sharding/self_test.h"
 
@@ -86,7 +86,7 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
   if (trains) begin_step(micro_batches.size());
   Pass pass{.batches = micro_batches};
-  obey(schedule, pass);
+  execute(schedule, pass);
   return pass.loss;
 }
 
@@ -94,23 +94,23 @@ ShardedModel::Trained ShardedModel::try_run(std::span<const DeviceBatch> micro_b
                                             bool training) {
   if (training) begin_step(micro_batches.size());
   Pass pass{.batches = micro_batches, .survives = true};
-  obey(cached_schedule(micro_batches.size(), training), pass);
+  execute(cached_schedule(micro_batches.size(), training), pass);
   return {std::move(pass.loss), std::move(pass.out_of_memory)};
 }
 
 void ShardedModel::join(std::size_t num_micro_batches, bool training) {
   if (training) begin_step(num_micro_batches);
   Pass pass{.batches = {}, .joins = true};
-  obey(cached_schedule(num_micro_batches, training), pass);
+  execute(cached_schedule(num_micro_batches, training), pass);
 }
 
-void ShardedModel::obey(const Schedule& schedule, Pass& pass) {
+void ShardedModel::execute(const Schedule& schedule, Pass& pass) {
   pass.tapes.resize(blocks_.size());
-  squares_.forget();
+  squares_.discard();
   const std::size_t first_late = first_late_reduction(schedule);
   for (std::size_t a = 0; a < schedule.size(); ++a) {
-    if (a == first_late) reduce_stream_->record(*events_[slots_.nearly_reduced()]);
-    perform(schedule[a], pass);
+    if (a == first_late) reduce_stream_->record(*events_[slots_.reduced_except_last()]);
+    execute_action(schedule[a], pass);
   }
   if (slots_.reduces()) wait_for_reductions(schedule, first_late, pass);
   if (gather_check_ != nullptr) compare_gathers();
@@ -120,7 +120,7 @@ void ShardedModel::wait_for_reductions(const Schedule& schedule, std::size_t fir
                                        const Pass& pass) {
   reduce_stream_->record(*events_[slots_.reduced()]);
   if (first_late < schedule.size() && !pass.joins) {
-    compute_->wait(*events_[slots_.nearly_reduced()]);
+    compute_->wait(*events_[slots_.reduced_except_last()]);
     compute_->run([&](StreamHandle) {
       const at::NoGradGuard no_grad;
       squares_.add_early(schedule, first_late);
@@ -129,7 +129,7 @@ void ShardedModel::wait_for_reductions(const Schedule& schedule, std::size_t fir
   compute_->wait(*events_[slots_.reduced()]);
 }
 
-void ShardedModel::perform(const Action& action, Pass& pass) {
+void ShardedModel::execute_action(const Action& action, Pass& pass) {
   Stream& stream = stream_of(action);
   for (const int event : action.waits) stream.wait(*events_[event]);
   const std::string& unit = table_.units[action.unit].name;
@@ -160,7 +160,7 @@ void ShardedModel::dispatch(const Action& action, Pass& pass) {
     case ActionKind::kBackward:
       announce(action);
       return backward(action, pass);
-    case ActionKind::kGradients:
+    case ActionKind::kWeightGrad:
       return finish_backward(action, pass);
     case ActionKind::kReduce:
       return reduce(action);
@@ -232,8 +232,8 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
       storage_->gradient(action.unit, action.grad_slot).zero_();
     }
     std::unique_ptr<Tape>& tape = pass.tapes[action.block];
-    const auto* two_parts = action.puts_off
-                                ? dynamic_cast<const TwoPartBackward*>(blocks_[action.block].get())
+    const auto* two_parts = action.defers_weight_grads
+                                ? dynamic_cast<const SplitBackward*>(blocks_[action.block].get())
                                 : nullptr;
     pass.x = two_parts != nullptr ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
                                   : blocks_[action.block]->backward(
@@ -244,10 +244,10 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
 }
 
 void ShardedModel::finish_backward(const Action& action, Pass& pass) {
-  const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[action.block].get());
+  const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[action.block].get());
   if (two_parts == nullptr) return;  // nothing was put off
   compute_->run([&](StreamHandle) {
-    two_parts->backward_parameters(*pass.tapes[action.block]);
+    two_parts->backward_weight(*pass.tapes[action.block]);
     pass.tapes[action.block].reset();
   });
 }
@@ -256,7 +256,7 @@ void ShardedModel::reduce(const Action& action) {
   reduce_stream_->run([this, action](StreamHandle handle) {
     const at::NoGradGuard no_grad;
     const CollectiveLabel label(table_.units[action.unit].name);
-    if (!slots_.gradients_in_place) scatter_gradient(action, handle);
+    if (!slots_.grads_in_place) reduce_scatter_gradient(action, handle);
     if (!action.completes || replicas_ == nullptr) return;
     const at::Tensor shard = storage_->gradient_shard(action.unit);
     replicas_->all_reduce(shard.data_ptr(), shard.numel(), communicator_type(shard.scalar_type()),
@@ -264,7 +264,7 @@ void ShardedModel::reduce(const Action& action) {
   });
 }
 
-void ShardedModel::scatter_gradient(const Action& action, StreamHandle stream) {
+void ShardedModel::reduce_scatter_gradient(const Action& action, StreamHandle stream) {
   const at::Tensor whole = storage_->gradient(action.unit, action.grad_slot);
   const at::Tensor shard = storage_->gradient_shard(action.unit);
   const bool straight = !action.accumulate && shard.scalar_type() == options_.reduce;

@@ -83,7 +83,7 @@ class ShardedModel {
   void weights_changed();
   // Collective. What the first replica has written through shards(), weights and moments, all
   // others get: one replica reads files, the links between them carry the rest. Blocks the host.
-  void copy_first_replica();
+  void broadcast_first_replica();
   // What compute was given so far writes the unit's weights: the next step may gather them.
   void unit_updated(int unit);
 
@@ -123,8 +123,8 @@ class ShardedModel {
   struct Pass;  // what lives through one schedule: activations, tapes, the loss
   Trained try_run(std::span<const DeviceBatch> micro_batches, bool training);
   void join(std::size_t num_micro_batches, bool training);
-  void obey(const Schedule& schedule, Pass& pass);
-  void perform(const Action& action, Pass& pass);
+  void execute(const Schedule& schedule, Pass& pass);
+  void execute_action(const Action& action, Pass& pass);
   void dispatch(const Action& action, Pass& pass);
   void gather(const Action& action);
   void compare_gathers();
@@ -133,7 +133,7 @@ class ShardedModel {
   void backward(const Action& action, Pass& pass);
   void finish_backward(const Action& action, Pass& pass);
   void reduce(const Action& action);
-  void scatter_gradient(const Action& action, StreamHandle stream);
+  void reduce_scatter_gradient(const Action& action, StreamHandle stream);
   void wait_for_reductions(const Schedule& schedule, std::size_t first_late, const Pass& pass);
   void poison(int weight_slot);
   Stream& stream_of(const Action& action);

@@ -61,7 +61,7 @@ void ShardedModel::weights_changed() {
   for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
 }
 
-void ShardedModel::copy_first_replica() {
+void ShardedModel::broadcast_first_replica() {
   if (replicas_ == nullptr) return;
   compute_->run([this](StreamHandle handle) {
     for (int unit = 0; unit < slots_.num_units; ++unit) {

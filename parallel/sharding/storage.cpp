@@ -49,7 +49,7 @@ void ShardedStorage::place_units() {
     trainable_begin_.push_back(trainable_numel_);
     frozen_begin_.push_back(frozen_numel_);
     if (!unit.trainable.empty()) {
-      for (const DecayRun& run : decay_runs(unit.trainable, gather_.rank())) {
+      for (const DecayRange& run : decay_ranges(unit.trainable, gather_.rank())) {
         const std::int64_t in_unit = gather_.rank() * unit.trainable.shard_numel + run.begin;
         optimizer_ranges_.push_back(
             {u, trainable_numel_ + run.begin, run.numel, run.decay, first_element + in_unit});
@@ -80,7 +80,7 @@ void ShardedStorage::allocate_slots() {
   weight_slots_.resize(sizes.weights.size());
   if (slots_.gathers())
     weight_slots_ = allocate(gather_, parts_of(sizes.weights, options_.compute));
-  if (slots_.gradients_in_place) return;
+  if (slots_.grads_in_place) return;
   grad_slots_ = allocate(reduce_, parts_of(sizes.gradients, options_.reduce));
   const std::array<ArenaPart, 2> sums = {
       {{sizes.largest_shard, options_.reduce}, {trainable_numel_, at::kFloat}}};
@@ -102,13 +102,13 @@ void ShardedStorage::begin_step(bool several_micro_batches) {
     gradient_memory_ = at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device_));
   }
   gradient_ = gradient_memory_.narrow(0, 0, num_bytes).view(type);
-  if (!slots_.gradients_in_place) return;
+  if (!slots_.grads_in_place) return;
   views_.clear();
-  clear_gaps();
+  zero_padding();
 }
 
 // Blocks write all but the gaps, where the other dtype's numbers may have been.
-void ShardedStorage::clear_gaps() {
+void ShardedStorage::zero_padding() {
   for (std::size_t u = 0; u < table_.units.size(); ++u) {
     const FlatLayout& layout = table_.units[u].trainable;
     std::int64_t end = 0;
@@ -150,7 +150,7 @@ std::vector<at::Tensor> ShardedStorage::owned_state(int unit) const {
 }
 
 at::Tensor ShardedStorage::gradient(int unit, int grad_slot) const {
-  if (slots_.gradients_in_place) return gradient_shard(unit);
+  if (slots_.grads_in_place) return gradient_shard(unit);
   return grad_slots_[grad_slot].narrow(0, 0, table_.units[unit].trainable.numel);
 }
 

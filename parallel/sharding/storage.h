@@ -86,7 +86,7 @@ class ShardedStorage {
   void place_units();
   void allocate_state();
   void allocate_slots();
-  void clear_gaps();
+  void zero_padding();
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
 
   const UnitTable& table_;

@@ -30,11 +30,11 @@ constexpr auto kNoLimit = std::chrono::hours(24 * 365);
 void Links::open(const std::vector<int>& ranks, const std::atomic<bool>& aborted) {
   for (const bool calls : {true, false}) {
     for (const int rank : ranks) {
-      if ((rank > switchboard_.rank()) != calls || sockets_.contains(rank)) continue;
+      if ((rank > connection_manager_.rank()) != calls || sockets_.contains(rank)) continue;
       constexpr auto kCallPatience = std::chrono::minutes(1);
       const std::chrono::milliseconds patience =
           calls ? std::chrono::milliseconds(kCallPatience) : std::chrono::milliseconds(kNoLimit);
-      sockets_.emplace(rank, switchboard_.connect(channel_, rank, aborted, patience));
+      sockets_.emplace(rank, connection_manager_.connect(channel_, rank, aborted, patience));
     }
   }
 }
@@ -117,7 +117,7 @@ void Exchange::check_length(const Message& message) {
   if (sent == message.bytes) return;
   throw Error(ErrorCategory::kDevice,
               fmt::format("{} sent {} bytes in a collective in which this rank waits for {} of it",
-                          links_.switchboard().name_of(message.rank), sent, message.bytes),
+                          links_.connection_manager().name_of(message.rank), sent, message.bytes),
               "The ranks are not at the same place: debug.check_collectives=true names it.");
 }
 
@@ -129,7 +129,7 @@ void Exchange::wait_for_any() {
   }
   for (;;) {
     const int ready = poll(entries.data(), entries.size(), kLookMs);
-    if (aborted_) throw_given_up();
+    if (aborted_) throw_aborted();
     if (ready > 0) return;
   }
 }
@@ -137,12 +137,12 @@ void Exchange::wait_for_any() {
 void Exchange::lose(int rank, const std::string& why) {
   const auto deadline = std::chrono::steady_clock::now() + kNewsPatience;
   while (std::chrono::steady_clock::now() < deadline) {
-    if (aborted_) throw_given_up();
+    if (aborted_) throw_aborted();
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
   }
   throw Error(ErrorCategory::kDevice,
               fmt::format("lost the connection to {} in a collective: {}",
-                          links_.switchboard().name_of(rank), why),
+                          links_.connection_manager().name_of(rank), why),
               "What that rank printed, or its host's log, tells why it ended.");
 }
 

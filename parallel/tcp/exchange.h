@@ -10,25 +10,25 @@
 #include <vector>
 
 #include "parallel/message_set.h"
-#include "parallel/tcp/switchboard.h"
+#include "parallel/tcp/connection_manager.h"
 
 namespace packtrain {
 
 // The connections of one communicator, by rank of the world, made when first needed. One thread.
 class Links {
  public:
-  Links(Switchboard& switchboard, std::string channel)
-      : switchboard_(switchboard), channel_(std::move(channel)) {}
+  Links(ConnectionManager& connection_manager, std::string channel)
+      : connection_manager_(connection_manager), channel_(std::move(channel)) {}
 
   // Connects with those that are not yet: first calls, then waits to be called, so that ranks that
   // do this at the same time never wait for each other in a circle.
   void open(const std::vector<int>& ranks, const std::atomic<bool>& aborted);
   int descriptor(int rank) const { return sockets_.at(rank).descriptor(); }
-  Switchboard& switchboard() { return switchboard_; }
+  ConnectionManager& connection_manager() { return connection_manager_; }
   const std::string& channel() const { return channel_; }
 
  private:
-  Switchboard& switchboard_;
+  ConnectionManager& connection_manager_;
   std::string channel_;
   std::map<int, Socket> sockets_;
 };

@@ -34,10 +34,12 @@ int number_behind_letter(const std::string& message) {
 
 }  // namespace
 
-JobWatch::JobWatch(Switchboard& switchboard, const std::string& host)
-    : switchboard_(switchboard), host_(host), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+JobWatch::JobWatch(ConnectionManager& connection_manager, const std::string& host)
+    : connection_manager_(connection_manager),
+      host_(host),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw Error(ErrorCategory::kDevice, "eventfd failed: no file descriptor is left");
-  link(switchboard);
+  link(connection_manager);
   thread_ = std::thread([this] { watch(); });
 }
 
@@ -48,15 +50,16 @@ JobWatch::~JobWatch() {
   ::close(wake_);
 }
 
-void JobWatch::link(Switchboard& switchboard) {
+void JobWatch::link(ConnectionManager& connection_manager) {
   const std::atomic<bool> never = false;
-  const int own = switchboard.rank();
+  const int own = connection_manager.rank();
   const auto connect = [&](int rank, bool is_parent) {
-    links_.push_back({rank, switchboard.connect(kChannel, rank, never, kStartPatience), is_parent});
+    links_.push_back(
+        {rank, connection_manager.connect(kChannel, rank, never, kStartPatience), is_parent});
   };
   if (own > 0) connect((own - 1) / kChildren, true);
   for (int child = own * kChildren + 1; child <= own * kChildren + kChildren; ++child) {
-    if (child < switchboard.size()) connect(child, false);
+    if (child < connection_manager.size()) connect(child, false);
   }
 }
 
@@ -67,20 +70,20 @@ void JobWatch::fail(const FailureReport& report) {
   }
   eventfd_write(wake_, 1);
   std::this_thread::sleep_for(kEndPatience);  // the thread ends the process before
-  print_with_rank(switchboard_.rank(), {report, host_});
+  print_with_rank(connection_manager_.rank(), {report, host_});
   std::_Exit(report.exit_code);
 }
 
 void JobWatch::watch() {
   while (!closing_) {
-    wait_for_news();
-    pass_on_own_report();
-    end_where_all_is_said();
+    wait_for_event();
+    forward_own_report();
+    finish_if_all_reported();
   }
-  if (leaving_) say_goodbye();
+  if (leaving_) send_shutdown();
 }
 
-void JobWatch::wait_for_news() {
+void JobWatch::wait_for_event() {
   std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
   // A link that is done stays in its place, and is not listened to.
   for (const Link& link : links_) {
@@ -127,8 +130,8 @@ void JobWatch::lose(Link& link) {
         "error: this rank ended without a word: it was killed, or its host is gone ({} "
         "lost the connection)\n  See its host's log (out of memory?); started again, "
         "the run goes on from its newest checkpoint.",
-        switchboard_.name_of(switchboard_.rank()));
-    report.host = switchboard_.host_of(link.rank);
+        connection_manager_.name_of(connection_manager_.rank()));
+    report.host = connection_manager_.host_of(link.rank);
     return take_report(link.rank, encode(report));
   }
   FailureReport report;
@@ -137,22 +140,22 @@ void JobWatch::lose(Link& link) {
       "error: {}, which watches over the job for this rank, ended without a word: it "
       "was killed, or its host is gone\n  See its host's log; started again, the run "
       "goes on from its newest checkpoint.",
-      switchboard_.name_of(link.rank));
-  print_with_rank(switchboard_.rank(), {report, host_});
+      connection_manager_.name_of(link.rank));
+  print_with_rank(connection_manager_.rank(), {report, host_});
   end_job(kCode);
 }
 
-void JobWatch::pass_on_own_report() {
+void JobWatch::forward_own_report() {
   std::optional<FailureReport> report;
   {
     const std::lock_guard lock(mutex_);
     report = std::exchange(own_report_, std::nullopt);
   }
-  if (report) take_report(switchboard_.rank(), encode(ReportOfRank{*report, host_}));
+  if (report) take_report(connection_manager_.rank(), encode(ReportOfRank{*report, host_}));
 }
 
 void JobWatch::take_report(int rank, const std::string& message) {
-  if (switchboard_.rank() == 0) {
+  if (connection_manager_.rank() == 0) {
     reports_.emplace(rank, decode_report(message));
     if (!deadline_) deadline_ = Clock::now() + kPatience;
     return;
@@ -163,11 +166,11 @@ void JobWatch::take_report(int rank, const std::string& message) {
   }
 }
 
-void JobWatch::end_where_all_is_said() {
+void JobWatch::finish_if_all_reported() {
   if (!deadline_) return;
-  const bool all = static_cast<int>(reports_.size()) == switchboard_.size();
+  const bool all = static_cast<int>(reports_.size()) == connection_manager_.size();
   if (!all && Clock::now() < *deadline_) return;
-  end_job(print_reports(reports_, switchboard_.size()));
+  end_job(print_reports(reports_, connection_manager_.size()));
 }
 
 void JobWatch::send_to_children(const std::string& message) {
@@ -184,7 +187,7 @@ void JobWatch::end_job(int exit_code) {
 
 // Closes no link before its other end has said goodbye too: what lies unread in a socket that is
 // closed makes the other end lose what it has not read.
-void JobWatch::say_goodbye() {
+void JobWatch::send_shutdown() {
   for (const Link& link : links_) {
     send_text(link.socket, std::string(1, kGoodbye), kMessagePatience);
     ::shutdown(link.socket.descriptor(), SHUT_WR);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "parallel/failure_report.h"
-#include "parallel/tcp/switchboard.h"
+#include "parallel/tcp/connection_manager.h"
 
 namespace packtrain {
 
@@ -22,7 +22,7 @@ class JobWatch {
  public:
   // Links this process with its neighbours in the tree. Throws Error(kDevice) when they do not
   // come.
-  JobWatch(Switchboard& switchboard, const std::string& host);
+  JobWatch(ConnectionManager& connection_manager, const std::string& host);
   // Leaves in peace where leave() was called; else the others take it for a failure.
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;
@@ -43,19 +43,19 @@ class JobWatch {
   };
   using Clock = std::chrono::steady_clock;
 
-  void link(Switchboard& switchboard);
+  void link(ConnectionManager& connection_manager);
   void watch();
-  void wait_for_news();
+  void wait_for_event();
   void read(Link& link);
   void lose(Link& link);
-  void pass_on_own_report();
+  void forward_own_report();
   void take_report(int rank, const std::string& message);
-  void end_where_all_is_said();
-  void say_goodbye();
+  void finish_if_all_reported();
+  void send_shutdown();
   void send_to_children(const std::string& message);
   [[noreturn]] void end_job(int exit_code);
 
-  Switchboard& switchboard_;
+  ConnectionManager& connection_manager_;
   std::string host_;
   std::vector<Link> links_;
   int wake_ = -1;  // an eventfd

@@ -18,7 +18,7 @@ struct Rendezvous::Store {
 
 namespace {
 
-std::string key_of(const JobPlace& place, int rank) {
+std::string key_of(const JobLocation& place, int rank) {
   return fmt::format("packtrain/{}/{}", place.start, rank);
 }
 
@@ -29,7 +29,7 @@ std::string first_line(const std::exception& failure) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(const JobPlace& place) : place_(place) {
+Rendezvous::Rendezvous(const JobLocation& place) : place_(place) {
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = place.rank == 0 && !place.store_is_served;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "parallel/tcp/job_place.h"
+#include "parallel/tcp/job_location.h"
 
 namespace packtrain {
 
@@ -17,7 +17,7 @@ class Rendezvous {
  public:
   // Serves the store where this is rank 0 and the launcher does not, and connects to it. Throws
   // Error(kDevice) when it cannot be reached within kStartPatience, or its port is taken.
-  explicit Rendezvous(const JobPlace& place);
+  explicit Rendezvous(const JobLocation& place);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -33,7 +33,7 @@ class Rendezvous {
 
  private:
   struct Store;
-  JobPlace place_;
+  JobLocation place_;
   std::unique_ptr<Store> store_;
 };
 

@@ -19,9 +19,11 @@ int place_of(int world_rank, const std::vector<int>& members) {
 
 class TcpCommunicator final : public HostCommunicator {
  public:
-  TcpCommunicator(Switchboard& switchboard, const std::string& channel, std::vector<int> members)
-      : HostCommunicator(place_of(switchboard.rank(), members), static_cast<int>(members.size())),
-        links_(switchboard, channel),
+  TcpCommunicator(ConnectionManager& connection_manager, const std::string& channel,
+                  std::vector<int> members)
+      : HostCommunicator(place_of(connection_manager.rank(), members),
+                         static_cast<int>(members.size())),
+        links_(connection_manager, channel),
         members_(std::move(members)) {}
 
   void barrier() override;
@@ -53,24 +55,24 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key) {
     int key;
     int world_rank;
   };
-  const Wish own{color, key, links_.switchboard().rank()};
+  const Wish own{color, key, links_.connection_manager().rank()};
   std::vector<Wish> wishes(members_.size());
   gather_all(&own, reinterpret_cast<std::byte*>(wishes.data()), sizeof own);
   std::erase_if(wishes, [color](const Wish& wish) { return wish.color != color; });
   std::ranges::stable_sort(wishes, {}, &Wish::key);
   std::vector<int> members;
   for (const Wish& wish : wishes) members.push_back(wish.world_rank);
-  return make_tcp_communicator(links_.switchboard(),
+  return make_tcp_communicator(links_.connection_manager(),
                                fmt::format("{}/{}.{}", links_.channel(), num_splits_++, color),
                                members);
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_tcp_communicator(Switchboard& switchboard,
+std::unique_ptr<Communicator> make_tcp_communicator(ConnectionManager& connection_manager,
                                                     const std::string& channel,
                                                     std::vector<int> members) {
-  return std::make_unique<TcpCommunicator>(switchboard, channel, std::move(members));
+  return std::make_unique<TcpCommunicator>(connection_manager, channel, std::move(members));
 }
 
 }  // namespace packtrain

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "parallel/communicator.h"
-#include "parallel/tcp/switchboard.h"
+#include "parallel/tcp/connection_manager.h"
 
 namespace packtrain {
 
 // Of these ranks of the world, in this order; all of them make it, with the same `channel`, which
-// no other communicator has. `switchboard` must outlive it.
-std::unique_ptr<Communicator> make_tcp_communicator(Switchboard& switchboard,
+// no other communicator has. `connection_manager` must outlive it.
+std::unique_ptr<Communicator> make_tcp_communicator(ConnectionManager& connection_manager,
                                                     const std::string& channel,
                                                     std::vector<int> members);
 

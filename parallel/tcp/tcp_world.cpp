@@ -11,8 +11,8 @@
 #include "framework/support/error.h"
 #include "parallel/host_name.h"
 #include "parallel/nccl/nccl_communicator.h"
+#include "parallel/tcp/connection_manager.h"
 #include "parallel/tcp/job_watch.h"
-#include "parallel/tcp/switchboard.h"
 #include "parallel/tcp/tcp_communicator.h"
 
 namespace packtrain {
@@ -20,8 +20,10 @@ namespace {
 
 class TcpWorld final : public World {
  public:
-  explicit TcpWorld(const JobPlace& place)
-      : host_(host_name()), switchboard_(place, host_), watch_(std::in_place, switchboard_, host_) {
+  explicit TcpWorld(const JobLocation& place)
+      : host_(host_name()),
+        connection_manager_(place, host_),
+        watch_(std::in_place, connection_manager_, host_) {
     control_ = connect_all("control");
     exchange_peers();
   }
@@ -38,8 +40,8 @@ class TcpWorld final : public World {
   TcpWorld(const TcpWorld&) = delete;
   TcpWorld& operator=(const TcpWorld&) = delete;
 
-  int rank() const override { return switchboard_.rank(); }
-  int size() const override { return switchboard_.size(); }
+  int rank() const override { return connection_manager_.rank(); }
+  int size() const override { return connection_manager_.size(); }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
   const std::string& host() const override { return host_; }
@@ -65,13 +67,13 @@ class TcpWorld final : public World {
   std::unique_ptr<Communicator> connect_all(const std::string& channel) {
     std::vector<int> members(static_cast<std::size_t>(size()));
     std::iota(members.begin(), members.end(), 0);
-    return make_tcp_communicator(switchboard_, channel, std::move(members));
+    return make_tcp_communicator(connection_manager_, channel, std::move(members));
   }
 
   // Tells all ranks how each is reached, and counts those of this host.
   void exchange_peers() {
     constexpr std::size_t kMaxPeer = 384;
-    std::string mine = encode(switchboard_.own());
+    std::string mine = encode(connection_manager_.own());
     mine.resize(kMaxPeer);
     std::string texts(kMaxPeer * static_cast<std::size_t>(size()), '\0');
     control_->all_gather(mine.data(), texts.data(), kMaxPeer, DataType::kUInt8, nullptr);
@@ -87,21 +89,21 @@ class TcpWorld final : public World {
       ++local_size_;
     }
     control_->barrier();  // no rank reads the store any more: rank 0 may stop to serve it
-    switchboard_.finish_start(std::move(peers));
+    connection_manager_.finish_start(std::move(peers));
   }
 
   std::string host_;
   int local_rank_ = 0;
   int local_size_ = 1;
   int num_connections_ = 0;
-  Switchboard switchboard_;
+  ConnectionManager connection_manager_;
   std::optional<JobWatch> watch_;
   std::unique_ptr<Communicator> control_;
 };
 
 }  // namespace
 
-std::unique_ptr<World> make_tcp_world(const JobPlace& place) {
+std::unique_ptr<World> make_tcp_world(const JobLocation& place) {
   return std::make_unique<TcpWorld>(place);
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "parallel/tcp/job_place.h"
+#include "parallel/tcp/job_location.h"
 #include "parallel/world.h"
 
 namespace packtrain {
@@ -10,6 +10,6 @@ namespace packtrain {
 // Joins the job in which this process has that place: ranks find each other over libtorch's
 // TCPStore, then talk over sockets of their own. Collective. Throws Error(kDevice) when the store
 // or a rank does not come within 15 minutes.
-std::unique_ptr<World> make_tcp_world(const JobPlace& place);
+std::unique_ptr<World> make_tcp_world(const JobLocation& place);
 
 }  // namespace packtrain

@@ -25,17 +25,17 @@ std::int64_t div_up(std::int64_t a, std::int64_t b) {
 // divide it: to try each number from the first on would be to balance many times in vain.
 int fewest_micro_batches(std::span<const BalanceItem> items, int num_ranks,
                          std::int64_t max_tokens) {
-  constexpr std::int64_t kMostAlike = 8;
+  constexpr std::int64_t kMaxAlike = 8;
   std::int64_t num_tokens = 0;
-  std::array<std::int64_t, kMostAlike + 1> num_longer{};  // [k] than max_tokens / (k + 1)
+  std::array<std::int64_t, kMaxAlike + 1> num_longer{};  // [k] than max_tokens / (k + 1)
   for (const BalanceItem& item : items) {
     num_tokens += item.tokens;
-    for (std::int64_t k = kMostAlike; k > 0 && item.tokens * (k + 1) > max_tokens; --k) {
+    for (std::int64_t k = kMaxAlike; k > 0 && item.tokens * (k + 1) > max_tokens; --k) {
       ++num_longer[static_cast<std::size_t>(k)];
     }
   }
   std::int64_t num_bins = std::max<std::int64_t>(1, div_up(num_tokens, max_tokens));
-  for (std::int64_t k = 1; k <= kMostAlike; ++k) {
+  for (std::int64_t k = 1; k <= kMaxAlike; ++k) {
     num_bins = std::max(num_bins, div_up(num_longer[static_cast<std::size_t>(k)], k));
   }
   return static_cast<int>(div_up(num_bins, num_ranks));

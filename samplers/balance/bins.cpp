@@ -16,7 +16,8 @@ void Bins::reset(std::span<const BalanceItem> sorted_items, std::span<const doub
 }
 
 void Bins::set_slowness(std::span<const double> slowness) {
-  ranks_alike = std::ranges::all_of(slowness, [&](double value) { return value == slowness[0]; });
+  ranks_are_equal =
+      std::ranges::all_of(slowness, [&](double value) { return value == slowness[0]; });
   for (std::size_t bin = 0; bin < bins.size(); ++bin) {
     bins[bin].slowness = slowness[bin % slowness.size()];
   }
@@ -83,7 +84,7 @@ double Bins::bound() const {
 void Bins::group_by_time() {
   if (num_micro_batches == 1) return;
   const auto slower = [](const Bin& a, const Bin& b) { return a.time > b.time; };
-  if (ranks_alike) {  // any rank may take any bin
+  if (ranks_are_equal) {  // any rank may take any bin
     std::ranges::stable_sort(bins, slower);
     return;
   }

@@ -31,7 +31,7 @@ struct Bins {
   // The same items in the same bins, other ranks.
   void change_ranks(std::span<const double> slowness);
 
-  bool has_room(std::size_t bin, ItemNumber item) const {
+  bool has_capacity(std::size_t bin, ItemNumber item) const {
     return bins[bin].tokens + items[item].tokens <= max_tokens;
   }
   double time_with(std::size_t bin, ItemNumber item) const {
@@ -65,7 +65,7 @@ struct Bins {
   int num_ranks = 0;
   int num_micro_batches = 0;
   std::int64_t max_tokens = 0;
-  bool ranks_alike = true;
+  bool ranks_are_equal = true;
   std::vector<Bin> bins;
   std::vector<ItemNumber> next;  // [items] the following item of the same bin, or kNoItem
 

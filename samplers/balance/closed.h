@@ -25,7 +25,7 @@ class Closed {
     heap_.pop_back();
     return what;
   }
-  std::int64_t least_tokens() const { return heap_.front().tokens; }  // of what is closed, if any
+  std::int64_t min_tokens() const { return heap_.front().tokens; }  // of what is closed, if any
 
  private:
   struct Entry {

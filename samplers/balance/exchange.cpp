@@ -5,13 +5,13 @@
 namespace packtrain {
 namespace {
 
-constexpr double kClose = 1e-3;          // to the bound, relative: not worth more work
-constexpr double kGoodShare = 0.5;       // of the greatest possible gain: not worth another partner
-constexpr double kSmallestGain = 1e-9;   // relative: ends the search where rounding begins
-constexpr std::size_t kPartners = 16;    // lightest bins of a micro-batch that are tried
-constexpr int kMostOthers = 16;          // neighbouring micro-batches that are tried
-constexpr std::size_t kMostPaired = 24;  // items of a bin up to which pairs are tried
-constexpr int kExchangesPerBin = 8;      // bound on the work
+constexpr double kClose = 1e-3;         // to the bound, relative: not worth more work
+constexpr double kGoodShare = 0.5;      // of the greatest possible gain: not worth another partner
+constexpr double kSmallestGain = 1e-9;  // relative: ends the search where rounding begins
+constexpr std::size_t kPartners = 16;   // lightest bins of a micro-batch that are tried
+constexpr int kMaxOthers = 16;          // neighbouring micro-batches that are tried
+constexpr std::size_t kMaxPaired = 24;  // items of a bin up to which pairs are tried
+constexpr int kExchangesPerBin = 8;     // bound on the work
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void ExchangeSearch::search(Bins& bins, int most_items) {
 
 bool ExchangeSearch::sweep(int most_items) {
   most_items_ = most_items;
-  for (Takes& takes : takes_) takes.bin = kNobody;
+  for (Takes& takes : takes_) takes.bin = kNoPartner;
   bool changed = false;
   for (int m = 0; m < bins_->num_micro_batches; ++m) {
     while (exchanges_left_ > 0 && total() > close_ && (level(m) || shorten(m))) {
@@ -88,8 +88,8 @@ bool ExchangeSearch::shorten(int m) {
   list_bundles(slow, gives_);
   best_ = {};
   const int last = bins_->num_micro_batches - 1;
-  const int begin = std::clamp(m - kMostOthers / 2, 0, std::max(0, last - kMostOthers));
-  for (int other = begin; other <= std::min(last, begin + kMostOthers); ++other) {
+  const int begin = std::clamp(m - kMaxOthers / 2, 0, std::max(0, last - kMaxOthers));
+  for (int other = begin; other <= std::min(last, begin + kMaxOthers); ++other) {
     if (other == m) continue;
     const double slowest = bins_->bins[by_time(other).slowest()].time;
     for (const std::uint32_t partner : lightest_bins(other)) {
@@ -108,7 +108,7 @@ bool ExchangeSearch::shorten(int m) {
 // The items of `bin`, and its pairs where these are wanted, in descending order of cost.
 void ExchangeSearch::list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const {
   list_items(*bins_, bin, bundles);
-  if (most_items_ < 2 || bundles.size() > kMostPaired) return;
+  if (most_items_ < 2 || bundles.size() > kMaxPaired) return;
   add_pairs(bundles, bundles.size());
   std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
@@ -127,7 +127,7 @@ const std::vector<Bundle>& ExchangeSearch::takes_of(std::size_t bin) {
 
 void ExchangeSearch::forget_takes(std::size_t bin) {
   Takes& takes = takes_[bin % takes_.size()];
-  if (takes.bin == bin) takes.bin = kNobody;
+  if (takes.bin == bin) takes.bin = kNoPartner;
 }
 
 // Tries each bundle of the slow bin with the two of the partner (or nothing) whose swap hands over

@@ -35,11 +35,11 @@ class ExchangeSearch {
 
   // What a partner can give back, kept until it changes: the light bins are asked again and again.
   struct Takes {
-    std::size_t bin = kNobody;
+    std::size_t bin = kNoPartner;
     std::vector<Bundle> bundles;  // descending cost, the last is empty
   };
-  static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
-  static constexpr std::size_t kMostTakes = 2048;  // of a few kilobytes
+  static constexpr std::size_t kNoPartner = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kMaxTakes = 2048;  // of a few kilobytes
 
   void search(Bins& bins, int most_items);
   bool sweep(int most_items);
@@ -62,10 +62,10 @@ class ExchangeSearch {
   Bins* bins_ = nullptr;
   int most_items_ = 1;  // of a bundle
   int exchanges_left_ = 0;
-  double close_ = 0;                                           // a total that is good enough
-  std::vector<TimeOrder> by_time_;                             // [micro-batches]
-  std::vector<Bundle> gives_;                                  // descending cost
-  std::vector<Takes> takes_ = std::vector<Takes>(kMostTakes);  // by bin % kMostTakes
+  double close_ = 0;                                          // a total that is good enough
+  std::vector<TimeOrder> by_time_;                            // [micro-batches]
+  std::vector<Bundle> gives_;                                 // descending cost
+  std::vector<Takes> takes_ = std::vector<Takes>(kMaxTakes);  // by bin % kMaxTakes
   Exchange best_;
 };
 

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "samplers/balance/first_done.h"
+#include "samplers/balance/earliest_finish.h"
 
 namespace packtrain {
 namespace {
 
 template <typename Tournament>
 bool longest_first(Bins& bins) {
-  thread_local FirstDone<Tournament> search;
+  thread_local EarliestFinish<Tournament> search;
   search.reset(bins, 0, bins.bins.size());
   for (ItemNumber item = 0; item < bins.items.size(); ++item) {
     const std::size_t bin = search.find(item);
@@ -63,7 +63,7 @@ class LeastIncrease {
       const std::size_t m = open_[i];
       const std::size_t bin = searches_[m].find(item);
       if (bin == kNoBin) {
-        closed_.add(m, searches_[m].least_tokens());
+        closed_.add(m, searches_[m].min_tokens());
         open_[i] = open_.back();
         open_.pop_back();
         continue;
@@ -86,24 +86,24 @@ class LeastIncrease {
   }
 
   Bins* bins_ = nullptr;
-  std::vector<FirstDone<Tournament>> searches_;  // [micro-batches]
-  std::vector<double> slowest_;                  // [micro-batches]
-  std::vector<std::size_t> open_;                // micro-batches with room, and one empty
-  Closed closed_;                                // the others
+  std::vector<EarliestFinish<Tournament>> searches_;  // [micro-batches]
+  std::vector<double> slowest_;                       // [micro-batches]
+  std::vector<std::size_t> open_;                     // micro-batches with room, and one empty
+  Closed closed_;                                     // the others
   std::size_t num_begun_ = 0;
 };
 
 }  // namespace
 
 bool place_longest_first(Bins& bins) {
-  return bins.ranks_alike ? longest_first<AlikeTournament>(bins)
-                          : longest_first<SpeedTournament>(bins);
+  return bins.ranks_are_equal ? longest_first<EqualSpeedTournament>(bins)
+                              : longest_first<SpeedTournament>(bins);
 }
 
 bool place_least_increase(Bins& bins) {
-  thread_local LeastIncrease<AlikeTournament> alike;
+  thread_local LeastIncrease<EqualSpeedTournament> alike;
   thread_local LeastIncrease<SpeedTournament> uneven;
-  return bins.ranks_alike ? alike.place_all(bins) : uneven.place_all(bins);
+  return bins.ranks_are_equal ? alike.place_all(bins) : uneven.place_all(bins);
 }
 
 bool place_best_fit(Bins& bins) {

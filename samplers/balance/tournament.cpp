@@ -5,18 +5,18 @@
 
 namespace packtrain {
 
-std::uint64_t AlikeTournament::bits(double time) {
+std::uint64_t EqualSpeedTournament::bits(double time) {
   return std::bit_cast<std::uint64_t>(time);
 }
 
-void AlikeTournament::reset(std::span<const Bins::Bin> bins) {
+void EqualSpeedTournament::reset(std::span<const Bins::Bin> bins) {
   num_leaves_ = std::bit_ceil(bins.size());
   nodes_.assign(2 * num_leaves_, {bits(kClosed), 0});
   for (std::size_t bin = 0; bin < bins.size(); ++bin) nodes_[num_leaves_ + bin] = {bits(0.0), bin};
   for (std::size_t node = num_leaves_ - 1; node > 0; --node) nodes_[node] = nodes_[2 * node];
 }
 
-void AlikeTournament::set(std::size_t bin, double time) {
+void EqualSpeedTournament::set(std::size_t bin, double time) {
   Player winner{bits(time), bin};
   for (std::size_t node = num_leaves_ + bin; node > 1; node /= 2) {
     nodes_[node] = winner;

@@ -18,7 +18,7 @@ constexpr double kClosed =
     std::numeric_limits<double>::infinity();  // time of a bin that is left out
 
 // Between ranks alike the bin of least time is first done, whatever the item.
-class AlikeTournament {
+class EqualSpeedTournament {
  public:
   // Empty bins. Memory is reused.
   void reset(std::span<const Bins::Bin> bins);

@@ -6,13 +6,13 @@
 namespace packtrain {
 namespace {
 
-constexpr double kClose = 1e-3;          // to the mean, relative: not worth more work
-constexpr double kGoodShare = 0.7;       // of the greatest possible gain: not worth another partner
-constexpr double kSmallestGain = 1e-9;   // relative: ends the search where rounding begins
-constexpr std::size_t kPartners = 8;     // lightest bins that are tried
-constexpr std::size_t kMostPaired = 24;  // of a bin's items, the costliest
-constexpr int kMostScanned = 64;         // bundles that fit in return for one
-constexpr int kTradesPerBin = 4;         // bound on the work
+constexpr double kClose = 1e-3;         // to the mean, relative: not worth more work
+constexpr double kGoodShare = 0.7;      // of the greatest possible gain: not worth another partner
+constexpr double kSmallestGain = 1e-9;  // relative: ends the search where rounding begins
+constexpr std::size_t kPartners = 8;    // lightest bins that are tried
+constexpr std::size_t kMaxPaired = 24;  // of a bin's items, the costliest
+constexpr int kMaxScanned = 64;         // bundles that fit in return for one
+constexpr int kTradesPerBin = 4;        // bound on the work
 
 }  // namespace
 
@@ -57,7 +57,7 @@ const std::vector<Bundle>& TradeSearch::bundles_of(std::size_t bin) {
   std::vector<Bundle>& bundles = bundles_[bin];
   if (!bundles.empty()) return bundles;
   list_items(*bins_, bin, bundles);
-  add_pairs(bundles, std::min(kMostPaired, bundles.size()));
+  add_pairs(bundles, std::min(kMaxPaired, bundles.size()));
   std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
     if (a.tokens != b.tokens) return a.tokens < b.tokens;
     return a.first != b.first ? a.first < b.first : a.second < b.second;
@@ -77,7 +77,7 @@ void TradeSearch::try_partner(std::size_t slow, std::size_t partner) {
     const std::int64_t shortest = give.tokens - (bins_->max_tokens - to.tokens);
     const std::int64_t longest = give.tokens + (bins_->max_tokens - from.tokens);
     while (begin < takes.size() && takes[begin].tokens < shortest) ++begin;
-    const std::size_t end = std::min(takes.size(), begin + kMostScanned);
+    const std::size_t end = std::min(takes.size(), begin + kMaxScanned);
     for (std::size_t i = begin; i < end && takes[i].tokens <= longest; ++i) {
       const double handed = give.cost - takes[i].cost;
       const double gained = std::min(handed * from.slowness, gap - handed * to.slowness);

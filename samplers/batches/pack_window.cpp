@@ -8,7 +8,7 @@ PackWindow::PackWindow(std::int64_t capacity, std::size_t window, std::span<Item
     : capacity_(static_cast<std::int32_t>(capacity)),
       packed_(packed),
       places_(window),
-      first_pack_(RoomIndex::kNumClasses, kNone),
+      first_pack_(FreeSpaceIndex::kNumClasses, kNone),
       rooms_(capacity) {}
 
 void PackWindow::add(Item item, std::int32_t tokens) {
@@ -37,23 +37,23 @@ void PackWindow::add(Item item, std::int32_t tokens) {
 
 // The fullest pack with room, unlinked, or a new one.
 PackWindow::Slot PackWindow::take_pack(std::int32_t tokens) {
-  const std::size_t room_class = rooms_.find(tokens);
-  if (room_class == RoomIndex::kNone) {
+  const std::size_t free_space_class = rooms_.find(tokens);
+  if (free_space_class == FreeSpaceIndex::kNone) {
     places_[slot_].room = capacity_;
     return slot_;
   }
-  const Slot pack = first_pack_[room_class];
+  const Slot pack = first_pack_[free_space_class];
   unlink(pack);
   return pack;
 }
 
 void PackWindow::link(Slot pack) {
-  const std::size_t room_class = rooms_.class_of(places_[pack].room);
-  const Slot next = std::exchange(first_pack_[room_class], pack);
+  const std::size_t free_space_class = rooms_.class_of(places_[pack].room);
+  const Slot next = std::exchange(first_pack_[free_space_class], pack);
   places_[pack].previous_pack = kNone;
   places_[pack].next_pack = next;
   if (next == kNone) {
-    rooms_.insert(room_class);
+    rooms_.insert(free_space_class);
   } else {
     places_[next].previous_pack = pack;
   }
@@ -66,9 +66,9 @@ void PackWindow::unlink(Slot pack) {
     places_[place.previous_pack].next_pack = place.next_pack;
     return;
   }
-  const std::size_t room_class = rooms_.class_of(place.room);
-  first_pack_[room_class] = place.next_pack;
-  if (place.next_pack == kNone) rooms_.erase(room_class);
+  const std::size_t free_space_class = rooms_.class_of(place.room);
+  first_pack_[free_space_class] = place.next_pack;
+  if (place.next_pack == kNone) rooms_.erase(free_space_class);
 }
 
 void PackWindow::close(Slot pack) {

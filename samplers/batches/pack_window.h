@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "samplers/batches/room_index.h"
+#include "samplers/batches/free_space_index.h"
 
 namespace packtrain {
 
@@ -56,7 +56,7 @@ class PackWindow {
   std::span<Item> packed_;
   std::vector<Place> places_;     // [window]
   std::vector<Slot> first_pack_;  // [room class]
-  RoomIndex rooms_;
+  FreeSpaceIndex rooms_;
   Slot slot_ = 0;  // of the item added next
   std::uint32_t num_left_ = 0;
   std::vector<std::uint32_t> begins_;

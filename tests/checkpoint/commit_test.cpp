@@ -63,7 +63,7 @@ TEST(Commit, KeepsASingleOneWhereThatIsWanted) {
 TEST(Commit, MakesRoomByRemovingTheOldest) {
   const TemporaryFolder root;
   for (const int step : {1, 2, 3, 4}) save_sample(root.path(), step);
-  make_room(root.path(), {3}, 1);
+  free_disk_space(root.path(), {3}, 1);
   EXPECT_EQ(num_entries(root.path()), 3);
   EXPECT_FALSE(fs::exists(root / "step-1"));
 }
@@ -71,16 +71,16 @@ TEST(Commit, MakesRoomByRemovingTheOldest) {
 TEST(Commit, MakesRoomOfTheOnlyOneWhereASingleOneIsKept) {
   const TemporaryFolder root;
   save_sample(root.path(), 1);
-  make_room(root.path(), {2}, 1);
+  free_disk_space(root.path(), {2}, 1);
   EXPECT_EQ(num_entries(root.path()), 1);
-  make_room(root.path(), {1}, 1);
+  free_disk_space(root.path(), {1}, 1);
   EXPECT_EQ(num_entries(root.path()), 0);
 }
 
 TEST(Commit, MakesNoRoomWhereThatWouldNotDo) {
   const TemporaryFolder root;
   for (const int step : {1, 2}) save_sample(root.path(), step);
-  make_room(root.path(), {1}, std::uint64_t{1} << 40U);
+  free_disk_space(root.path(), {1}, std::uint64_t{1} << 40U);
   EXPECT_EQ(num_entries(root.path()), 2);
 }
 

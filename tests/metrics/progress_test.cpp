@@ -30,7 +30,7 @@ StepRecord record_of(std::int64_t step, double step_time_s = 0.25) {
   return record;
 }
 
-bool tells_of(const std::string& line, std::int64_t step) {
+bool mentions(const std::string& line, std::int64_t step) {
   return line.find("step " + std::to_string(step) + "/") != std::string::npos;
 }
 
@@ -39,10 +39,10 @@ TEST(Progress, WritesALineASecondInALogAlwaysTheFirstAndTheLast) {
   Progress progress(10, screen.log());
   for (int step = 1; step <= 10; ++step) progress.step(record_of(step), 0.25 * step);
   ASSERT_EQ(screen.writes.size(), 4U);
-  EXPECT_TRUE(tells_of(screen.writes[0], 1));
-  EXPECT_TRUE(tells_of(screen.writes[1], 5));
-  EXPECT_TRUE(tells_of(screen.writes[2], 9));
-  EXPECT_TRUE(tells_of(screen.writes[3], 10));
+  EXPECT_TRUE(mentions(screen.writes[0], 1));
+  EXPECT_TRUE(mentions(screen.writes[1], 5));
+  EXPECT_TRUE(mentions(screen.writes[2], 9));
+  EXPECT_TRUE(mentions(screen.writes[3], 10));
   for (const std::string& line : screen.writes) {
     EXPECT_EQ(line.find('\n'), line.size() - 1);
     EXPECT_EQ(line.find_first_of("\r\x1b"), std::string::npos) << "control codes in a log";
@@ -57,7 +57,7 @@ TEST(Progress, WritesTheStepHeldBackWhenTheRunStopsEarly) {
     progress.step(record_of(2), 0.2);
   }
   ASSERT_EQ(screen.writes.size(), 2U);
-  EXPECT_TRUE(tells_of(screen.writes[1], 2));
+  EXPECT_TRUE(mentions(screen.writes[1], 2));
 }
 
 TEST(Progress, WritesNothingTwice) {
@@ -87,7 +87,7 @@ TEST(Progress, WritesEveryEvaluationAfterItsStep) {
   progress.step(record_of(2), 0.2);
   progress.evaluation({.step = 2, .loss = 2.5});
   ASSERT_EQ(screen.writes.size(), 3U);
-  EXPECT_TRUE(tells_of(screen.writes[1], 2));
+  EXPECT_TRUE(mentions(screen.writes[1], 2));
   EXPECT_TRUE(screen.writes[2].starts_with("step 2  validation loss 2.500"));
 }
 

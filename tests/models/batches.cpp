@@ -90,7 +90,7 @@ std::vector<Parameter> TestModel::parameters_of(std::size_t block) const {
   return parameters;
 }
 
-TestModel::Result TestModel::train(const DeviceBatch& batch, bool put_off) {
+TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weight_grads) {
   for (auto& [name, parameter] : parameters_) {
     if (parameter.grad.defined()) {
       parameter.grad.fill_(std::nan(""));
@@ -106,16 +106,16 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool put_off) {
   Result result{x, {}};
   at::Tensor grad;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[i].get());
-    if (put_off && two_parts != nullptr) {
+    const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[i].get());
+    if (deferred_weight_grads && two_parts != nullptr) {
       grad = two_parts->backward_input(parameters_of(i), *tapes[i], grad);
     } else {
       grad = blocks_[i]->backward(parameters_of(i), batch, std::move(tapes[i]), grad);
     }
   }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const auto* two_parts = dynamic_cast<const TwoPartBackward*>(blocks_[i].get());
-    if (tapes[i] != nullptr && two_parts != nullptr) two_parts->backward_parameters(*tapes[i]);
+    const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[i].get());
+    if (tapes[i] != nullptr && two_parts != nullptr) two_parts->backward_weight(*tapes[i]);
   }
   for (const auto& [name, parameter] : parameters_) {
     if (parameter.grad.defined()) {
@@ -144,14 +144,15 @@ at::Tensor TestModel::logits(DeviceBatch batch) {
   return batch.row_logits;
 }
 
-std::vector<SavedValue> TestModel::saved_by_layer(const DeviceBatch& batch, std::size_t layer) {
+std::vector<SavedActivation> TestModel::saved_by_layer(const DeviceBatch& batch,
+                                                       std::size_t layer) {
   at::Tensor x;
   for (std::size_t i = 0; i <= layer; ++i) {
     x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
   }
   const std::size_t block = layer + 1;  // behind the embedding
   const BlockOutput output = blocks_[block]->forward(parameters_of(block), batch, x, true);
-  return saved_values(*output.tape);
+  return saved_activations(*output.tape);
 }
 
 DecoderConfig small_config() {

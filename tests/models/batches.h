@@ -35,14 +35,14 @@ class TestModel {
     at::Tensor loss;
     std::map<std::string, at::Tensor> grads;  // copies, by parameter name
   };
-  // Gradients are full of NaN beforehand. `put_off`: what blocks can leave for later comes when all
-  // backwards are done.
-  Result train(const DeviceBatch& batch, bool put_off = false);
+  // Gradients are full of NaN beforehand. `deferred_weight_grads`: what blocks can leave for later
+  // comes when all backwards are done.
+  Result train(const DeviceBatch& batch, bool deferred_weight_grads = false);
   at::Tensor evaluate(const DeviceBatch& batch);
   at::Tensor logits(DeviceBatch batch);  // of all rows
 
   // What a layer keeps from forward to backward.
-  std::vector<SavedValue> saved_by_layer(const DeviceBatch& batch, std::size_t layer);
+  std::vector<SavedActivation> saved_by_layer(const DeviceBatch& batch, std::size_t layer);
 
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
   at::Tensor value(const std::string& name) const { return parameters_.at(name).value; }

@@ -9,7 +9,7 @@
 #include "framework/support/error.h"
 #include "models/expert_layers.h"
 #include "models/routing_statistics.h"
-#include "models/saved_values.h"
+#include "models/saved_activations.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
 #include "tests/models/variants.h"
@@ -151,7 +151,7 @@ TEST_P(Decoder, GradientsPutOffHaveTheSameBits) {
       const TestModel::Result want = model.train(batch);
       // CUDA's attention adds gradients with atomics.
       const double tolerance = on.device.is_cpu() ? 0 : on.tolerance;
-      expect_same_grads(model.train(batch, /*put_off=*/true), want, tolerance);
+      expect_same_grads(model.train(batch, /*deferred_weight_grads=*/true), want, tolerance);
     }
   }
 }
@@ -179,9 +179,9 @@ TEST_P(Decoder, RowsWithoutALabelDoNotReachTheHeadAndChangeNothing) {
   }
 }
 
-std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedValue>& values) {
+std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedActivation>& values) {
   std::map<std::string, std::int64_t> bytes;
-  for (const SavedValue& value : values) bytes[value.name] = value.bytes;
+  for (const SavedActivation& value : values) bytes[value.name] = value.bytes;
   return bytes;
 }
 
@@ -197,8 +197,8 @@ void expect_kept_as_the_table_says(const OperatorCase& on, const DecoderConfig& 
   for (const std::int64_t layer : {std::int64_t{0}, last}) {
     const bool selects = layer == last && !last_layer_needs_all_rows(config);
     const LayerRows rows{64, selects ? 63 : 64, layer};
-    const auto want =
-        bytes_by_name(layer_values_at(LayerMoment::kBetween, config, policy, rows, element_bytes));
+    const auto want = bytes_by_name(
+        layer_activations_at(BackwardPhase::kBetween, config, policy, rows, element_bytes));
     auto got = bytes_by_name(model.saved_by_layer(batch, static_cast<std::size_t>(layer)));
     if (want.contains("attention.statistics") && on.device.is_cuda()) {
       // Kernels round the rows up and add a few numbers.

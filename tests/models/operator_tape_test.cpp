@@ -81,7 +81,7 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
     const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
     tape.finish_forward(policy);
     tape.backward(y, random_tensor(on, {5, kWidth}, "grad"));
-    for (const SavedValue& value : tape.saved()) EXPECT_EQ(value.name, "input");
+    for (const SavedActivation& value : tape.saved()) EXPECT_EQ(value.name, "input");
   }
 }
 

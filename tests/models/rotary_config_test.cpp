@@ -122,7 +122,7 @@ TEST(RotaryConfig, ReadsAPartOfAHead) {
   EXPECT_EQ(read(Json::object(), defaults).rotary.base, 500.0);
   EXPECT_EQ(read({{"partial_rotary_factor", 0.5}}, defaults).rotary_dim, 8);
   EXPECT_EQ(read({{"rope_parameters", {{"partial_rotary_factor", 1.0}}}}, defaults).rotary_dim, 0);
-  EXPECT_EQ(read({{"partial_rotary_factor", 0.4}}, defaults, 80).turned_dim(), 32);
+  EXPECT_EQ(read({{"partial_rotary_factor", 0.4}}, defaults, 80).resolved_rotary_dim(), 32);
 }
 
 TEST(RotaryConfig, WhatIsWrittenReadsBackEqual) {
@@ -177,7 +177,8 @@ TEST(RotaryConfig, EveryPartOfAHeadIsWrittenExactly) {
       DecoderConfig config = known(head_dim);
       config.rotary_dim = dim == head_dim ? 0 : dim;
       const Json json = {{"rope_parameters", write_rotary(config)}};
-      EXPECT_EQ(read(json, {.partial_factor = 1.0}, head_dim).turned_dim(), dim) << head_dim;
+      EXPECT_EQ(read(json, {.partial_factor = 1.0}, head_dim).resolved_rotary_dim(), dim)
+          << head_dim;
     }
   }
 }

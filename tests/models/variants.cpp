@@ -25,7 +25,7 @@ DecoderConfig both_norms() {
   return config;
 }
 
-DecoderConfig norms_behind() {
+DecoderConfig norms_after() {
   DecoderConfig config = without_biases();
   config.norm_before = false;
   config.norm_after = true;
@@ -106,7 +106,7 @@ DecoderConfig balanced_experts() {
 std::vector<Variant> decoder_variants() {
   std::vector<Variant> all = {{"plain", small_config()},
                               {"norms before and after", both_norms()},
-                              {"norms after", norms_behind()},
+                              {"norms after", norms_after()},
                               {"multipliers", multiplied()},
                               {"parallel, one norm", parallel()},
                               {"parallel, two norms", parallel_two_norms()},

@@ -40,13 +40,13 @@ TEST_P(CollectiveTree, AllGatherBringsEveryBlockToEveryRank) {
 TEST_P(CollectiveTree, EverySubtreeIsARunOfRanksAndAllAreInTheRoots) {
   for (const int root : {0, size_ / 3, size_ - 1}) {
     for (int rank = 0; rank < size_; ++rank) {
-      const TreePlace place = place_in_tree(rank, size_, root);
+      const TreeNode place = tree_position(rank, size_, root);
       std::size_t next = 1;
       for (const TreeChild& child : place.children) {
         ASSERT_EQ(child.distance, next);
         ASSERT_EQ(child.rank, static_cast<int>((static_cast<std::size_t>(rank) + next) %
                                                static_cast<std::size_t>(size_)));
-        const TreePlace below = place_in_tree(child.rank, size_, root);
+        const TreeNode below = tree_position(child.rank, size_, root);
         ASSERT_EQ(below.parent, rank);
         ASSERT_EQ(below.num_ranks, child.num_ranks);
         next += child.num_ranks;
@@ -54,7 +54,7 @@ TEST_P(CollectiveTree, EverySubtreeIsARunOfRanksAndAllAreInTheRoots) {
       ASSERT_EQ(place.num_ranks, next);
       ASSERT_EQ(place.parent < 0, rank == root);
     }
-    EXPECT_EQ(place_in_tree(root, size_, root).num_ranks, static_cast<std::size_t>(size_));
+    EXPECT_EQ(tree_position(root, size_, root).num_ranks, static_cast<std::size_t>(size_));
   }
 }
 
@@ -64,7 +64,7 @@ TEST_P(CollectiveTree, ARankMeetsAtMostTwiceTheRoundsManyOthers) {
     for (const GatherRound& round : all_gather_rounds(rank, size_)) {
       peers.insert({round.to, round.from});
     }
-    const TreePlace place = place_in_tree(rank, size_, 0);
+    const TreeNode place = tree_position(rank, size_, 0);
     if (place.parent >= 0) peers.insert(place.parent);
     for (const TreeChild& child : place.children) peers.insert(child.rank);
     ASSERT_LE(peers.size(), 2 * num_rounds(size_)) << "rank " << rank;

@@ -89,7 +89,7 @@ TEST(Exchange, OnlyImprovesAndKeepsLoadsAndItemsConsistent) {
     bins.reset(items, slowness, 90, 600);
     for (ItemNumber item = 0; item < items.size(); ++item) {
       std::size_t bin = random.below(item + 2, bins.bins.size());
-      while (!bins.has_room(bin, item)) bin = (bin + 1) % bins.bins.size();
+      while (!bins.has_capacity(bin, item)) bin = (bin + 1) % bins.bins.size();
       bins.append(bin, item);
     }
     const double before = bins.total();

@@ -13,10 +13,10 @@
 
 namespace packtrain::test {
 
-inline std::size_t first_done_by_scan(const Bins& bins, ItemNumber item) {
+inline std::size_t earliest_finish_by_scan(const Bins& bins, ItemNumber item) {
   std::size_t best = kNoBin;
   for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
-    if (!bins.has_room(bin, item)) continue;
+    if (!bins.has_capacity(bin, item)) continue;
     if (best == kNoBin || bins.time_with(bin, item) < bins.time_with(best, item)) best = bin;
   }
   return best;
@@ -24,7 +24,7 @@ inline std::size_t first_done_by_scan(const Bins& bins, ItemNumber item) {
 
 inline bool longest_first_by_scan(Bins& bins) {
   for (ItemNumber item = 0; item < bins.items.size(); ++item) {
-    const std::size_t bin = first_done_by_scan(bins, item);
+    const std::size_t bin = earliest_finish_by_scan(bins, item);
     if (bin == kNoBin) return false;
     bins.append(bin, item);
   }
@@ -38,7 +38,7 @@ inline bool least_increase_by_scan(Bins& bins) {
     std::size_t best = kNoBin;
     std::pair<double, double> best_key;  // increase, time
     for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
-      if (!bins.has_room(bin, item)) continue;
+      if (!bins.has_capacity(bin, item)) continue;
       const double time = bins.time_with(bin, item);
       const std::pair key(std::max(0.0, time - slowest[bin / num_ranks]), time);
       if (best != kNoBin && !(key < best_key)) continue;
@@ -61,7 +61,7 @@ inline bool best_fit_by_scan(Bins& bins) {
   for (const ItemNumber item : by_tokens) {
     std::size_t best = kNoBin;
     for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
-      if (!bins.has_room(bin, item)) continue;
+      if (!bins.has_capacity(bin, item)) continue;
       if (best == kNoBin || bins.bins[bin].tokens > bins.bins[best].tokens) best = bin;
     }
     if (best == kNoBin) return false;

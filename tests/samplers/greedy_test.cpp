@@ -9,8 +9,8 @@
 
 #include "framework/support/random.h"
 #include "samplers/balance/balance.h"
+#include "samplers/balance/earliest_finish.h"
 #include "samplers/balance/exchange.h"
-#include "samplers/balance/first_done.h"
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/greedy_by_scan.h"
 
@@ -75,17 +75,17 @@ TEST(Greedy, PlacesItemsOnRanksAlikeAsAScanOfAllBinsDoes) {
 
 // Finds bins for all items, which may be in any order of tokens.
 template <typename Tournament>
-void expect_first_done(const Case& drawn, std::span<const double> slowness) {
+void expect_earliest_finish(const Case& drawn, std::span<const double> slowness) {
   Bins bins;
   bins.reset(drawn.items, slowness, drawn.num_micro_batches, drawn.budget);
-  FirstDone<Tournament> search;
+  EarliestFinish<Tournament> search;
   search.reset(bins, 0, bins.bins.size());
   for (ItemNumber item = 0; item < drawn.items.size(); ++item) {
-    const std::size_t expected = test::first_done_by_scan(bins, item);
+    const std::size_t expected = test::earliest_finish_by_scan(bins, item);
     const std::size_t found = search.find(item);
     ASSERT_EQ(found == kNoBin, expected == kNoBin);
     if (found == kNoBin) continue;
-    ASSERT_TRUE(bins.has_room(found, item));
+    ASSERT_TRUE(bins.has_capacity(found, item));
     const double time = bins.time_with(expected, item);
     ASSERT_NEAR(bins.time_with(found, item), time, 1e-12 * time);
     bins.append(found, item);
@@ -93,7 +93,7 @@ void expect_first_done(const Case& drawn, std::span<const double> slowness) {
   }
 }
 
-TEST(FirstDone, FindsTheEarliestOfTheBinsWithRoom) {
+TEST(EarliestFinish, FindsTheEarliestOfTheBinsWithRoom) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const CounterRandom random(seed, "tokens");
@@ -104,11 +104,11 @@ TEST(FirstDone, FindsTheEarliestOfTheBinsWithRoom) {
       }
     }
     const std::vector<double> alike(drawn.speeds.size(), 1.0);
-    expect_first_done<AlikeTournament>(drawn, alike);
-    expect_first_done<SpeedTournament>(drawn, alike);
+    expect_earliest_finish<EqualSpeedTournament>(drawn, alike);
+    expect_earliest_finish<SpeedTournament>(drawn, alike);
     std::vector<double> slowness;
     for (const double speed : drawn.speeds) slowness.push_back(1 / speed);
-    expect_first_done<SpeedTournament>(drawn, slowness);
+    expect_earliest_finish<SpeedTournament>(drawn, slowness);
     if (HasFatalFailure()) return;
   }
 }
@@ -172,7 +172,7 @@ TEST(Greedy, MakesStepsAsShortAsScansOfAllBinsDo) {
 }
 
 // Matches are what the time goes into. A scan looks at 4,096 bins an item.
-TEST(FirstDone, PlaysFewMatchesAnItemOnThousandsOfRanks) {
+TEST(EarliestFinish, PlaysFewMatchesAnItemOnThousandsOfRanks) {
   constexpr int kNumRanks = 4096;
   const auto items =
       test::sorted(items_of(test::draw_lognormal(1, 26 * kNumRanks, 475, 1.0), 1.0 / (6 * 4096)));
@@ -183,7 +183,7 @@ TEST(FirstDone, PlaysFewMatchesAnItemOnThousandsOfRanks) {
   }
   Bins bins;
   bins.reset(items, slowness, 1, test::kNoLimit);
-  FirstDone<SpeedTournament> search;
+  EarliestFinish<SpeedTournament> search;
   search.reset(bins, 0, bins.bins.size());
   for (ItemNumber item = 0; item < items.size(); ++item) {
     const std::size_t bin = search.find(item);

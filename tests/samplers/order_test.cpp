@@ -159,7 +159,7 @@ class ComputedOrder : public ::testing::Test {
 };
 
 TEST_F(ComputedOrder, BeginsAboveTheExamplesThatAreShuffled) {
-  static_assert(kMostShuffled == 1 << 26);
+  static_assert(kMaxShuffled == 1 << 26);
   const auto num_examples = static_cast<std::int64_t>(selection.examples().size());
   for (const OrderKind kind : {OrderKind::kRandom, OrderKind::kGroupByLength}) {
     Table shuffled = selection.examples().table();

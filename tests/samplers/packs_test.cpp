@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "framework/support/error.h"
-#include "samplers/batches/room_index.h"
+#include "samplers/batches/free_space_index.h"
 #include "samplers/order.h"
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
@@ -83,9 +83,9 @@ double fill_of(const EpochPacks& epoch, std::int64_t capacity) {
   return tokens / static_cast<double>(std::ssize(epoch.packs()) * capacity);
 }
 
-TEST(RoomIndex, FindsTheSmallestRoomThatIsLargeEnough) {
+TEST(FreeSpaceIndex, FindsTheSmallestRoomThatIsLargeEnough) {
   for (const std::int64_t largest : {100L, 65'535L, 65'536L, 1'000'000L, 2'147'483'647L}) {
-    RoomIndex index(largest);
+    FreeSpaceIndex index(largest);
     std::set<std::size_t> reference;
     const CounterRandom random(static_cast<std::uint64_t>(largest), "rooms");
     for (std::uint64_t i = 0; i < 3000; ++i) {
@@ -93,11 +93,12 @@ TEST(RoomIndex, FindsTheSmallestRoomThatIsLargeEnough) {
         return static_cast<std::int64_t>(
             random.below(4 * i + n, static_cast<std::uint64_t>(largest) + 1));
       };
-      const std::size_t room_class = index.class_of(draw(0));
+      const std::size_t free_space_class = index.class_of(draw(0));
       if (random.below(4 * i + 1, 3) > 0) {
-        index.insert(room_class);
-        reference.insert(room_class);
-      } else if (const auto some = reference.lower_bound(room_class); some != reference.end()) {
+        index.insert(free_space_class);
+        reference.insert(free_space_class);
+      } else if (const auto some = reference.lower_bound(free_space_class);
+                 some != reference.end()) {
         index.erase(*some);
         reference.erase(some);
       }
@@ -108,7 +109,8 @@ TEST(RoomIndex, FindsTheSmallestRoomThatIsLargeEnough) {
       if (expected != reference.end() && *expected == index.class_of(tokens) && !is_first_room) {
         ++expected;
       }
-      ASSERT_EQ(index.find(tokens), expected == reference.end() ? RoomIndex::kNone : *expected);
+      ASSERT_EQ(index.find(tokens),
+                expected == reference.end() ? FreeSpaceIndex::kNone : *expected);
     }
   }
 }

@@ -66,7 +66,7 @@ TEST(Selection, CountsApartWhatTruncationLeavesNothingOfThatIsLearned) {
   EXPECT_EQ(selected(short_cut), (std::vector<ExampleIndex>{0}));
   EXPECT_EQ(short_cut.losses().truncated_examples, 0);
   EXPECT_EQ(short_cut.losses().masked_examples, 0);
-  EXPECT_EQ(short_cut.losses().cut_to_nothing_examples, 1);
+  EXPECT_EQ(short_cut.losses().truncated_to_empty_examples, 1);
 }
 
 TEST(Selection, NamesTheFirstTooLongExampleAndTheLongest) {

@@ -35,7 +35,7 @@ class Replay {
     if (!evaluated_before) update();
   }
 
-  void perform(const Action& action) {
+  void execute_action(const Action& action) {
     const std::string who =
         fmt::format("{} of unit {} (block {}, micro-batch {})", name_of(action.kind), action.unit,
                     action.block, action.micro_batch);
@@ -45,9 +45,9 @@ class Replay {
         access(Resource::kWeightSlot, action.weight_slot, true);
         content_[action.weight_slot] = action.unit;
       } else if (action.kind == ActionKind::kReduce) {
-        access(Resource::kGradSlot, action.grad_slot, slots_.gradients_in_place);
+        access(Resource::kGradSlot, action.grad_slot, slots_.grads_in_place);
         ++reductions_[{action.unit, action.micro_batch}];
-        const bool adds = !slots_.gradients_in_place && action.micro_batch > 0;
+        const bool adds = !slots_.grads_in_place && action.micro_batch > 0;
         if (action.accumulate != adds) fault("adds up wrongly");
         if (action.completes) ++completions_[action.unit];
       } else {
@@ -57,7 +57,8 @@ class Replay {
   }
 
   std::vector<std::string> finish(const ScheduleOptions& options) {
-    if (put_off_ >= 0) faults_.push_back(fmt::format("block {} is never finished", put_off_));
+    if (deferred_weight_grads_ >= 0)
+      faults_.push_back(fmt::format("block {} is never finished", deferred_weight_grads_));
     for (int u = 0; u < slots_.num_units; ++u) {
       const bool trains = options.training && !table_.units[u].trainable.empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
@@ -88,20 +89,20 @@ class Replay {
   }
 
   void compute(const Action& action) {
-    if (action.kind == ActionKind::kGradients) {
-      if (put_off_ != action.block) fault("was not put off");
-      put_off_ = -1;
+    if (action.kind == ActionKind::kWeightGrad) {
+      if (deferred_weight_grads_ != action.block) fault("was not put off");
+      deferred_weight_grads_ = -1;
     } else if (slots_.gathers()) {
       access(Resource::kWeightSlot, action.weight_slot, action.releases);  // poison writes it
       if (content_[action.weight_slot] != action.unit) fault("finds another unit in its slot");
     } else {
       access(Resource::kShard, action.unit, false);
     }
-    if (action.puts_off) put_off_ = action.block;
+    if (action.defers_weight_grads) deferred_weight_grads_ = action.block;
     if (action.grad_slot < 0) return;
     access(Resource::kGradSlot, action.grad_slot, true);
     // In place, later micro-batches add to the first; else each starts anew.
-    const int sum = slots_.gradients_in_place ? 0 : action.micro_batch;
+    const int sum = slots_.grads_in_place ? 0 : action.micro_batch;
     const std::pair writer(action.block, action.micro_batch);
     const auto first = first_writers_.try_emplace({action.unit, sum}, writer).first->second;
     if (action.accumulate != (first != writer)) fault("adds up wrongly");
@@ -147,7 +148,7 @@ class Replay {
   std::map<std::pair<int, int>, int> reductions_;
   std::map<int, int> completions_;                                    // [units]
   std::map<std::pair<int, int>, std::pair<int, int>> first_writers_;  // block, micro-batch
-  int put_off_ = -1;                                                  // block
+  int deferred_weight_grads_ = -1;                                    // block
   std::vector<std::string> faults_;
   std::string who_;
   int stream_ = 0;
@@ -160,7 +161,7 @@ std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& 
   std::vector<std::string> faults;
   for (int before = -1; before < slots.num_weight_slots; ++before) {
     Replay replay(table, slots, before >= 0, std::max(before, 0));
-    for (const Action& action : schedule) replay.perform(action);
+    for (const Action& action : schedule) replay.execute_action(action);
     for (std::string& fault : replay.finish(options)) faults.push_back(std::move(fault));
   }
   return faults;

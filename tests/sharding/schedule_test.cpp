@@ -160,7 +160,7 @@ TEST(Schedule, ReducesTheFirstUnitWhileTheNextOnesGradientsAreMade) {
     EXPECT_EQ(last_actions(made, 5),
               (std::vector<std::string>{"backward layer0", "backward first", "reduce first",
                                         "gradients layer0", "reduce layer0"}));
-    EXPECT_EQ(std::ranges::count(made.schedule, true, &Action::puts_off), 1);
+    EXPECT_EQ(std::ranges::count(made.schedule, true, &Action::defers_weight_grads), 1);
   }
   ToyOptions frozen{.num_layers = 5};
   frozen.frozen_first = true;
@@ -220,7 +220,7 @@ TEST(FlatLayout, DecayRunsCoverTheShardAndAgreeWithTheParameters) {
     const FlatLayout layout = make_flat_layout(specs, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       std::int64_t covered = 0;
-      for (const DecayRun& run : decay_runs(layout, rank)) {
+      for (const DecayRange& run : decay_ranges(layout, rank)) {
         EXPECT_EQ(run.begin, covered);
         covered += run.numel;
         for (const Segment& segment : layout.segments) {

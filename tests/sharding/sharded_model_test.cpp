@@ -72,7 +72,7 @@ TEST(ShardedModel, AllReplicasHaveTheStateThatTheFirstWasGiven) {
         if (tensor.defined()) tensor.fill_(is_first ? value++ : value);
       }
     }
-    model.copy_first_replica();
+    model.broadcast_first_replica();
     value = 1.0F;
     for (const ShardView& shard : model.shards()) {
       for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "models/batch.h"
-#include "models/two_part_backward.h"
+#include "models/split_backward.h"
 
 namespace packtrain::testing {
 namespace {
@@ -61,7 +61,7 @@ class ScaleBlock : public ToyBlock {
   }
 };
 
-class TanhBlock : public ToyBlock, public TwoPartBackward {
+class TanhBlock : public ToyBlock, public SplitBackward {
  public:
   using ToyBlock::ToyBlock;
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
@@ -72,7 +72,7 @@ class TanhBlock : public ToyBlock, public TwoPartBackward {
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad) const override {
     const at::Tensor x_grad = backward_input(parameters, *tape, grad);
-    backward_parameters(*tape);
+    backward_weight(*tape);
     return x_grad;
   }
   at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
@@ -83,7 +83,7 @@ class TanhBlock : public ToyBlock, public TwoPartBackward {
     kept.parameter = parameters[0];
     return at::mm(kept.inner, parameters[0].value.t());
   }
-  void backward_parameters(Tape& tape) const override {
+  void backward_weight(Tape& tape) const override {
     auto& kept = static_cast<ToyTape&>(tape);
     write_gradient(kept.parameter, at::mm(kept.tensor.t(), kept.inner));
   }

@@ -11,7 +11,7 @@ import re
 from run_check import run_check
 
 # Tests and benchmarks may start programs and read what others wrote.
-ROOMS = ("framework", "samplers", "collators", "models", "parallel", "launch")
+FOLDERS = ("framework", "samplers", "collators", "models", "parallel", "launch")
 FORBIDDEN = {
     ".cpp .h .cu .cuh": {
         r"(?<![\w.>])(?:std::|::)?system\s*\(": "starts a shell",
@@ -37,7 +37,7 @@ def find_faults(root: pathlib.Path) -> list[str]:
     faults = []
     for suffixes, patterns in FORBIDDEN.items():
         compiled = [(re.compile(pattern), why) for pattern, why in patterns.items()]
-        files = [file for room in ROOMS for file in sorted((root / room).rglob("*"))
+        files = [file for folder in FOLDERS for file in sorted((root / folder).rglob("*"))
                  if file.suffix in suffixes.split()]
         for file in files:
             for number, line in enumerate(file.read_text().splitlines(), start=1):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds includes that run against the direction of the rooms (docs/architecture.md).
+"""Finds includes that run against the direction of the folders (docs/architecture.md).
 
     include_direction.py [ROOT]    prints every fault; exit code 1 when there is one
 """
@@ -10,7 +10,7 @@ import re
 from includes import Include, IncludeGraph
 from run_check import run_check
 
-# A file may include its own room and rooms of lower levels; the longest prefix names the room.
+# A file may include its own folder and folders of lower levels; the longest prefix names the folder.
 LEVELS = {
     "framework/support": 0,
     "framework/config": 1, "framework/metrics": 1, "framework/device": 1,
@@ -34,7 +34,7 @@ LEVELS = {
 ONLY = {
     "parallel": ("framework/support/", "framework/device/", "parallel/"),
     "parallel/sharding": ("framework/support/", "framework/device/", "models/block.h",
-                          "models/batch.h", "models/two_part_backward.h",
+                          "models/batch.h", "models/split_backward.h",
                           "models/ops/gradient_norm/gradient_norm.h", "parallel/"),
 }
 # Headers of others, and the only folders that may see them, be it through a header of ours.
@@ -53,15 +53,15 @@ BANNED = {
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 
 
-def room_of(path: str) -> str | None:
-    rooms = [room for room in LEVELS if path.startswith(room + "/")]
-    return max(rooms, key=len, default=None)
+def folder_of(path: str) -> str | None:
+    folders = [folder for folder in LEVELS if path.startswith(folder + "/")]
+    return max(folders, key=len, default=None)
 
 
 def check_direction(graph: IncludeGraph, file: str, include: Include) -> str | None:
     if include.path not in graph.includes:
         return f'"{include.path}" is no file of this repository (wanted its path from the root)'
-    mine, theirs = room_of(file), room_of(include.path)
+    mine, theirs = folder_of(file), folder_of(include.path)
     if theirs == mine or LEVELS[mine] >= LEVELS["tests"]:
         return None
     if LEVELS[theirs] >= LEVELS[mine]:

@@ -2,7 +2,7 @@
 """Which lines of the CPU code ran: line_coverage.py BUILD [ROOT], for tests/coverage.
 
 Reads the counters that a build with `--coverage` left (gcov's, of the compiler it was built with) and prints a line a
-room and the files of which less than FEW ran. Writes BUILD/lines-not-run.txt: `file: first-last, ...`.
+folder and the files of which less than FEW ran. Writes BUILD/lines-not-run.txt: `file: first-last, ...`.
 """
 
 import collections
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FEW = 0.7
-ROOMS = 2  # levels of folders that are a room of framework; elsewhere 1
+FOLDERS = 2  # levels of folders that are a folder of framework; elsewhere 1
 
 
 def lines_of(counters: pathlib.Path, root: pathlib.Path) -> list[tuple[str, int, int]]:
@@ -40,9 +40,9 @@ def runs_of(build: pathlib.Path, root: pathlib.Path) -> dict[str, dict[int, int]
     return {name: lines for name, lines in runs.items() if not name.startswith(("build", "benchmarks"))}
 
 
-def room_of(name: str) -> str:
+def folder_of(name: str) -> str:
     folders = name.split("/")[:-1]
-    return "/".join(folders[:ROOMS if folders[0] == "framework" else 1])
+    return "/".join(folders[:FOLDERS if folders[0] == "framework" else 1])
 
 
 def ranges(lines: list[int]) -> str:
@@ -57,13 +57,13 @@ def ranges(lines: list[int]) -> str:
 
 
 def table(runs: dict[str, dict[int, int]]) -> str:
-    rooms: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+    folders: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     for name, lines in runs.items():
-        for room in (room_of(name), "all"):
-            rooms[room][0] += sum(count > 0 for count in lines.values())
-            rooms[room][1] += len(lines)
-    rows = [f"| {room} | {total:,} | {100 * ran / total:.1f} % |" for room, (ran, total) in sorted(rooms.items())]
-    return "\n".join(["| room | lines | run |", "|---|---:|---:|", *rows])
+        for folder in (folder_of(name), "all"):
+            folders[folder][0] += sum(count > 0 for count in lines.values())
+            folders[folder][1] += len(lines)
+    rows = [f"| {folder} | {total:,} | {100 * ran / total:.1f} % |" for folder, (ran, total) in sorted(folders.items())]
+    return "\n".join(["| folder | lines | run |", "|---|---:|---:|", *rows])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The rooms' includes run one way; and the check that says so can fail."""
+"""The folders' includes run one way; and the check that says so can fail."""
 
 import pathlib
 

@@ -98,7 +98,7 @@ CpuThreadStream::CpuThreadStream(StreamKind kind, std::shared_ptr<CpuFailure> fa
       failure_(std::move(failure)),
       delay_(delay),
       exceptions_at_start_(std::uncaught_exceptions()),
-      thread_([this] { work_off_queue(); }) {}
+      thread_([this] { drain_queue(); }) {}
 
 CpuThreadStream::~CpuThreadStream() {
   if (std::uncaught_exceptions() > exceptions_at_start_) dropping_ = true;
@@ -151,7 +151,7 @@ void CpuThreadStream::push(std::function<void()> task) {
   changed_.notify_one();
 }
 
-void CpuThreadStream::work_off_queue() {
+void CpuThreadStream::drain_queue() {
   set_thread_row(stream_name(kind_));
   for (;;) {
     std::function<void()> task;

@@ -100,7 +100,7 @@ class CpuThreadStream final : public Stream {
 
  private:
   void push(std::function<void()> task);
-  void work_off_queue();
+  void drain_queue();
 
   StreamKind kind_;
   std::shared_ptr<CpuFailure> failure_;

@@ -7,7 +7,7 @@ namespace packtrain {
 EvaluationSets::EvaluationSets(const std::vector<ValidationStore>& stores,
                                const std::string& best_by) {
   for (const ValidationStore& store : stores) {
-    if (store.name == best_by) deciding_ = sets_.size();
+    if (store.name == best_by) early_stopping_set_ = sets_.size();
     sets_.push_back({store.name, TokenStore::open(store.path), nullptr});
   }
 }
@@ -29,7 +29,7 @@ EvaluationRecord EvaluationSets::evaluate(ShardedModel& model, std::int64_t step
     records.back().set = set.name;
     lower_budget(set.evaluator->budget());
   }
-  EvaluationRecord record = records.at(deciding_);
+  EvaluationRecord record = records.at(early_stopping_set_);
   if (!record.set.empty()) record.all_sets = std::move(records);
   return record;
 }

@@ -43,7 +43,7 @@ class EvaluationSets {
 
   bool empty() const { return sets_.empty(); }
   // Name of the set that decides; empty without names.
-  std::string deciding() const { return empty() ? "" : sets_[deciding_].name; }
+  std::string deciding() const { return empty() ? "" : sets_[early_stopping_set_].name; }
 
  private:
   struct Set {
@@ -52,7 +52,7 @@ class EvaluationSets {
     std::unique_ptr<Evaluator> evaluator;
   };
   std::vector<Set> sets_;
-  std::size_t deciding_ = 0;
+  std::size_t early_stopping_set_ = 0;
 };
 
 }  // namespace packtrain

@@ -46,7 +46,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
     try {
       found = sums(model, stop_requested);
     } catch (const EvaluationOutOfMemory& error) {
-      lay_out_smaller(error, step);
+      replan_with_smaller_budget(error, step);
     }
   }
   EvaluationRecord record;
@@ -68,7 +68,7 @@ void Evaluator::lower_budget(std::int64_t max_tokens) {
   plan_ = plan_of(store_, max_tokens_, budget_, world_.size());
 }
 
-void Evaluator::lay_out_smaller(const EvaluationOutOfMemory& error, std::int64_t step) {
+void Evaluator::replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step) {
   const std::int64_t lowered = smaller_budget(plan_, budget_);
   if (lowered == 0) throw does_not_fit("the evaluation", error);
   release_unused_tensor_memory(device_);
@@ -83,7 +83,7 @@ std::vector<double> Evaluator::sums(ShardedModel& model,
                                     const std::function<bool()>& stop_requested) {
   const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
   std::vector<double> sums(num_sources() > 1 ? 1 + 2 * num_sources() : 1);
-  JointEvaluation joint(world_, stop_requested);
+  CollectiveEvaluation joint(world_, stop_requested);
   for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
     const at::Tensor part =
         sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint);
@@ -97,7 +97,7 @@ std::vector<double> Evaluator::sums(ShardedModel& model,
 }
 
 at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count,
-                              JointEvaluation& joint) {
+                              CollectiveEvaluation& joint) {
   const LossNormalization sum;  // every token weighs what its mask byte says
   CollatorOptions options;
   options.sources = num_sources() > 1;

@@ -11,7 +11,7 @@
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
 #include "framework/metrics/metrics.h"
-#include "framework/training/evaluation/joint_evaluation.h"
+#include "framework/training/evaluation/collective_evaluation.h"
 #include "parallel/sharding/sharded_model.h"
 #include "parallel/world.h"
 #include "samplers/plan.h"
@@ -41,8 +41,8 @@ class Evaluator {
   std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested);
   // Of this rank's `count` micro-batches from `first` on; undefined where it could not.
   at::Tensor sums_of(ShardedModel& model, std::size_t first, std::size_t count,
-                     JointEvaluation& joint);
-  void lay_out_smaller(const EvaluationOutOfMemory& error, std::int64_t step);
+                     CollectiveEvaluation& joint);
+  void replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step);
   std::int64_t num_sources() const { return std::ssize(store_.info().sources); }
 
   const TokenStore& store_;

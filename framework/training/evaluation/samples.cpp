@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
-#include "framework/training/evaluation/joint_evaluation.h"
+#include "framework/training/evaluation/collective_evaluation.h"
 
 namespace packtrain {
 namespace {
@@ -27,7 +27,7 @@ std::string sample_line(std::int64_t step, const Prompt& prompt,
 
 }  // namespace
 
-Samples::Samples(std::vector<Prompt> prompts, const ContinuationOptions& options,
+Samples::Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
                  const std::string& run_folder, std::int64_t first_step, Device& device,
                  World& world)
     : prompts_(std::move(prompts)), options_(options), device_(device), world_(world) {
@@ -45,9 +45,10 @@ Samples::Samples(std::vector<Prompt> prompts, const ContinuationOptions& options
 }
 
 void Samples::write(ShardedModel& model, std::int64_t step) {
-  const auto continuations = continue_prompts(prompts_, options_, step, model, device_, world_);
-  static const std::function<bool()> kNobody;  // what is written is not to be written again
-  JointEvaluation joint(world_, kNobody);
+  const auto continuations =
+      generate_continuations(prompts_, options_, step, model, device_, world_);
+  static const std::function<bool()> kNoPartner;  // what is written is not to be written again
+  CollectiveEvaluation joint(world_, kNoPartner);
   joint.attempt([&] {
     if (file_ == nullptr) return;
     std::string lines;

@@ -9,7 +9,7 @@
 
 #include "framework/device/device.h"
 #include "framework/metrics/metrics_file.h"
-#include "framework/training/evaluation/continuations.h"
+#include "framework/training/evaluation/generation.h"
 #include "framework/training/evaluation/prompts.h"
 #include "parallel/sharding/sharded_model.h"
 #include "parallel/world.h"
@@ -20,11 +20,11 @@ class Samples {
  public:
   // Rank 0 opens the file and cuts what was written after `first_step`. Everything given by
   // reference must outlive this. Throws Error(kConfig) when there is no prompt.
-  Samples(std::vector<Prompt> prompts, const ContinuationOptions& options,
+  Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
           const std::string& run_folder, std::int64_t first_step, Device& device, World& world);
 
   // Collective; `step`: 1 after the first one. A line for each prompt. Throws what
-  // continue_prompts() does.
+  // generate_continuations() does.
   void write(ShardedModel& model, std::int64_t step);
 
   // From here on micro-batches of several texts have at most so many tokens.
@@ -32,7 +32,7 @@ class Samples {
 
  private:
   std::vector<Prompt> prompts_;
-  ContinuationOptions options_;
+  GenerationOptions options_;
   Device& device_;
   World& world_;
   std::unique_ptr<MetricsFile> file_;  // rank 0

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "framework/training/evaluation/joint_evaluation.h"
+#include "framework/training/evaluation/collective_evaluation.h"
 #include "samplers/plan.h"
 
 namespace packtrain {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
-#include "framework/training/guards/end_at_once.h"
+#include "framework/training/guards/fast_exit.h"
 
 namespace packtrain {
 
@@ -29,8 +29,8 @@ void CommunicatorWatch::watch(std::chrono::milliseconds interval) {
     try {
       poll_();
     } catch (const Error& error) {
-      end_at_once(fmt::format("error: rank {}: {}\n  {}\n", rank_, error.message(), error.advice()),
-                  error.category());
+      fast_exit(fmt::format("error: rank {}: {}\n  {}\n", rank_, error.message(), error.advice()),
+                error.category());
     }
     lock.lock();
   }

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "framework/training/guards/end_at_once.h"
+#include "framework/training/guards/fast_exit.h"
 
 namespace packtrain {
 
@@ -23,7 +23,7 @@ void ExitDeadline::arm(const std::string& text, int exit_code) {
 void ExitDeadline::wait(const std::string& text, int exit_code) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, limit_, [this] { return over_; })) return;
-  print_at_once("error: " + text + "\nerror: giving up what it held hangs: ended at once\n");
+  print_unbuffered("error: " + text + "\nerror: giving up what it held hangs: ended at once\n");
   ::_exit(exit_code);
 }
 

@@ -59,23 +59,23 @@ bool FaultInjector::is_due(FaultPhase phase, std::int64_t number) const {
   return number >= fault_.step && number < fault_.step + count;
 }
 
-void FaultInjector::tell(std::int64_t number) {
-  if (std::exchange(told_, true)) return;
+void FaultInjector::log_fault(std::int64_t number) {
+  if (std::exchange(logged_, true)) return;
   log_warning("fault.kind is injected on rank {} at step {}", rank_, number);
   flush_log();
 }
 
 bool FaultInjector::fires(FaultKind kind, std::int64_t number) {
   if (!armed_ || fault_.kind != kind || fault_.step != number) return false;
-  tell(number);
+  log_fault(number);
   return true;
 }
 
-void FaultInjector::strike(FaultPhase phase, std::int64_t number) {
+void FaultInjector::maybe_inject(FaultPhase phase, std::int64_t number) {
   if (!is_due(phase, number)) return;
   const FaultKind kind = fault_.kind;
   if (!strikes_by_phase(kind)) return;
-  tell(number);
+  log_fault(number);
   if (kind == FaultKind::kAbort) std::abort();
   if (kind == FaultKind::kStop) std::raise(SIGTERM);
   if (kind == FaultKind::kSlow) {
@@ -107,7 +107,7 @@ void FaultInjector::before_compute(std::int64_t number, std::size_t num_micro_ba
 }
 
 void FaultInjector::before_update(std::int64_t number, ShardedModel& model) {
-  strike(FaultPhase::kUpdate, number);
+  maybe_inject(FaultPhase::kUpdate, number);
   const bool nan = fires(FaultKind::kNanGradient, number);
   const bool flip = fires(FaultKind::kFlipBit, number);
   if (!nan && !flip) return;

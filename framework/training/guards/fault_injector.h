@@ -15,7 +15,7 @@ class FaultInjector {
 
   // The run is in `phase`, of step `number` (from 1). abort: SIGABRT; hang: never returns; slow:
   // sleeps; stop: SIGTERM, as a scheduler sends. The load and the shutdown are of no step.
-  void strike(FaultPhase phase, std::int64_t number = 0);
+  void maybe_inject(FaultPhase phase, std::int64_t number = 0);
   // Before the step's forward. out_of_memory: once, at the block that fault.block,
   // fault.micro_batch and fault.backward name; spin: a kernel that never ends; the kinds of
   // collectives: parallel/faulty_communicator.h.
@@ -27,12 +27,12 @@ class FaultInjector {
  private:
   bool is_due(FaultPhase phase, std::int64_t number) const;
   bool fires(FaultKind kind, std::int64_t number);  // whatever fault.phase says
-  void tell(std::int64_t number);
+  void log_fault(std::int64_t number);
 
   FaultSection fault_;
   int rank_;
   bool armed_;
-  bool told_ = false;
+  bool logged_ = false;
 };
 
 }  // namespace packtrain

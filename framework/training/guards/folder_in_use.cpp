@@ -13,7 +13,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
-#include "framework/training/guards/sign_of_life.h"
+#include "framework/training/guards/heartbeat.h"
 
 namespace packtrain {
 namespace {
@@ -27,28 +27,29 @@ constexpr int kLooks = 30;  // longer than a living rank is silent
 constexpr std::chrono::seconds kOwnHostEndsWithin{10};
 constexpr std::chrono::seconds kOtherHostEndsWithin{60};
 
-bool may_live(const SignOfLife& sign, const std::string& own_host) {
+bool may_live(const Heartbeat& sign, const std::string& own_host) {
   if (fs::file_time_type::clock::now() - sign.written > kLongDead) return false;
   return sign.host != own_host || ::kill(sign.pid, 0) == 0 || errno == EPERM;
 }
 
-std::vector<SignOfLife> signs_that_may_live(const fs::path& folder, const std::string& own_host) {
-  std::vector<SignOfLife> signs;
+std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
+                                                const std::string& own_host) {
+  std::vector<Heartbeat> signs;
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const auto sign = read_sign(entry.path());
+    const auto sign = read_heartbeat(entry.path());
     if (sign && may_live(*sign, own_host)) signs.push_back(*sign);
   }
   return signs;
 }
 
 // Of a rank that writes: its signs become newer while we look.
-std::optional<SignOfLife> living_sign(const fs::path& folder, const std::string& own_host) {
-  const std::vector<SignOfLife> signs = signs_that_may_live(folder, own_host);
+std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::string& own_host) {
+  const std::vector<Heartbeat> signs = possibly_live_heartbeats(folder, own_host);
   for (int look = 0; look < kLooks && !signs.empty(); ++look) {
     std::this_thread::sleep_for(kLookEvery);
-    for (const SignOfLife& sign : signs) {
-      const auto now = read_sign(sign.path);
+    for (const Heartbeat& sign : signs) {
+      const auto now = read_heartbeat(sign.path);
       if (now && now->pid == sign.pid && now->written != sign.written) return now;
     }
   }
@@ -58,7 +59,7 @@ std::optional<SignOfLife> living_sign(const fs::path& folder, const std::string&
 void wait_for_other_job(const std::string& run_folder, const std::string& own_host) {
   const Clock::time_point begin = Clock::now();
   bool told = false;
-  while (const auto sign = living_sign(signs_folder(run_folder), own_host)) {
+  while (const auto sign = live_heartbeat(heartbeat_folder(run_folder), own_host)) {
     const bool is_own = sign->host == own_host;
     const auto limit = is_own ? kOwnHostEndsWithin : kOtherHostEndsWithin;
     const std::string who = fmt::format("another job is at work in {} (process {} on host {})",
@@ -75,7 +76,7 @@ void wait_for_other_job(const std::string& run_folder, const std::string& own_ho
 }  // namespace
 
 void wait_for_folder(const std::string& run_folder, World& world) {
-  if (world.rank() == 0) wait_for_other_job(run_folder, host_in_signs(world.host()));
+  if (world.rank() == 0) wait_for_other_job(run_folder, host_in_heartbeats(world.host()));
   world.control().barrier();
 }
 

@@ -38,7 +38,7 @@ std::string rank_list(std::vector<int> ranks) {
 
 }  // namespace
 
-bool all_hold_alike(std::span<const std::int64_t> sums, int stride) {
+bool all_replicas_equal(std::span<const std::int64_t> sums, int stride) {
   const auto distance = static_cast<std::size_t>(stride);
   for (std::size_t rank = distance; rank < sums.size(); ++rank) {
     if (sums[rank] != sums[rank - distance]) return false;
@@ -123,7 +123,7 @@ void ReplicaCheck::judge(std::int64_t number) {
     for (int rank = 0; rank < num_ranks_; ++rank) {
       held[static_cast<std::size_t>(rank)] = values[rank][part];
     }
-    if (all_hold_alike(held, stride)) continue;
+    if (all_replicas_equal(held, stride)) continue;
     const std::string found = describe_difference(held, stride);
     throw Error(ErrorCategory::kReplicasDiffer,
                 fmt::format("step {}: {}: not the same on all ranks that hold it: {}", number,

@@ -23,7 +23,7 @@ namespace packtrain {
 std::string describe_difference(const std::vector<std::int64_t>& sums, int stride);
 
 // Whether describe_difference() would say nothing. Linear in the ranks.
-bool all_hold_alike(std::span<const std::int64_t> sums, int stride);
+bool all_replicas_equal(std::span<const std::int64_t> sums, int stride);
 
 class ReplicaCheck {
  public:

@@ -69,7 +69,7 @@ StepGuard::StepGuard(const GuardSection& options, std::set<std::int64_t> left_ou
     const json saved = json::parse(state);
     restore(saved.at("losses"), losses_);
     restore(saved.at("norms"), norms_);
-    num_skipped_in_a_row_ = saved.at("num_skipped_in_a_row");
+    num_consecutive_skipped_ = saved.at("num_skipped_in_a_row");
   } catch (const json::exception& error) {
     throw Error(ErrorCategory::kCheckpoint,
                 fmt::format("the checkpoint's 'guard' is damaged: {}", error.what()),
@@ -85,7 +85,7 @@ RefusalBounds StepGuard::bounds(std::int64_t number) const {
 
 StepGuard::Verdict StepGuard::judge(std::int64_t number, const StepOutcome::Values& values) {
   if (!values.applied) return refuse(number, values);
-  num_skipped_in_a_row_ = 0;
+  num_consecutive_skipped_ = 0;
   if (options_.spikes == Spikes::kWarn &&
       (values.loss > losses_.bound(number - 1) || values.grad_norm > norms_.bound(number - 1))) {
     log_warning(
@@ -114,7 +114,7 @@ StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Val
   }
   const bool finite = std::isfinite(values.loss) && std::isfinite(values.grad_norm);
   if (!finite && options_.non_finite == NonFinite::kStop) stop(number, what);
-  if (++num_skipped_in_a_row_ > options_.max_skipped_steps) {
+  if (++num_consecutive_skipped_ > options_.max_skipped_steps) {
     stop(number, fmt::format("{}, after {} skipped steps in a row (guard.max_skipped_steps)", what,
                              options_.max_skipped_steps));
   }
@@ -125,14 +125,14 @@ StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Val
     }
     return Verdict::kRewind;
   }
-  log_warning("step {}: {}: skipped ({} in a row)", number, what, num_skipped_in_a_row_);
+  log_warning("step {}: {}: skipped ({} in a row)", number, what, num_consecutive_skipped_);
   return Verdict::kSkipped;
 }
 
 std::string StepGuard::state() const {
   return json{{"losses", window_json(losses_)},
               {"norms", window_json(norms_)},
-              {"num_skipped_in_a_row", num_skipped_in_a_row_}}
+              {"num_skipped_in_a_row", num_consecutive_skipped_}}
       .dump();
 }
 

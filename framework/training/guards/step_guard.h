@@ -63,7 +63,7 @@ class StepGuard {
   std::set<std::int64_t> left_out_;
   SpikeWindow losses_;
   SpikeWindow norms_;
-  std::int64_t num_skipped_in_a_row_ = 0;
+  std::int64_t num_consecutive_skipped_ = 0;
 };
 
 }  // namespace packtrain

@@ -15,8 +15,8 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "framework/training/guards/end_at_once.h"
-#include "framework/training/guards/sign_of_life.h"
+#include "framework/training/guards/fast_exit.h"
+#include "framework/training/guards/heartbeat.h"
 #include "parallel/collective_log.h"
 
 namespace packtrain {
@@ -43,7 +43,7 @@ const char* limit_key(RunPhase phase) {
 
 struct Sign {
   int rank = 0;
-  SignOfLife life;
+  Heartbeat life;
   double age_s = 0;  // by the clock of the file system, which all signs share
 };
 
@@ -95,12 +95,12 @@ struct Watchdog::Signs {
   void work() {
     std::unique_lock lock(mutex);
     const bool reads = wants_names;
-    SignOfLife sign;
+    Heartbeat sign;
     sign.host = host;
     sign.pid = ::getpid();
     sign.step = step;
     sign.num_collectives = num_collectives_begun();
-    const std::string text = sign_text(sign, phase_name(phase));
+    const std::string text = heartbeat_text(sign, phase_name(phase));
     lock.unlock();
     try {
       if (!file) open();
@@ -116,43 +116,44 @@ struct Watchdog::Signs {
   void open() {
     make_folders(folder, ErrorCategory::kInternal);
     remove();  // of a process that was killed
-    file = std::make_unique<OutputFile>(sign_path(folder, rank).string(), OutputFile::Mode::kCreate,
-                                        ErrorCategory::kInternal);
+    file = std::make_unique<OutputFile>(heartbeat_path(folder, rank).string(),
+                                        OutputFile::Mode::kCreate, ErrorCategory::kInternal);
   }
 
   void remove() const {
     std::error_code ignored;
-    fs::remove(sign_path(folder, rank), ignored);
+    fs::remove(heartbeat_path(folder, rank), ignored);
   }
 
   std::string read() const {
     std::error_code error;
-    const fs::file_time_type now = fs::last_write_time(sign_path(folder, rank), error);
+    const fs::file_time_type now = fs::last_write_time(heartbeat_path(folder, rank), error);
     std::vector<Sign> signs;
-    std::vector<std::string> missing_signs;
+    std::vector<std::string> missing_heartbeats;
     for (int other = 0; other < num_ranks; ++other) {
-      if (const auto life = read_sign(sign_path(folder, other))) {
+      if (const auto life = read_heartbeat(heartbeat_path(folder, other))) {
         const std::chrono::duration<double> age = now - life->written;
         signs.push_back({other, *life, age.count()});
       } else {
-        missing_signs.push_back(fmt::format("rank {} has left no sign of life", other));
+        missing_heartbeats.push_back(fmt::format("rank {} has left no sign of life", other));
       }
     }
-    return missing_of(signs, std::move(missing_signs));
+    return missing_of(signs, std::move(missing_heartbeats));
   }
 };
 
 Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
     : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
       rank_(world.rank()),
-      signs_(std::make_shared<Signs>()) {
+      heartbeats_(std::make_shared<Signs>()) {
   if (!run_folder.empty()) {
-    signs_->folder = signs_folder(run_folder).string();
-    signs_->host = host_in_signs(world.host());
-    signs_->rank = rank_;
-    signs_->num_ranks = world.size();
-    sign_thread_ = std::make_unique<FileThread>([signs = signs_] { signs->work(); },
-                                                [signs = signs_] { signs->remove(); }, kSignEvery);
+    heartbeats_->folder = heartbeat_folder(run_folder).string();
+    heartbeats_->host = host_in_heartbeats(world.host());
+    heartbeats_->rank = rank_;
+    heartbeats_->num_ranks = world.size();
+    heartbeat_thread_ =
+        std::make_unique<FileThread>([signs = heartbeats_] { signs->work(); },
+                                     [signs = heartbeats_] { signs->remove(); }, kSignEvery);
   }
   thread_ = std::thread([this] { watch(); });
 }
@@ -171,10 +172,10 @@ void Watchdog::enter(RunPhase phase, std::int64_t step) {
     const std::lock_guard lock(mutex_);
     position_ = {phase, step, Clock::now()};
   }
-  const std::lock_guard lock(signs_->mutex);
-  signs_->phase = phase;
-  signs_->step = step;
-  signs_->wants_names = false;
+  const std::lock_guard lock(heartbeats_->mutex);
+  heartbeats_->phase = phase;
+  heartbeats_->step = step;
+  heartbeats_->wants_names = false;
 }
 
 std::string Watchdog::overdue() const {
@@ -205,28 +206,28 @@ void Watchdog::watch() {
 
 // As they are now where the files answer, else not known.
 std::string Watchdog::missing_ranks() {
-  if (sign_thread_ == nullptr) return "missing: not known";
+  if (heartbeat_thread_ == nullptr) return "missing: not known";
   {
-    const std::lock_guard lock(signs_->mutex);
-    signs_->wants_names = true;
-    signs_->missing.clear();
+    const std::lock_guard lock(heartbeats_->mutex);
+    heartbeats_->wants_names = true;
+    heartbeats_->missing.clear();
   }
-  const bool answered = sign_thread_->ask(kNamesWithin);
-  const std::lock_guard lock(signs_->mutex);
-  if (!answered || signs_->missing.empty()) {
-    return "missing: not known, " + signs_->folder + " does not answer";
+  const bool answered = heartbeat_thread_->ask(kNamesWithin);
+  const std::lock_guard lock(heartbeats_->mutex);
+  if (!answered || heartbeats_->missing.empty()) {
+    return "missing: not known, " + heartbeats_->folder + " does not answer";
   }
-  return signs_->missing;
+  return heartbeats_->missing;
 }
 
 void Watchdog::end(const Position& at) {
   const std::chrono::duration<double> age = Clock::now() - at.begin;
-  end_at_once(fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
-                          "  {}\n  latest collectives: {}\n",
-                          rank_, age.count(), at.step, phase_name(at.phase), limit_key(at.phase),
-                          limits_s_.at(static_cast<std::size_t>(at.phase)), missing_ranks(),
-                          fmt::join(latest_collectives(), "; ")),
-              ErrorCategory::kHang);
+  fast_exit(fmt::format("error: rank {}: no progress for {:.1f} s at step {} ({}; {} is {:g})\n"
+                        "  {}\n  latest collectives: {}\n",
+                        rank_, age.count(), at.step, phase_name(at.phase), limit_key(at.phase),
+                        limits_s_.at(static_cast<std::size_t>(at.phase)), missing_ranks(),
+                        fmt::join(latest_collectives(), "; ")),
+            ErrorCategory::kHang);
 }
 
 }  // namespace packtrain

@@ -58,9 +58,9 @@ class Watchdog {
   std::condition_variable wake_;
   Position position_;
   bool over_ = false;
-  std::shared_ptr<Signs> signs_;
-  std::unique_ptr<FileThread> sign_thread_;  // or none
-  std::thread thread_;                       // last: uses all of the above
+  std::shared_ptr<Signs> heartbeats_;
+  std::unique_ptr<FileThread> heartbeat_thread_;  // or none
+  std::thread thread_;                            // last: uses all of the above
 };
 
 }  // namespace packtrain

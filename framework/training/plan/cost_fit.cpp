@@ -168,7 +168,7 @@ double Timings::noise() const {
     }
     spreads.push_back((most - least) / 2 / rank_seconds(rank));
   }
-  return std::max(kLeastNoise, median(std::move(spreads)));
+  return std::max(kMinNoise, median(std::move(spreads)));
 }
 
 std::vector<double> Timings::speeds() const {
@@ -180,7 +180,7 @@ std::vector<double> Timings::speeds() const {
   }
   const double noise = this->noise();
   for (double& speed : speeds) {
-    speed = std::clamp(mean / speed, kLeastSpeed, kMostSpeed);
+    speed = std::clamp(mean / speed, kMinSpeed, kMaxSpeed);
     if (std::abs(speed - 1.0) <= noise) speed = 1.0;
   }
   return speeds;

@@ -25,9 +25,9 @@ CostModel fit_cost(std::span<const TimedWork> works);
 // Root mean square of the relative errors of a fit.
 double fit_error(const CostModel& cost, std::span<const TimedWork> works);
 
-constexpr double kLeastSpeed = 0.25;  // further from the mean is rather a fault than a speed
-constexpr double kMostSpeed = 4.0;
-constexpr double kLeastNoise = 0.02;
+constexpr double kMinSpeed = 0.25;  // further from the mean is rather a fault than a speed
+constexpr double kMaxSpeed = 4.0;
+constexpr double kMinNoise = 0.02;
 
 // Timings of the same works, repeated, on every rank.
 class Timings {
@@ -38,9 +38,9 @@ class Timings {
   // Mean over ranks of the median over repeats.
   std::vector<double> mean_seconds() const;
   // Half the range that a rank's time for all works takes over repeats, relative to its median;
-  // the median over ranks, at least kLeastNoise.
+  // the median over ranks, at least kMinNoise.
   double noise() const;
-  // [ranks]: mean rank's time for all works / the rank's time, clamped to kLeastSpeed..kMostSpeed.
+  // [ranks]: mean rank's time for all works / the rank's time, clamped to kMinSpeed..kMaxSpeed.
   // Within noise() of 1: exactly 1, so that equal ranks stay equal to the last bit.
   std::vector<double> speeds() const;
 

@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMostSteps = 8;  // whose examples are drawn from
-constexpr double kLeastRepeats = 2;     // one alone would tell nothing of noise
-constexpr double kMostRepeats = 5;
-constexpr double kLeastAllowedS = 2.0;
+constexpr std::int64_t kMaxSteps = 8;  // whose examples are drawn from
+constexpr double kMinRepeats = 2;      // one alone would tell nothing of noise
+constexpr double kMaxRepeats = 5;
+constexpr double kMinAllowedS = 2.0;
 constexpr double kShareOfRun = 0.01;
 
 double seconds_since(Clock::time_point begin) {
@@ -94,8 +94,8 @@ int affordable_repeats(double pass_s, std::int64_t remaining_steps, std::size_t 
   world.control().all_reduce(&pass_s, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);
   const double run_s =
       static_cast<double>(remaining_steps) * pass_s / static_cast<double>(num_works);
-  const double allowed_s = std::max(kLeastAllowedS, kShareOfRun * run_s);
-  return static_cast<int>(std::clamp(allowed_s / pass_s - 1.0, kLeastRepeats, kMostRepeats));
+  const double allowed_s = std::max(kMinAllowedS, kShareOfRun * run_s);
+  return static_cast<int>(std::clamp(allowed_s / pass_s - 1.0, kMinRepeats, kMaxRepeats));
 }
 
 void log_cost(const MeasuredCost& measured, std::span<const TimedWork> works, double noise,
@@ -117,7 +117,7 @@ std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t f
   std::vector<Sequence> sequences;
   std::int64_t step_tokens = 0;
   std::int64_t num_ranks = 1;
-  const std::int64_t end = std::min(first_step + kMostSteps, plan.total_steps());
+  const std::int64_t end = std::min(first_step + kMaxSteps, plan.total_steps());
   for (std::int64_t step = first_step; step < end; ++step) {
     const StepPlan step_plan = plan.planner().plan(step);
     num_ranks = std::ssize(step_plan.ranks);

@@ -17,7 +17,7 @@ std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKi
                                        int num_ranks) {
   if (parallel.gather_slots) return static_cast<int>(*parallel.gather_slots);
   const bool gathers = device == DeviceKind::kCuda && num_ranks > 1 && parallel.zero_stage == 3;
-  return gathers ? std::nullopt : std::optional(kLeastGatherSlots);
+  return gathers ? std::nullopt : std::optional(kMinGatherSlots);
 }
 
 int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
@@ -28,13 +28,13 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
     tried.parallel.gather_slots = slots;
     return MemoryPlanner(tried, decoder, ranks)
         .plan({.num_rows = max_tokens,
-               .several_micro_batches = max_tokens < most_useful_tokens(config, ranks.num_ranks)})
+               .several_micro_batches = max_tokens < max_useful_tokens(config, ranks.num_ranks)})
         .total();
   };
-  const int all = std::max(kLeastGatherSlots, static_cast<int>(decoder.num_layers));
+  const int all = std::max(kMinGatherSlots, static_cast<int>(decoder.num_layers));
   // One by one: where layers are not alike, which of them meet in a slot decides how large it is.
   int slots = all;
-  while (slots > kLeastGatherSlots && need(slots) > room) --slots;
+  while (slots > kMinGatherSlots && need(slots) > room) --slots;
   return slots;
 }
 
@@ -44,7 +44,7 @@ int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_
                  const Device& device, World& world) {
   const auto slots = slots_without_limit(config.parallel, device.kind(), world.size());
   if (slots) return *slots;
-  const LeastRoom room = least_room(config, device, world);
+  const MinFreeMemory room = min_free_memory(config, device, world);
   return slots_within(config, decoder, max_tokens, room.ranks, room.limit);
 }
 

@@ -55,7 +55,7 @@ std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
 
 std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
   const bool computed =
-      num_examples > kMostShuffled && config.batch.order != OrderKind::kGroupByLength;
+      num_examples > kMaxShuffled && config.batch.order != OrderKind::kGroupByLength;
   const std::int64_t tables = computed ? 0 : kOrderBytes;
   const bool packs = config.batch.strategy == Strategy::kMultipack;
   return kEpochsHeld * num_examples * (packs ? kOrderBytes + kPackBytes : tables);

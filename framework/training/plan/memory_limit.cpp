@@ -66,7 +66,7 @@ AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
     assumed.whose = "this machine's first GPU's";
   }
   if (assumed.gpu_bytes > 0) assumed.ranks.device = DeviceKind::kCuda;
-  ShardRoom room{hosts, assumed.ranks, {}};
+  ShardMemory room{hosts, assumed.ranks, {}};
   if (memory_decides_shard_size(config, hosts, assumed.ranks.device)) {
     room.limit = assumed_memory_limit(config.memory, assumed);
   }
@@ -80,10 +80,10 @@ MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevic
   return host_limit(host_available_memory_bytes(), device.hosts.ranks_per_host);
 }
 
-LeastRoom least_room(const Config& config, const Device& device, World& world) {
+MinFreeMemory min_free_memory(const Config& config, const Device& device, World& world) {
   const auto shard_size = static_cast<int>(config.parallel.shard_size.value_or(0));
-  LeastRoom room{memory_ranks(device, world.size(), shard_size),
-                 memory_limit(config.memory, device, world.local_size())};
+  MinFreeMemory room{memory_ranks(device, world.size(), shard_size),
+                     memory_limit(config.memory, device, world.local_size())};
   std::int64_t figures[] = {room.limit.bytes, room.limit.with_reserve,
                             -room.ranks.taken_bytes.value_or(0)};
   world.control().all_reduce(figures, std::size(figures), DataType::kInt64, ReduceOp::kMin,

@@ -41,11 +41,11 @@ AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
 MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device);
 
 // The figures of the rank with the least room, on all of them.
-struct LeastRoom {
+struct MinFreeMemory {
   MemoryRanks ranks;  // without a shard size where parallel.shard_size is auto
   MemoryLimit limit;
 };
 // Collective, before the run allocates anything on the device.
-LeastRoom least_room(const Config& config, const Device& device, World& world);
+MinFreeMemory min_free_memory(const Config& config, const Device& device, World& world);
 
 }  // namespace packtrain

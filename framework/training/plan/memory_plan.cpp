@@ -151,26 +151,26 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
 void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const bool on_gpu = ranks_.device == DeviceKind::kCuda;
   const bool wide_gradient = !is_sharded() && load.several_micro_batches;
-  StepSize size;
+  MicroBatchShape size;
   size.num_rows = load.num_rows;
   size.num_supervised_rows =
       load.num_supervised_rows.value_or(std::max<std::int64_t>(0, load.num_rows - 1));
   size.num_sequences =
       load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
-  size.max_rows = std::max(load.num_rows, load.most_rows);
+  size.max_rows = std::max(load.num_rows, load.largest_num_rows);
   size.on_gpu = on_gpu;
   size.compute = scalar_type(config_.precision.compute);
   size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;
   const RecomputePolicy policy = recompute_policy(config_.memory.recompute);
-  const std::vector<StepMoment> moments = step_moments(decoder_, policy, size);
-  const StepMoment& most = *std::ranges::max_element(moments, {}, &StepMoment::bytes);
+  const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policy, size);
+  const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
   plan.moment = most.name;
   plan.layer_values =
-      layer_saved_values(decoder_, policy, load.num_rows, bytes_of(config_.precision.compute));
+      layer_saved_activations(decoder_, policy, load.num_rows, bytes_of(config_.precision.compute));
   auto& entries = plan.allocated;
   add(entries, "activations", most.kept,
       fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));
-  for (const SavedValue& value : most.in_use) {
+  for (const SavedActivation& value : most.in_use) {
     add(entries, value.name, value.bytes, "in the " + most.name);
   }
   add(entries, "micro-batch", load.num_rows * kBatchBytesOfRow, "tokens, labels, boundaries");

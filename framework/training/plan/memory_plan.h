@@ -11,8 +11,8 @@
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "models/decoder_config.h"
+#include "models/memory_peaks.h"
 #include "models/operator_tape.h"
-#include "models/step_moments.h"
 
 namespace packtrain {
 
@@ -28,8 +28,8 @@ struct MemoryPlan {
   std::string moment;
   // GPU: what driver and libraries take beside them.
   std::vector<MemoryEntry> outside;
-  std::vector<SavedValue> layer_values;  // kept by one layer from forward to backward
-  std::int64_t shared_bytes = 0;         // of `allocated`: less where more ranks share one copy
+  std::vector<SavedActivation> layer_values;  // kept by one layer from forward to backward
+  std::int64_t shared_bytes = 0;  // of `allocated`: less where more ranks share one copy
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
@@ -52,7 +52,7 @@ struct MemoryLoad {
   // Nothing: all but one, since an example's last token has no label.
   std::optional<std::int64_t> num_supervised_rows = {};
   std::int64_t num_sequences = 0;      // 0: one for each 256 rows
-  std::int64_t most_rows = 0;          // of any micro-batch, where that is more
+  std::int64_t largest_num_rows = 0;   // of any micro-batch, where that is more
   bool several_micro_batches = false;  // whether a step may have more than one
 };
 
@@ -94,7 +94,7 @@ class MemoryPlanner {
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
 // What a plan that needs more than the device has means for a run, and what to change; empty where
-// it fits, or device_bytes is 0. `remedies`: those of memory_remedies.h.
+// it fits, or device_bytes is 0. `remedies`: those of memory_suggestions.h.
 std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
                             std::int64_t device_bytes, const std::string& remedies);
 

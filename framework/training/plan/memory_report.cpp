@@ -10,7 +10,7 @@
 #include "framework/support/file.h"
 #include "framework/support/logging.h"
 #include "framework/training/plan/memory_limit.h"
-#include "framework/training/plan/memory_remedies.h"
+#include "framework/training/plan/memory_suggestions.h"
 
 namespace packtrain {
 namespace {
@@ -54,7 +54,7 @@ MemoryReport::MemoryReport(const Config& config, const DecoderConfig& decoder, c
   }
 }
 
-void MemoryReport::tell_plan(const MemoryLoad& load, int shard_size, int gather_slots) {
+void MemoryReport::log_plan(const MemoryLoad& load, int shard_size, int gather_slots) {
   config_.parallel.gather_slots = gather_slots;
   ranks_.shard_size = shard_size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
@@ -69,7 +69,7 @@ void MemoryReport::warn_of_shortage(const MemoryLoad& load) const {
   if (device_bytes_ == 0 || plan_.total() <= device_bytes_) return;
   const MemoryLimit limit = memory_limit(config_.memory, device_, world_.local_size());
   log_warning("{}", memory_shortage(plan_, ranks_, device_bytes_,
-                                    memory_remedies(config_, decoder_, ranks_, load, limit)));
+                                    memory_suggestions(config_, decoder_, ranks_, load, limit)));
 }
 
 void MemoryReport::compare(std::int64_t communication_bytes) {
@@ -77,10 +77,11 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
   if (device_.kind() != DeviceKind::kCuda || loads_.empty()) return;
   plan_ = {};
   const bool several = std::ranges::any_of(loads_, &MemoryLoad::several_micro_batches);
-  const std::int64_t most_rows = std::ranges::max(loads_, {}, &MemoryLoad::most_rows).most_rows;
+  const std::int64_t largest_num_rows =
+      std::ranges::max(loads_, {}, &MemoryLoad::largest_num_rows).largest_num_rows;
   for (MemoryLoad load : loads_) {
     load.several_micro_batches = several;  // the gradient stays as large as it once was
-    load.most_rows = most_rows;
+    load.largest_num_rows = largest_num_rows;
     MemoryPlan plan = planner_->plan(load);
     if (plan.total() > plan_.total()) plan_ = std::move(plan);
   }

@@ -32,12 +32,12 @@ class MemoryReport {
 
   // Before the first step. Rank 0 logs the table and writes memory.json. `shard_size`: ranks that
   // share one copy of the model's state. `gather_slots`: what `auto` of that key came to.
-  void tell_plan(const MemoryLoad& load, int shard_size, int gather_slots);
+  void log_plan(const MemoryLoad& load, int shard_size, int gather_slots);
 
   // A micro-batch that the device was given, until they are held against the measurement.
   void add(const MemoryLoad& load) { loads_.push_back(load); }
   bool is_done() const { return is_done_; }
-  const MemoryPlan& plan() const { return plan_; }  // empty before tell_plan()
+  const MemoryPlan& plan() const { return plan_; }  // empty before log_plan()
 
   // After the second step, GPU only: holds what was measured against the plan of the micro-batches
   // added. A line in the log, a warning where they differ by more than 3 % (and 256 MiB).

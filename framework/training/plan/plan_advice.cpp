@@ -35,7 +35,7 @@ std::vector<std::int32_t> sample_lengths(const ExampleCounts& lengths, const Pla
 
 class Search {
  public:
-  Search(std::vector<std::int32_t> sample, const SurveyOptions& survey, double target)
+  Search(std::vector<std::int32_t> sample, const PlanSummaryOptions& survey, double target)
       : sample_(std::move(sample)), ones_(sample_.size(), 1), survey_(survey), target_(target) {}
 
   // Nothing when it cannot be planned.
@@ -43,7 +43,7 @@ class Search {
     try {
       const EveryTokenCounts counter;
       const Planner planner(sample_, ones_, counter, options);
-      PlanSurvey survey(survey_);
+      PlanSummary survey(survey_);
       // The last step of an epoch may be short: not what most steps are like.
       const std::int64_t num_full = std::max<std::int64_t>(1, planner.num_steps(1) - 1);
       const std::int64_t most = std::clamp<std::int64_t>(
@@ -85,20 +85,20 @@ class Search {
 
   std::vector<std::int32_t> sample_;
   std::vector<std::int32_t> ones_;  // labels of each example
-  SurveyOptions survey_;
+  PlanSummaryOptions survey_;
   double target_;
 };
 
 }  // namespace
 
 PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
-                  const SurveyOptions& survey, double target) {
+                  const PlanSummaryOptions& survey, double target) {
   const Search search(sample_lengths(lengths, options), survey, target);
   PlanAdvice advice;
   if (options.strategy != Strategy::kBalanced) {
     PlanOptions balanced = options;
     balanced.strategy = Strategy::kBalanced;
-    SurveyOptions packed = survey;
+    PlanSummaryOptions packed = survey;
     packed.pad_to_longest = false;
     advice.balanced =
         Search(sample_lengths(lengths, options), packed, target).utilization(balanced);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "framework/data/example_counts.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "samplers/options.h"
 
 namespace packtrain {
@@ -32,6 +32,6 @@ struct PlanAdvice {
 // A candidate that cannot be planned (a budget too small for it) ends its search. Under a second.
 // lengths[e]: of example e of the store.
 PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
-                  const SurveyOptions& survey, double target);
+                  const PlanSummaryOptions& survey, double target);
 
 }  // namespace packtrain

@@ -45,8 +45,8 @@ AttentionSpan attention_span(const DecoderConfig& decoder) {
   return span;
 }
 
-SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder) {
-  SurveyOptions options;
+PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder) {
+  PlanSummaryOptions options;
   options.cost = utilization_cost(decoder.hidden_size);
   options.cost.span = plan.cost.span;
   options.flops = plan.cost;

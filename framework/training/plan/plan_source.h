@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "framework/config/config.h"
-#include "framework/training/plan/plan_survey.h"
+#include "framework/training/plan/plan_summary.h"
 #include "models/decoder_config.h"
 #include "samplers/options.h"
 
@@ -21,6 +21,6 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
 AttentionSpan attention_span(const DecoderConfig& decoder);
 
 // How a survey of such plans counts: rows as the strategy's collator makes them.
-SurveyOptions survey_options(const PlanOptions& plan, const DecoderConfig& decoder);
+PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder);
 
 }  // namespace packtrain

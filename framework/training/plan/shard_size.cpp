@@ -25,12 +25,12 @@ std::int64_t planned_bytes(const Config& config, const DecoderConfig& decoder,
                            const MemoryRanks& ranks, std::int64_t rows) {
   return MemoryPlanner(config, decoder, ranks)
       .plan({.num_rows = rows,
-             .several_micro_batches = rows < most_useful_tokens(config, ranks.num_ranks)})
+             .several_micro_batches = rows < max_useful_tokens(config, ranks.num_ranks)})
       .total();
 }
 
-bool still_fits(const Config& config, const DecoderConfig& decoder, const ShardRoom& room, int kept,
-                const std::vector<int>& sizes) {
+bool still_fits(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
+                int kept, const std::vector<int>& sizes) {
   if (std::ranges::find(sizes, kept) == sizes.end()) return false;
   MemoryRanks ranks = room.ranks;
   ranks.shard_size = kept;
@@ -39,7 +39,7 @@ bool still_fits(const Config& config, const DecoderConfig& decoder, const ShardR
 }
 
 void tell(const RankHosts& hosts, int chosen, int kept, bool by_memory) {
-  if (!hosts.are_alike) {
+  if (!hosts.are_equal) {
     log_warning(
         "hosts have different numbers of ranks, or ranks that do not follow each other: one group "
         "of all {} ranks shares the model, across hosts\n  Start as many ranks on each host, host "
@@ -55,10 +55,10 @@ void tell(const RankHosts& hosts, int chosen, int kept, bool by_memory) {
 
 bool memory_decides_shard_size(const Config& config, const RankHosts& hosts, DeviceKind device) {
   const bool has_figure = device == DeviceKind::kCuda || config.memory.limit_gib.has_value();
-  return !config.parallel.shard_size && hosts.are_alike && hosts.num_hosts() > 1 && has_figure;
+  return !config.parallel.shard_size && hosts.are_equal && hosts.num_hosts() > 1 && has_figure;
 }
 
-int shard_size(const Config& config, const DecoderConfig& decoder, const ShardRoom& room,
+int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
                int kept) {
   if (const auto given = config.parallel.shard_size) {
     check_shard_size(*given, room.hosts.num_ranks);
@@ -79,10 +79,10 @@ int shard_size(const Config& config, const DecoderConfig& decoder, const ShardRo
 
 FoundShardSize choose_shard_size(const Config& config, const DecoderConfig& decoder,
                                  const Device& device, World& world, int kept) {
-  ShardRoom room{find_hosts(world), {}, {}};
+  ShardMemory room{find_hosts(world), {}, {}};
   const bool by_memory = memory_decides_shard_size(config, room.hosts, device.kind());
   if (by_memory) {
-    LeastRoom least = least_room(config, device, world);
+    MinFreeMemory least = min_free_memory(config, device, world);
     room.ranks = least.ranks;
     room.limit = std::move(least.limit);
   }
@@ -99,7 +99,7 @@ std::string describe_groups(const RankHosts& hosts, int shard_size) {
   const int ranks = hosts.num_ranks;
   if (ranks == 1) return "1";
   std::string text = fmt::format("{}: ", ranks);
-  if (!hosts.are_alike) {
+  if (!hosts.are_equal) {
     text += fmt::format("hosts of different numbers of ranks, {} at most", hosts.ranks_per_host);
   } else {
     text += fmt::format("{} host{} x {}", hosts.num_hosts(), hosts.num_hosts() == 1 ? "" : "s",
@@ -112,7 +112,7 @@ std::string describe_groups(const RankHosts& hosts, int shard_size) {
 std::optional<RingRounding> ring_rounding(const Config& config, const RankHosts& hosts,
                                           int shard_size, DeviceKind device) {
   const bool crosses =
-      hosts.are_alike ? shard_size > hosts.ranks_per_host : shard_size == hosts.num_ranks;
+      hosts.are_equal ? shard_size > hosts.ranks_per_host : shard_size == hosts.num_ranks;
   if (device != DeviceKind::kCuda || config.precision.reduce != Precision::kBFloat16 || !crosses) {
     return std::nullopt;
   }

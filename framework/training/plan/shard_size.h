@@ -15,7 +15,7 @@
 namespace packtrain {
 
 // What decides how many ranks share one copy of the model's state, in a run and in a plan alike.
-struct ShardRoom {
+struct ShardMemory {
   RankHosts hosts;
   MemoryRanks ranks;                 // its shard_size is not read
   std::optional<MemoryLimit> limit;  // of a rank; nothing: memory decides nothing
@@ -31,7 +31,7 @@ bool memory_decides_shard_size(const Config& config, const RankHosts& hosts, Dev
 // Without a limit one host. Hosts that are not alike: all ranks. `kept`: what an earlier start of
 // the run found, 0 for nothing; stays where it still fits without the reserve.
 // Throws Error(kConfig) when the given size does not divide the number of ranks.
-int shard_size(const Config& config, const DecoderConfig& decoder, const ShardRoom& room,
+int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
                int kept = 0);
 
 struct FoundShardSize {

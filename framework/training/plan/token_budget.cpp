@@ -37,7 +37,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-std::int64_t most_useful_tokens(const Config& config, int num_ranks) {
+std::int64_t max_useful_tokens(const Config& config, int num_ranks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const BatchSection& batch = config.batch;
   const std::int64_t rows = std::min(batch.global_batch_size.value_or(1), kMost);
@@ -48,9 +48,9 @@ std::int64_t most_useful_tokens(const Config& config, int num_ranks) {
 
 std::int64_t largest_token_budget(const Config& config, const DecoderConfig& decoder,
                                   const MemoryRanks& ranks, const MemoryLimit& limit) {
-  constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kLargestNumRows = std::numeric_limits<std::int32_t>::max();
   const std::int64_t multiple = CollatorOptions{}.row_multiple;
-  const std::int64_t most_useful = most_useful_tokens(config, ranks.num_ranks);
+  const std::int64_t most_useful = max_useful_tokens(config, ranks.num_ranks);
   const MemoryPlanner planner(config, decoder, ranks);
   const auto plan = [&](std::int64_t count) {
     return planner.plan(
@@ -58,10 +58,11 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
   };
   const auto fits = [&](std::int64_t count) { return plan(count).total() <= limit.bytes; };
   const std::int64_t least = round_up(config.data.max_length, multiple) / multiple;
-  if (least > kMostRows / multiple || !fits(least)) fail_no_room(config, plan(least), ranks, limit);
+  if (least > kLargestNumRows / multiple || !fits(least))
+    fail_no_room(config, plan(least), ranks, limit);
   std::int64_t low = least;  // fits
   std::int64_t high =
-      std::min(round_up(most_useful, multiple), kMostRows / multiple * multiple) / multiple;
+      std::min(round_up(most_useful, multiple), kLargestNumRows / multiple * multiple) / multiple;
   if (fits(high)) return high * multiple;  // one micro-batch holds a step, which takes less
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
@@ -77,7 +78,7 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
 TokenBudget token_budget(const Config& config, const DecoderConfig& decoder, const Device& device,
                          World& world) {
   if (const auto given = config.batch.max_tokens_per_micro_batch) return {*given, {}};
-  const LeastRoom room = least_room(config, device, world);
+  const MinFreeMemory room = min_free_memory(config, device, world);
   return {largest_token_budget(config, decoder, room.ranks, room.limit), room.limit};
 }
 
@@ -90,11 +91,11 @@ TokenBudget assumed_token_budget(const Config& config, const DecoderConfig& deco
 
 void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::int64_t tokens,
                        const std::string& folder, const Device& device, World& world) {
-  const LeastRoom room = least_room(config, device, world);
+  const MinFreeMemory room = min_free_memory(config, device, world);
   const MemoryPlan plan =
       MemoryPlanner(config, decoder, room.ranks)
           .plan({.num_rows = tokens,
-                 .several_micro_batches = tokens < most_useful_tokens(config, world.size())});
+                 .several_micro_batches = tokens < max_useful_tokens(config, world.size())});
   if (plan.total() <= room.limit.with_reserve) return;
   const bool packs = config.batch.strategy == Strategy::kMultipack;
   const std::string sharing = sharing_advice(plan, room.ranks, room.limit.with_reserve);

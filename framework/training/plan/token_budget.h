@@ -41,6 +41,6 @@ void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::
                        const std::string& folder, const Device& device, World& world);
 
 // Tokens that a rank may have in an optimizer step: no micro-batch can hold more.
-std::int64_t most_useful_tokens(const Config& config, int num_ranks);
+std::int64_t max_useful_tokens(const Config& config, int num_ranks);
 
 }  // namespace packtrain

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 using Values = std::map<std::string, Json>;  // by "section.key"
 
 // Beside those of plan_settings().
-constexpr std::array kDecisiveKeys = {
+constexpr std::array kKeysFixedOnResume = {
     "model.frozen",
     "model.resize_vocabulary",
     "model.dropout",
@@ -178,7 +178,7 @@ bool is_of_decay(std::string_view key) {
 
 // The length that a change of keys or batches does not explain: earlier versions took run.max_steps
 // for a limit of the epochs' steps.
-void compare_lengths(const ResumePoint& resumed, const PresentSettings& present, bool same_batches,
+void compare_lengths(const ResumePoint& resumed, const CurrentSettings& present, bool same_batches,
                      Comparison& comparison) {
   const ScheduleSection& schedule = present.config.schedule;
   if (resumed.total_steps == present.total_steps || resumed.total_steps == 0) return;
@@ -194,7 +194,7 @@ void compare_lengths(const ResumePoint& resumed, const PresentSettings& present,
 }  // namespace
 
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
-                                            const PresentSettings& present) {
+                                            const CurrentSettings& present) {
   Comparison comparison(
       of_checkpoint(resumed.folder, "configuration",
                     [&] { return values_of(resumed.config_yaml, "config_yaml"); }),
@@ -207,15 +207,15 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
     comparison.add(std::move(change));
   }
   const bool decays = present.config.schedule.name == ScheduleKind::kWarmupStableDecay;
-  for (const char* key : kDecisiveKeys) {
+  for (const char* key : kKeysFixedOnResume) {
     if (decays || !is_of_decay(key)) comparison.compare(key);
   }
   compare_lengths(resumed, present, batches.empty(), comparison);
   return comparison.take();
 }
 
-std::span<const char* const> decisive_keys() {
-  return kDecisiveKeys;
+std::span<const char* const> keys_fixed_on_resume() {
+  return kKeysFixedOnResume;
 }
 
 void check_model_size(const ResumePoint& resumed, const std::string& present_model_config) {

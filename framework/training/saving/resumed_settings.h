@@ -12,7 +12,7 @@
 namespace packtrain {
 
 // Of the present run, in the units of ResumePoint.
-struct PresentSettings {
+struct CurrentSettings {
   const Config& config;
   const PlanSettings& plan;
   std::string model_config;
@@ -24,10 +24,10 @@ struct PresentSettings {
 // a step is laid over ranks and memory, what is reported, saved and watched may change at any time.
 // What the checkpoint does not know (an older one) is not compared.
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
-                                            const PresentSettings& present);
+                                            const CurrentSettings& present);
 
 // Keys whose every change is one of those, beside plan_settings().
-std::span<const char* const> decisive_keys();
+std::span<const char* const> keys_fixed_on_resume();
 
 // Throws Error(kCheckpoint) where a checkpoint's model has more or fewer parameters than the
 // present one: no setting can allow that. Models saved with no config (older ones) are not

@@ -20,12 +20,12 @@ void write_run_files(const Config& config, const RunPlan& plan) {
   make_folders(config.run.output, ErrorCategory::kConfig);
   write_text_atomically(config.run.output + "/config.yaml", dump_config(config),
                         ErrorCategory::kConfig);
-  const PlanLosses& losses = plan.planner().losses();
+  const SelectionCounts& losses = plan.planner().losses();
   auto json = nlohmann::ordered_json::parse(plan_header_text(plan.header()));
   json["total_steps"] = plan.total_steps();
   json["empty_examples"] = losses.empty_examples;
   json["masked_examples"] = losses.masked_examples;
-  json["cut_to_nothing_examples"] = losses.cut_to_nothing_examples;
+  json["cut_to_nothing_examples"] = losses.truncated_to_empty_examples;
   json["dropped_examples"] = losses.dropped_examples;
   json["truncated_examples"] = losses.truncated_examples;
   json["split_examples"] = losses.split_examples;

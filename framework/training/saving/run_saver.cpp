@@ -38,7 +38,7 @@ double unix_time_s() {
 
 // launch/packtrain-run restarts a run only as long as it saves something. Throws nothing: the
 // checkpoint is whole on all ranks, and one rank must not take it for a failed one.
-void tell_launcher(std::int64_t step) noexcept {
+void notify_launcher(std::int64_t step) noexcept {
   const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
   if (path == nullptr) return;
   try {
@@ -65,7 +65,7 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
       begun_(resumed_step) {}
 
 RunSaver::~RunSaver() {
-  if (under_way_.valid()) under_way_.wait();
+  if (pending_.valid()) pending_.wait();
 }
 
 void RunSaver::prepare() {
@@ -97,7 +97,7 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
     folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards, retention(),
                              *control_);
   }
-  if (control_->rank() == 0) tell_launcher(state.step);
+  if (control_->rank() == 0) notify_launcher(state.step);
   log_info("saved {}", folder);
   newest_ = state.step;
   newest_duration_s_ = duration_s;
@@ -110,7 +110,7 @@ void RunSaver::save(const TrainingState& state) {
   begun_ = state.step;
   const bool beside = config_.checkpoint.asynchronous;
   if (beside && model_.saves_shards()) snapshot().take(model_.compute());
-  under_way_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
+  pending_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
     if (!beside) {
       write(state, own_shards());
       return;
@@ -137,12 +137,11 @@ void RunSaver::amend(const TrainingState& state) {
   const auto write_loss = [this, state] {
     amend_checkpoint(checkpoints_folder(config_.run.output), state, retention());
   };
-  if (!under_way_.valid()) return write_loss();
-  under_way_ =
-      std::async(std::launch::async, [before = std::move(under_way_), write_loss]() mutable {
-        before.get();
-        write_loss();
-      });
+  if (!pending_.valid()) return write_loss();
+  pending_ = std::async(std::launch::async, [before = std::move(pending_), write_loss]() mutable {
+    before.get();
+    write_loss();
+  });
 }
 
 void RunSaver::finish() {
@@ -151,20 +150,20 @@ void RunSaver::finish() {
 }
 
 void RunSaver::settle(bool throws) {
-  if (!under_way_.valid()) return;
+  if (!pending_.valid()) return;
   try {
-    under_way_.get();
-    num_failed_in_a_row_ = 0;
+    pending_.get();
+    num_consecutive_failures_ = 0;
   } catch (const Error& error) {
     // All ranks agree on a save that failed, and on nothing else.
     if (error.category() != ErrorCategory::kCheckpoint) throw;
     ++num_failed_;
-    ++num_failed_in_a_row_;
-    if (throws || num_failed_in_a_row_ > config_.checkpoint.max_failed_saves) throw;
+    ++num_consecutive_failures_;
+    if (throws || num_consecutive_failures_ > config_.checkpoint.max_failed_saves) throw;
     // All ranks know of it: one says so.
     log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
         "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
-        error.what(), num_failed_in_a_row_, config_.checkpoint.max_failed_saves);
+        error.what(), num_consecutive_failures_, config_.checkpoint.max_failed_saves);
   }
 }
 

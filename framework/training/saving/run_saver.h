@@ -51,7 +51,7 @@ class RunSaver {
 
   // To be called before the model's weights and moments are written: they may still be copied.
   void before_update() {
-    if (snapshot_ != nullptr) snapshot_->wait_until_taken(model_.compute());
+    if (snapshot_ != nullptr) snapshot_->wait_until_copied(model_.compute());
   }
 
   std::int64_t newest() const { return newest_; }  // steps done at the newest checkpoint; -1: none
@@ -75,13 +75,13 @@ class RunSaver {
   Device& device_;
   std::unique_ptr<Communicator> control_;  // of the thread that saves
   std::unique_ptr<StateSnapshot> snapshot_;
-  std::future<void> under_way_;
+  std::future<void> pending_;
   std::atomic<std::int64_t> newest_;  // this and below: set where it is written
   std::atomic<double> newest_unix_time_s_;
   std::atomic<double> newest_duration_s_ = 0;
   std::int64_t begun_;
   std::int64_t num_failed_ = 0;
-  std::int64_t num_failed_in_a_row_ = 0;
+  std::int64_t num_consecutive_failures_ = 0;
   double wait_s_ = 0;
 };
 

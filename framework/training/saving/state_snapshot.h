@@ -18,10 +18,10 @@ class StateSnapshot {
   StateSnapshot(std::span<const ShardView> shards, Device& device);
 
   // Copies the shards as they are behind what `compute` was given so far. Nobody may write them
-  // before wait_until_taken() was called on the stream that does.
+  // before wait_until_copied() was called on the stream that does.
   void take(Stream& compute);
   // What `writer` is given from now on starts when the copy is there.
-  void wait_until_taken(Stream& writer) { writer.wait(*taken_); }
+  void wait_until_copied(Stream& writer) { writer.wait(*taken_); }
   // The copy, on the CPU. The host waits for it.
   std::span<const ShardView> shards();
 

@@ -20,7 +20,7 @@
 #include "framework/support/file.h"
 #include "framework/support/json.h"
 #include "framework/support/logging.h"
-#include "framework/training/setup/joint_read.h"
+#include "framework/training/setup/collective_read.h"
 #include "framework/training/setup/no_model.h"
 #include "models/decoder.h"
 #include "models/families/config_changes.h"
@@ -278,7 +278,7 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
     initialize_weights(seed, model);
   } else {
     const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
-    if (const auto failure = read_jointly(model, control, read)) throw failure->error;
+    if (const auto failure = collective_read(model, control, read)) throw failure->error;
   }
   model.weights_changed();
 }

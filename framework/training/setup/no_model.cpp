@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMaxNamed = 3;
 constexpr const char* kAdvice =
     "Give the folder of a Hugging Face model or a checkpoint folder step-N.";
 
@@ -42,8 +42,8 @@ std::vector<std::string> folders_in(const fs::path& folder, Wanted is_wanted) {
 }
 
 std::string some_of(std::vector<std::string> names) {
-  const bool is_all = names.size() <= kMostNamed;
-  if (!is_all) names.resize(kMostNamed);
+  const bool is_all = names.size() <= kMaxNamed;
+  if (!is_all) names.resize(kMaxNamed);
   return fmt::format("{}{}", fmt::join(names, ", "), is_all ? "" : ", ...");
 }
 

@@ -161,7 +161,7 @@ std::unique_ptr<Communicator> connect_reduce(const Config& config, const RunDevi
 ShardingOptions sharding_options(const Config& config) {
   ShardingOptions options;
   options.zero_stage = config.parallel.zero_stage;
-  options.gather_slots = static_cast<int>(config.parallel.gather_slots.value_or(kLeastGatherSlots));
+  options.gather_slots = static_cast<int>(config.parallel.gather_slots.value_or(kMinGatherSlots));
   options.resident_embeddings = config.parallel.resident_embeddings;
   options.compute = scalar_type(config.precision.compute);
   options.reduce = scalar_type(config.precision.reduce);

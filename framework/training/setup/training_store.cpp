@@ -109,17 +109,17 @@ std::string share_fingerprint(const TokenStore& store, int local_rank, const std
   return first;
 }
 
-std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,
-                           const DataSection& data) {
-  if (losses.cut_to_nothing_examples == 0) return "";
+std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& store,
+                               const DataSection& data) {
+  if (losses.truncated_to_empty_examples == 0) return "";
   return fmt::format(
       "{} of {} examples are cut at data.max_length = {} before anything that is learned, and left "
       "out",
-      losses.cut_to_nothing_examples, store.info().num_examples, data.max_length);
+      losses.truncated_to_empty_examples, store.info().num_examples, data.max_length);
 }
 
-std::string beyond_positions(const TokenStore& store, const DataSection& data,
-                             std::int64_t max_positions) {
+std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
+                                  std::int64_t max_positions) {
   const ExampleCounts lengths = store.lengths();
   const auto bounds = lengths.bounds();  // where they are known no example is looked at
   const std::int64_t longest =

@@ -23,19 +23,19 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
 std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
                               Communicator& control);
 
-inline constexpr const char* kBeyondPositionsAdvice =
+inline constexpr const char* kExceedsMaxPositionsAdvice =
     "Lower data.max_length, or give the model a rope_scaling.";
 
-inline constexpr const char* kCutToNothingAdvice =
+inline constexpr const char* kTruncatedToEmptyAdvice =
     "Raise data.max_length, or choose data.too_long: split.";
 
 // How many examples data.too_long: truncate leaves nothing of that is learned; empty where none.
-std::string cut_to_nothing(const PlanLosses& losses, const TokenStore& store,
-                           const DataSection& data);
+std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& store,
+                               const DataSection& data);
 
 // Why the longest example, as data.max_length leaves it, has more tokens than the model knows
 // positions (0: any number); empty where it has not.
-std::string beyond_positions(const TokenStore& store, const DataSection& data,
-                             std::int64_t max_positions);
+std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
+                                  std::int64_t max_positions);
 
 }  // namespace packtrain

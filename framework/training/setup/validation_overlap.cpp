@@ -9,7 +9,7 @@ namespace packtrain {
 namespace {
 
 // All other ranks wait for this one, which would read them: 4 GiB of ids.
-constexpr std::int64_t kMostTokensAtStart = std::int64_t{1} << 30U;
+constexpr std::int64_t kMaxTokensAtStart = std::int64_t{1} << 30U;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::optional<ValidationOverlap> find_overlap(const TokenStore& train, const std
 
 void warn_of_overlap(const TokenStore& train, const std::string& name,
                      const TokenStore& validation) {
-  if (train.info().num_tokens > kMostTokensAtStart) {
+  if (train.info().num_tokens > kMaxTokensAtStart) {
     log_info(
         "whether examples of {} are in data.train is not looked for at a start: it has {} tokens; "
         "`packtrain plan` does",

@@ -41,7 +41,7 @@ HostBuffer HostBufferPool::take(std::size_t size) {
   return device_.allocate_host(size + size / 4);  // some room: the next batch may be a bit larger
 }
 
-void HostBufferPool::give_back(HostBuffer buffer) {
+void HostBufferPool::release(HostBuffer buffer) {
   const std::lock_guard lock(mutex_);
   unused_.push_back(std::move(buffer));
 }
@@ -102,7 +102,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
 }
 
 void BatchSource::recycle(PreparedStep step) {
-  for (HostBuffer& buffer : step.buffers) pool_.give_back(std::move(buffer));
+  for (HostBuffer& buffer : step.buffers) pool_.release(std::move(buffer));
 }
 
 double BatchSource::take_wait_s() {

@@ -24,7 +24,7 @@ class HostBufferPool {
   explicit HostBufferPool(Device& device) : device_(device) {}
   // Both from any thread.
   HostBuffer take(std::size_t size);
-  void give_back(HostBuffer buffer);
+  void release(HostBuffer buffer);
 
  private:
   Device& device_;

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMaxNamed = 3;
 
 // How many shares of the run are over after `done` steps. The addend is for shares such as 0.1,
 // which no double is: ten of them are the run.
@@ -61,14 +61,14 @@ std::string describe_due(const Interval& interval, bool at_end, std::int64_t tot
                          const Planner& planner) {
   std::vector<std::int64_t> steps;
   std::int64_t next = 0;
-  while (next < total_steps && steps.size() <= kMostNamed) {
+  while (next < total_steps && steps.size() <= kMaxNamed) {
     next = next_due(interval, next, total_steps, planner);
     if (next < total_steps) steps.push_back(next);
   }
   const bool ends = at_end || is_due(interval, total_steps, total_steps, planner);
   if (steps.empty()) return ends ? fmt::format("after step {}", total_steps) : "never";
-  const bool more = steps.size() > kMostNamed;
-  if (more) steps.resize(kMostNamed);
+  const bool more = steps.size() > kMaxNamed;
+  if (more) steps.resize(kMaxNamed);
   std::string text = fmt::format("after steps {}", fmt::join(steps, ", "));
   if (more) text += ", ...";
   if (ends) text += fmt::format(", {}", total_steps);

@@ -57,7 +57,8 @@ bool schedule_fits(const ScheduleSection& schedule, std::int64_t total_steps) {
   return num_warmup_steps(schedule, total_steps) + decay_steps <= total_steps;
 }
 
-std::vector<std::int64_t> turning_steps(const ScheduleSection& schedule, std::int64_t total_steps) {
+std::vector<std::int64_t> schedule_boundaries(const ScheduleSection& schedule,
+                                              std::int64_t total_steps) {
   std::vector<std::int64_t> steps = {0, num_warmup_steps(schedule, total_steps) - 1,
                                      total_steps - 1};
   if (schedule.name == ScheduleKind::kWarmupStableDecay) {

@@ -27,7 +27,8 @@ struct SchedulePosition {
 };
 
 // Steps (from 0, ascending) of a run at which its rate begins, turns or ends.
-std::vector<std::int64_t> turning_steps(const ScheduleSection& schedule, std::int64_t total_steps);
+std::vector<std::int64_t> schedule_boundaries(const ScheduleSection& schedule,
+                                              std::int64_t total_steps);
 
 class LearningRate {
  public:

@@ -20,10 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using What = SizeKey::What;
 
-constexpr std::int64_t kMostTokens = std::int64_t{4} << 20;  // looked at
-constexpr std::size_t kMostRanks = 64;                       // looked at in a step
-constexpr std::size_t kMostRehearsals = 64;
-constexpr double kMostSeconds = 15;
+constexpr std::int64_t kMaxTokens = std::int64_t{4} << 20;  // looked at
+constexpr std::size_t kMaxRanks = 64;                       // looked at in a step
+constexpr std::size_t kMaxRehearsals = 64;
+constexpr double kMaxSeconds = 15;
 constexpr double kTimingInSteps = 0.01;  // of their time, of all ranks together
 
 // The slowest rank's seconds since `begin`, on every rank.
@@ -122,16 +122,16 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
   std::set<SizeKey> met;
   const Strategy strategy = planner.options().strategy;
   std::int64_t num_tokens = 0;
-  for (std::int64_t step = first_step; step < total_steps && num_tokens < kMostTokens; ++step) {
+  for (std::int64_t step = first_step; step < total_steps && num_tokens < kMaxTokens; ++step) {
     if (planner.position(step).epoch != planner.position(first_step).epoch) break;
     const StepPlan step_plan = planner.plan(step);
-    const bool accumulated = options.gradients_in_place && step_plan.num_micro_batches() > 1;
-    const std::size_t stride = (step_plan.ranks.size() + kMostRanks - 1) / kMostRanks;
+    const bool accumulated = options.grads_in_place && step_plan.num_micro_batches() > 1;
+    const std::size_t stride = (step_plan.ranks.size() + kMaxRanks - 1) / kMaxRanks;
     const std::size_t first = static_cast<std::size_t>(step - first_step) % stride;
     for (std::size_t rank = 0; rank < step_plan.ranks.size(); ++rank) {
-      const bool is_looked_at = rank % stride == first && num_tokens < kMostTokens;
+      const bool is_looked_at = rank % stride == first && num_tokens < kMaxTokens;
       for (const MicroBatch& pieces : step_plan.ranks[rank]) {
-        plan.most_rows = std::max(plan.most_rows, rows_of(pieces, strategy).num_rows);
+        plan.largest_num_rows = std::max(plan.largest_num_rows, rows_of(pieces, strategy).num_rows);
         if (!is_looked_at) continue;
         const BatchSizes sizes = sizes_of(pieces, strategy, store);
         num_tokens += sizes.num_rows;
@@ -148,10 +148,10 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
   const std::int64_t products = num_timed_matmuls();
   const std::int64_t attention_plans = num_cudnn_plans();
   const Collator collate = find_collator(strategy);
-  const std::size_t at_most = std::min(kMostRehearsals, plan.rehearsals.size());
+  const std::size_t at_most = std::min(kMaxRehearsals, plan.rehearsals.size());
   limit_matmul_timing(1);
   std::size_t done = 0;
-  while (done < at_most && agreed_seconds(begin, world) < kMostSeconds) {
+  while (done < at_most && agreed_seconds(begin, world) < kMaxSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
   limit_matmul_timing(kTimingInSteps / world.size());  // while one times, the others wait

@@ -35,7 +35,7 @@ struct SizeOptions {
   std::int64_t element_bytes = 2;  // of activations and weights
   bool narrow_gradients = false;   // ranks add them up in less than float32
   // Groups of one rank (SlotTable): products add to it from the second micro-batch on.
-  bool gradients_in_place = false;
+  bool grads_in_place = false;
 };
 
 // What sizes follow from: of a collated micro-batch, its dummy sequence included.
@@ -64,7 +64,7 @@ struct Rehearsal {
 
 struct RehearsalPlan {
   std::vector<Rehearsal> rehearsals;
-  std::int64_t most_rows = 0;  // of a micro-batch of any rank, of the steps looked at
+  std::int64_t largest_num_rows = 0;  // of a micro-batch of any rank, of the steps looked at
 };
 
 // Of the steps from `first_step` on that belong to its epoch: the first micro-batch of any rank, in

@@ -9,18 +9,18 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMostGraphs = 16;
-constexpr double kMostFlopsALayer = 6e11;
+constexpr std::int64_t kMaxGraphs = 16;
+constexpr double kMaxFlopsPerLayer = 6e11;
 
 }  // namespace
 
-bool wants_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens) {
+bool should_use_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens) {
   if (choice != CudaGraphs::kAuto) return choice == CudaGraphs::kOn;
   const double flops = training_flops(decoder, static_cast<double>(max_tokens), 0);
-  return flops <= kMostFlopsALayer * static_cast<double>(decoder.num_layers);
+  return flops <= kMaxFlopsPerLayer * static_cast<double>(decoder.num_layers);
 }
 
-bool graphs_can_hold(const DecoderConfig& decoder, bool has_grouped_kernels) {
+bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels) {
   return decoder.experts.num_experts == 0 || has_grouped_kernels;
 }
 
@@ -37,8 +37,8 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
   // A step of several micro-batches may have moved the gradient.
   const bool is_stale =
       graph.work != nullptr && graph.gradient != model_.gradient().const_data_ptr();
-  const bool wanted =
-      is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMostGraphs && has_room());
+  const bool wanted = is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMaxGraphs &&
+                                   has_capacity());
   const DeviceBatch& on_device = graph.batch->batch();
   if (wanted) {
     if (auto out_of_memory = capture_train(graph)) return {{}, on_device, out_of_memory};
@@ -52,7 +52,7 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
 }
 
 // Graphs keep the memory of a step for themselves; steps without one need it once more.
-bool StepGraphs::has_room() const {
+bool StepGraphs::has_capacity() const {
   const std::size_t of_a_step = device_.peak_memory_bytes() - device_.memory_use().allocated_bytes;
   return device_.available_memory_bytes() >= 2 * of_a_step;
 }

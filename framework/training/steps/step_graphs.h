@@ -23,11 +23,11 @@ namespace packtrain {
 // a layer. Measured on an H200 (benchmarks/step_graph): 8.5, 5.5 and 4.6 % at 0.12, 0.25 and 0.51
 // TFLOP a layer of Qwen2.5-0.5B, 3.8 and 1.7 % at 0.47 and 0.95 of Llama-3.2-1B, whose products are
 // larger.
-bool wants_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens);
+bool should_use_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens);
 
 // Whether a graph can hold a step of this model: a graph cannot wait for what the host reads, as
 // products of experts do where `has_grouped_kernels` is false (ops/experts/grouped_matmul.h).
-bool graphs_can_hold(const DecoderConfig& decoder, bool has_grouped_kernels);
+bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels);
 
 class StepGraphs {
  public:
@@ -63,7 +63,7 @@ class StepGraphs {
     const void* gradient = nullptr;  // where the work writes it
   };
 
-  bool has_room() const;
+  bool has_capacity() const;
   std::optional<OutOfMemory> capture_train(Graph& graph);
 
   ShardedModel& model_;

@@ -71,8 +71,8 @@ at::Tensor activation_forward(const at::Tensor& x, const Activation& activation)
 }
 
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                               const Activation& activation, const at::Tensor& remade_y) {
-  if (x.is_cuda()) return activation_backward_cuda(grad_output, x, activation, remade_y);
+                               const Activation& activation, const at::Tensor& recomputed_output) {
+  if (x.is_cuda()) return activation_backward_cuda(grad_output, x, activation, recomputed_output);
   const std::int64_t width = grad_output.size(1);
   const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
   at::Tensor dx = at::empty_like(x);
@@ -82,9 +82,9 @@ at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& 
     const at::Tensor up_grad = at::mul(value, grad_output);
     dx.narrow(1, width, width).copy_(up_slope.defined() ? at::mul(up_grad, up_slope) : up_grad);
     slope.mul_(up);
-    if (remade_y.defined()) remade_y.copy_(at::mul(value, up));
-  } else if (remade_y.defined()) {
-    remade_y.copy_(value);
+    if (recomputed_output.defined()) recomputed_output.copy_(at::mul(value, up));
+  } else if (recomputed_output.defined()) {
+    recomputed_output.copy_(value);
   }
   dx.narrow(1, 0, width).copy_(slope.mul_(grad_output));
   return dx;

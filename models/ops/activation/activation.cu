@@ -16,27 +16,28 @@ constexpr int kRuns = kGated ? 2 : 4;
 
 template <typename T, int N>
 struct Operands {
-  device::Run<T, N> gate;  // or the whole input
-  device::Run<T, N> up;
-  device::Run<T, N> grad;
+  device::Vec<T, N> gate;  // or the whole input
+  device::Vec<T, N> up;
+  device::Vec<T, N> grad;
 };
 
 // Where a run of the output lies, and where its inputs do.
-struct Place {
+struct RowOffsets {
   std::int64_t output;
   std::int64_t input;
 };
 
 template <bool kGated>
-__device__ Place place_of(const ActivationArguments& a, const device::Divisor& runs_a_row,
-                          std::int64_t run, int run_numel) {
+__device__ RowOffsets place_of(const ActivationArguments& a, const device::Divisor& vectors_per_row,
+                               std::int64_t run, int run_numel) {
   if constexpr (!kGated) return {run * run_numel, run * run_numel};
-  const std::int64_t row = runs_a_row.quotient(run);
+  const std::int64_t row = vectors_per_row.quotient(run);
   return {run * run_numel, run * run_numel + row * a.inner};
 }
 
 template <ActivationKind kKind, bool kGated, typename T, int N>
-__device__ void forward(const ActivationArguments& a, const Operands<T, N>& in, const Place& at) {
+__device__ void forward(const ActivationArguments& a, const Operands<T, N>& in,
+                        const RowOffsets& at) {
   float z[N];
   float up[N];
   device::unpack(in.gate, z);
@@ -50,7 +51,8 @@ __device__ void forward(const ActivationArguments& a, const Operands<T, N>& in, 
 }
 
 template <ActivationKind kKind, bool kGated, typename T, int N>
-__device__ void backward(const ActivationArguments& a, const Operands<T, N>& in, const Place& at) {
+__device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
+                         const RowOffsets& at) {
   float z[N];
   float up[N];
   float g[N];
@@ -69,32 +71,33 @@ __device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
   T* dx = static_cast<T*>(a.output) + at.input;
   device::store(z, dx);
   if constexpr (kGated) device::store(up, dx + a.inner);
-  if (a.remade_y != nullptr) device::store(y, static_cast<T*>(a.remade_y) + at.output);
+  if (a.recomputed_output != nullptr)
+    device::store(y, static_cast<T*>(a.recomputed_output) + at.output);
 }
 
 template <ActivationKind kKind, bool kGated, bool kBackward, typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    activation_kernel(const ActivationArguments a, const device::Divisor runs_a_row,
-                      const std::int64_t num_runs) {
+    activation_kernel(const ActivationArguments a, const device::Divisor vectors_per_row,
+                      const std::int64_t num_vectors) {
   Operands<T, N> operands[kRuns<kGated>] = {};
-  Place places[kRuns<kGated>];
+  RowOffsets places[kRuns<kGated>];
   const std::int64_t first = std::int64_t{kThreads * kRuns<kGated>} * blockIdx.x + threadIdx.x;
 #pragma unroll
   for (int r = 0; r < kRuns<kGated>; ++r) {
     const std::int64_t run = first + r * kThreads;
-    places[r] = place_of<kGated>(a, runs_a_row, run, N);
-    if (run >= num_runs) continue;
+    places[r] = place_of<kGated>(a, vectors_per_row, run, N);
+    if (run >= num_vectors) continue;
     const T* x = static_cast<const T*>(a.x) + places[r].input;
-    operands[r].gate = device::read_run<N>(x);
-    if constexpr (kGated) operands[r].up = device::read_run<N>(x + a.inner);
+    operands[r].gate = device::load_vec<N>(x);
+    if constexpr (kGated) operands[r].up = device::load_vec<N>(x + a.inner);
     if constexpr (kBackward) {
       operands[r].grad =
-          device::read_run<N>(static_cast<const T*>(a.grad_output) + places[r].output);
+          device::load_vec<N>(static_cast<const T*>(a.grad_output) + places[r].output);
     }
   }
 #pragma unroll
   for (int r = 0; r < kRuns<kGated>; ++r) {
-    if (first + r * kThreads >= num_runs) continue;
+    if (first + r * kThreads >= num_vectors) continue;
     if constexpr (kBackward) {
       backward<kKind, kGated>(a, operands[r], places[r]);
     } else {
@@ -104,26 +107,26 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <ActivationKind kKind, bool kGated, typename T, int N>
-void launch_runs(const ActivationArguments& a, cudaStream_t stream) {
-  const std::int64_t runs_a_row = a.inner / N;
-  const std::int64_t num_runs = a.num_rows * runs_a_row;
+void launch_vectors(const ActivationArguments& a, cudaStream_t stream) {
+  const std::int64_t vectors_per_row = a.inner / N;
+  const std::int64_t num_vectors = a.num_rows * vectors_per_row;
   constexpr std::int64_t kBlockRuns = kThreads * kRuns<kGated>;
-  const auto blocks = static_cast<unsigned>((num_runs + kBlockRuns - 1) / kBlockRuns);
+  const auto blocks = static_cast<unsigned>((num_vectors + kBlockRuns - 1) / kBlockRuns);
   if (a.grad_output == nullptr) {
     activation_kernel<kKind, kGated, false, T, N>
-        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(vectors_per_row), num_vectors);
   } else {
     activation_kernel<kKind, kGated, true, T, N>
-        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+        <<<blocks, kThreads, 0, stream>>>(a, device::Divisor(vectors_per_row), num_vectors);
   }
 }
 
 template <ActivationKind kKind, bool kGated, typename T>
 void launch_type(const ActivationArguments& a, cudaStream_t stream) {
-  if (can_vectorize(a.inner, sizeof(T), a.x, a.grad_output, a.output, a.remade_y)) {
-    launch_runs<kKind, kGated, T, 16 / sizeof(T)>(a, stream);
+  if (can_vectorize(a.inner, sizeof(T), a.x, a.grad_output, a.output, a.recomputed_output)) {
+    launch_vectors<kKind, kGated, T, 16 / sizeof(T)>(a, stream);
   } else {
-    launch_runs<kKind, kGated, T, 1>(a, stream);
+    launch_vectors<kKind, kGated, T, 1>(a, stream);
   }
 }
 

@@ -8,7 +8,7 @@
 // [-7, 7]; slopes beyond the limits are 0.
 // x [T, 2 I] (plain [T, I]), y [T, I], float32 or bfloat16; maths in float32, rounded once.
 // Deterministic. Elements that must move: gated 3 T I forward, 5 T I backward; plain 2 and 3 T I;
-// T I more for remade_y.
+// T I more for recomputed_output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,9 @@
 namespace packtrain {
 
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation);
-// Returns dx. `remade_y` [T, I], when defined, receives y once more.
+// Returns dx. `recomputed_output` [T, I], when defined, receives y once more.
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                               const Activation& activation, const at::Tensor& remade_y = {});
+                               const Activation& activation,
+                               const at::Tensor& recomputed_output = {});
 
 }  // namespace packtrain

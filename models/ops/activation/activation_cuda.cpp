@@ -31,14 +31,15 @@ at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activa
 }
 
 at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                    const Activation& activation, const at::Tensor& remade_y) {
+                                    const Activation& activation,
+                                    const at::Tensor& recomputed_output) {
   const at::Tensor in = x.contiguous();
   const at::Tensor grad = grad_output.contiguous();
   ActivationArguments arguments = arguments_of(in, activation);
   at::Tensor dx = at::empty_like(in);
   arguments.grad_output = grad.const_data_ptr();
   arguments.output = dx.data_ptr();
-  if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
+  if (recomputed_output.defined()) arguments.recomputed_output = recomputed_output.data_ptr();
   launch_activation(arguments, current_stream(in));
   return dx;
 }

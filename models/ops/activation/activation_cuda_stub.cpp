@@ -9,7 +9,7 @@ at::Tensor activation_forward_cuda(const at::Tensor& /*x*/, const Activation& /*
 
 at::Tensor activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
                                     const Activation& /*activation*/,
-                                    const at::Tensor& /*remade_y*/) {
+                                    const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("activation");
 }
 

@@ -10,7 +10,7 @@ struct ActivationArguments {
   const void* x = nullptr;            // [num_rows, 2 * inner], or plain [num_rows, inner]
   const void* grad_output = nullptr;  // [num_rows, inner]; null: forward
   void* output = nullptr;             // forward [num_rows, inner], backward as x
-  void* remade_y = nullptr;           // backward: [num_rows, inner] or null
+  void* recomputed_output = nullptr;  // backward: [num_rows, inner] or null
   std::int64_t num_rows = 0;
   std::int64_t inner = 0;
   Activation activation;

@@ -17,7 +17,7 @@ __device__ inline float logistic(float z) {
 
 // (1 + erf(z / sqrt(2))) / 2 to 1e-7, from bell = e^(-z^2 / 2): Abramowitz and Stegun, Handbook of
 // Mathematical Functions, 7.1.26. erff would keep the arithmetic busier than the memory.
-__device__ inline float normal_share(float z, float bell) {
+__device__ inline float normal_cdf(float z, float bell) {
   constexpr float kSqrtHalf = 0.70710678118654752F;
   const float t = __fdividef(1.0F, 1.0F + 0.3275911F * kSqrtHalf * fabsf(z));
   float sum = 1.061405429F;
@@ -34,7 +34,7 @@ __device__ ValueAndSlope evaluate(float z) {
   if constexpr (kKind == ActivationKind::kGeluErf) {
     constexpr float kDensity = 0.39894228040143268F;  // 1 / sqrt(2 pi)
     const float bell = __expf(-0.5F * z * z);
-    const float share = normal_share(z, bell);
+    const float share = normal_cdf(z, bell);
     return {z * share, share + z * kDensity * bell};
   } else if constexpr (kKind == ActivationKind::kGeluTanh) {
     constexpr float kScale = 1.59576912160573071F;  // 2 sqrt(2 / pi)

@@ -13,7 +13,7 @@ namespace packtrain {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRun = 4;  // elements: 16 bytes of float32
+constexpr int kVecSize = 4;  // elements: 16 bytes of float32
 
 __device__ void update(const AdamWArguments& a, float decay, float clip_factor, float gradient,
                        float& w, float& m, float& v) {
@@ -48,7 +48,7 @@ __device__ void store_moments(const AdamWArguments& a, const AdamWPiece& /*piece
 template <int N>
 __device__ void store_moments(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t i,
                               const float (&m)[N], const float (&v)[N], __nv_bfloat16* /*dtype*/) {
-  using Bits = device::Run<std::uint16_t, N>;
+  using Bits = device::Vec<std::uint16_t, N>;
   const std::int64_t element = i + piece.element_offset;
   Bits first;
   Bits second;
@@ -88,16 +88,16 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__
 }
 
 bool aligned(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % (kRun * sizeof(float)) == 0;
+  return reinterpret_cast<std::uintptr_t>(pointer) % (kVecSize * sizeof(float)) == 0;
 }
 
 // Whether every run lies in one piece, at addresses that can be read at once, and starts with the
 // first of four elements that share random words.
 bool can_take_runs(const AdamWArguments& a) {
-  bool fits = a.begin % kRun == 0 && aligned(a.master) && aligned(a.grad) && aligned(a.exp_avg) &&
-              aligned(a.exp_avg_sq) && aligned(a.weight);
+  bool fits = a.begin % kVecSize == 0 && aligned(a.master) && aligned(a.grad) &&
+              aligned(a.exp_avg) && aligned(a.exp_avg_sq) && aligned(a.weight);
   for (int p = 0; p < a.num_pieces; ++p) {
-    fits = fits && a.pieces[p].end % kRun == 0 && a.pieces[p].element_offset % kRun == 0;
+    fits = fits && a.pieces[p].end % kVecSize == 0 && a.pieces[p].element_offset % kVecSize == 0;
   }
   return fits;
 }
@@ -110,7 +110,7 @@ void launch(const AdamWArguments& a, cudaStream_t stream) {
     return static_cast<unsigned>((numel + per_block - 1) / per_block);
   };
   if (can_take_runs(a)) {
-    adamw_kernel<Gradient, Moment, kRun><<<blocks(kRun), kThreads, 0, stream>>>(a);
+    adamw_kernel<Gradient, Moment, kVecSize><<<blocks(kVecSize), kThreads, 0, stream>>>(a);
   } else {
     adamw_kernel<Gradient, Moment, 1><<<blocks(1), kThreads, 0, stream>>>(a);
   }

@@ -44,11 +44,11 @@ const AttentionLayout& attention_layout(const DeviceBatch& batch, const Attentio
   arguments.lengths = layout->lengths.data_ptr<std::int32_t>();
   arguments.offsets = layout->offsets.data_ptr();
   arguments.row_stride = layout->offsets.size(1);
-  arguments.elements_a_token[kQkvOffsets] =
+  arguments.elements_per_token[kQkvOffsets] =
       (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
-  arguments.elements_a_token[kHeadOffsets] = shape.num_heads * shape.head_dim;
-  arguments.elements_a_token[kKvOffsets] = shape.num_kv_heads * shape.head_dim;
-  arguments.elements_a_token[kStatOffsetsRow] = shape.num_heads;
+  arguments.elements_per_token[kHeadOffsets] = shape.num_heads * shape.head_dim;
+  arguments.elements_per_token[kKvOffsets] = shape.num_kv_heads * shape.head_dim;
+  arguments.elements_per_token[kStatOffsetsRow] = shape.num_heads;
   arguments.wide_offsets = wide_offsets;
   launch_attention_layout(arguments, current_stream(batch.cu_seqlens));
   batch.attention_layout = layout;

@@ -19,7 +19,7 @@ __global__ void layout_kernel(AttentionLayoutArguments a) {
   auto* offsets = static_cast<Offset*>(a.offsets);
 #pragma unroll
   for (int row = 0; row < 4; ++row) {
-    offsets[row * a.row_stride + i] = static_cast<Offset>(begin * a.elements_a_token[row]);
+    offsets[row * a.row_stride + i] = static_cast<Offset>(begin * a.elements_per_token[row]);
   }
 }
 

@@ -9,9 +9,9 @@ struct AttentionLayoutArguments {
   std::int64_t num_in_batch = 0;
   std::int64_t num_sequences = 0;  // >= num_in_batch
   std::int32_t* lengths = nullptr;
-  void* offsets = nullptr;                // [4, row_stride]
-  std::int64_t row_stride = 0;            // >= num_sequences + 1
-  std::int64_t elements_a_token[4] = {};  // of each row of offsets
+  void* offsets = nullptr;                  // [4, row_stride]
+  std::int64_t row_stride = 0;              // >= num_sequences + 1
+  std::int64_t elements_per_token[4] = {};  // of each row of offsets
   bool wide_offsets = false;
 };
 

@@ -3,7 +3,7 @@
 #include "models/ops/cuda/column_sums.h"
 
 #include "framework/device/cuda/check.h"
-#include "models/ops/cuda/kernel_chain.cuh"
+#include "models/ops/cuda/dependent_launch.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 
@@ -48,8 +48,8 @@ template <int N>
 __global__ void __launch_bounds__(kThreads) column_sums_kernel(const ColumnSumsArguments a) {
   constexpr int kLanes = kColumns / N;  // that lie along the columns
   __shared__ float sums[kWarps][kColumns];
-  device::allow_next_kernel();
-  device::wait_for_previous_kernel();
+  device::trigger_programmatic_launch();
+  device::grid_dependency_synchronize();
   const GradientTarget& target = a.targets[blockIdx.y];
   if (target.grad == nullptr) return;
   const std::int64_t first_column = std::int64_t{kColumns} * blockIdx.x;
@@ -82,8 +82,8 @@ void launch_column_sums(const ColumnSumsArguments& arguments, void* stream) {
   const dim3 grid(static_cast<unsigned>((arguments.num_columns + kColumns - 1) / kColumns),
                   static_cast<unsigned>(arguments.num_targets));
   const bool vectors = can_vectorize(arguments.num_columns, sizeof(float), arguments.partials);
-  launch_chained(vectors ? column_sums_kernel<4> : column_sums_kernel<1>, grid, dim3(kThreads),
-                 static_cast<cudaStream_t>(stream), arguments);
+  launch_dependent(vectors ? column_sums_kernel<4> : column_sums_kernel<1>, grid, dim3(kThreads),
+                   static_cast<cudaStream_t>(stream), arguments);
 }
 
 }  // namespace packtrain

@@ -70,7 +70,7 @@ __device__ int second_run(const RotaryAngles& a, int slot) {
   return split ? a.num_pairs + slot * N : (2 * slot + 1) * N;
 }
 
-__device__ inline void turn_pair(float cos, float sin, float& first, float& second) {
+__device__ inline void rotate_pair(float cos, float sin, float& first, float& second) {
   const float x = first;
   first = x * cos - second * sin;
   second = second * cos + x * sin;
@@ -78,8 +78,8 @@ __device__ inline void turn_pair(float cos, float sin, float& first, float& seco
 
 // Turns a slot, unless it is one of kept elements.
 template <int N>
-__device__ void turn(const RotaryAngles& a, const Angles<N>& angles, int slot, float (&first)[N],
-                     float (&second)[N]) {
+__device__ void rotate(const RotaryAngles& a, const Angles<N>& angles, int slot, float (&first)[N],
+                       float (&second)[N]) {
   if (slot >= angles.num_slots) return;
   float cos[N];
   float sin[N];
@@ -87,12 +87,12 @@ __device__ void turn(const RotaryAngles& a, const Angles<N>& angles, int slot, f
   angles.read(angles.sin, slot, sin);
   if (N == 1 || !a.interleaved) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) turn_pair(cos[i], sin[i], first[i], second[i]);
+    for (int i = 0; i < N; ++i) rotate_pair(cos[i], sin[i], first[i], second[i]);
   } else {
 #pragma unroll
     for (int i = 0; i < N / 2; ++i) {
-      turn_pair(cos[i], sin[i], first[2 * i], first[2 * i + 1]);
-      turn_pair(cos[N / 2 + i], sin[N / 2 + i], second[2 * i], second[2 * i + 1]);
+      rotate_pair(cos[i], sin[i], first[2 * i], first[2 * i + 1]);
+      rotate_pair(cos[N / 2 + i], sin[N / 2 + i], second[2 * i], second[2 * i + 1]);
     }
   }
 }

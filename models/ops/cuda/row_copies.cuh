@@ -25,8 +25,8 @@ struct WarpShare {
 
 // A thread's runs of a row of one tensor or several. Runs not held are 0.
 template <typename T, int N, int V, int kInputs>
-struct HeldRow {
-  Run<T, N> runs[kInputs][V];
+struct RegisterRow {
+  Vec<T, N> runs[kInputs][V];
   std::int64_t index;
   std::int64_t offset;  // of the thread's first run
 };
@@ -48,7 +48,7 @@ class RowCopies {
                        const WarpShare<N, V>& share, void* shared)
       : shape_(shape),
         share_(share),
-        places_(static_cast<Run<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
+        places_(static_cast<Vec<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
         row_(std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y),
         offset_(row_ * shape.row_stride + share.column) {
 #pragma unroll
@@ -57,7 +57,7 @@ class RowCopies {
     }
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-      ask(row_ + stage * stride(), offset_ + stage * stride() * shape_.row_stride, stage);
+      issue_load(row_ + stage * stride(), offset_ + stage * stride() * shape_.row_stride, stage);
     }
   }
 
@@ -66,9 +66,9 @@ class RowCopies {
   __device__ bool has_row() const { return row_ < shape_.num_rows; }
 
   // The thread's next row. To be called while has_row().
-  __device__ HeldRow<T, N, V, kInputs> take() {
-    HeldRow<T, N, V, kInputs> row = {};
-    wait_for_copies<kStages - 1>();
+  __device__ RegisterRow<T, N, V, kInputs> take() {
+    RegisterRow<T, N, V, kInputs> row = {};
+    cp_async_wait_group<kStages - 1>();
 #pragma unroll
     for (int v = 0; v < V; ++v) {
 #pragma unroll
@@ -79,7 +79,7 @@ class RowCopies {
     row.index = row_;
     row.offset = offset_;
     const std::int64_t ahead = kStages * stride();
-    ask(row_ + ahead, offset_ + ahead * shape_.row_stride, stage_);
+    issue_load(row_ + ahead, offset_ + ahead * shape_.row_stride, stage_);
     row_ += stride();
     offset_ += stride() * shape_.row_stride;
     stage_ = (stage_ + 1) % kStages;
@@ -87,29 +87,29 @@ class RowCopies {
   }
 
  private:
-  __device__ Run<T, N>* place(int stage, int input, int v) const {
+  __device__ Vec<T, N>* place(int stage, int input, int v) const {
     return places_ + ((stage * kInputs + input) * V + v) * kRowThreads;
   }
 
   // Starts the copies of a row, if there is such a row.
-  __device__ void ask(std::int64_t row, std::int64_t offset, int stage) const {
+  __device__ void issue_load(std::int64_t row, std::int64_t offset, int stage) const {
     if (row < shape_.num_rows) {
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         if (!share_.held[v]) continue;
 #pragma unroll
         for (int input = 0; input < kInputs; ++input) {
-          copy_async(tensors_[input] + offset + v * share_.kStep, place(stage, input, v), true);
+          cp_async(tensors_[input] + offset + v * share_.kStep, place(stage, input, v), true);
         }
       }
     }
-    commit_copies();
+    cp_async_commit_group();
   }
 
   Shape shape_;
   const WarpShare<N, V>& share_;
   const T* tensors_[kInputs];
-  Run<T, N>* places_;
+  Vec<T, N>* places_;
   std::int64_t row_;
   std::int64_t offset_;
   int stage_ = 0;

@@ -8,7 +8,7 @@
 
 namespace packtrain::device {
 
-constexpr int kNormMostThreads = 512;
+constexpr int kNormMaxThreads = 512;
 
 // Which columns a thread holds: run v starts at column(v).
 template <int N>
@@ -23,11 +23,11 @@ struct Share {
 // Elements not held are 0.
 template <typename T, int N, int V>
 __device__ void read_row(const void* from, std::int64_t offset, const Share<N>& share,
-                         Run<T, N> (&to)[V]) {
+                         Vec<T, N> (&to)[V]) {
   const T* row = static_cast<const T*>(from) + offset;
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    to[v] = share.holds(v) ? read_run<N>(row + share.column(v)) : Run<T, N>{};
+    to[v] = share.holds(v) ? load_vec<N>(row + share.column(v)) : Vec<T, N>{};
   }
 }
 
@@ -49,7 +49,7 @@ class RowSums {
  private:
   template <int K>
   __device__ void sum_warps(float (&values)[K]) {
-    __shared__ float places[2][kNormMostThreads / 32][2];
+    __shared__ float places[2][kNormMaxThreads / 32][2];
     static_assert(K <= 2);
     const int num_warps = blockDim.x / 32;
     if (threadIdx.x % 32 == 0) {
@@ -72,7 +72,7 @@ struct RowStatistics {
 };
 
 template <bool kCentered, typename T, int N, int V>
-__device__ RowStatistics statistics_of(Run<T, N> (&x)[V], const Share<N>& share, float epsilon) {
+__device__ RowStatistics statistics_of(Vec<T, N> (&x)[V], const Share<N>& share, float epsilon) {
   RowSums sums;
   const float count = static_cast<float>(share.hidden);
   float mean[1] = {0};
@@ -86,7 +86,7 @@ __device__ RowStatistics statistics_of(Run<T, N> (&x)[V], const Share<N>& share,
     }
     sums.sum(mean);
     mean[0] /= count;
-    forget_unpacked(x);
+    discard_unpacked(x);
   }
   float square[1] = {0};
 #pragma unroll
@@ -98,13 +98,13 @@ __device__ RowStatistics statistics_of(Run<T, N> (&x)[V], const Share<N>& share,
     for (int i = 0; i < N; ++i) square[0] += (values[i] - mean[0]) * (values[i] - mean[0]);
   }
   sums.sum(square);
-  forget_unpacked(x);
+  discard_unpacked(x);
   return {mean[0], rsqrtf(square[0] / count + epsilon)};
 }
 
 // y of the rows held, to `to`; `weight` is the row of weights, wherever it lies.
 template <typename T, int N, int V>
-__device__ void write_output(const NormArguments& a, const Run<T, N> (&x)[V], const T* weight,
+__device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], const T* weight,
                              const RowStatistics& row, const Share<N>& share, T* to) {
 #pragma unroll
   for (int v = 0; v < V; ++v) {
@@ -126,8 +126,8 @@ __device__ void write_output(const NormArguments& a, const Run<T, N> (&x)[V], co
 // x + residual, rounded, in the place of x and to a.sum.
 template <typename T, int N, int V>
 __device__ void add_residual(const NormArguments& a, std::int64_t offset, const Share<N>& share,
-                             Run<T, N> (&x)[V]) {
-  Run<T, N> residual[V];
+                             Vec<T, N> (&x)[V]) {
+  Vec<T, N> residual[V];
   read_row(a.residual, offset, share, residual);
 #pragma unroll
   for (int v = 0; v < V; ++v) {
@@ -138,16 +138,16 @@ __device__ void add_residual(const NormArguments& a, std::int64_t offset, const 
 #pragma unroll
     for (int i = 0; i < N; ++i) values[i] += added[i];
     x[v] = pack<T>(values);
-    if (share.holds(v)) write_run(x[v], static_cast<T*>(a.sum) + offset + share.column(v));
+    if (share.holds(v)) store_vec(x[v], static_cast<T*>(a.sum) + offset + share.column(v));
   }
 }
 
 template <typename T, int N, int V, bool kCentered>
-__global__ void __launch_bounds__(kNormMostThreads, 2) norm_forward_kernel(const NormArguments a) {
+__global__ void __launch_bounds__(kNormMaxThreads, 2) norm_forward_kernel(const NormArguments a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   const std::int64_t offset = row * a.row_stride;
   const Share<N> share{static_cast<int>(a.hidden), row < a.num_rows};
-  Run<T, N> x[V];
+  Vec<T, N> x[V];
   read_row(a.x, offset, share, x);
   if (a.residual != nullptr) add_residual(a, offset, share, x);
   const RowStatistics statistics = statistics_of<kCentered>(x, share, a.epsilon);

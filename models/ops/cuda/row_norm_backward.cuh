@@ -4,17 +4,17 @@
 // of the operands is known to the compiler.
 #pragma once
 
-#include "models/ops/cuda/kernel_chain.cuh"
+#include "models/ops/cuda/dependent_launch.cuh"
 #include "models/ops/cuda/row_copies.cuh"
 #include "models/ops/cuda/row_norm.cuh"
-#include "models/ops/cuda/row_totals.cuh"
+#include "models/ops/cuda/row_reduction.cuh"
 
 namespace packtrain::device {
 
 // What backward reads of a row.
 enum BackwardInput { kGrad, kX, kResidualGrad };
 template <typename T, int N, int V, bool kResidual>
-using BackwardRow = HeldRow<T, N, V, kResidual ? 3 : 2>;
+using BackwardRow = RegisterRow<T, N, V, kResidual ? 3 : 2>;
 // About as many bytes on their way with a residual as without.
 template <typename T, int N, int V, bool kResidual>
 using BackwardCopies = RowCopies<T, N, V, kResidual ? 3 : 2, kResidual ? 1 : 2>;
@@ -87,10 +87,11 @@ __device__ void write_row(const NormArguments& a, const WarpShare<N, V>& share,
 }
 
 template <typename T, int N, int V, bool kResidual>
-__device__ void write_y_again(const NormArguments& a, const WarpShare<N, V>& share,
-                              const BackwardRow<T, N, V, kResidual>& row,
-                              const RowStatistics& statistics, const float (&weight)[V][N]) {
-  T* to = static_cast<T*>(a.remade_y) + row.offset;
+__device__ void write_recomputed_output(const NormArguments& a, const WarpShare<N, V>& share,
+                                        const BackwardRow<T, N, V, kResidual>& row,
+                                        const RowStatistics& statistics,
+                                        const float (&weight)[V][N]) {
+  T* to = static_cast<T*>(a.recomputed_output) + row.offset;
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     if (!share.held[v]) continue;
@@ -138,9 +139,9 @@ __device__ void read_weight(const NormArguments& a, const WarpShare<N, V>& share
                             float (&weight)[V][N]) {
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    Run<T, N> run{};
+    Vec<T, N> run{};
     if (share.held[v]) {
-      run = read_run<N>(static_cast<const T*>(a.weight) + share.column + v * share.kStep);
+      run = load_vec<N>(static_cast<const T*>(a.weight) + share.column + v * share.kStep);
     }
     unpack(run, weight[v]);
 #pragma unroll
@@ -159,15 +160,15 @@ template <typename T, int N, int V, bool kCentered, bool kResidual>
 __global__ void __launch_bounds__(kRowThreads, 1) norm_backward_kernel(const NormArguments a) {
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr int kSums = kCentered ? 2 : 1;
-  __shared__ __align__(16) typename RowTotals<kSums>::Places places;
-  wait_for_previous_kernel();
+  __shared__ __align__(16) typename RowReduction<kSums>::Places places;
+  grid_dependency_synchronize();
   const WarpShare<N, V> share(a.hidden);
   const void* const tensors[3] = {a.grad_output, a.x, a.residual};
   BackwardCopies<T, N, V, kResidual> copies(tensors, {a.num_rows, a.row_stride}, share, shared);
   RowStatistics next = read_statistics<kCentered>(a, copies.next_row());
   float weight[V][N];
   read_weight<T>(a, share, weight);
-  RowTotals<kSums> totals(places);
+  RowReduction<kSums> totals(places);
   const float inverse_count = 1.0F / static_cast<float>(a.hidden);
   ColumnSums<N, V, kSums> columns = {};
   while (copies.has_row()) {
@@ -178,11 +179,11 @@ __global__ void __launch_bounds__(kRowThreads, 1) norm_backward_kernel(const Nor
     project(row, statistics, weight, columns, sums);
     totals.sum(sums);
     write_row<T, N, V, kResidual>(a, share, row, statistics, weight, sums, inverse_count);
-    if (a.remade_y == nullptr) continue;
-    write_y_again<T, N, V, kResidual>(a, share, row, statistics, weight);
+    if (a.recomputed_output == nullptr) continue;
+    write_recomputed_output<T, N, V, kResidual>(a, share, row, statistics, weight);
   }
-  wait_for_copies<0>();
-  allow_next_kernel();
+  cp_async_wait_group<0>();
+  trigger_programmatic_launch();
   if (a.partials == nullptr) return;
   float* out = a.partials + std::int64_t{blockIdx.x} * kSums * a.hidden;
 #pragma unroll

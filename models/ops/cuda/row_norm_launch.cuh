@@ -22,7 +22,7 @@ constexpr int kForwardBlockThreads = 128;
 // Of forward, for `runs` of 16 bytes a row. Where a row is several warps, a block has one.
 inline RowGeometry forward_geometry(std::int64_t runs) {
   const std::int64_t wanted = (runs + kForwardRuns - 1) / kForwardRuns;
-  if (wanted > device::kNormMostThreads) return {};
+  if (wanted > device::kNormMaxThreads) return {};
   if (wanted > 32) return {static_cast<int>((wanted + 31) / 32 * 32), 1};
   int threads = 4;
   while (threads < wanted) threads *= 2;
@@ -33,7 +33,7 @@ inline bool norm_is_vectorized(const NormArguments& a) {
   const std::int64_t element_bytes = a.bfloat16 ? 2 : 4;
   return can_vectorize(a.row_stride, element_bytes) &&
          can_vectorize(a.hidden, element_bytes, a.x, a.weight, a.bias, a.residual, a.grad_output,
-                       a.output, a.sum, a.remade_y);
+                       a.output, a.sum, a.recomputed_output);
 }
 
 inline int device_attribute(cudaDeviceAttr attribute) {
@@ -74,16 +74,16 @@ inline BackwardPlan backward_plan(const NormArguments& a) {
 
 template <typename T, bool kCentered>
 void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
+  constexpr int kVecSize = 16 / sizeof(T);
   const bool vectors = norm_is_vectorized(a);
-  const RowGeometry geometry = vectors ? forward_geometry(a.hidden / kRun) : RowGeometry{};
+  const RowGeometry geometry = vectors ? forward_geometry(a.hidden / kVecSize) : RowGeometry{};
   const auto blocks = static_cast<unsigned>((a.num_rows + geometry.rows - 1) / geometry.rows);
   const dim3 threads(geometry.threads, geometry.rows);
   if (geometry.threads != 0) {
-    device::norm_forward_kernel<T, kRun, kForwardRuns, kCentered>
+    device::norm_forward_kernel<T, kVecSize, kForwardRuns, kCentered>
         <<<blocks, threads, 0, stream>>>(a);
   } else if (vectors) {
-    device::wide_norm_forward_kernel<T, kRun, kCentered>
+    device::wide_norm_forward_kernel<T, kVecSize, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);
   } else {
     device::wide_norm_forward_kernel<T, 1, kCentered>
@@ -93,31 +93,32 @@ void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
 
 // Shared memory: rows under way, or sums.
 template <typename T, bool kCentered, int V, bool kResidual>
-void launch_held_backward(const NormArguments& a, const BackwardPlan& plan, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
-  const auto kernel = device::norm_backward_kernel<T, kRun, V, kCentered, kResidual>;
-  const std::size_t rows_bytes = device::BackwardCopies<T, kRun, V, kResidual>::kSharedBytes;
+void launch_register_backward(const NormArguments& a, const BackwardPlan& plan,
+                              cudaStream_t stream) {
+  constexpr int kVecSize = 16 / sizeof(T);
+  const auto kernel = device::norm_backward_kernel<T, kVecSize, V, kCentered, kResidual>;
+  const std::size_t rows_bytes = device::BackwardCopies<T, kVecSize, V, kResidual>::kSharedBytes;
   const std::size_t bytes = std::max(rows_bytes, plan.block_rows * a.hidden * sizeof(float));
   PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(bytes)));
-  launch_chained(kernel, dim3(static_cast<unsigned>(plan.num_blocks)),
-                 dim3(plan.row_threads, plan.block_rows), stream, a, bytes);
+  launch_dependent(kernel, dim3(static_cast<unsigned>(plan.num_blocks)),
+                   dim3(plan.row_threads, plan.block_rows), stream, a, bytes);
 }
 
 template <typename T, bool kCentered>
 void launch_norm_backward(const NormArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
+  constexpr int kVecSize = 16 / sizeof(T);
   const BackwardPlan plan = backward_plan(a);
   const auto blocks = static_cast<unsigned>(plan.num_blocks);
   const bool adds = a.residual != nullptr;
   if (plan.held == kFewRuns) {
-    adds ? launch_held_backward<T, kCentered, kFewRuns, true>(a, plan, stream)
-         : launch_held_backward<T, kCentered, kFewRuns, false>(a, plan, stream);
+    adds ? launch_register_backward<T, kCentered, kFewRuns, true>(a, plan, stream)
+         : launch_register_backward<T, kCentered, kFewRuns, false>(a, plan, stream);
   } else if (plan.held == kManyRuns) {
-    adds ? launch_held_backward<T, kCentered, kManyRuns, true>(a, plan, stream)
-         : launch_held_backward<T, kCentered, kManyRuns, false>(a, plan, stream);
+    adds ? launch_register_backward<T, kCentered, kManyRuns, true>(a, plan, stream)
+         : launch_register_backward<T, kCentered, kManyRuns, false>(a, plan, stream);
   } else if (norm_is_vectorized(a)) {
-    device::wide_norm_backward_kernel<T, kRun, kCentered>
+    device::wide_norm_backward_kernel<T, kVecSize, kCentered>
         <<<blocks, device::kWideThreads, 0, stream>>>(a);
   } else {
     device::wide_norm_backward_kernel<T, 1, kCentered>

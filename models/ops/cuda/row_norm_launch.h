@@ -13,7 +13,7 @@ struct NormArguments {
   const void* grad_output = nullptr;  // [num_rows, hidden]; null: forward
   void* output = nullptr;             // y, or dx, which may be in grad_output's place
   void* sum = nullptr;                // forward with a residual: x + residual
-  void* remade_y = nullptr;           // backward: y, or null
+  void* recomputed_output = nullptr;  // backward: y, or null
   float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads
   float* inverse = nullptr;           // [num_rows] 1 / rms, or 1 / standard deviation
   float* partials = nullptr;  // backward: [norm_backward_blocks(), 1 or (LayerNorm) 2, hidden]

@@ -9,7 +9,7 @@ namespace packtrain::device {
 constexpr int kWideThreads = 512;
 
 template <typename T, int N, typename Visit>
-__device__ void for_each_run(std::int64_t hidden, const Visit& visit) {
+__device__ void for_each_vec(std::int64_t hidden, const Visit& visit) {
   for (std::int64_t c = threadIdx.x * N; c < hidden; c += kWideThreads * N) visit(c);
 }
 
@@ -24,7 +24,7 @@ __device__ float squares(const T* row, std::int64_t c, float mean) {
 }
 
 template <int N, typename T>
-__device__ void add_residual_run(const T* x, const T* residual, T* sum) {
+__device__ void add_residual_vec(const T* x, const T* residual, T* sum) {
   float values[N];
   float added[N];
   load(x, values);
@@ -35,7 +35,7 @@ __device__ void add_residual_run(const T* x, const T* residual, T* sum) {
 }
 
 template <int N, typename T>
-__device__ void write_output_run(const NormArguments& a, const T* x, std::int64_t c,
+__device__ void store_output_vec(const NormArguments& a, const T* x, std::int64_t c,
                                  const RowStatistics& row, T* y) {
   float values[N];
   float w[N];
@@ -57,15 +57,15 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
   const T* x = static_cast<const T*>(a.x) + offset;
   if (a.residual != nullptr) {  // a thread reads back only what it wrote itself
     T* sum = static_cast<T*>(a.sum) + offset;
-    for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
-      add_residual_run<N>(x + c, static_cast<const T*>(a.residual) + offset + c, sum + c);
+    for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
+      add_residual_vec<N>(x + c, static_cast<const T*>(a.residual) + offset + c, sum + c);
     });
     x = sum;
   }
   RowSums sums;
   float mean[1] = {0};
   if constexpr (kCentered) {
-    for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
+    for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
       float values[N];
       load(x + c, values);
       for (int i = 0; i < N; ++i) mean[0] += values[i];
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
     mean[0] /= static_cast<float>(a.hidden);
   }
   float square[1] = {0};
-  for_each_run<T, N>(a.hidden, [&](std::int64_t c) { square[0] += squares<N>(x, c, mean[0]); });
+  for_each_vec<T, N>(a.hidden, [&](std::int64_t c) { square[0] += squares<N>(x, c, mean[0]); });
   sums.sum(square);
   const RowStatistics statistics{mean[0],
                                  rsqrtf(square[0] / static_cast<float>(a.hidden) + a.epsilon)};
@@ -82,23 +82,23 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
     a.inverse[row] = statistics.inverse;
     if constexpr (kCentered) a.mean[row] = statistics.mean;
   }
-  for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
-    write_output_run<N>(a, x, c, statistics, static_cast<T*>(a.output) + offset);
+  for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
+    store_output_vec<N>(a, x, c, statistics, static_cast<T*>(a.output) + offset);
   });
 }
 
 // A run of a row: what backward needs of it.
 template <int N>
-struct GradientRun {
+struct GradientVec {
   float grad[N];        // of the output
   float normalized[N];  // (x - mean) inverse
   float scaled[N];      // grad times weight
 };
 
 template <int N, typename T>
-__device__ GradientRun<N> gradient_run(const NormArguments& a, std::int64_t offset, std::int64_t c,
+__device__ GradientVec<N> gradient_vec(const NormArguments& a, std::int64_t offset, std::int64_t c,
                                        const RowStatistics& row) {
-  GradientRun<N> run;
+  GradientVec<N> run;
   float w[N];
   load(static_cast<const T*>(a.grad_output) + offset + c, run.grad);
   load(static_cast<const T*>(a.x) + offset + c, run.normalized);
@@ -113,7 +113,7 @@ __device__ GradientRun<N> gradient_run(const NormArguments& a, std::int64_t offs
 
 // Adds g n (and, in LayerNorm, g) to the block's partial sums, which no other block touches.
 template <int N, int K>
-__device__ void add_to_partials(const NormArguments& a, const GradientRun<N>& run, std::int64_t c,
+__device__ void add_to_partials(const NormArguments& a, const GradientVec<N>& run, std::int64_t c,
                                 bool first) {
   float* partials = a.partials + std::int64_t{blockIdx.x} * K * a.hidden + c;
 #pragma unroll
@@ -130,7 +130,7 @@ __device__ void add_to_partials(const NormArguments& a, const GradientRun<N>& ru
 template <typename T, int N, int K>
 __device__ void wide_dx_run(const NormArguments& a, std::int64_t offset, std::int64_t c,
                             const RowStatistics& row, const float (&means)[K]) {
-  const GradientRun<N> run = gradient_run<N, T>(a, offset, c, row);
+  const GradientVec<N> run = gradient_vec<N, T>(a, offset, c, row);
   float dx[N] = {};
   if (a.residual != nullptr) load(static_cast<const T*>(a.residual) + offset + c, dx);
 #pragma unroll
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_backward_kernel(const 
     RowStatistics statistics{0, a.inverse[row]};
     if constexpr (kCentered) statistics.mean = a.mean[row];
     float means[kSums] = {};
-    for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
-      const GradientRun<N> run = gradient_run<N, T>(a, offset, c, statistics);
+    for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
+      const GradientVec<N> run = gradient_vec<N, T>(a, offset, c, statistics);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         means[0] += run.scaled[i] * run.normalized[i];
@@ -162,11 +162,11 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_backward_kernel(const 
     });
     sums.sum(means);
     for (float& mean : means) mean /= static_cast<float>(a.hidden);
-    for_each_run<T, N>(a.hidden, [&](std::int64_t c) {
+    for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
       wide_dx_run<T, N>(a, offset, c, statistics, means);
-      if (a.remade_y == nullptr) return;
-      write_output_run<N>(a, static_cast<const T*>(a.x) + offset, c, statistics,
-                          static_cast<T*>(a.remade_y) + offset);
+      if (a.recomputed_output == nullptr) return;
+      store_output_vec<N>(a, static_cast<const T*>(a.x) + offset, c, statistics,
+                          static_cast<T*>(a.recomputed_output) + offset);
     });
   }
 }

@@ -27,31 +27,31 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
 
 // N elements as they lie in memory, read and written 16 bytes at most at once.
 template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Run {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T values[N];
 };
 // Words, so that they take four registers: the compiler would give each element one of its own.
 template <>
-struct alignas(16) Run<__nv_bfloat16, 8> {
+struct alignas(16) Vec<__nv_bfloat16, 8> {
   std::uint32_t words[4];
 };
 
 template <int N, typename T>
-__device__ Run<T, N> read_run(const T* from) {
-  return *reinterpret_cast<const Run<T, N>*>(from);
+__device__ Vec<T, N> load_vec(const T* from) {
+  return *reinterpret_cast<const Vec<T, N>*>(from);
 }
 template <typename T, int N>
-__device__ void write_run(const Run<T, N>& run, T* to) {
-  *reinterpret_cast<Run<T, N>*>(to) = run;
+__device__ void store_vec(const Vec<T, N>& run, T* to) {
+  *reinterpret_cast<Vec<T, N>*>(to) = run;
 }
 
 template <typename T, int N>
-__device__ void unpack(const Run<T, N>& run, float (&to)[N]) {
+__device__ void unpack(const Vec<T, N>& run, float (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(run.values[i]);
 }
 // A bfloat16 is the upper half of a float32; the lower element lies in the lower half of a word.
-__device__ inline void unpack(const Run<__nv_bfloat16, 8>& run, float (&to)[8]) {
+__device__ inline void unpack(const Vec<__nv_bfloat16, 8>& run, float (&to)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     to[2 * i] = __uint_as_float(run.words[i] << 16);
@@ -61,8 +61,8 @@ __device__ inline void unpack(const Run<__nv_bfloat16, 8>& run, float (&to)[8]) 
 
 template <typename T, int N>
 struct Pack {
-  __device__ static Run<T, N> run(const float (&from)[N]) {
-    Run<T, N> run;
+  __device__ static Vec<T, N> run(const float (&from)[N]) {
+    Vec<T, N> run;
 #pragma unroll
     for (int i = 0; i < N; ++i) run.values[i] = from_float<T>(from[i]);
     return run;
@@ -70,8 +70,8 @@ struct Pack {
 };
 template <>
 struct Pack<__nv_bfloat16, 8> {
-  __device__ static Run<__nv_bfloat16, 8> run(const float (&from)[8]) {
-    Run<__nv_bfloat16, 8> run;
+  __device__ static Vec<__nv_bfloat16, 8> run(const float (&from)[8]) {
+    Vec<__nv_bfloat16, 8> run;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
@@ -81,16 +81,16 @@ struct Pack<__nv_bfloat16, 8> {
   }
 };
 template <typename T, int N>
-__device__ Run<T, N> pack(const float (&from)[N]) {
+__device__ Vec<T, N> pack(const float (&from)[N]) {
   return Pack<T, N>::run(from);
 }
 
 // Unpacked values that are used again later would be kept unpacked, at twice the registers; after
 // this the compiler unpacks them again.
 template <typename T, int N, int V>
-__device__ void forget_unpacked(Run<T, N> (& /*runs*/)[V]) {}
+__device__ void discard_unpacked(Vec<T, N> (& /*runs*/)[V]) {}
 template <int V>
-__device__ void forget_unpacked(Run<__nv_bfloat16, 8> (&runs)[V]) {
+__device__ void discard_unpacked(Vec<__nv_bfloat16, 8> (&runs)[V]) {
 #pragma unroll
   for (int v = 0; v < V; ++v) {
 #pragma unroll
@@ -100,12 +100,12 @@ __device__ void forget_unpacked(Run<__nv_bfloat16, 8> (&runs)[V]) {
 
 template <int N, typename T>
 __device__ void load(const T* from, float (&to)[N]) {
-  unpack(read_run<N>(from), to);
+  unpack(load_vec<N>(from), to);
 }
 
 template <int N, typename T>
 __device__ void store(const float (&from)[N], T* to) {
-  write_run(pack<T>(from), to);
+  store_vec(pack<T>(from), to);
 }
 
 // The sum over all threads of a block of at most 1024, on every thread; `scratch` has 32 places.

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/dependent_launch.cuh"
 #include "models/ops/cuda/divisor.cuh"
-#include "models/ops/cuda/kernel_chain.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/embedding/embedding_launch.h"
@@ -19,28 +19,28 @@ constexpr int kGatherThreads = 256;
 constexpr int kGatherRuns = 4;  // of a thread under way
 constexpr int kChunk = 32;      // sorted ids
 constexpr int kChunkThreads = 128;
-constexpr int kRowsUnderWay = 8;
+constexpr int kRowsInFlight = 8;
 constexpr int kZeroThreads = 256;
 constexpr int kZeroRuns = 8;  // of a thread
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kGatherThreads)
-    gather_kernel(const EmbeddingArguments a, const device::Divisor runs_a_row,
-                  const std::int64_t num_runs) {
-  device::Run<T, N> runs[kGatherRuns] = {};
+    gather_kernel(const EmbeddingArguments a, const device::Divisor vectors_per_row,
+                  const std::int64_t num_vectors) {
+  device::Vec<T, N> runs[kGatherRuns] = {};
   const std::int64_t first = std::int64_t{kGatherThreads * kGatherRuns} * blockIdx.x + threadIdx.x;
 #pragma unroll
   for (int r = 0; r < kGatherRuns; ++r) {
     const std::int64_t run = first + r * kGatherThreads;
-    if (run >= num_runs) continue;
-    const std::int64_t token = runs_a_row.quotient(run);
+    if (run >= num_vectors) continue;
+    const std::int64_t token = vectors_per_row.quotient(run);
     const std::int64_t from = (a.ids[token] - token) * a.hidden + run * N;
-    runs[r] = device::read_run<N>(static_cast<const T*>(a.rows) + from);
+    runs[r] = device::load_vec<N>(static_cast<const T*>(a.rows) + from);
   }
 #pragma unroll
   for (int r = 0; r < kGatherRuns; ++r) {
     const std::int64_t run = first + r * kGatherThreads;
-    if (run < num_runs) device::write_run(runs[r], static_cast<T*>(a.output) + run * N);
+    if (run < num_vectors) device::store_vec(runs[r], static_cast<T*>(a.output) + run * N);
   }
 }
 
@@ -50,16 +50,16 @@ __global__ void __launch_bounds__(kZeroThreads)
   if (token < num_tokens) present[ids[token]] = 1;
 }
 
-// `rows` are num_words words, of which a row has `words_a_row`.
+// `rows` are num_words words, of which a row has `words_per_row`.
 template <typename Word>
 __global__ void __launch_bounds__(kZeroThreads)
-    zero_absent_kernel(const std::uint8_t* present, const device::Divisor words_a_row,
+    zero_absent_kernel(const std::uint8_t* present, const device::Divisor words_per_row,
                        std::int64_t num_words, Word* rows) {
   const std::int64_t first = std::int64_t{kZeroThreads * kZeroRuns} * blockIdx.x + threadIdx.x;
 #pragma unroll
   for (int r = 0; r < kZeroRuns; ++r) {
     const std::int64_t word = first + r * kZeroThreads;
-    if (word < num_words && present[words_a_row.quotient(word)] == 0) rows[word] = Word{};
+    if (word < num_words && present[words_per_row.quotient(word)] == 0) rows[word] = Word{};
   }
 }
 
@@ -88,8 +88,8 @@ __device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std:
                            std::int64_t last, std::int64_t column, float (&sum)[N]) {
   const std::int32_t id = a.ids[first];
   const bool from_before = first == chunk * kChunk && first > 0 && a.ids[first - 1] == id;
-  const bool goes_on = last < a.num_tokens && a.ids[last] == id;
-  if (from_before || goes_on) {
+  const bool continues = last < a.num_tokens && a.ids[last] == id;
+  if (from_before || continues) {
     float* to = a.partials + partial_place(a, chunk, from_before ? 0 : 1) + column;
 #pragma unroll
     for (int i = 0; i < N; ++i) to[i] = sum[i];
@@ -102,7 +102,7 @@ __device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std:
 
 template <typename T, typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const EmbeddingArguments a) {
-  device::allow_next_kernel();
+  device::trigger_programmatic_launch();
   const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
   if (column >= a.hidden) return;
   const std::int64_t chunk = blockIdx.x;
@@ -111,14 +111,14 @@ __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const Embeddi
   const T* rows = static_cast<const T*>(a.rows) + column;
   float sum[N] = {};
   std::int64_t first = begin;  // of the ids being summed
-  for (std::int64_t base = begin; base < end; base += kRowsUnderWay) {
-    device::Run<T, N> under_way[kRowsUnderWay] = {};
+  for (std::int64_t base = begin; base < end; base += kRowsInFlight) {
+    device::Vec<T, N> under_way[kRowsInFlight] = {};
 #pragma unroll
-    for (int r = 0; r < kRowsUnderWay; ++r) {
-      if (base + r < end) under_way[r] = device::read_run<N>(rows + a.order[base + r] * a.hidden);
+    for (int r = 0; r < kRowsInFlight; ++r) {
+      if (base + r < end) under_way[r] = device::load_vec<N>(rows + a.order[base + r] * a.hidden);
     }
 #pragma unroll
-    for (int r = 0; r < kRowsUnderWay; ++r) {
+    for (int r = 0; r < kRowsInFlight; ++r) {
       if (base + r >= end) break;
       if (a.ids[base + r] != a.ids[first]) {
         finish_run<G>(a, chunk, first, base + r, column, sum);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const Embeddi
 // One block a chunk: sums the id that begins in it and goes on, if there is one.
 template <typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_partials_kernel(const EmbeddingArguments a) {
-  device::wait_for_previous_kernel();
+  device::grid_dependency_synchronize();
   const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
   const std::int64_t chunk = blockIdx.x;
   const std::int64_t next = (chunk + 1) * kChunk;
@@ -161,11 +161,11 @@ __global__ void __launch_bounds__(kChunkThreads) sum_partials_kernel(const Embed
 template <typename T, int N>
 void launch_gather(const EmbeddingArguments& a, cudaStream_t stream) {
   constexpr int kBlockRuns = kGatherThreads * kGatherRuns;
-  const std::int64_t runs_a_row = a.hidden / N;
-  const std::int64_t num_runs = a.num_tokens * runs_a_row;
-  const auto blocks = static_cast<unsigned>((num_runs + kBlockRuns - 1) / kBlockRuns);
+  const std::int64_t vectors_per_row = a.hidden / N;
+  const std::int64_t num_vectors = a.num_tokens * vectors_per_row;
+  const auto blocks = static_cast<unsigned>((num_vectors + kBlockRuns - 1) / kBlockRuns);
   gather_kernel<T, N>
-      <<<blocks, kGatherThreads, 0, stream>>>(a, device::Divisor(runs_a_row), num_runs);
+      <<<blocks, kGatherThreads, 0, stream>>>(a, device::Divisor(vectors_per_row), num_vectors);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
@@ -176,15 +176,15 @@ void launch_sums(const EmbeddingArguments& a, cudaStream_t stream) {
                   static_cast<unsigned>((a.hidden + kBlockColumns - 1) / kBlockColumns));
   sum_chunks_kernel<T, G, N><<<grid, kChunkThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
-  launch_chained(sum_partials_kernel<G, N>, grid, dim3(kChunkThreads), stream, a);
+  launch_dependent(sum_partials_kernel<G, N>, grid, dim3(kChunkThreads), stream, a);
 }
 
 template <typename T, typename G>
 void launch_backward_types(const EmbeddingArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
+  constexpr int kVecSize = 16 / sizeof(T);
   // The widest of the accesses, to partial sums and to a float32 gradient, is 16 or 32 bytes.
   if (can_vectorize(a.hidden, sizeof(T), a.rows, a.output, a.partials)) {
-    launch_sums<T, G, kRun>(a, stream);
+    launch_sums<T, G, kVecSize>(a, stream);
   } else {
     launch_sums<T, G, 1>(a, stream);
   }
@@ -194,10 +194,10 @@ template <typename Word>
 void launch_zeros(const std::uint8_t* present, std::int64_t vocab_size, std::int64_t row_bytes,
                   void* rows, cudaStream_t stream) {
   constexpr std::int64_t kBlockWords = kZeroThreads * kZeroRuns;
-  const std::int64_t words_a_row = row_bytes / static_cast<std::int64_t>(sizeof(Word));
-  const std::int64_t num_words = vocab_size * words_a_row;
+  const std::int64_t words_per_row = row_bytes / static_cast<std::int64_t>(sizeof(Word));
+  const std::int64_t num_words = vocab_size * words_per_row;
   const auto blocks = static_cast<unsigned>((num_words + kBlockWords - 1) / kBlockWords);
-  zero_absent_kernel<<<blocks, kZeroThreads, 0, stream>>>(present, device::Divisor(words_a_row),
+  zero_absent_kernel<<<blocks, kZeroThreads, 0, stream>>>(present, device::Divisor(words_per_row),
                                                           num_words, static_cast<Word*>(rows));
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "models/ops/experts/grouped_gradient_cuda.h"
+#include "models/ops/experts/grouped_wgrad_cuda.h"
 #include "models/ops/gradient.h"
 #include "models/ops/matmul/matmul.h"
 
@@ -51,8 +51,8 @@ void for_each_group(const at::Tensor& ends,
 
 }  // namespace
 
-bool grouped_products_stay_on_device() {
-  return has_grouped_gradient_cuda();
+bool grouped_gemm_sizes_stay_on_device() {
+  return has_grouped_wgrad_cuda();
 }
 
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
@@ -74,7 +74,7 @@ void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
   if (!weight.grad.defined()) return;
   if (left.size(0) == 0) {
     write_zero_gradient(weight);
-  } else if (in_one_launch(left) && has_grouped_gradient_cuda()) {
+  } else if (in_one_launch(left) && has_grouped_wgrad_cuda()) {
     grouped_weight_gradient_cuda(weight, aligned_rows(left), aligned_rows(right), ends);
   } else {
     for_each_group(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t num_rows) {

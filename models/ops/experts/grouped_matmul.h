@@ -3,7 +3,7 @@
 //   grouped_weight_gradient   dW[e] = sum over a in e of left[a]^T right[a]
 // Groups are consecutive rows that end at ends[e] (int32 [E], on the device); a group may be empty.
 // float32 or bfloat16, sums in float32. In bfloat16 on CUDA one launch, which reads the ends on the
-// device: libtorch's grouped kernels, and for gradients one of our own (grouped_gradient.cu);
+// device: libtorch's grouped kernels, and for gradients one of our own (grouped_wgrad.cu);
 // widths that are no multiple of 8 are padded with zeros to one, which copies the operands. On the
 // CPU, for float32 on CUDA, and for gradients on GPUs other than Hopper's, one product after
 // another, which waits for the ends. Deterministic. 2 A K N operations each.
@@ -24,6 +24,6 @@ void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends);
 
 // Whether both read the ends on the device alone, in bfloat16 on the current GPU.
-bool grouped_products_stay_on_device();
+bool grouped_gemm_sizes_stay_on_device();
 
 }  // namespace packtrain

@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(kThreads) step_scalars_kernel(const StepScalar
 
 template <typename T>
 void launch_norm(const SquaredNormArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
-  if (can_vectorize(kRun, sizeof(T), a.values)) {
-    squared_norm_kernel<T, kRun><<<a.num_partials, kThreads, 0, stream>>>(a);
+  constexpr int kVecSize = 16 / sizeof(T);
+  if (can_vectorize(kVecSize, sizeof(T), a.values)) {
+    squared_norm_kernel<T, kVecSize><<<a.num_partials, kThreads, 0, stream>>>(a);
   } else {
     squared_norm_kernel<T, 1><<<a.num_partials, kThreads, 0, stream>>>(a);
   }

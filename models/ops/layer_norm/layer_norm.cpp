@@ -42,10 +42,11 @@ LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
 at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                const Parameter& weight, const Parameter* bias,
-                               const at::Tensor& grad_residual, const at::Tensor& remade_y) {
+                               const at::Tensor& grad_residual,
+                               const at::Tensor& recomputed_output) {
   if (x.is_cuda()) {
     return layer_norm_backward_cuda(grad_output, x, mean, inverse_deviation, weight, bias,
-                                    grad_residual, remade_y);
+                                    grad_residual, recomputed_output);
   }
   const at::Tensor grad = grad_output.to(at::kFloat);
   const at::Tensor normalized = at::sub(x, mean).mul_(inverse_deviation);
@@ -59,7 +60,7 @@ at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& 
   const at::Tensor projection = row_mean(at::mul(product, weight.value));
   dx.sub_(shift).sub_(at::mul(normalized, projection)).mul_(inverse_deviation);
   if (grad_residual.defined()) dx.add_(grad_residual);
-  if (remade_y.defined()) remade_y.copy_(output_of(normalized, weight, bias));
+  if (recomputed_output.defined()) recomputed_output.copy_(output_of(normalized, weight, bias));
   return dx.to(x.scalar_type());
 }
 

@@ -7,7 +7,7 @@
 // that dtype; all maths in float32, rounded once (s too, before it is normed). Any H; rows that are
 // whole 16-byte runs are fast. Deterministic: partial sums of dw and db go by a fixed partition of
 // the rows. Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H, and T H
-// each for grad_residual and remade_y.
+// each for grad_residual and recomputed_output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,12 +31,12 @@ struct LayerNormOutput {
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
                                    const Parameter* bias, const LayerNormOptions& options,
                                    const at::Tensor& residual = {});
-// Writes d weight and d bias, returns dx (with grad_residual added, when defined). `remade_y`
-// [T, H], when defined, receives y once more.
+// Writes d weight and d bias, returns dx (with grad_residual added, when defined).
+// `recomputed_output` [T, H], when defined, receives y once more.
 at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                const Parameter& weight, const Parameter* bias,
                                const at::Tensor& grad_residual = {},
-                               const at::Tensor& remade_y = {});
+                               const at::Tensor& recomputed_output = {});
 
 }  // namespace packtrain

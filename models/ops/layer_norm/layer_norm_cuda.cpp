@@ -69,7 +69,8 @@ LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& we
 at::Tensor layer_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                     const Parameter& weight, const Parameter* bias,
-                                    const at::Tensor& grad_residual, const at::Tensor& remade_y) {
+                                    const at::Tensor& grad_residual,
+                                    const at::Tensor& recomputed_output) {
   const at::Tensor in = x.contiguous();
   const at::Tensor grad = grad_output.contiguous();
   const at::Tensor added = grad_residual.defined() ? grad_residual.contiguous() : grad_residual;
@@ -77,7 +78,7 @@ at::Tensor layer_norm_backward_cuda(const at::Tensor& grad_output, const at::Ten
   NormArguments arguments = arguments_of(in, weight, bias);
   arguments.grad_output = grad.const_data_ptr();
   if (added.defined()) arguments.residual = added.const_data_ptr();
-  if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
+  if (recomputed_output.defined()) arguments.recomputed_output = recomputed_output.data_ptr();
   arguments.output = dx.data_ptr();
   arguments.mean = mean.data_ptr<float>();
   arguments.inverse = inverse_deviation.data_ptr<float>();

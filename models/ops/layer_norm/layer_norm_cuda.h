@@ -13,6 +13,7 @@ LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& we
 at::Tensor layer_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                     const Parameter& weight, const Parameter* bias,
-                                    const at::Tensor& grad_residual, const at::Tensor& remade_y);
+                                    const at::Tensor& grad_residual,
+                                    const at::Tensor& recomputed_output);
 
 }  // namespace packtrain

@@ -15,7 +15,7 @@ at::Tensor layer_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at:
                                     const at::Tensor& /*inverse_deviation*/,
                                     const Parameter& /*weight*/, const Parameter* /*bias*/,
                                     const at::Tensor& /*grad_residual*/,
-                                    const at::Tensor& /*remade_y*/) {
+                                    const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("layer_norm");
 }
 

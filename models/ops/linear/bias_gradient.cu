@@ -63,9 +63,9 @@ void launch_partial_sums(const BiasGradientArguments& a, cudaStream_t stream) {
 
 template <typename T>
 void launch_partial_sums(const BiasGradientArguments& a, cudaStream_t stream) {
-  constexpr int kRun = 16 / sizeof(T);
+  constexpr int kVecSize = 16 / sizeof(T);
   if (can_vectorize(a.num_columns, sizeof(T), a.grad_output)) {
-    launch_partial_sums<T, kRun>(a, stream);
+    launch_partial_sums<T, kVecSize>(a, stream);
   } else {
     launch_partial_sums<T, 1>(a, stream);
   }

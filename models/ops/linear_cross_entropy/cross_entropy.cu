@@ -24,8 +24,8 @@ constexpr int kLoadsInFlight = 2;
 
 template <typename T, bool kCapped, int kThreads>
 struct Row {
-  static constexpr int kRun = 16 / sizeof(T);
-  using Packed = device::Run<T, kRun>;
+  static constexpr int kVecSize = 16 / sizeof(T);
+  using Packed = device::Vec<T, kVecSize>;
 
   Packed* runs;        // of this part of the row
   Packed* kept;        // the first `num_kept` runs, in shared memory: each thread's own places
@@ -39,57 +39,55 @@ struct Row {
 
   // With minus infinity beyond the vocabulary.
   __device__ Packed masked(const Packed& packed, int index) const {
-    if ((index + 1) * kRun <= vocab_size) return packed;
-    float s[kRun];
+    if ((index + 1) * kVecSize <= vocab_size) return packed;
+    float s[kVecSize];
     device::unpack(packed, s);
 #pragma unroll
-    for (int i = 0; i < kRun; ++i) {
-      if (index * kRun + i >= vocab_size) s[i] = -INFINITY;
+    for (int i = 0; i < kVecSize; ++i) {
+      if (index * kVecSize + i >= vocab_size) s[i] = -INFINITY;
     }
     return device::pack<T>(s);
   }
 
-  __device__ void unpack(const Packed& packed, float (&s)[kRun]) const {
+  __device__ void unpack(const Packed& packed, float (&s)[kVecSize]) const {
     device::unpack(packed, s);
     if (kCapped) {
 #pragma unroll
-      for (int i = 0; i < kRun; ++i) s[i] = cap.of(s[i]);
+      for (int i = 0; i < kVecSize; ++i) s[i] = cap.of(s[i]);
     }
   }
 
   __device__ void add(const Packed& packed, device::Softmax& softmax) const {
-    float s[kRun];
+    float s[kVecSize];
     unpack(packed, s);
     float here = s[0];
 #pragma unroll
-    for (int i = 1; i < kRun; ++i) here = fmaxf(here, s[i]);
+    for (int i = 1; i < kVecSize; ++i) here = fmaxf(here, s[i]);
     here *= device::kLog2E;
     if (here > softmax.largest) {
       softmax.sum *= device::power_of_2(softmax.largest - here);
       softmax.largest = here;
     }
 #pragma unroll
-    for (int i = 0; i < kRun; ++i)
+    for (int i = 0; i < kVecSize; ++i)
       softmax.sum += device::power_of_2(s[i] * device::kLog2E - softmax.largest);
   }
 
   __device__ void copy_to_shared(const Packed* from) const {
     int index = threadIdx.x;
-    for (; index < num_early; index += kThreads)
-      device::copy_async(from + index, kept + index, true);
-    device::commit_copies();
-    for (; index < num_kept; index += kThreads)
-      device::copy_async(from + index, kept + index, true);
-    device::commit_copies();
+    for (; index < num_early; index += kThreads) device::cp_async(from + index, kept + index, true);
+    device::cp_async_commit_group();
+    for (; index < num_kept; index += kThreads) device::cp_async(from + index, kept + index, true);
+    device::cp_async_commit_group();
   }
 
   // This thread's share of the row, of which the kept part has been copied.
   __device__ device::Softmax read() const {
     device::Softmax softmax;
     int index = threadIdx.x;
-    device::wait_for_copies<1>();
+    device::cp_async_wait_group<1>();
     for (; index < num_early; index += kThreads) add(masked(kept[index], index), softmax);
-    device::wait_for_copies<0>();
+    device::cp_async_wait_group<0>();
     for (; index < num_kept; index += kThreads) add(masked(kept[index], index), softmax);
     for (; index < num_runs; index += kThreads * kLoadsInFlight) {
       Packed loaded[kLoadsInFlight];
@@ -112,11 +110,11 @@ struct Row {
     return kCapped ? g * cap.slope(s) : g;
   }
 
-  __device__ void write_run(const Packed& packed, int index, float largest, float factor) const {
-    float s[kRun];
+  __device__ void store_vec(const Packed& packed, int index, float largest, float factor) const {
+    float s[kVecSize];
     unpack(packed, s);
 #pragma unroll
-    for (int i = 0; i < kRun; ++i) s[i] = gradient(s[i], largest, factor);
+    for (int i = 0; i < kVecSize; ++i) s[i] = gradient(s[i], largest, factor);
     device::store(s, reinterpret_cast<T*>(runs + index));
   }
 
@@ -134,19 +132,19 @@ struct Row {
 #pragma unroll
       for (int u = 0; u < kLoadsInFlight; ++u) {
         const int here = index + u * kThreads;
-        if (here < num_runs) write_run(loaded[u], here, largest, factor);
+        if (here < num_runs) store_vec(loaded[u], here, largest, factor);
       }
     }
     int index = threadIdx.x;
-    for (; index < num_early; index += kThreads) use_up(index, largest, factor);
-    device::commit_copies();
-    for (; index < num_kept; index += kThreads) use_up(index, largest, factor);
-    device::commit_copies();
+    for (; index < num_early; index += kThreads) consume_vec(index, largest, factor);
+    device::cp_async_commit_group();
+    for (; index < num_kept; index += kThreads) consume_vec(index, largest, factor);
+    device::cp_async_commit_group();
   }
 
-  __device__ void use_up(int index, float largest, float factor) const {
-    write_run(kept[index], index, largest, factor);
-    if (next != nullptr) device::copy_async(next + index, kept + index, true);
+  __device__ void consume_vec(int index, float largest, float factor) const {
+    store_vec(kept[index], index, largest, factor);
+    if (next != nullptr) device::cp_async(next + index, kept + index, true);
   }
 };
 
@@ -155,14 +153,14 @@ template <typename T, bool kCapped, int kThreads>
 __device__ Row<T, kCapped, kThreads> part_of_row(const CrossEntropyArguments& a, int part,
                                                  int num_parts, int num_kept, void* kept) {
   Row<T, kCapped, kThreads> row;
-  const int row_runs = static_cast<int>((a.vocab_size + row.kRun - 1) / row.kRun);
+  const int row_runs = static_cast<int>((a.vocab_size + row.kVecSize - 1) / row.kVecSize);
   const int part_runs = (row_runs + num_parts - 1) / num_parts;
   row.first_run = part * part_runs;
   row.kept = static_cast<decltype(row.kept)>(kept);
   row.num_runs = min(part_runs, row_runs - row.first_run);
   row.num_kept = min(num_kept, row.num_runs);
   row.num_early = row.num_kept / (2 * kThreads) * kThreads;
-  row.vocab_size = static_cast<int>(a.vocab_size) - row.first_run * row.kRun;
+  row.vocab_size = static_cast<int>(a.vocab_size) - row.first_run * row.kVecSize;
   row.cap = {a.soft_cap, 1.0F / a.soft_cap};
   return row;
 }
@@ -171,25 +169,25 @@ __device__ Row<T, kCapped, kThreads> part_of_row(const CrossEntropyArguments& a,
 template <typename T, bool kCapped, int kThreads, int kParts>
 __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     cross_entropy_kernel(const CrossEntropyArguments a, int num_kept) {
-  using Run = typename Row<T, kCapped, kThreads>::Packed;
-  constexpr int kRun = Row<T, kCapped, kThreads>::kRun;
+  using Vec = typename Row<T, kCapped, kThreads>::Packed;
+  constexpr int kVecSize = Row<T, kCapped, kThreads>::kVecSize;
   extern __shared__ uint4 kept[];
   __shared__ device::Softmax scratch[2][kThreads / 32];
   __shared__ device::Softmax of_parts[2][kParts];
-  const int part = kParts > 1 ? device::cluster_rank() : 0;
+  const int part = kParts > 1 ? device::block_rank_in_cluster() : 0;
   const std::int64_t first_row = blockIdx.x / kParts;
   const std::int64_t num_rows_at_once = gridDim.x / kParts;
   auto row = part_of_row<T, kCapped, kThreads>(a, part, kParts, num_kept, kept);
   const auto runs_of = [&](std::int64_t n) {
-    return reinterpret_cast<Run*>(static_cast<T*>(a.logits) + n * a.row_stride) + row.first_run;
+    return reinterpret_cast<Vec*>(static_cast<T*>(a.logits) + n * a.row_stride) + row.first_run;
   };
   row.copy_to_shared(runs_of(first_row));
-  if constexpr (kParts > 1) device::cluster_barrier();  // the others have begun
+  if constexpr (kParts > 1) device::cluster_sync();  // the others have begun
   bool odd = false;
   for (std::int64_t n = first_row; n < a.num_rows; n += num_rows_at_once) {
     row.runs = runs_of(n);
     row.next = n + num_rows_at_once < a.num_rows ? runs_of(n + num_rows_at_once) : nullptr;
-    T* logits = reinterpret_cast<T*>(row.runs) - row.first_run * kRun;
+    T* logits = reinterpret_cast<T*>(row.runs) - row.first_run * kVecSize;
     const int label = a.labels[n];
     const float weight = a.weights[n];
     float label_logit = device::to_float(logits[label]);
@@ -204,7 +202,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     if (!a.gradients) continue;
     const float factor = weight * (1.0F + 2.0F * a.z_loss * log_sum) / softmax.sum;
     row.write(softmax.largest, factor);
-    const int label_run = label / kRun - row.first_run;
+    const int label_run = label / kVecSize - row.first_run;
     const bool is_here = label_run >= 0 && label_run < row.num_runs;
     if (is_here && threadIdx.x == label_run % kThreads) {  // who has just written there
       float minus = weight;

@@ -69,11 +69,11 @@ template <int kParts>
 __device__ Softmax cluster_merged(const Softmax& mine, Softmax (&places)[kParts]) {
   if constexpr (kParts == 1) return mine;
   if (threadIdx.x < kParts) {
-    const Softmax& place = places[cluster_rank()];
-    write_to_block(mine.largest, &place.largest, threadIdx.x);
-    write_to_block(mine.sum, &place.sum, threadIdx.x);
+    const Softmax& place = places[block_rank_in_cluster()];
+    store_shared_cluster(mine.largest, &place.largest, threadIdx.x);
+    store_shared_cluster(mine.sum, &place.sum, threadIdx.x);
   }
-  cluster_barrier();
+  cluster_sync();
   Softmax all = places[0];
   for (int part = 1; part < kParts; ++part) all = merged(all, places[part]);
   return all;

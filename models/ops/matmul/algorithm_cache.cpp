@@ -16,7 +16,7 @@ namespace {
 constexpr int kNumCandidates = 12;
 constexpr int kNumBesideNear = 3;  // candidates, beside the choices for nearby numbers of tokens
 constexpr std::int64_t kNearFactor = 2;  // in tokens
-constexpr std::size_t kMostNear = 4;     // choices
+constexpr std::size_t kMaxNear = 4;      // choices
 
 // Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
 // gradients, whose left matrix lies transposed) what is summed over.
@@ -102,14 +102,14 @@ std::vector<cublasLtMatmulAlgo_t> AlgorithmCache::choices_near(const Choices& ch
   std::ranges::sort(by_distance);
   std::vector<cublasLtMatmulAlgo_t> near;
   for (const auto& [distance, algorithm] : by_distance) {
-    if (near.size() < kMostNear) add_new(near, *algorithm);
+    if (near.size() < kMaxNear) add_new(near, *algorithm);
   }
   return near;
 }
 
 // Not of the call but of its bucket, so that the choice does not depend on what came first.
-cublasLtMatmulAlgo_t AlgorithmCache::favourite(cublasLtHandle_t handle, const GemmCall& call,
-                                               const GemmWorkspace& workspace) {
+cublasLtMatmulAlgo_t AlgorithmCache::heuristic_choice(cublasLtHandle_t handle, const GemmCall& call,
+                                                      const GemmWorkspace& workspace) {
   return candidates_of(handle, call, workspace, true, 1)[0];
 }
 
@@ -144,10 +144,10 @@ bool AlgorithmCache::may_time(const GemmCall& call, const GemmWorkspace& workspa
 AlgorithmCache::Choice AlgorithmCache::choose(cublasLtHandle_t handle, const GemmCall& call,
                                               const GemmWorkspace& workspace,
                                               const Choices& choices, std::int64_t tokens) {
-  if (!timing_) return {favourite(handle, call, workspace), true};
+  if (!timing_) return {heuristic_choice(handle, call, workspace), true};
   const std::vector<cublasLtMatmulAlgo_t> near = choices_near(choices, tokens);
   if (may_time(call, workspace)) return {fastest(handle, call, workspace, near), true};
-  return {near.empty() ? favourite(handle, call, workspace) : near.front(), false};
+  return {near.empty() ? heuristic_choice(handle, call, workspace) : near.front(), false};
 }
 
 cublasLtMatmulAlgo_t AlgorithmCache::algorithm_of(cublasLtHandle_t handle, const GemmCall& call,

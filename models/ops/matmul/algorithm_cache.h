@@ -45,8 +45,8 @@ class AlgorithmCache {
 
   // Of a call with no tokens: its tokens are in the second.
   static std::pair<Key, std::int64_t> key_of(const GemmCall& call);
-  static cublasLtMatmulAlgo_t favourite(cublasLtHandle_t handle, const GemmCall& call,
-                                        const GemmWorkspace& workspace);
+  static cublasLtMatmulAlgo_t heuristic_choice(cublasLtHandle_t handle, const GemmCall& call,
+                                               const GemmWorkspace& workspace);
   // The settled ones of products with about as many tokens, the nearest first.
   static std::vector<cublasLtMatmulAlgo_t> choices_near(const Choices& choices,
                                                         std::int64_t tokens);

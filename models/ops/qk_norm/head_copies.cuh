@@ -66,21 +66,21 @@ class HeadCopies {
         x_(static_cast<const T*>(range.x.data) + tokens.first_row * range.x.row_stride),
         grad_(static_cast<const T*>(range.grad.data) + tokens.first_row * range.grad.row_stride),
         inverse_(a.inverse_rms + tokens.first_row * num_normed_ + range.first),
-        places_(static_cast<Run<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
+        places_(static_cast<Vec<T, N>*>(shared) + threadIdx.y * blockDim.x + threadIdx.x),
         step_{static_cast<int>(blockDim.y) / range.count,
               static_cast<int>(blockDim.y) % range.count},
         next_{static_cast<int>(threadIdx.y) / range.count,
               static_cast<int>(threadIdx.y) % range.count},
-        asked_(next_) {
-    for (int stage = 0; stage < kQkStages; ++stage) ask(stage);
-    coming_inverse_ = inverse_of(next_);
+        next_load_(next_) {
+    for (int stage = 0; stage < kQkStages; ++stage) issue_load(stage);
+    next_inverse_ = inverse_of(next_);
   }
 
   // The group's next head.
   __device__ HeadInputs<T, N, M> take() {
-    HeadInputs<T, N, M> head{{}, {}, coming_inverse_, next_.row, next_.head, is_present(next_)};
+    HeadInputs<T, N, M> head{{}, {}, next_inverse_, next_.row, next_.head, is_present(next_)};
     if constexpr (kAhead) {
-      wait_for_copies<kQkStages - 1>();
+      cp_async_wait_group<kQkStages - 1>();
 #pragma unroll
       for (int m = 0; m < M; ++m) {
 #pragma unroll
@@ -89,14 +89,14 @@ class HeadCopies {
           head.x.runs[m][k] = *place(stage_, 1, m, k);
         }
       }
-      ask(stage_);
+      issue_load(stage_);
       stage_ = (stage_ + 1) % kQkStages;
     } else {
       head.grad = held_.read(grad_ + offset(range_.grad, next_), head.present);
       head.x = held_.read(x_ + offset(range_.x, next_), head.present);
     }
     advance(next_);
-    coming_inverse_ = inverse_of(next_);
+    next_inverse_ = inverse_of(next_);
     return head;
   }
   __device__ void* rest_of_shared() const {
@@ -124,26 +124,26 @@ class HeadCopies {
     at.head -= range_.count;
     ++at.row;
   }
-  __device__ Run<T, N>* place(int stage, int input, int m, int k) const {
+  __device__ Vec<T, N>* place(int stage, int input, int m, int k) const {
     return places_ + (((stage * 2 + input) * M + m) * 2 + k) * kQkBackwardThreads;
   }
-  __device__ void ask(int stage) {
+  __device__ void issue_load(int stage) {
     if constexpr (!kAhead) return;
-    const bool present = is_present(asked_);
-    const T* grad = present ? grad_ + offset(range_.grad, asked_) : grad_;
-    const T* x = present ? x_ + offset(range_.x, asked_) : x_;
+    const bool present = is_present(next_load_);
+    const T* grad = present ? grad_ + offset(range_.grad, next_load_) : grad_;
+    const T* x = present ? x_ + offset(range_.x, next_load_) : x_;
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       const bool here = present && held_.holds(m);
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
         const int run = here ? held_.run(m, k) : 0;
-        copy_async(grad + run, place(stage, 0, m, k), here);
-        copy_async(x + run, place(stage, 1, m, k), here);
+        cp_async(grad + run, place(stage, 0, m, k), here);
+        cp_async(x + run, place(stage, 1, m, k), here);
       }
     }
-    commit_copies();
-    advance(asked_);
+    cp_async_commit_group();
+    advance(next_load_);
   }
 
   const Head<T, N, M>& held_;
@@ -153,11 +153,11 @@ class HeadCopies {
   const T* x_;  // of the block's first token
   const T* grad_;
   const float* inverse_;
-  Run<T, N>* places_;
+  Vec<T, N>* places_;
   Position step_;
   Position next_;
-  Position asked_;
-  float coming_inverse_;
+  Position next_load_;
+  float next_inverse_;
   int stage_ = 0;
 };
 

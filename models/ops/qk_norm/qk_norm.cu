@@ -18,20 +18,20 @@ bool is_backward(const QkNormArguments& a) {
 }
 
 // Tokens whose heads a block has under way or queued at a time.
-int tile_rows(const QkNormArguments& a, int heads_under_way) {
+int tile_rows(const QkNormArguments& a, int heads_in_flight) {
   constexpr int kRounds = 8;
-  constexpr int kMostAngles = 2048;  // 16 KiB of shared memory
+  constexpr int kMaxAngles = 2048;  // 16 KiB of shared memory
   const int num_heads = a.qkv.num_query_heads + a.qkv.num_key_heads;
-  const int most = std::max(1, kMostAngles / std::max(1, a.angles.num_pairs));
-  return std::clamp(kRounds * heads_under_way / num_heads, 1, most);
+  const int most = std::max(1, kMaxAngles / std::max(1, a.angles.num_pairs));
+  return std::clamp(kRounds * heads_in_flight / num_heads, 1, most);
 }
 
 // Of backward. Few tokens a block, so that blocks end one by one and the last ones are not alone
 // for long; never so many blocks that their partial sums matter.
 int block_rows(std::int64_t num_rows) {
   constexpr std::int64_t kRows = 32;
-  constexpr std::int64_t kMostBlocks = 1024;
-  const std::int64_t rows_each = (num_rows + kMostBlocks - 1) / kMostBlocks;
+  constexpr std::int64_t kMaxBlocks = 1024;
+  const std::int64_t rows_each = (num_rows + kMaxBlocks - 1) / kMaxBlocks;
   return static_cast<int>((rows_each + kRows - 1) / kRows * kRows);
 }
 
@@ -54,9 +54,9 @@ void launch_backward(const QkNormArguments& a, int threads, cudaStream_t stream)
   const std::size_t rows_bytes = device::HeadCopies<T, N, M>::kSharedBytes +
                                  2 * sizeof(float) * tile_rows * a.angles.num_pairs;
   const std::size_t sums_bytes = device::kQkBackwardThreads / 32 * sizeof(float) * a.head_dim;
-  launch_chained(device::qk_norm_backward_kernel<T, N, M>,
-                 dim3(static_cast<unsigned>(qk_norm_backward_blocks(a)), 3), block, stream,
-                 arguments, std::max(rows_bytes, sums_bytes));
+  launch_dependent(device::qk_norm_backward_kernel<T, N, M>,
+                   dim3(static_cast<unsigned>(qk_norm_backward_blocks(a)), 3), block, stream,
+                   arguments, std::max(rows_bytes, sums_bytes));
 }
 
 template <typename T, int N, int M>

@@ -13,7 +13,7 @@ constexpr int kQkThreads = 256;  // of forward
 // A thread's share of a head: two runs a slot.
 template <typename T, int N, int M>
 struct HeadShare {
-  Run<T, N> runs[M][2];
+  Vec<T, N> runs[M][2];
 };
 
 template <typename T, int N, int M>
@@ -34,7 +34,7 @@ class Head {
     for (int m = 0; m < M; ++m) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        share.runs[m][k] = present && holds(m) ? read_run<N>(head + run(m, k)) : Run<T, N>{};
+        share.runs[m][k] = present && holds(m) ? load_vec<N>(head + run(m, k)) : Vec<T, N>{};
       }
     }
     return share;
@@ -44,8 +44,8 @@ class Head {
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       if (!holds(m)) continue;
-      write_run(share.runs[m][0], head + run(m, 0));
-      write_run(share.runs[m][1], head + run(m, 1));
+      store_vec(share.runs[m][0], head + run(m, 0));
+      store_vec(share.runs[m][1], head + run(m, 1));
     }
   }
 
@@ -67,9 +67,10 @@ struct Tile {
   std::int64_t first_row;
   int num_rows;
 
-  __device__ Tile(const QkNormArguments& a, std::int64_t first, int most_rows) : first_row(first) {
+  __device__ Tile(const QkNormArguments& a, std::int64_t first, int largest_num_rows)
+      : first_row(first) {
     const std::int64_t rows_left = a.num_rows - first;
-    num_rows = rows_left < most_rows ? static_cast<int>(rows_left) : most_rows;
+    num_rows = rows_left < largest_num_rows ? static_cast<int>(rows_left) : largest_num_rows;
   }
 };
 
@@ -122,7 +123,7 @@ __device__ void forward_head(const QkNormArguments& a, const Head<T, N, M>& held
 #pragma unroll
       for (int i = 0; i < N; ++i) values[k][i] *= inverse * (w[i] + a.weight_offset);
     }
-    turn(a.angles, angles, held.slot(m), values[0], values[1]);
+    rotate(a.angles, angles, held.slot(m), values[0], values[1]);
     store(values[0], to + held.run(m, 0));
     store(values[1], to + held.run(m, 1));
   }

@@ -3,12 +3,12 @@
 // columns of every head it meets. Heads to come are copied to shared memory meanwhile.
 #pragma once
 
-#include "models/ops/cuda/kernel_chain.cuh"
+#include "models/ops/cuda/dependent_launch.cuh"
 #include "models/ops/qk_norm/head_copies.cuh"
 
 namespace packtrain::device {
 
-constexpr int kQkValuesUnderWay = 4;
+constexpr int kQkValuesInFlight = 4;
 
 template <int N, int M>
 using WeightSums = float[M][2][N];
@@ -26,7 +26,7 @@ __device__ float project_head(const QkNormArguments& a, const Head<T, N, M>& hel
     unpack(head.grad.runs[m][0], grad[m][0]);
     unpack(head.grad.runs[m][1], grad[m][1]);
     if (!held.holds(m)) continue;
-    turn(a.angles, angles, held.slot(m), grad[m][0], grad[m][1]);
+    rotate(a.angles, angles, held.slot(m), grad[m][0], grad[m][1]);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       float x[N];
@@ -92,7 +92,7 @@ __device__ void backward_heads(const QkNormArguments& a, const Head<T, N, M>& he
       write_head(held, head, mean, grad, static_cast<T*>(a.output) + place * a.head_dim);
     }
   }
-  wait_for_copies<0>();
+  cp_async_wait_group<0>();
 }
 
 template <typename T, int N, int M>
@@ -101,15 +101,15 @@ __device__ void copy_values(const QkNormArguments& a, const Head<T, N, M>& held,
   const int num_heads = a.grads.num_value_heads;
   const int first_head = a.grads.num_query_heads + a.grads.num_key_heads;
   const int num_items = tokens.num_rows * num_heads;
-  for (int base = threadIdx.y; base < num_items; base += kQkValuesUnderWay * blockDim.y) {
-    HeadShare<T, N, M> values[kQkValuesUnderWay];
+  for (int base = threadIdx.y; base < num_items; base += kQkValuesInFlight * blockDim.y) {
+    HeadShare<T, N, M> values[kQkValuesInFlight];
 #pragma unroll
-    for (int u = 0; u < kQkValuesUnderWay; ++u) {
+    for (int u = 0; u < kQkValuesInFlight; ++u) {
       const Item item(tokens, num_heads, base + u * blockDim.y);
       values[u] = held.read(head_of<T>(a.grads, item.row, first_head + item.head), item.present);
     }
 #pragma unroll
-    for (int u = 0; u < kQkValuesUnderWay; ++u) {
+    for (int u = 0; u < kQkValuesInFlight; ++u) {
       const Item item(tokens, num_heads, base + u * blockDim.y);
       if (!item.present) break;
       const std::int64_t place = item.row * (first_head + num_heads) + first_head + item.head;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kQkBackwardThreads, kQkBackwardBlocks)
     qk_norm_backward_kernel(const QkBackwardArguments backward) {
   extern __shared__ __align__(16) unsigned char shared[];
   const QkNormArguments& a = backward.operands;
-  wait_for_previous_kernel();
+  grid_dependency_synchronize();
   const Head<T, N, M> held(a);
   const Tile tokens(a, std::int64_t{backward.block_rows} * blockIdx.x, backward.block_rows);
   if (blockIdx.y == 2) {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kQkBackwardThreads, kQkBackwardBlocks)
   }
   WeightSums<N, M> sums = {};
   backward_heads(a, held, HeadRange(backward, /*keys=*/blockIdx.y == 1), tokens, shared, sums);
-  allow_next_kernel();
+  trigger_programmatic_launch();
   if (a.partials == nullptr) return;
   __syncthreads();
   write_weight_sums(a, held, sums, reinterpret_cast<float*>(shared),

@@ -45,10 +45,10 @@ RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight,
                              const RmsNormOptions& options, const at::Tensor& grad_residual,
-                             const at::Tensor& remade_y) {
+                             const at::Tensor& recomputed_output) {
   if (x.is_cuda()) {
     return rms_norm_backward_cuda(grad_output, x, inverse_rms, weight, options, grad_residual,
-                                  remade_y);
+                                  recomputed_output);
   }
   const at::Tensor normalized = at::mul(x, inverse_rms);  // float32 by promotion
   const at::Tensor scale = scale_of(weight, options);
@@ -60,7 +60,7 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
   at::Tensor dx = at::mul(grad_output.to(at::kFloat), scale);
   dx.sub_(at::mul(normalized, projection)).mul_(inverse_rms);
   if (grad_residual.defined()) dx.add_(grad_residual);
-  if (remade_y.defined()) remade_y.copy_(at::mul(normalized, scale));
+  if (recomputed_output.defined()) recomputed_output.copy_(at::mul(normalized, scale));
   return dx.to(x.scalar_type());
 }
 

@@ -6,7 +6,7 @@
 // maths in float32, rounded once (s too, before it is normed). Any H; rows that are whole 16-byte
 // runs are fast. Deterministic: dw's partial sums go by a fixed partition of the rows.
 // Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H, and T H each for
-// grad_residual and remade_y.
+// grad_residual and recomputed_output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,12 +28,12 @@ struct RmsNormOutput {
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
                                const RmsNormOptions& options, const at::Tensor& residual = {});
-// Writes d weight, returns dx (with grad_residual added, when defined). `remade_y` [T, H], when
-// defined, receives y once more.
+// Writes d weight, returns dx (with grad_residual added, when defined). `recomputed_output` [T, H],
+// when defined, receives y once more.
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight,
                              const RmsNormOptions& options, const at::Tensor& grad_residual = {},
-                             const at::Tensor& remade_y = {});
+                             const at::Tensor& recomputed_output = {});
 
 // The same without copies for rows that lie apart, as queries do among keys and values: x, y and
 // grad [T, H] with the same stride from row to row, elements side by side. Throw Error(kInternal)

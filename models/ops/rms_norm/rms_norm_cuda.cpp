@@ -67,7 +67,7 @@ RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight
 at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                   const at::Tensor& inverse_rms, const Parameter& weight,
                                   const RmsNormOptions& options, const at::Tensor& grad_residual,
-                                  const at::Tensor& remade_y) {
+                                  const at::Tensor& recomputed_output) {
   const at::Tensor in = x.contiguous();
   const at::Tensor grad = grad_output.contiguous();
   const at::Tensor added = grad_residual.defined() ? grad_residual.contiguous() : grad_residual;
@@ -75,7 +75,7 @@ at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tenso
   NormArguments arguments = arguments_of(in, weight, options);
   arguments.grad_output = grad.const_data_ptr();
   if (added.defined()) arguments.residual = added.const_data_ptr();
-  if (remade_y.defined()) arguments.remade_y = remade_y.data_ptr();
+  if (recomputed_output.defined()) arguments.recomputed_output = recomputed_output.data_ptr();
   arguments.output = dx.data_ptr();
   arguments.inverse = inverse_rms.data_ptr<float>();
   launch_backward(arguments, in, weight);

@@ -13,7 +13,7 @@ at::Tensor rms_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at::T
                                   const at::Tensor& /*inverse_rms*/, const Parameter& /*weight*/,
                                   const RmsNormOptions& /*options*/,
                                   const at::Tensor& /*grad_residual*/,
-                                  const at::Tensor& /*remade_y*/) {
+                                  const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("rms_norm");
 }
 

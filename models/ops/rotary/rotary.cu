@@ -10,20 +10,20 @@
 namespace packtrain {
 namespace {
 
-constexpr int kMostThreads = 512;
+constexpr int kMaxThreads = 512;
 constexpr int kSlots = 2;  // of a thread under way
 
 // How a launch lies over tokens.
 struct Tiling {
   int num_heads;  // visited
-  int slots_a_head;
+  int slots_per_head;
   int rows;  // tokens a block
 };
 
 template <typename T, int N>
 struct Slot {
-  device::Run<T, N> first;
-  device::Run<T, N> second;
+  device::Vec<T, N> first;
+  device::Vec<T, N> second;
 };
 
 // Which slot a thread has.
@@ -34,18 +34,18 @@ struct Place {
 };
 
 __device__ Place place_of(const Tiling& tiling, unsigned item) {
-  const unsigned head = item / tiling.slots_a_head;
+  const unsigned head = item / tiling.slots_per_head;
   const unsigned row = head / tiling.num_heads;
   return {static_cast<int>(row), static_cast<int>(head - row * tiling.num_heads),
-          static_cast<int>(item - head * tiling.slots_a_head)};
+          static_cast<int>(item - head * tiling.slots_per_head)};
 }
 
 template <typename T, int N>
 __device__ Slot<T, N> read_slot(const RotaryArguments& a, std::int64_t first_row,
                                 const Place& place) {
   const T* head = device::head_of<T>(a.parts, first_row + place.row, place.head);
-  return {device::read_run<N>(head + device::first_run<N>(a.angles, place.slot)),
-          device::read_run<N>(head + device::second_run<N>(a.angles, place.slot))};
+  return {device::load_vec<N>(head + device::first_run<N>(a.angles, place.slot)),
+          device::load_vec<N>(head + device::second_run<N>(a.angles, place.slot))};
 }
 
 template <typename T, int N>
@@ -56,7 +56,7 @@ __device__ void write_slot(const RotaryArguments& a, std::int64_t first_row, con
   device::unpack(slot.first, first);
   device::unpack(slot.second, second);
   if (place.head < a.parts.num_query_heads + a.parts.num_key_heads) {
-    device::turn(a.angles, angles, place.slot, first, second);
+    device::rotate(a.angles, angles, place.slot, first, second);
   }
   T* head = static_cast<T*>(a.output) +
             ((first_row + place.row) * a.num_output_heads + place.head) * a.head_dim;
@@ -65,13 +65,13 @@ __device__ void write_slot(const RotaryArguments& a, std::int64_t first_row, con
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMaxThreads)
     rotary_kernel(const RotaryArguments a, const Tiling tiling) {
   extern __shared__ __align__(16) float table[];
   const std::int64_t first_row = std::int64_t{tiling.rows} * blockIdx.x;
   const std::int64_t rows_left = a.num_rows - first_row;
   const int rows = rows_left < tiling.rows ? static_cast<int>(rows_left) : tiling.rows;
-  const unsigned num_items = rows * tiling.num_heads * tiling.slots_a_head;
+  const unsigned num_items = rows * tiling.num_heads * tiling.slots_per_head;
   for (unsigned base = 0; base < num_items; base += kSlots * blockDim.x) {
     Slot<T, N> slots[kSlots] = {};
 #pragma unroll
@@ -97,16 +97,16 @@ __global__ void __launch_bounds__(kMostThreads)
 template <typename T, int N>
 void launch_slots(const RotaryArguments& a, cudaStream_t stream) {
   constexpr int kWantedItems = 512;
-  constexpr int kMostAngles = 2048;  // 16 KiB of shared memory
+  constexpr int kMaxAngles = 2048;  // 16 KiB of shared memory
   Tiling tiling{};
   tiling.num_heads = a.parts.num_query_heads + a.parts.num_key_heads + a.parts.num_value_heads;
-  tiling.slots_a_head = a.in_place ? a.angles.num_pairs / N : a.head_dim / (2 * N);
-  const int row_items = tiling.num_heads * tiling.slots_a_head;
+  tiling.slots_per_head = a.in_place ? a.angles.num_pairs / N : a.head_dim / (2 * N);
+  const int row_items = tiling.num_heads * tiling.slots_per_head;
   if (row_items == 0) return;
   tiling.rows = std::clamp(kWantedItems / row_items, 1,
-                           std::max(1, kMostAngles / std::max(1, a.angles.num_pairs)));
+                           std::max(1, kMaxAngles / std::max(1, a.angles.num_pairs)));
   const int wanted = (tiling.rows * row_items + kSlots - 1) / kSlots;
-  const int threads = std::min(kMostThreads, (wanted + 31) / 32 * 32);
+  const int threads = std::min(kMaxThreads, (wanted + 31) / 32 * 32);
   const auto blocks = static_cast<unsigned>((a.num_rows + tiling.rows - 1) / tiling.rows);
   const std::size_t shared_bytes = 2 * sizeof(float) * tiling.rows * a.angles.num_pairs;
   rotary_kernel<T, N><<<blocks, threads, shared_bytes, stream>>>(a, tiling);

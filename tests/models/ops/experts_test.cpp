@@ -94,7 +94,8 @@ Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
                 const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options) {
   Run run;
   run.routing = route(x, w[kRouter], &w[kRouterBias], options);
-  const ExpertOrder order = order_by_expert(run.routing.experts, w[kRouter].value.size(0));
+  const TokenPermutation order =
+      sort_tokens_by_expert(run.routing.experts, w[kRouter].value.size(0));
   const ExpertProjection up{&w[kUp], &w[kUpBias]};
   const ExpertProjection down{&w[kDown], &w[kDownBias]};
   const ExpertsHidden hidden = dispatch_forward(x, order, up, kSwiglu);
@@ -262,11 +263,11 @@ TEST_P(Experts, AGradientOfTheProbabilitiesIsAdded) {
 TEST_P(Experts, RowsAreSortedByExpertInTheirOrder) {
   const OperatorCase& on = GetParam();
   const at::Tensor experts = int_tensor(on, {3, 0, 0, 3, 5, 3, 0, 5}).view({4, 2});
-  const ExpertOrder order = order_by_expert(experts, 6);
+  const TokenPermutation order = sort_tokens_by_expert(experts, 6);
   const auto same = [&](const at::Tensor& got, const std::vector<std::int32_t>& want) {
     return (got.reshape(-1) == int_tensor(on, want)).all().item<bool>();
   };
-  EXPECT_TRUE(same(order.places, {3, 0, 1, 4, 6, 5, 2, 7})) << order.places;
+  EXPECT_TRUE(same(order.permuted_rows, {3, 0, 1, 4, 6, 5, 2, 7})) << order.permuted_rows;
   EXPECT_TRUE(same(order.ends, {3, 3, 3, 6, 6, 8})) << order.ends;
   EXPECT_TRUE(same(experts_of(order), {0, 0, 0, 3, 3, 3, 5, 5}));
 }
@@ -304,19 +305,19 @@ TEST_P(Experts, ManyAssignmentsAreSortedAndCounted) {
     for (const std::int32_t expert : experts) ++ends[static_cast<std::size_t>(expert)];
     const std::vector<std::int32_t> counts = ends;
     std::partial_sum(ends.begin(), ends.end(), ends.begin());
-    std::vector<std::int32_t> places;
+    std::vector<std::int32_t> permuted_rows;
     std::vector<std::int32_t> next = ends;
     for (std::size_t e = 0; e < next.size(); ++e) next[e] -= counts[e];
     for (const std::int32_t expert : experts)
-      places.push_back(next[static_cast<std::size_t>(expert)]++);
+      permuted_rows.push_back(next[static_cast<std::size_t>(expert)]++);
 
     const at::Tensor of_rows = int_tensor(on, experts).view({a.num_rows, a.per_row});
     poison_free_memory(on);
-    const ExpertOrder order = order_by_expert(of_rows, a.num_experts);
-    EXPECT_TRUE(order.places.reshape(-1).equal(int_tensor(on, places)));
+    const TokenPermutation order = sort_tokens_by_expert(of_rows, a.num_experts);
+    EXPECT_TRUE(order.permuted_rows.reshape(-1).equal(int_tensor(on, permuted_rows)));
     EXPECT_TRUE(order.ends.equal(int_tensor(on, ends)));
     const at::Tensor counted = at::zeros({a.num_experts}, of_rows.options().dtype(at::kFloat));
-    count_by_expert(of_rows, {}, counted);
+    count_tokens_per_expert(of_rows, {}, counted);
     EXPECT_TRUE(counted.to(at::kInt).equal(int_tensor(on, counts)));
   }
 }
@@ -326,7 +327,7 @@ TEST_P(Experts, RowsThatDoNotCountAreLeftOut) {
   const at::Tensor experts = int_tensor(on, {3, 0, 0, 3, 5, 3, 0, 5}).view({4, 2});
   const at::Tensor rows = int_tensor(on, {1, 0, 1, 1}).to(at::kFloat).view({4, 1});
   const at::Tensor counts = at::full({6}, 10.0, rows.options());
-  count_by_expert(experts, rows, counts);
+  count_tokens_per_expert(experts, rows, counts);
   EXPECT_TRUE(counts.to(at::kInt).equal(int_tensor(on, {12, 10, 10, 12, 10, 12})));
 }
 

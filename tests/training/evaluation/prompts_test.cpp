@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "framework/training/evaluation/growing_texts.h"
+#include "framework/training/evaluation/generation_batch.h"
 #include "tests/samplers/memory_store.h"
 #include "tests/support/temporary_folder.h"
 
@@ -101,10 +101,10 @@ TEST(EndTokens, AreThoseOfTheModel) {
   EXPECT_EQ(end_tokens(R"({"eos_token_id": [2, 5]})"), (std::unordered_set<std::int32_t>{2, 5}));
 }
 
-TEST(GrowingTexts, SuperviseTheNextTokenAndKeepTheirLength) {
+TEST(GenerationBatch, SuperviseTheNextTokenAndKeepTheirLength) {
   Prompt prompt;
   prompt.ids = {5, 6};
-  GrowingTexts texts({prompt}, 2, 10);
+  GenerationBatch texts({prompt}, 2, 10);
   using Mask = std::vector<std::uint8_t>;
   const auto mask = [&] { return Mask(texts.loss_mask(0).begin(), texts.loss_mask(0).end()); };
   EXPECT_EQ(texts.lengths()[0], 4);

@@ -31,16 +31,16 @@ TEST(ReplicasThatDiffer, AreThoseThatDoNotHoldAlike) {
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
     sums[rank] = static_cast<std::int64_t>(rank % 8);
   }
-  EXPECT_TRUE(all_hold_alike(sums, 8));
-  EXPECT_FALSE(all_hold_alike(sums, 4));
+  EXPECT_TRUE(all_replicas_equal(sums, 8));
+  EXPECT_FALSE(all_replicas_equal(sums, 4));
   for (const std::size_t odd :
        {std::size_t{0}, std::size_t{7}, std::size_t{2000}, std::size_t{4095}}) {
     std::vector<std::int64_t> damaged = sums;
     damaged[odd] = -1;
-    EXPECT_FALSE(all_hold_alike(damaged, 8));
+    EXPECT_FALSE(all_replicas_equal(damaged, 8));
     EXPECT_NE(describe_difference(damaged, 8), "");
   }
-  EXPECT_TRUE(all_hold_alike(std::vector<std::int64_t>{5}, 1));
+  EXPECT_TRUE(all_replicas_equal(std::vector<std::int64_t>{5}, 1));
 }
 
 TEST(ReplicasThatDiffer, AreComparedWithTheOwnersOfTheSamePartOnly) {

@@ -109,7 +109,7 @@ TEST(RankSpeeds, OfRanksThatDifferByNoiseAreExactlyOne) {
 }
 
 TEST(RankSpeeds, ADisturbedRepeatMovesNoSpeedButRaisesTheNoise) {
-  EXPECT_EQ(timings_of({1.0, 1.0}, 1.0).noise(), kLeastNoise);
+  EXPECT_EQ(timings_of({1.0, 1.0}, 1.0).noise(), kMinNoise);
   const Timings disturbed = timings_of({0.96, 1.04}, 1.5);
   EXPECT_NEAR(disturbed.noise(), 0.25, 1e-9);
   EXPECT_NEAR(disturbed.mean_seconds()[0], 1.0, 1e-12);
@@ -118,8 +118,8 @@ TEST(RankSpeeds, ADisturbedRepeatMovesNoSpeedButRaisesTheNoise) {
 
 TEST(RankSpeeds, AreClamped) {
   const auto speeds = timings_of({0.01, 1.0, 1.0, 1.0, 30.0}, 1.0).speeds();
-  EXPECT_EQ(speeds[0], kMostSpeed);
-  EXPECT_EQ(speeds[4], kLeastSpeed);
+  EXPECT_EQ(speeds[0], kMaxSpeed);
+  EXPECT_EQ(speeds[4], kMinSpeed);
 }
 
 TEST(RankSpeeds, OfOneRankIsOne) {

@@ -77,18 +77,18 @@ TEST(GatherSlots, AreWhatMemoryLeavesRoomForWhereLayersAreNotAlike) {
 }
 
 TEST(GatherSlots, AreAFewWhereEvenTheseHardlyFit) {
-  EXPECT_EQ(slots_of(config_with_limit(planned(3)), 4), kLeastGatherSlots);
+  EXPECT_EQ(slots_of(config_with_limit(planned(3)), 4), kMinGatherSlots);
 }
 
 TEST(GatherSlots, AreAFewWhereNothingIsGatheredOrMemoryIsTheHosts) {
   Config config = config_with_limit(1e12);
-  EXPECT_EQ(slots_of(config, 1), kLeastGatherSlots);
+  EXPECT_EQ(slots_of(config, 1), kMinGatherSlots);
   config.parallel.zero_stage = 2;
-  EXPECT_EQ(slots_of(config, 4), kLeastGatherSlots);
+  EXPECT_EQ(slots_of(config, 4), kMinGatherSlots);
   config.parallel.zero_stage = 3;
   config.parallel.backend = BackendKind::kMpi;
   const AssumedDevice host = assume_device(config, deep_decoder(), on_one_host(4));
-  EXPECT_EQ(assumed_gather_slots(config, deep_decoder(), kTokens, host), kLeastGatherSlots);
+  EXPECT_EQ(assumed_gather_slots(config, deep_decoder(), kTokens, host), kMinGatherSlots);
 }
 
 TEST(GatherSlots, AreWhatIsAskedFor) {

@@ -7,8 +7,8 @@
 namespace packtrain {
 namespace {
 
-SurveyOptions survey_options(std::int64_t budget) {
-  SurveyOptions options;
+PlanSummaryOptions plan_summary_options(std::int64_t budget) {
+  PlanSummaryOptions options;
   options.max_tokens_per_micro_batch = budget;
   return options;
 }
@@ -32,7 +32,8 @@ std::vector<std::int32_t> one_long_of_eight() {
 TEST(PlanAdvice, FindsTheLeastDoublingAndTheFirstHalvingThatReachTheTarget) {
   PlanOptions options = plan_options();
   options.order = OrderKind::kSequential;  // every step of 8 has one long example
-  const PlanAdvice advice = advise(one_long_of_eight(), options, survey_options(100'000), 0.95);
+  const PlanAdvice advice =
+      advise(one_long_of_eight(), options, plan_summary_options(100'000), 0.95);
   // 170 tokens a step: a rank with the long example has 100. 1 rank always reaches 1; 2 ranks at
   // most 0.85; 8 ranks from 64 examples on (1360 tokens, 170 a rank).
   ASSERT_TRUE(advice.num_ranks.has_value());
@@ -47,14 +48,15 @@ TEST(PlanAdvice, SaysWhatBalancingWouldReach) {
   PlanOptions options = plan_options();
   options.strategy = Strategy::kPaddingFree;
   options.global_batch_size = 64;
-  const PlanAdvice advice = advise(one_long_of_eight(), options, survey_options(100'000), 0.95);
+  const PlanAdvice advice =
+      advise(one_long_of_eight(), options, plan_summary_options(100'000), 0.95);
   ASSERT_TRUE(advice.balanced.has_value());
   EXPECT_GT(advice.balanced->reached, 0.9);
 }
 
 TEST(PlanAdvice, GivesNoneThatCannotBePlanned) {
   const std::vector<std::int32_t> lengths(4, 10);  // fewer than a batch
-  const PlanAdvice advice = advise(lengths, plan_options(), survey_options(100'000), 0.95);
+  const PlanAdvice advice = advise(lengths, plan_options(), plan_summary_options(100'000), 0.95);
   EXPECT_FALSE(advice.batch_size.has_value());
   ASSERT_TRUE(advice.num_ranks.has_value());
   EXPECT_EQ(advice.num_ranks->value, 4);

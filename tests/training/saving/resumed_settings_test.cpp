@@ -20,9 +20,9 @@ namespace {
 
 // Decide numbers, and are compared by what they stand for: the model, the run's length, how many
 // examples of each store an epoch has.
-const std::set<std::string> kComparedOtherwise = {"model.path",        "model.config",
-                                                  "model.ignore_keys", "run.num_epochs",
-                                                  "run.max_steps",     "data.mixture_until"};
+const std::set<std::string> kComparedDifferently = {"model.path",        "model.config",
+                                                    "model.ignore_keys", "run.num_epochs",
+                                                    "run.max_steps",     "data.mixture_until"};
 
 // Whole sections, and keys of others, that decide no number of a step.
 const std::set<std::string> kFreeSections = {"parallel", "checkpoint", "guard", "metrics",
@@ -42,7 +42,7 @@ const std::set<std::string> kFree = {"model.prefix",  // of names in files
                                      "run.trace_first"};
 
 std::set<std::string> refused_keys() {
-  std::set<std::string> keys(decisive_keys().begin(), decisive_keys().end());
+  std::set<std::string> keys(keys_fixed_on_resume().begin(), keys_fixed_on_resume().end());
   Config config;
   config.batch.strategy = Strategy::kMultipack;  // whose plan depends on most
   for (const auto& [key, value] :
@@ -60,7 +60,7 @@ TEST(ResumedSettings, EveryKeyIsRefusedComparedOrFree) {
     const std::string section = key.substr(0, key.find('.'));
     const bool is_free = kFree.contains(key) || kFreeSections.contains(section);
     const int places = static_cast<int>(refused.contains(key)) +
-                       static_cast<int>(kComparedOtherwise.contains(key)) +
+                       static_cast<int>(kComparedDifferently.contains(key)) +
                        static_cast<int>(is_free);
     EXPECT_EQ(places, 1) << key << ": kDecisiveKeys, plan_settings() or this test's kFree";
   }

@@ -19,7 +19,7 @@ TEST(StateSnapshot, HoldsWhatWasThereWhenTakenThoughTrainingWritesOn) {
   StateSnapshot snapshot(std::span(&shard, 1), *device);
   for (int step = 1; step <= 10; ++step) {
     snapshot.take(*compute);
-    snapshot.wait_until_taken(*compute);
+    snapshot.wait_until_copied(*compute);
     compute->run([&](StreamHandle) {
       for (at::Tensor* tensor : {&shard.weight, &shard.exp_avg, &shard.exp_avg_sq}) tensor->add_(1);
     });

@@ -19,7 +19,7 @@ namespace packtrain {
 namespace {
 
 constexpr SizeOptions kSizes{.vocab_size = 100, .hidden_size = 16};
-constexpr SizeOptions kInPlace{.vocab_size = 100, .hidden_size = 16, .gradients_in_place = true};
+constexpr SizeOptions kInPlace{.vocab_size = 100, .hidden_size = 16, .grads_in_place = true};
 
 // Lengths from 2 to `longest`, the first half of each example supervised.
 test::MemoryStore make_store(int num_examples, int longest) {
@@ -74,7 +74,7 @@ class RehearsalTest : public ::testing::Test {
     std::set<SizeKey> keys;
     for (std::int64_t step = first; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
-      const bool accumulated = sizes.gradients_in_place && plan.num_micro_batches() > 1;
+      const bool accumulated = sizes.grads_in_place && plan.num_micro_batches() > 1;
       for (const auto& micro_batches : plan.ranks) {
         for (const MicroBatch& pieces : micro_batches) {
           keys.merge(size_keys(sizes_of(flatten(store_, pieces, {})), accumulated, sizes));
@@ -101,7 +101,7 @@ TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
         const std::size_t before = met.size();
         met.merge(size_keys(sizes_of(batch), rehearsal.accumulated, sizes));
         EXPECT_GT(met.size(), before) << "asks for something new";
-        EXPECT_LE(std::ssize(batch.input_ids), plan.most_rows);
+        EXPECT_LE(std::ssize(batch.input_ids), plan.largest_num_rows);
       }
       EXPECT_EQ(met, keys_of_epoch(planner, first, sizes))
           << num_ranks << " ranks from step " << first;
@@ -124,7 +124,7 @@ TEST_F(RehearsalTest, LooksAtAFewRanksOfManyAndReadsNoToken) {
   const RehearsalPlan plan = plan_rehearsals(planner, store, 0, planner.num_steps(1), kSizes);
   ASSERT_FALSE(plan.rehearsals.empty());
   EXPECT_LE(std::ssize(plan.rehearsals), 64);
-  EXPECT_EQ(plan.most_rows, 2048);
+  EXPECT_EQ(plan.largest_num_rows, 2048);
 }
 
 TEST(BatchSizes, AreKnownBeforeABatchIsCollated) {

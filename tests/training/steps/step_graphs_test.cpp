@@ -190,22 +190,22 @@ TEST_F(StepGraphsTest, ServeSingleMicroBatchesWithLabels) {
 TEST(StepGraphs, AreWantedWhereLayersHaveLittleWork) {
   constexpr std::int64_t kMany = 200'000;
   DecoderConfig config = small_decoder();
-  EXPECT_FALSE(wants_graphs(CudaGraphs::kOff, config, 128));
-  EXPECT_TRUE(wants_graphs(CudaGraphs::kAuto, config, kMany));
-  EXPECT_FALSE(wants_graphs(CudaGraphs::kAuto, config, 10 * kMany));
-  EXPECT_TRUE(wants_graphs(CudaGraphs::kOn, config, 10 * kMany));
+  EXPECT_FALSE(should_use_graphs(CudaGraphs::kOff, config, 128));
+  EXPECT_TRUE(should_use_graphs(CudaGraphs::kAuto, config, kMany));
+  EXPECT_FALSE(should_use_graphs(CudaGraphs::kAuto, config, 10 * kMany));
+  EXPECT_TRUE(should_use_graphs(CudaGraphs::kOn, config, 10 * kMany));
   config.intermediate_size *= 100;
-  EXPECT_FALSE(wants_graphs(CudaGraphs::kAuto, config, kMany));
+  EXPECT_FALSE(should_use_graphs(CudaGraphs::kAuto, config, kMany));
 }
 
 // Products of experts elsewhere than on Hopper read sizes on the host.
 TEST(StepGraphs, AreNotForExpertsWhoseProductsReadSizesOnTheHost) {
   DecoderConfig config = small_decoder();
-  EXPECT_TRUE(graphs_can_hold(config, /*has_grouped_kernels=*/false));
+  EXPECT_TRUE(graphs_support(config, /*has_grouped_kernels=*/false));
   config.layers = {{}, {.experts = true}};
   config.experts = {.num_experts = 4, .experts_per_token = 2, .intermediate_size = 64};
-  EXPECT_FALSE(graphs_can_hold(config, /*has_grouped_kernels=*/false));
-  EXPECT_TRUE(graphs_can_hold(config, /*has_grouped_kernels=*/true));
+  EXPECT_FALSE(graphs_support(config, /*has_grouped_kernels=*/false));
+  EXPECT_TRUE(graphs_support(config, /*has_grouped_kernels=*/true));
 }
 
 }  // namespace

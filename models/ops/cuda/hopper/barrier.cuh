@@ -19,7 +19,7 @@ class Barrier {
   }
 
   // One arrival, and bytes that copies still bring before the phase can end.
-  __device__ void arrive_expecting(int num_bytes) {
+  __device__ void arrive_and_expect_tx(int num_bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state_)),
         "r"(num_bytes)
@@ -32,7 +32,7 @@ class Barrier {
   }
 
   // At the barrier in the same place of block `rank` of the cluster.
-  __device__ void arrive_at(int rank) {
+  __device__ void arrive_cluster(int rank) {
     std::uint32_t there = 0;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there)
@@ -61,7 +61,7 @@ class Barrier {
 };
 
 // After init(), by the thread that called it, before a barrier of the block or cluster.
-__device__ inline void publish_barriers() {
+__device__ inline void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 

@@ -22,18 +22,18 @@
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/cluster.cuh"
-#include "models/ops/cuda/hopper/tensor_copy.cuh"
 #include "models/ops/cuda/hopper/tensor_map.h"
+#include "models/ops/cuda/hopper/tma.cuh"
 #include "models/ops/cuda/hopper/wgmma.cuh"
 
 namespace packtrain {
 namespace device {
 
 constexpr int kStageDepth = 64;  // of the sums' length
-constexpr int kPartRows = 64;    // of a tile, that one instruction makes
-constexpr int kPair = 2;         // blocks of a cluster
-constexpr int kGroupThreads = 128;
-constexpr int kPingPongThreads = 3 * kGroupThreads;
+constexpr int kMmaRows = 64;     // of a tile, that one instruction makes
+constexpr int kClusterSize = 2;  // blocks of a cluster
+constexpr int kWarpGroupThreads = 128;
+constexpr int kPingPongThreads = 3 * kWarpGroupThreads;
 
 // An operand in boxes of 64 rows of 128 bytes.
 constexpr int kBoxNumel = 64 * 64;
@@ -44,21 +44,21 @@ struct Operands {
   CUtensorMap right;
 };
 
-template <typename Product>
-struct TileSums {
-  Sums<Product::kColumns> parts[Product::kRows / kPartRows];
+template <typename CollectiveMainloop>
+struct TileAccumulator {
+  Accumulator<CollectiveMainloop::kColumns> parts[CollectiveMainloop::kRows / kMmaRows];
 };
 
-template <typename Product>
+template <typename CollectiveMainloop>
 struct Stage {
-  __nv_bfloat16 left[Product::kRows * kStageDepth];
-  __nv_bfloat16 right[Product::kColumns * kStageDepth];
+  __nv_bfloat16 left[CollectiveMainloop::kRows * kStageDepth];
+  __nv_bfloat16 right[CollectiveMainloop::kColumns * kStageDepth];
 };
 
-template <typename Product>
-struct PingPongMemory {
-  static constexpr int kStages = 220 * 1024 / sizeof(Stage<Product>);
-  alignas(1024) Stage<Product> stages[kStages];
+template <typename CollectiveMainloop>
+struct PingPongSharedStorage {
+  static constexpr int kStages = 220 * 1024 / sizeof(Stage<CollectiveMainloop>);
+  alignas(1024) Stage<CollectiveMainloop> stages[kStages];
   Barrier full[kStages];
   Barrier empty[kStages];
   Barrier turns[2];  // of the warp groups: the other one has asked for all its products
@@ -66,7 +66,7 @@ struct PingPongMemory {
 
 // Stages in the order in which they are filled.
 template <int kStages>
-struct StageCount {
+struct PipelineState {
   int count = 0;
 
   __device__ int stage() const { return count % kStages; }
@@ -74,109 +74,112 @@ struct StageCount {
 };
 
 // One thread.
-template <typename Product>
-__device__ void produce(const Operands& operands, const typename Product::Arguments& a,
-                        PingPongMemory<Product>& memory) {
-  typename Product::Tiles tiles(a);
-  StageCount<PingPongMemory<Product>::kStages> turn;
-  for (typename Product::Tile tile; tiles.next(tile);) {
-    for (int i = 0; i < tile.num_stages; ++i, ++turn.count) {
-      Stage<Product>& stage = memory.stages[turn.stage()];
-      Barrier& full = memory.full[turn.stage()];
-      memory.empty[turn.stage()].wait(turn.parity() ^ 1);
-      full.arrive_expecting(sizeof(stage));
-      Product::copy(operands, a, tile, i, stage, full);
+template <typename CollectiveMainloop>
+__device__ void produce(const Operands& operands, const typename CollectiveMainloop::Arguments& a,
+                        PingPongSharedStorage<CollectiveMainloop>& memory) {
+  typename CollectiveMainloop::TileScheduler tiles(a);
+  PipelineState<PingPongSharedStorage<CollectiveMainloop>::kStages> state;
+  for (typename CollectiveMainloop::Tile tile; tiles.next(tile);) {
+    for (int i = 0; i < tile.num_stages; ++i, ++state.count) {
+      Stage<CollectiveMainloop>& stage = memory.stages[state.stage()];
+      Barrier& full = memory.full[state.stage()];
+      memory.empty[state.stage()].wait(state.parity() ^ 1);
+      full.arrive_and_expect_tx(sizeof(stage));
+      CollectiveMainloop::copy(operands, a, tile, i, stage, full);
     }
   }
 }
 
 // 16 of a stage's depth, from the `step`-th on.
 template <Major kMajor>
-__device__ std::uint64_t operand(std::uint32_t place, int step) {
-  return kMajor == Major::kInner ? inner_major_operand(place + step * 32)
-                                 : outer_major_operand(place + step * 16 * 128, kBoxBytes);
+__device__ std::uint64_t operand(std::uint32_t address, int step) {
+  return kMajor == Major::kK ? make_smem_descriptor_k(address + step * 32)
+                             : make_smem_descriptor_mn(address + step * 16 * 128, kBoxBytes);
 }
 
-template <typename Product>
-__device__ void multiply_stage(const Stage<Product>& stage, TileSums<Product>& sums, bool add) {
+template <typename CollectiveMainloop>
+__device__ void mma_stage(const Stage<CollectiveMainloop>& stage,
+                          TileAccumulator<CollectiveMainloop>& sums, bool add) {
   const std::uint32_t left = shared_address(stage.left);
   const std::uint32_t right = shared_address(stage.right);
 #pragma unroll
   for (int step = 0; step < kStageDepth / 16; ++step) {
 #pragma unroll
-    for (int part = 0; part < Product::kRows / kPartRows; ++part) {
-      multiply<Product::kLeft, Product::kRight>(
-          sums.parts[part], operand<Product::kLeft>(left + part * kBoxBytes, step),
-          operand<Product::kRight>(right, step), add || step > 0);
+    for (int part = 0; part < CollectiveMainloop::kRows / kMmaRows; ++part) {
+      wgmma<CollectiveMainloop::kLeft, CollectiveMainloop::kRight>(
+          sums.parts[part], operand<CollectiveMainloop::kLeft>(left + part * kBoxBytes, step),
+          operand<CollectiveMainloop::kRight>(right, step), add || step > 0);
     }
   }
 }
 
-template <int kLeft, typename Product>
-__device__ void wait_for_all_but(TileSums<Product>& sums) {
+template <int kLeft, typename CollectiveMainloop>
+__device__ void warpgroup_wait_tile(TileAccumulator<CollectiveMainloop>& sums) {
 #pragma unroll
-  for (auto& part : sums.parts) wait_for_products<kLeft>(part);
+  for (auto& part : sums.parts) warpgroup_wait<kLeft>(part);
 }
 
 // This warp has read a stage: so it tells both blocks that write to it.
-template <typename Product>
-__device__ void release_stage(PingPongMemory<Product>& memory, int stage) {
+template <typename CollectiveMainloop>
+__device__ void consumer_release(PingPongSharedStorage<CollectiveMainloop>& memory, int stage) {
   if (threadIdx.x % 32 == 0) {
-    for (int rank = 0; rank < kPair; ++rank) memory.empty[stage].arrive_at(rank);
+    for (int rank = 0; rank < kClusterSize; ++rank) memory.empty[stage].arrive_cluster(rank);
   }
 }
 
 // Returns with the last stage's products under way.
-template <typename Product>
-__device__ void multiply_tile(const typename Product::Tile& tile, PingPongMemory<Product>& memory,
-                              StageCount<PingPongMemory<Product>::kStages>& turn,
-                              TileSums<Product>& sums) {
+template <typename CollectiveMainloop>
+__device__ void mma_tile(const typename CollectiveMainloop::Tile& tile,
+                         PingPongSharedStorage<CollectiveMainloop>& memory,
+                         PipelineState<PingPongSharedStorage<CollectiveMainloop>::kStages>& state,
+                         TileAccumulator<CollectiveMainloop>& sums) {
   int previous = 0;
-  for (int i = 0; i < tile.num_stages; ++i, ++turn.count) {
-    memory.full[turn.stage()].wait(turn.parity());
+  for (int i = 0; i < tile.num_stages; ++i, ++state.count) {
+    memory.full[state.stage()].wait(state.parity());
 #pragma unroll
-    for (auto& part : sums.parts) begin_products(part);
-    multiply_stage<Product>(memory.stages[turn.stage()], sums, i > 0);
-    commit_products();
-    wait_for_all_but<1>(sums);
-    if (i > 0) release_stage(memory, previous);
-    previous = turn.stage();
+    for (auto& part : sums.parts) warpgroup_arrive(part);
+    mma_stage<CollectiveMainloop>(memory.stages[state.stage()], sums, i > 0);
+    warpgroup_commit_batch();
+    warpgroup_wait_tile<1>(sums);
+    if (i > 0) consumer_release(memory, previous);
+    previous = state.stage();
   }
 }
 
-template <typename Product>
-__device__ void consume(const typename Product::Arguments& a, PingPongMemory<Product>& memory) {
-  constexpr int kStages = PingPongMemory<Product>::kStages;
-  const int group = threadIdx.x / kGroupThreads - 1;
-  typename Product::Tiles tiles(a);
-  StageCount<kStages> turn;
-  int whose = 0;
+template <typename CollectiveMainloop>
+__device__ void consume(const typename CollectiveMainloop::Arguments& a,
+                        PingPongSharedStorage<CollectiveMainloop>& memory) {
+  constexpr int kStages = PingPongSharedStorage<CollectiveMainloop>::kStages;
+  const int group = threadIdx.x / kWarpGroupThreads - 1;
+  typename CollectiveMainloop::TileScheduler tiles(a);
+  PipelineState<kStages> state;
+  int tile_owner = 0;
   int parity = group ^ 1;  // nobody is before the first group's first tile
-  for (typename Product::Tile tile; tiles.next(tile); whose ^= 1) {
-    if (whose != group) {
-      turn.count += tile.num_stages;
+  for (typename CollectiveMainloop::Tile tile; tiles.next(tile); tile_owner ^= 1) {
+    if (tile_owner != group) {
+      state.count += tile.num_stages;
       continue;
     }
-    Product product(a, tile);
-    TileSums<Product> sums;
+    CollectiveMainloop mainloop(a, tile);
+    TileAccumulator<CollectiveMainloop> sums;
     memory.turns[group].wait(parity);
     parity ^= 1;
-    multiply_tile<Product>(tile, memory, turn, sums);
+    mma_tile<CollectiveMainloop>(tile, memory, state, sums);
     if (threadIdx.x % 32 == 0) memory.turns[group ^ 1].arrive();
-    product.begin();
-    wait_for_all_but<0>(sums);
-    release_stage(memory, (turn.count - 1) % kStages);
-    product.write(sums);
+    mainloop.begin();
+    warpgroup_wait_tile<0>(sums);
+    consumer_release(memory, (state.count - 1) % kStages);
+    mainloop.write(sums);
   }
 }
 
-template <typename Product>
-__global__ void __launch_bounds__(kPingPongThreads, 1) __cluster_dims__(kPair, 1, 1)
+template <typename CollectiveMainloop>
+__global__ void __launch_bounds__(kPingPongThreads, 1) __cluster_dims__(kClusterSize, 1, 1)
     ping_pong_kernel(const __grid_constant__ Operands operands,
-                     const __grid_constant__ typename Product::Arguments a) {
+                     const __grid_constant__ typename CollectiveMainloop::Arguments a) {
   constexpr int kProducerRegisters = 24;
   constexpr int kConsumerRegisters = 240;
-  using Memory = PingPongMemory<Product>;
+  using Memory = PingPongSharedStorage<CollectiveMainloop>;
   extern __shared__ unsigned char bytes[];
   const std::uintptr_t aligned = (reinterpret_cast<std::uintptr_t>(bytes) + alignof(Memory) - 1) /
                                  alignof(Memory) * alignof(Memory);
@@ -184,47 +187,47 @@ __global__ void __launch_bounds__(kPingPongThreads, 1) __cluster_dims__(kPair, 1
   if (threadIdx.x == 0) {
     for (int s = 0; s < Memory::kStages; ++s) {
       memory.full[s].init(1);
-      memory.empty[s].init(kPair * kGroupThreads / 32);
+      memory.empty[s].init(kClusterSize * kWarpGroupThreads / 32);
     }
-    for (Barrier& turn : memory.turns) turn.init(kGroupThreads / 32);
-    publish_barriers();
+    for (Barrier& state : memory.turns) state.init(kWarpGroupThreads / 32);
+    fence_barrier_init();
   }
-  cluster_barrier();
-  if (threadIdx.x < kGroupThreads) {
-    give_registers<kProducerRegisters>();
-    if (threadIdx.x == 0) produce<Product>(operands, a, memory);
+  cluster_sync();
+  if (threadIdx.x < kWarpGroupThreads) {
+    warpgroup_reg_dealloc<kProducerRegisters>();
+    if (threadIdx.x == 0) produce<CollectiveMainloop>(operands, a, memory);
     __syncwarp();
   } else {
-    take_registers<kConsumerRegisters>();
-    consume<Product>(a, memory);
+    warpgroup_reg_alloc<kConsumerRegisters>();
+    consume<CollectiveMainloop>(a, memory);
   }
-  cluster_barrier();  // no block ends while another one arrives at its barriers
+  cluster_sync();  // no block ends while another one arrives at its barriers
 }
 
 // The first tile's number of this block's pair, and how far it is to the next.
-__device__ inline int first_pair() {
-  return static_cast<int>(blockIdx.x) / kPair;
+__device__ inline int first_cluster_tile() {
+  return static_cast<int>(blockIdx.x) / kClusterSize;
 }
-__device__ inline int num_pairs() {
-  return static_cast<int>(gridDim.x) / kPair;
+__device__ inline int num_clusters() {
+  return static_cast<int>(gridDim.x) / kClusterSize;
 }
 
 }  // namespace device
 
-template <typename Product>
-void launch_ping_pong(const device::Operands& operands, const typename Product::Arguments& a,
-                      cudaStream_t stream) {
-  using Memory = device::PingPongMemory<Product>;
+template <typename CollectiveMainloop>
+void launch_ping_pong(const device::Operands& operands,
+                      const typename CollectiveMainloop::Arguments& a, cudaStream_t stream) {
+  using Memory = device::PingPongSharedStorage<CollectiveMainloop>;
   constexpr int kBytes = sizeof(Memory) + alignof(Memory);
   int device = 0;
   int num_processors = 0;
   PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
   PACKTRAIN_CUDA_CHECK(
       cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, device));
-  const auto kernel = device::ping_pong_kernel<Product>;
+  const auto kernel = device::ping_pong_kernel<CollectiveMainloop>;
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const int blocks = num_processors / device::kPair * device::kPair;
+  const int blocks = num_processors / device::kClusterSize * device::kClusterSize;
   kernel<<<blocks, device::kPingPongThreads, kBytes, stream>>>(operands, a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

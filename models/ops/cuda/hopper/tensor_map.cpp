@@ -25,7 +25,8 @@ PFN_cuTensorMapEncodeTiled_v12000 find_encode() {
 
 }  // namespace
 
-CUtensorMap bfloat16_map(const void* matrix, const MatrixExtent& extent, const BoxExtent& box) {
+CUtensorMap make_bf16_tensor_map(const void* matrix, const MatrixExtent& extent,
+                                 const BoxExtent& box) {
   static const auto encode = find_encode();
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(extent.columns),
                               static_cast<cuuint64_t>(extent.rows)};

@@ -1,4 +1,4 @@
-// What tensor copies (tensor_copy.cuh) are told of a matrix.
+// What tensor copies (tma.cuh) are told of a matrix.
 #pragma once
 
 #include <cuda.h>
@@ -20,6 +20,7 @@ struct BoxExtent {
 
 // A bfloat16 matrix on the device that starts at a multiple of 16 bytes. The map is given to a
 // kernel by value. Throws Error(kDevice) when the driver refuses it.
-CUtensorMap bfloat16_map(const void* matrix, const MatrixExtent& extent, const BoxExtent& box);
+CUtensorMap make_bf16_tensor_map(const void* matrix, const MatrixExtent& extent,
+                                 const BoxExtent& box);
 
 }  // namespace packtrain

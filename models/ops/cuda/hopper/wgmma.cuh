@@ -9,20 +9,20 @@ namespace packtrain::device {
 // Of 64 x N sums thread t has row 16 (t / 32) + t % 32 / 4 and the one 8 below, and of each 8
 // columns from 8 j on the two from 2 (t % 4) on: values[4 j .. 4 j + 3], the upper row first.
 template <int N>
-struct Sums {
+struct Accumulator {
   static constexpr int kColumns = N;
   float values[N / 2];
 };
 
 // Which of an operand's dimensions lies in one row of 128 bytes: the one that sums go over, or the
 // other.
-enum class Major { kInner, kOuter };
+enum class Major { kK, kMN };
 
 // An operand's place: bfloat16 in rows of 64, in 128 bytes swizzled as tensor copies do it. PTX
 // ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations", has the bits.
 //
 // Inner-major: `at` is the 16 columns of a row of a multiple of 8 that sums go over.
-__device__ inline std::uint64_t inner_major_operand(std::uint32_t at) {
+__device__ inline std::uint64_t make_smem_descriptor_k(std::uint32_t at) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   return (at & 0x3ffffU) >> 4 | std::uint64_t{1} << 16 | kEightRows << 32 | kSwizzle128;
@@ -30,7 +30,7 @@ __device__ inline std::uint64_t inner_major_operand(std::uint32_t at) {
 
 // Outer-major: sums go over the rows. `at` starts a row of a multiple of 8; blocks of 64 columns
 // are `block_bytes` apart.
-__device__ inline std::uint64_t outer_major_operand(std::uint32_t at, int block_bytes) {
+__device__ inline std::uint64_t make_smem_descriptor_mn(std::uint32_t at, int block_bytes) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   return (at & 0x3ffffU) >> 4 | static_cast<std::uint64_t>(block_bytes >> 4) << 16 |
@@ -39,7 +39,7 @@ __device__ inline std::uint64_t outer_major_operand(std::uint32_t at, int block_
 
 // The compiler keeps what reads or writes the sums on its side of this.
 template <int N>
-__device__ void pin(Sums<N>& sums) {
+__device__ void warpgroup_fence_operand(Accumulator<N>& sums) {
 #pragma unroll
   for (float& value : sums.values) asm volatile("" : "+f"(value)::"memory");
 }
@@ -47,30 +47,30 @@ __device__ void pin(Sums<N>& sums) {
 // Before products that follow other uses of the sums, which are not touched until they are waited
 // for.
 template <int N>
-__device__ void begin_products(Sums<N>& sums) {
-  pin(sums);
+__device__ void warpgroup_arrive(Accumulator<N>& sums) {
+  warpgroup_fence_operand(sums);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-__device__ inline void commit_products() {
+__device__ inline void warpgroup_commit_batch() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 // Until only the last `kGroups` commits may still be under way.
 template <int kGroups, int N>
-__device__ void wait_for_products(Sums<N>& sums) {
+__device__ void warpgroup_wait(Accumulator<N>& sums) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
-  pin(sums);
+  warpgroup_fence_operand(sums);
 }
 
 // Registers that a warp group leaves to others, and takes: a thread's number, a multiple of 8. All
 // warps of the group, in a kernel of known launch bounds.
 template <int kRegisters>
-__device__ void give_registers() {
+__device__ void warpgroup_reg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
-__device__ void take_registers() {
+__device__ void warpgroup_reg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
@@ -111,12 +111,12 @@ __device__ void take_registers() {
       "}, " left ", " right ", add, 1, 1, " left_outer ", " right_outer "; }"                  \
       : PACKTRAIN_SUMS_##count                                                                 \
       : "l"(left_operand), "l"(right_operand), "r"(static_cast<int>(add)),                     \
-        "n"(kLeft == Major::kOuter ? 1 : 0), "n"(kRight == Major::kOuter ? 1 : 0))
+        "n"(kLeft == Major::kMN ? 1 : 0), "n"(kRight == Major::kMN ? 1 : 0))
 
 // sums = left right, or added to them: left 64 x 16, right 16 x N, each an operand of its major.
 template <Major kLeft, Major kRight, int N>
-__device__ void multiply(Sums<N>& sums, std::uint64_t left_operand, std::uint64_t right_operand,
-                         bool add) {
+__device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uint64_t right_operand,
+                      bool add) {
   static_assert(N == 128 || N == 192 || N == 256);
   if constexpr (N == 128) {
     PACKTRAIN_MULTIPLY("n128", 64, "%64", "%65", "%66", "%67", "%68");

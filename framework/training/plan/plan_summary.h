@@ -1,0 +1,86 @@
+// What a plan is worth, before anything runs: figures of many steps from their plans alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "samplers/options.h"
+#include "samplers/plan.h"
+
+namespace packtrain {
+
+struct PlanSummaryOptions {
+  CostModel cost;   // what utilisation is measured in; its constant is not counted
+  CostModel flops;  // training FLOPs of an example, for the length of a step
+  std::int64_t max_tokens_per_micro_batch = 1;
+  std::int64_t row_multiple = 1;  // what the collator rounds rows up to
+  bool pad_to_longest = false;    // it pads each example to the longest of its micro-batch
+};
+
+// Cost of utilisation figures: L + L^2 / (6 hidden). The second term is attention's share of a
+// decoder whose layers have 12 hidden^2 weights.
+CostModel utilization_cost(std::int64_t hidden_size);
+
+// Sums and means over the steps added. A step lasts as long as the sum over micro-batches of the
+// slowest rank, because ranks meet at every micro-batch.
+class PlanSummary {
+ public:
+  explicit PlanSummary(const PlanSummaryOptions& options) : options_(options) {}
+
+  void add(const StepPlan& plan);
+
+  std::int64_t num_steps() const { return num_steps_; }
+  std::int64_t num_examples() const { return num_examples_; }
+  std::int64_t num_tokens() const { return num_tokens_; }
+  std::int64_t num_loss_tokens() const { return num_loss_tokens_; }
+  std::int64_t split_examples() const { return split_examples_; }        // into several pieces
+  std::int64_t num_micro_batches() const { return num_micro_batches_; }  // of one rank
+  std::int64_t max_tokens_in_micro_batch() const { return max_tokens_; }
+  std::int64_t max_rows_in_micro_batch() const { return max_rows_; }  // with all padding
+
+  double fill() const;              // tokens / (ranks x micro-batches x budget)
+  double padding_fraction() const;  // rows without a token / all rows
+  // Means over steps. Of an empty survey 1.
+  double token_imbalance() const { return mean(token_imbalance_, 1.0); }  // slowest / mean rank
+  // Cost of all examples / (ranks x the slowest rank's, of pads too): 1 when nobody ever waits.
+  double cost_utilization() const { return mean(utilization_, 1.0); }
+  // The utilisation that no assignment of these pieces can pass: a step lasts at least as long as
+  // a fair share of it, and as its largest piece.
+  double cost_bound() const { return mean(bound_, 1.0); }
+  double step_flops() const { return mean(step_flops_, 0.0); }  // of the slowest ranks, pads too
+
+ private:
+  double mean(double sum, double of_none) const {
+    return num_steps_ > 0 ? sum / static_cast<double>(num_steps_) : of_none;
+  }
+
+  PlanSummaryOptions options_;
+  std::int64_t num_steps_ = 0;
+  std::int64_t num_examples_ = 0;
+  std::int64_t num_tokens_ = 0;
+  std::int64_t num_loss_tokens_ = 0;
+  std::int64_t split_examples_ = 0;
+  std::int64_t num_micro_batches_ = 0;
+  std::int64_t max_tokens_ = 0;
+  std::int64_t max_rows_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t slots_ = 0;  // ranks x micro-batches
+  double token_imbalance_ = 0;
+  double utilization_ = 0;
+  double bound_ = 0;
+  double step_flops_ = 0;
+};
+
+// Utilisation cost of each rank in one step, over all micro-batches, and of the step: what the
+// slowest ranks take.
+struct StepLoads {
+  std::vector<double> ranks;
+  double step = 0;
+};
+
+StepLoads step_loads(const StepPlan& plan, const PlanSummaryOptions& options);
+
+// Rows that a rank computes for a micro-batch, padding among them.
+std::int64_t rows_in(const MicroBatch& pieces, const PlanSummaryOptions& options);
+
+}  // namespace packtrain

@@ -1,0 +1,41 @@
+#include "framework/training/setup/collective_read.h"
+
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "framework/checkpoint/manifest.h"
+#include "parallel/collectives.h"
+
+namespace packtrain {
+namespace {
+
+// A copy that converts runs on the current stream; the compute stream reads next what it writes.
+void wait_for_current_stream(at::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+}
+
+}  // namespace
+
+std::optional<ReadFailure> collective_read(
+    ShardedModel& model, Communicator& control,
+    const std::function<void(std::span<const ShardView>)>& read) {
+  std::optional<Error> own;
+  bool is_other = false;
+  try {
+    if (model.saves_shards()) read(model.shards());
+    wait_for_current_stream(model.state().master.device());
+  } catch (const DamagedCheckpoint& error) {
+    own = error;
+  } catch (const Error& error) {
+    own = error;
+    is_other = true;
+  }
+  if (const auto failed = first_rank_error(own, control)) {
+    return ReadFailure{failed->error, !any_rank(is_other, control)};
+  }
+  model.broadcast_first_replica();
+  return std::nullopt;
+}
+
+}  // namespace packtrain

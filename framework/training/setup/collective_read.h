@@ -1,0 +1,27 @@
+// Reading a model's state once: the ranks of the first replica read files, each its own part, and
+// every other replica gets it over the communicator between replicas.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "framework/support/error.h"
+#include "parallel/communicator.h"
+#include "parallel/sharding/shard_view.h"
+#include "parallel/sharding/sharded_model.h"
+
+namespace packtrain {
+
+struct ReadFailure {
+  Error error;             // of the first rank that met one
+  bool is_damage = false;  // every rank that failed found a damaged checkpoint
+};
+
+// Collective. Calls `read` with the shards of each rank of the first replica, which it fills.
+// Returns the failure, the same on every rank, or nothing; then all replicas hold what was read.
+std::optional<ReadFailure> collective_read(
+    ShardedModel& model, Communicator& control,
+    const std::function<void(std::span<const ShardView>)>& read);
+
+}  // namespace packtrain

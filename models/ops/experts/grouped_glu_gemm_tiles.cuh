@@ -1,0 +1,129 @@
+// Tiles of rows of groups times the matrix of each group, for grouped_glu_gemm.cu and
+// grouped_glu_gemm_backward.cu.
+#pragma once
+
+#include <cstdint>
+
+#include "models/ops/cuda/hopper/ping_pong.cuh"
+#include "models/ops/experts/grouped_glu_gemm_launch.h"
+
+namespace packtrain::device {
+
+struct RowsTile {
+  int group;
+  int row;     // the first, of all rows
+  int end;     // of the group
+  int column;  // which tile of its rows
+  int num_stages;
+};
+
+// Two tiles beside each other for a pair of blocks. Those at work at one time are of a panel, 16
+// high, so that what they read stays in L2.
+class RowsTileScheduler {
+ public:
+  static constexpr int kRows = 128;
+
+  __device__ RowsTileScheduler(const GroupedGluGemmArguments& a, int num_columns)
+      : a_(a), wide_((num_columns + kClusterSize - 1) / kClusterSize), next_(first_cluster_tile()) {
+    begin_group(0);
+  }
+
+  __device__ bool next(RowsTile& tile) {
+    while (group_ < a_.num_groups && next_ >= first_ + high_ * wide_) begin_group(group_ + 1);
+    if (group_ >= a_.num_groups) return false;
+    const int within = next_ - first_;
+    const int top = within / (kPanel * wide_) * kPanel;
+    const int height = min(kPanel, high_ - top);
+    const int in_panel = within - top * wide_;
+    tile.group = group_;
+    tile.row = begin_ + (top + in_panel % height) * kRows;
+    tile.end = end_;
+    tile.column = in_panel / height * kClusterSize + block_rank_in_cluster();
+    tile.num_stages = a_.depth / kStageDepth;
+    next_ += num_clusters();
+    return true;
+  }
+
+ private:
+  static constexpr int kPanel = 16;
+
+  __device__ void begin_group(int group) {
+    if (group > 0) first_ += high_ * wide_;
+    group_ = group;
+    if (group >= a_.num_groups) return;
+    begin_ = end_;
+    end_ = a_.ends[group];
+    high_ = (end_ - begin_ + kRows - 1) / kRows;
+  }
+
+  const GroupedGluGemmArguments& a_;
+  int wide_;
+  int next_;
+  int group_ = 0;
+  int first_ = 0;  // of the group's tiles
+  int high_ = 0;
+  int begin_ = 0;
+  int end_ = 0;
+};
+
+inline CUtensorMap rows_map(const GroupedGluGemmArguments& a) {
+  return make_bf16_tensor_map(a.left, {a.num_rows, a.depth, a.depth},
+                              {RowsTileScheduler::kRows / kClusterSize, kStageDepth});
+}
+
+// Half of the rows, for both blocks.
+__device__ inline void copy_rows(const CUtensorMap& map, const RowsTile& tile, int depth,
+                                 __nv_bfloat16* to, const Barrier& full) {
+  const int share = block_rank_in_cluster() * (RowsTileScheduler::kRows / kClusterSize);
+  tma_load_2d_multicast(map, depth, tile.row + share, to + share * kStageDepth, full,
+                        (1 << kClusterSize) - 1);
+}
+
+// The upper of the two rows of a tile's part that a thread has sums of.
+__device__ inline int row_of_thread(const RowsTile& tile, int part) {
+  return tile.row + part * kMmaRows + threadIdx.x % kWarpGroupThreads / 32 * 16 +
+         threadIdx.x % 32 / 4;
+}
+
+// Four words of each of four threads beside each other: thread t has the t-th of all after it.
+__device__ inline void shuffle_words(std::uint32_t (&words)[4]) {
+  const bool upper = threadIdx.x % 4 >= 2;
+  const bool odd = threadIdx.x % 2 == 1;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t got = __shfl_xor_sync(~0U, upper ? words[i] : words[i + 2], 2);
+    words[i] = upper ? got : words[i];
+    words[i + 2] = upper ? words[i + 2] : got;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const std::uint32_t got = __shfl_xor_sync(~0U, odd ? words[i] : words[i + 1], 1);
+    words[i] = odd ? got : words[i];
+    words[i + 1] = odd ? words[i + 1] : got;
+  }
+}
+
+}  // namespace packtrain::device
+
+namespace packtrain {
+
+template <template <ActivationKind> class Gated, ActivationKind kKind>
+void launch_gated_kind(const GroupedGluGemmArguments& a, void* stream) {
+  launch_ping_pong<Gated<kKind>>(Gated<kKind>::operands(a), a, static_cast<cudaStream_t>(stream));
+}
+
+template <template <ActivationKind> class Gated>
+void launch_gated(const GroupedGluGemmArguments& a, void* stream) {
+  switch (a.kind) {
+    case ActivationKind::kSilu:
+      return launch_gated_kind<Gated, ActivationKind::kSilu>(a, stream);
+    case ActivationKind::kGeluTanh:
+      return launch_gated_kind<Gated, ActivationKind::kGeluTanh>(a, stream);
+    case ActivationKind::kGeluErf:
+      return launch_gated_kind<Gated, ActivationKind::kGeluErf>(a, stream);
+    case ActivationKind::kClampedSwish:
+      return launch_gated_kind<Gated, ActivationKind::kClampedSwish>(a, stream);
+  }
+}
+
+}  // namespace packtrain
