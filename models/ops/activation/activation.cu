@@ -1,5 +1,5 @@
-// Elementwise, bound by memory: each thread has kRuns runs of 16 bytes of each input under way,
-// four runs or more in all.
+// Elementwise and bound by memory. A thread has kRuns 16-byte vectors of each input in flight, at
+// least four loads in all.
 #include "framework/device/cuda/check.h"
 #include "models/ops/activation/activation_launch.h"
 #include "models/ops/activation/evaluate.cuh"
@@ -16,12 +16,12 @@ constexpr int kRuns = kGated ? 2 : 4;
 
 template <typename T, int N>
 struct Operands {
-  device::Vec<T, N> gate;  // or the whole input
+  device::Vec<T, N> gate;  // the whole input when not gated
   device::Vec<T, N> up;
   device::Vec<T, N> grad;
 };
 
-// Where a run of the output lies, and where its inputs do.
+// Offsets of a vector in the output and in the inputs.
 struct RowOffsets {
   std::int64_t output;
   std::int64_t input;

@@ -1,4 +1,4 @@
-// The nonlinearities of activation.h and their slopes, of one number.
+// The nonlinearities of activation.h and their slopes, for one number.
 #pragma once
 
 #include "models/ops/activation/activation_kind.h"
@@ -10,13 +10,14 @@ struct ValueAndSlope {
   float slope;
 };
 
-// 1 / (1 + e^-z) to about 2 ulp; 0 where e^-z is infinite.
+// 1 / (1 + e^-z) to about 2 ulp. It is 0 where e^-z is infinite.
 __device__ inline float logistic(float z) {
   return __fdividef(1.0F, 1.0F + __expf(-z));
 }
 
-// (1 + erf(z / sqrt(2))) / 2 to 1e-7, from bell = e^(-z^2 / 2): Abramowitz and Stegun, Handbook of
-// Mathematical Functions, 7.1.26. erff would keep the arithmetic busier than the memory.
+// (1 + erf(z / sqrt(2))) / 2, accurate to 1e-7 (Abramowitz and Stegun, Handbook of Mathematical
+// Functions, 7.1.26). `bell` is e^(-z^2 / 2). With erff, arithmetic would be the limit and not
+// memory.
 __device__ inline float normal_cdf(float z, float bell) {
   constexpr float kSqrtHalf = 0.70710678118654752F;
   const float t = __fdividef(1.0F, 1.0F + 0.3275911F * kSqrtHalf * fabsf(z));
@@ -54,7 +55,7 @@ __device__ ValueAndSlope evaluate(float z) {
   }
 }
 
-// What the gate is multiplied by.
+// The factor that multiplies the activated gate.
 template <ActivationKind kKind>
 __device__ ValueAndSlope evaluate_up(float up) {
   if constexpr (kKind == ActivationKind::kClampedSwish) {

@@ -1,5 +1,5 @@
-// One pass over the shard, a run of elements a thread: bound by memory, so 16-byte accesses and
-// enough of them in flight are all it needs.
+// One pass over the shard, one vector of elements a thread. The kernel is bound by memory. 16-byte
+// accesses with enough loads in flight are sufficient.
 #include <cuda_bf16.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ __device__ void update(const AdamWArguments& a, float decay, float clip_factor, 
   w = w * decay - a.step_size * m / (sqrtf(v) * a.inverse_root_bias2 + a.epsilon);
 }
 
-// The first piece that ends behind element i.
+// Binary search for the first piece that ends after element i.
 __device__ int find_piece(const AdamWArguments& a, std::int64_t i) {
   int low = 0;
   int high = a.num_pieces - 1;
@@ -68,7 +68,7 @@ template <typename Gradient, typename Moment, int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__ AdamWArguments a) {
   const std::int64_t i = a.begin + (std::int64_t{kThreads} * blockIdx.x + threadIdx.x) * N;
   if (i >= a.end()) return;
-  const bool skips = *a.skip != 0;  // looked at when all loads are on their way
+  const bool skips = *a.skip != 0;  // tested after the other loads are issued
   const float clip_factor = *a.clip_factor;
   const AdamWPiece& piece = a.pieces[find_piece(a, i)];
   float g[N];
@@ -91,8 +91,8 @@ bool aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (kVecSize * sizeof(float)) == 0;
 }
 
-// Whether every run lies in one piece, at addresses that can be read at once, and starts with the
-// first of four elements that share random words.
+// True when each vector is inside one piece, is aligned for one access, and starts with the first
+// of four elements that share random words.
 bool can_take_runs(const AdamWArguments& a) {
   bool fits = a.begin % kVecSize == 0 && aligned(a.master) && aligned(a.grad) &&
               aligned(a.exp_avg) && aligned(a.exp_avg_sq) && aligned(a.weight);

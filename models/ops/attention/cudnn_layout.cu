@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One thread a sequence, and one for the end. Past the batch: length 0, where the batch ends.
+// One thread a sequence, and one for the end. cuDNN's plan has a fixed number of sequences. Those
+// beyond the batch get length 0 and the offset of the batch's end.
 template <typename Offset>
 __global__ void layout_kernel(AttentionLayoutArguments a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;

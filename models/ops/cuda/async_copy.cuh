@@ -1,11 +1,11 @@
-// Copies of 16 bytes from global to shared memory that a thread does not wait for (cp.async).
+// cp.async: copies of 16 bytes from global to shared memory. The issuing thread does not wait.
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain::device {
 
-// `present` false: 16 bytes of zeros, nothing is read.
+// If not `present`, reads nothing and writes 16 bytes of zeros.
 __device__ inline void cp_async(const void* from, void* to, bool present) {
   const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
@@ -13,12 +13,12 @@ __device__ inline void cp_async(const void* from, void* to, bool present) {
                : "memory");
 }
 
-// Ends a group of this thread's copies.
+// Commits this thread's copies since the last commit as one group.
 __device__ inline void cp_async_commit_group() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Until only the last `kGroups` groups may still be under way.
+// Waits until at most the last `kGroups` groups are still in flight.
 template <int kGroups>
 __device__ void cp_async_wait_group() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");

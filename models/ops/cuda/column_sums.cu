@@ -1,5 +1,5 @@
-// A block sums kColumns columns: its threads take N columns of every n-th partial sum each, so that
-// many loads are in flight, and are summed in order.
+// A block sums kColumns columns. Each thread takes N columns of every n-th row of partial sums, so
+// that many loads are in flight. Threads and warps are then summed in a fixed order.
 #include "models/ops/cuda/column_sums.h"
 
 #include "framework/device/cuda/check.h"
@@ -22,7 +22,7 @@ __device__ void write(const GradientTarget& target, std::int64_t column, float s
   *grad = device::from_float<T>(sum);
 }
 
-// This thread's sums of N columns from `column` on, over every `step`-th row of partial sums.
+// Adds every `step`-th row of partial sums, N columns from `column` on.
 template <int N>
 __device__ void sum_rows(const ColumnSumsArguments& a, std::int64_t column, int first, int step,
                          float (&sum)[N]) {
@@ -46,8 +46,9 @@ __device__ void sum_rows(const ColumnSumsArguments& a, std::int64_t column, int 
 
 template <int N>
 __global__ void __launch_bounds__(kThreads) column_sums_kernel(const ColumnSumsArguments a) {
-  constexpr int kLanes = kColumns / N;  // that lie along the columns
+  constexpr int kLanes = kColumns / N;  // along the columns
   __shared__ float sums[kWarps][kColumns];
+  // The next kernel may be launched now: it waits for the end of this one before it reads.
   device::trigger_programmatic_launch();
   device::grid_dependency_synchronize();
   const GradientTarget& target = a.targets[blockIdx.y];

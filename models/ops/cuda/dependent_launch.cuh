@@ -1,5 +1,6 @@
-// A kernel that starts while the one before it ends (programmatic dependent launch; compute
-// capability 9.0 and later, elsewhere it starts after it as ever).
+// Programmatic dependent launch: a kernel starts while the kernel before it ends, which hides its
+// launch latency. It needs compute capability 9.0. On older GPUs the kernel starts after the other
+// one has ended.
 #pragma once
 
 #include <nv/target>
@@ -10,12 +11,12 @@
 
 namespace packtrain::device {
 
-// In the kernel before: the next one may start, once all blocks have said so or ended.
+// In the first kernel: the dependent kernel may start when all blocks have called this or ended.
 __device__ inline void trigger_programmatic_launch() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.launch_dependents;");))
 }
 
-// In the next kernel: until the one before has ended and all that it wrote is seen.
+// In the dependent kernel: waits until the first kernel has ended and its writes are visible.
 __device__ inline void grid_dependency_synchronize() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" :: : "memory");))
 }
@@ -24,7 +25,8 @@ __device__ inline void grid_dependency_synchronize() {
 
 namespace packtrain {
 
-// Launches a kernel that calls grid_dependency_synchronize() before it touches memory.
+// Launches a kernel that calls grid_dependency_synchronize() before it accesses global memory.
+// Without that call it could read values that the kernel before it has not written yet.
 template <typename Arguments>
 void launch_dependent(void (*kernel)(Arguments), dim3 blocks, dim3 threads, cudaStream_t stream,
                       const Arguments& arguments, std::size_t shared_bytes = 0) {

@@ -1,13 +1,13 @@
-// Division of indices by a number that only the launch knows: a multiplication.
+// Division of an index by a run-time constant, as a multiplication by its reciprocal.
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain::device {
 
-// Exact for n below 2^64 / divisor^2 or so: n e < 2^64 with e < divisor the rounding of the
-// reciprocal (Granlund and Montgomery, "Division by Invariant Integers", PLDI 1994). Indices of a
-// tensor in memory, below 2^40, by rows of less than 2^24 runs are far inside.
+// Exact for n below about 2^64 / divisor^2. There n e < 2^64, where e < divisor is the rounding
+// error of the reciprocal (Granlund and Montgomery, "Division by Invariant Integers", PLDI 1994).
+// Indices are below 2^40 and rows have less than 2^24 vectors, far below this bound.
 class Divisor {
  public:
   explicit Divisor(std::int64_t divisor)
@@ -15,7 +15,7 @@ class Divisor {
         is_one_(divisor == 1) {}
 
   __device__ std::int64_t quotient(std::int64_t n) const {
-    if (is_one_) return n;  // its reciprocal, 2^64, does not fit
+    if (is_one_) return n;  // 2^64 as a reciprocal does not fit
     return static_cast<std::int64_t>(__umul64hi(static_cast<std::uint64_t>(n), reciprocal_));
   }
 

@@ -1,5 +1,6 @@
-// What kernels over heads [T, heads, D] share: where heads lie, sines and cosines, turning. A slot
-// is 2 N elements of a head, one thread's share: N pairs that turn together, or kept elements.
+// Shared by kernels over heads [T, heads, D]: addresses of heads, tables of cosines and sines, and
+// the rotation. A slot is the 2 N elements of a head that one thread has: N pairs to rotate, or
+// elements that are not rotated.
 #pragma once
 
 #include "models/ops/cuda/heads_launch.h"
@@ -7,13 +8,13 @@
 
 namespace packtrain::device {
 
-// Cosines and sines of one token's pairs. The values of a slot lie in fours, slot beside slot, so
-// that neighbouring threads read neighbouring banks.
+// Cosines and sines of one token's pairs in shared memory. The table interleaves the slots in
+// groups of four values, so that neighbouring threads read neighbouring banks.
 template <int N>
 struct Angles {
   const float* cos;
   const float* sin;
-  int num_slots;  // that turn
+  int num_slots;  // slots that rotate
 
   __device__ static int place(int pair, int num_slots) {
     constexpr int kFour = N < 4 ? N : 4;
@@ -34,7 +35,7 @@ struct Angles {
 };
 
 // Fills the tables of `num_rows` tokens: cos [num_rows, num_pairs], then sin. All threads of the
-// block; a barrier must follow.
+// block call it, and a barrier must follow.
 template <int N>
 __device__ void write_angles(const RotaryAngles& a, std::int64_t first_row, int num_rows,
                              int thread, int num_threads, float* table) {
@@ -52,13 +53,13 @@ __device__ void write_angles(const RotaryAngles& a, std::int64_t first_row, int 
   }
 }
 
-// The tables of token `row` of `num_rows`.
+// The tables of token `row` of `num_rows` tokens.
 template <int N>
 __device__ Angles<N> angles_of(const RotaryAngles& a, const float* table, int row, int num_rows) {
   return {table + row * a.num_pairs, table + (num_rows + row) * a.num_pairs, a.num_pairs / N};
 }
 
-// Where the two runs of a slot begin within their head.
+// Offsets in the head of the two vectors of a slot.
 template <int N>
 __device__ int first_run(const RotaryAngles& a, int slot) {
   const bool split = !a.interleaved && slot * N < a.num_pairs;
@@ -76,7 +77,7 @@ __device__ inline void rotate_pair(float cos, float sin, float& first, float& se
   second = second * cos + x * sin;
 }
 
-// Turns a slot, unless it is one of kept elements.
+// Rotates a slot. Slots beyond num_slots are not rotated.
 template <int N>
 __device__ void rotate(const RotaryAngles& a, const Angles<N>& angles, int slot, float (&first)[N],
                        float (&second)[N]) {
@@ -97,7 +98,7 @@ __device__ void rotate(const RotaryAngles& a, const Angles<N>& angles, int slot,
   }
 }
 
-// A head of a token, of [T, heads, D] whose parts lie apart.
+// Address of a token's head. Queries, keys and values may be separate tensors.
 template <typename T>
 __device__ const T* head_of(const HeadParts& parts, std::int64_t row, int head) {
   const HeadPart* part = &parts.query;

@@ -1,5 +1,5 @@
-// Rows that whole warps hold in registers, V runs of 16 bytes a thread. blockDim.x threads have a
-// row, blockDim.y rows are under way in a block, and a block goes over many.
+// Rows that whole warps hold in registers: V vectors of 16 bytes a thread. A row has blockDim.x
+// threads. A block has blockDim.y rows in flight and walks over many.
 #pragma once
 
 #include "models/ops/cuda/async_copy.cuh"
@@ -7,13 +7,14 @@
 
 namespace packtrain::device {
 
-constexpr int kRowThreads = 512;  // of a block, at most
+constexpr int kRowThreads = 512;  // upper limit of a block
 
-// The runs of a row that a thread has: a warp's lie side by side, kStep elements apart a thread's.
+// The vectors of a row that a thread has: contiguous over the lanes of a warp, and kStep elements
+// apart for one thread.
 template <int N, int V>
 struct WarpShare {
   static constexpr int kStep = 32 * N;
-  int column;  // of the first run
+  int column;  // of the first vector
   bool held[V];
 
   __device__ explicit WarpShare(std::int64_t hidden)
@@ -23,16 +24,16 @@ struct WarpShare {
   }
 };
 
-// A thread's runs of a row of one tensor or several. Runs not held are 0.
+// A thread's vectors of one row, of each input tensor. Vectors beyond the row are 0.
 template <typename T, int N, int V, int kInputs>
 struct RegisterRow {
   Vec<T, N> runs[kInputs][V];
   std::int64_t index;
-  std::int64_t offset;  // of the thread's first run
+  std::int64_t offset;  // of the thread's first vector
 };
 
-// The rows of a thread, the next kStages of them on their way to shared memory. Each thread copies
-// and reads its own runs alone, so no barrier is needed.
+// Pipeline of a thread's rows: the next kStages rows are on their way to shared memory. Each thread
+// copies and reads only its own vectors, so cp.async.wait_group is enough and no barrier is needed.
 template <typename T, int N, int V, int kInputs, int kStages>
 class RowCopies {
  public:
@@ -42,7 +43,7 @@ class RowCopies {
     std::int64_t row_stride;  // elements
   };
 
-  // Of `tensors` the first kInputs.
+  // Copies the first kInputs of `tensors`.
   template <int kTensors>
   __device__ RowCopies(const void* const (&tensors)[kTensors], const Shape& shape,
                        const WarpShare<N, V>& share, void* shared)
@@ -61,11 +62,13 @@ class RowCopies {
     }
   }
 
-  __device__ static std::int64_t stride() { return gridDim.x * blockDim.y; }  // of a thread's rows
+  __device__ static std::int64_t stride() {
+    return gridDim.x * blockDim.y;
+  }  // rows from one row of a thread to its next
   __device__ std::int64_t next_row() const { return row_; }
   __device__ bool has_row() const { return row_ < shape_.num_rows; }
 
-  // The thread's next row. To be called while has_row().
+  // Returns the thread's next row. The caller checks has_row() first.
   __device__ RegisterRow<T, N, V, kInputs> take() {
     RegisterRow<T, N, V, kInputs> row = {};
     cp_async_wait_group<kStages - 1>();
@@ -91,7 +94,8 @@ class RowCopies {
     return places_ + ((stage * kInputs + input) * V + v) * kRowThreads;
   }
 
-  // Starts the copies of a row, if there is such a row.
+  // Issues the copies of a row, if that row exists. Commits a group in any case, so that the number
+  // of groups in flight is always kStages and wait_group counts right.
   __device__ void issue_load(std::int64_t row, std::int64_t offset, int stage) const {
     if (row < shape_.num_rows) {
 #pragma unroll

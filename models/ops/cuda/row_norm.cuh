@@ -1,6 +1,6 @@
-// Normalisation of rows, RMSNorm and (kCentered) LayerNorm. blockDim.x threads hold a row in
-// registers, V runs of N elements each, so that each input is read once; blockDim.y rows are under
-// way in a block. blockDim.x is a power of two up to 32, or whole warps.
+// Forward of RMSNorm and (kCentered) LayerNorm over rows. Each row is held in the
+// registers of blockDim.x threads, V vectors of N elements each, so that an input is read once. A block has blockDim.y
+// rows. blockDim.x is a power of two up to 32, or whole warps.
 #pragma once
 
 #include "models/ops/cuda/row_norm_launch.h"
@@ -10,17 +10,17 @@ namespace packtrain::device {
 
 constexpr int kNormMaxThreads = 512;
 
-// Which columns a thread holds: run v starts at column(v).
+// The columns that a thread holds: vector v starts at column(v).
 template <int N>
 struct Share {
   int hidden;
-  bool present;  // false: the row is beyond the last one
+  bool present;  // false when the row is beyond the last one
 
   __device__ int column(int v) const { return (v * blockDim.x + threadIdx.x) * N; }
   __device__ bool holds(int v) const { return present && column(v) < hidden; }
 };
 
-// Elements not held are 0.
+// Elements that the thread does not hold are 0.
 template <typename T, int N, int V>
 __device__ void read_row(const void* from, std::int64_t offset, const Share<N>& share,
                          Vec<T, N> (&to)[V]) {
@@ -31,9 +31,9 @@ __device__ void read_row(const void* from, std::int64_t offset, const Share<N>& 
   }
 }
 
-// Sums over the threads of a row, of which a block has one where that is several warps. Two sets of
-// places take turns, so that one barrier is enough: who writes a set again has passed the other
-// set's barrier, and so have all readers.
+// Sums over the threads of a row. A row of several warps has its own block. Two buffers alternate,
+// so that one barrier a sum is enough. A thread that writes a buffer again has passed the barrier
+// of the other buffer. All readers of the first one have passed it too.
 class RowSums {
  public:
   template <int K>
@@ -102,7 +102,7 @@ __device__ RowStatistics statistics_of(Vec<T, N> (&x)[V], const Share<N>& share,
   return {mean[0], rsqrtf(square[0] / count + epsilon)};
 }
 
-// y of the rows held, to `to`; `weight` is the row of weights, wherever it lies.
+// Writes y. `weight` points to global or shared memory.
 template <typename T, int N, int V>
 __device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], const T* weight,
                              const RowStatistics& row, const Share<N>& share, T* to) {
@@ -123,7 +123,7 @@ __device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], co
   }
 }
 
-// x + residual, rounded, in the place of x and to a.sum.
+// Replaces x by x + residual, rounded to T, and writes it to a.sum.
 template <typename T, int N, int V>
 __device__ void add_residual(const NormArguments& a, std::int64_t offset, const Share<N>& share,
                              Vec<T, N> (&x)[V]) {

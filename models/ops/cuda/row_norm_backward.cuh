@@ -1,7 +1,7 @@
-// Backward of the normalisation of rows (row_copies.cuh). As a block goes over many rows, each
-// thread sums dw and db of its columns in registers. What bounds the kernel beside memory is the
-// instructions an element takes: weights stay unpacked, addresses advance, and what a launch knows
-// of the operands is known to the compiler.
+// Backward of norms over rows held in registers (row_copies.cuh). A block walks over many rows, so
+// that each thread sums dw and db of its columns in registers. After memory, the number of
+// instructions for each element limits the kernel. Weights therefore stay unpacked, addresses advance, and options are template
+// arguments.
 #pragma once
 
 #include "models/ops/cuda/dependent_launch.cuh"
@@ -11,21 +11,21 @@
 
 namespace packtrain::device {
 
-// What backward reads of a row.
+// Tensors that backward reads row by row.
 enum BackwardInput { kGrad, kX, kResidualGrad };
 template <typename T, int N, int V, bool kResidual>
 using BackwardRow = RegisterRow<T, N, V, kResidual ? 3 : 2>;
-// About as many bytes on their way with a residual as without.
+// One stage fewer with a residual, so that about as many bytes are in flight.
 template <typename T, int N, int V, bool kResidual>
 using BackwardCopies = RowCopies<T, N, V, kResidual ? 3 : 2, kResidual ? 1 : 2>;
 
-// A thread's sums over rows, [0] of g n (dw), [1] of g (db; LayerNorm only), n = (x - mean)
+// A thread's sums over rows: [0] of g n (dw), [1] of g (db, LayerNorm only), where n = (x - mean)
 // inverse.
 template <int N, int V, int K>
 using ColumnSums = float[K][V][N];
 
-// Adds a row to the sums of columns; `means` becomes the thread's share of the sums of g w (x -
-// mean) and (LayerNorm) of g w.
+// Adds a row to the column sums. `means` receives this thread's part of the sums of g w (x - mean)
+// and (LayerNorm) of g w.
 template <typename Row, int N, int V, int K>
 __device__ void project(const Row& row, const RowStatistics& statistics,
                         const float (&weight)[V][N], ColumnSums<N, V, K>& columns,
@@ -52,7 +52,8 @@ __device__ void project(const Row& row, const RowStatistics& statistics,
   }
 }
 
-// dx = inverse (g w - mean(g w) - n mean(g w n)) + residual; `sums` are project()'s of the row.
+// dx = inverse (g w - mean(g w) - n mean(g w n)) + residual. `sums` are those of project(), summed
+// over the row.
 template <typename T, int N, int V, bool kResidual, int K>
 __device__ void write_row(const NormArguments& a, const WarpShare<N, V>& share,
                           const BackwardRow<T, N, V, kResidual>& row,
@@ -107,13 +108,13 @@ __device__ void write_recomputed_output(const NormArguments& a, const WarpShare<
   }
 }
 
-// Adds the sums of the block's rows of threads up, in order, and writes them to `out` [hidden].
-// `shared` has room for hidden of them a row of threads.
+// Sums over the block's blockDim.y rows of threads in a fixed order and writes `out` [hidden].
+// `shared` holds hidden floats for each row of threads.
 template <int N, int V>
 __device__ void write_sums(const float (&sums)[V][N], const WarpShare<N, V>& share, int hidden,
                            float* shared, float* out) {
   constexpr int kFour = 4;
-  __syncthreads();  // what lay in shared memory is no longer read
+  __syncthreads();  // the rows in flight have been read; shared memory is reused
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     if (!share.held[v]) continue;
@@ -155,7 +156,7 @@ __device__ RowStatistics read_statistics(const NormArguments& a, std::int64_t ro
   return {kCentered ? a.mean[row] : 0, a.inverse[row]};
 }
 
-// Shared memory: the rows under way, later the sums.
+// Dynamic shared memory holds the rows in flight, and then the column sums.
 template <typename T, int N, int V, bool kCentered, bool kResidual>
 __global__ void __launch_bounds__(kRowThreads, 1) norm_backward_kernel(const NormArguments a) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -183,6 +184,7 @@ __global__ void __launch_bounds__(kRowThreads, 1) norm_backward_kernel(const Nor
     write_recomputed_output<T, N, V, kResidual>(a, share, row, statistics, weight);
   }
   cp_async_wait_group<0>();
+  // The kernel that sums the partials may start now. It waits for these writes itself.
   trigger_programmatic_launch();
   if (a.partials == nullptr) return;
   float* out = a.partials + std::int64_t{blockIdx.x} * kSums * a.hidden;

@@ -10,16 +10,16 @@
 
 namespace packtrain {
 
-// How threads lie over rows, in forward. `threads` 0: the row does not fit registers.
+// How threads are laid over rows in forward. `threads` is 0 when the row does not fit in registers.
 struct RowGeometry {
-  int threads = 0;  // a row
-  int rows = 1;     // a block
+  int threads = 0;  // for a row
+  int rows = 1;     // in a block
 };
 
-constexpr int kForwardRuns = 4;  // of 16 bytes of a row that a thread holds
+constexpr int kForwardRuns = 4;  // 16-byte vectors of a row that a thread holds
 constexpr int kForwardBlockThreads = 128;
 
-// Of forward, for `runs` of 16 bytes a row. Where a row is several warps, a block has one.
+// Geometry of forward for rows of `runs` 16-byte vectors. A row of several warps has its own block.
 inline RowGeometry forward_geometry(std::int64_t runs) {
   const std::int64_t wanted = (runs + kForwardRuns - 1) / kForwardRuns;
   if (wanted > device::kNormMaxThreads) return {};
@@ -44,22 +44,23 @@ inline int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// Of backward. `held` 0: one block a row, which is no whole runs of 16 bytes or too wide to be
-// held.
+// Geometry of backward. `held` is 0 when a row is not made of whole 16-byte vectors or is too wide
+// for registers; then a block has one row.
 struct BackwardPlan {
-  int held = 0;         // runs of 16 bytes of a row that a thread holds
+  int held = 0;         // 16-byte vectors of a row that a thread holds
   int row_threads = 0;  // whole warps
-  int block_rows = 1;   // under way
+  int block_rows = 1;   // rows in flight
   std::int64_t num_blocks = 0;
 };
 
-constexpr int kFewRuns = 2;   // registers enough for sums, weights and rows
-constexpr int kManyRuns = 4;  // of rows too wide for that
+constexpr int kFewRuns = 2;   // leaves registers for column sums, weights and rows
+constexpr int kManyRuns = 4;  // for rows too wide for that
 
-// As many blocks as are under way at once: each has a row of partial sums.
+// As many blocks as run at the same time, because each one has a row of partial sums.
 inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWarp = 32;
-  constexpr std::int64_t kWideBlocks = 4;  // a multiprocessor; of those that hold rows, one
+  constexpr std::int64_t kWideBlocks =
+      4;  // blocks a multiprocessor; kernels that hold rows have one
   const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
   const std::int64_t most = device_attribute(cudaDevAttrMultiProcessorCount);
   for (const int held : {kFewRuns, kManyRuns}) {
@@ -91,7 +92,7 @@ void launch_norm_forward(const NormArguments& a, cudaStream_t stream) {
   }
 }
 
-// Shared memory: rows under way, or sums.
+// Shared memory is used for rows in flight, then for sums.
 template <typename T, bool kCentered, int V, bool kResidual>
 void launch_register_backward(const NormArguments& a, const BackwardPlan& plan,
                               cudaStream_t stream) {

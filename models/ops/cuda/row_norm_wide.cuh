@@ -1,5 +1,5 @@
-// Normalisation of rows that registers do not hold, or that are no whole runs of 16 bytes: one
-// block a row, which reads it again from the cache for each step. Correct for any width, not fast.
+// Norms of rows that do not fit in registers or are not made of whole 16-byte vectors. A block has
+// one row and reads it again from the cache for each pass. Correct for any width, but not fast.
 #pragma once
 
 #include "models/ops/cuda/row_norm.cuh"
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
   const std::int64_t row = blockIdx.x;
   const std::int64_t offset = row * a.row_stride;
   const T* x = static_cast<const T*>(a.x) + offset;
-  if (a.residual != nullptr) {  // a thread reads back only what it wrote itself
+  if (a.residual != nullptr) {  // a thread reads back only its own writes
     T* sum = static_cast<T*>(a.sum) + offset;
     for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
       add_residual_vec<N>(x + c, static_cast<const T*>(a.residual) + offset + c, sum + c);
@@ -87,10 +87,10 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
   });
 }
 
-// A run of a row: what backward needs of it.
+// The values that backward needs of a vector.
 template <int N>
 struct GradientVec {
-  float grad[N];        // of the output
+  float grad[N];        // gradient of the output
   float normalized[N];  // (x - mean) inverse
   float scaled[N];      // grad times weight
 };
@@ -111,7 +111,8 @@ __device__ GradientVec<N> gradient_vec(const NormArguments& a, std::int64_t offs
   return run;
 }
 
-// Adds g n (and, in LayerNorm, g) to the block's partial sums, which no other block touches.
+// Adds g n and, in LayerNorm, g to the block's own partial sums. No other block writes there, so no
+// atomics are needed.
 template <int N, int K>
 __device__ void add_to_partials(const NormArguments& a, const GradientVec<N>& run, std::int64_t c,
                                 bool first) {

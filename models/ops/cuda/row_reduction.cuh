@@ -1,20 +1,20 @@
-// Sums over the warps of a row, where a block has several rows that go on at their own pace.
+// Row sums over several warps in blocks whose rows advance independently.
 #pragma once
 
 #include "models/ops/cuda/row_copies.cuh"
 
 namespace packtrain::device {
 
-// Sums over the threads of a row. Two sets of places take turns, so that one barrier of the row's
-// warps is enough: who writes a set again has passed the other set's barrier, and so have all
-// readers. Places come in fours, those of no warp 0.
+// Sums over the threads of a row. Two buffers alternate, so that one barrier of the row's warps is
+// enough. A thread that writes a buffer again has passed the other buffer's barrier. All readers of
+// the first one have passed it too. Elements come in groups of four; those without a warp stay 0.
 template <int K>
 class RowReduction {
  public:
   static constexpr int kPlaces = kRowThreads / 16;
   using Places = float[2][K][kPlaces];
 
-  // All threads of the block; ends with a barrier.
+  // All threads of the block call it. It ends with a barrier.
   __device__ explicit RowReduction(Places& places)
       : places_(places),
         num_warps_(blockDim.x / 32),
@@ -38,6 +38,8 @@ class RowReduction {
 #pragma unroll
       for (int k = 0; k < K; ++k) places[k][first_ + threadIdx.x / 32] = values[k];
     }
+    // Named barrier of this row's threads alone; barrier 0 is that of __syncthreads(). Rows of
+    // several warps are at most 8 a block, so barriers 1 to 8 are used.
     asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
 #pragma unroll
     for (int k = 0; k < K; ++k) values[k] = 0;

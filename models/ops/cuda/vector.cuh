@@ -1,4 +1,5 @@
-// Reading and writing runs of N elements as float32, N * sizeof(T) bytes at once.
+// Vec: N elements that a thread loads or stores in one access, N * sizeof(T) bytes, and converts to
+// float32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,12 +26,12 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-// N elements as they lie in memory, read and written 16 bytes at most at once.
+// Accesses are aligned to the size of the vector, 16 bytes at most.
 template <typename T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T values[N];
 };
-// Words, so that they take four registers: the compiler would give each element one of its own.
+// Words, so that eight elements take four registers. The compiler would give each bfloat16 its own.
 template <>
 struct alignas(16) Vec<__nv_bfloat16, 8> {
   std::uint32_t words[4];
@@ -50,7 +51,8 @@ __device__ void unpack(const Vec<T, N>& run, float (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(run.values[i]);
 }
-// A bfloat16 is the upper half of a float32; the lower element lies in the lower half of a word.
+// A bfloat16 is the upper half of a float32. The element at the lower index is in the lower half of
+// a word.
 __device__ inline void unpack(const Vec<__nv_bfloat16, 8>& run, float (&to)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -85,8 +87,8 @@ __device__ Vec<T, N> pack(const float (&from)[N]) {
   return Pack<T, N>::run(from);
 }
 
-// Unpacked values that are used again later would be kept unpacked, at twice the registers; after
-// this the compiler unpacks them again.
+// Makes the compiler unpack the vectors again after this point. It would otherwise keep the
+// unpacked values, which take twice the registers.
 template <typename T, int N, int V>
 __device__ void discard_unpacked(Vec<T, N> (& /*runs*/)[V]) {}
 template <int V>
@@ -108,12 +110,13 @@ __device__ void store(const float (&from)[N], T* to) {
   store_vec(pack<T>(from), to);
 }
 
-// The sum over all threads of a block of at most 1024, on every thread; `scratch` has 32 places.
+// Sum over all threads of a block of at most 1,024, returned to each thread. `scratch` holds 32
+// floats. The order is fixed, so the sum is deterministic.
 __device__ inline float block_sum(float value, float* scratch) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0U, value, offset);
   const int warp = threadIdx.x / 32;
   const int num_warps = (blockDim.x + 31) / 32;
-  __syncthreads();  // an earlier use of the scratch is over
+  __syncthreads();  // an earlier call no longer reads the scratch
   if (threadIdx.x % 32 == 0) scratch[warp] = value;
   __syncthreads();
   float sum = 0;

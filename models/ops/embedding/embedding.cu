@@ -1,8 +1,8 @@
-// Forward: a gather of runs of 16 bytes. Backward: rows of ids that do not occur are zeroed, which
-// needs no order and goes on while the ids are sorted. Sorted ids are cut into chunks of kChunk; a
-// block sums the rows of each id of its chunk, in order. An id that lies in one chunk is written at
-// once. An id that crosses chunks leaves partial sums, one a chunk, which a second kernel sums in
-// order, so that an id of half of all tokens is summed by as many blocks as it has chunks.
+// Forward gathers 16-byte vectors. Backward zeroes rows of ids that do not occur, which needs no
+// order and can run while the ids are sorted. Sorted ids are cut into chunks of kChunk. A block
+// sums the rows of each id of its chunk in order. An id inside one chunk is written directly. An id
+// that crosses chunks leaves one partial sum in each; a second kernel adds these in order. The
+// result is deterministic, and a frequent id is summed by many blocks in parallel.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -16,7 +16,7 @@ namespace packtrain {
 namespace {
 
 constexpr int kGatherThreads = 256;
-constexpr int kGatherRuns = 4;  // of a thread under way
+constexpr int kGatherRuns = 4;  // in flight in a thread
 constexpr int kChunk = 32;      // sorted ids
 constexpr int kChunkThreads = 128;
 constexpr int kRowsInFlight = 8;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kZeroThreads)
   if (token < num_tokens) present[ids[token]] = 1;
 }
 
-// `rows` are num_words words, of which a row has `words_per_row`.
+// `rows` has num_words words, and each row words_per_row of them.
 template <typename Word>
 __global__ void __launch_bounds__(kZeroThreads)
     zero_absent_kernel(const std::uint8_t* present, const device::Divisor words_per_row,
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kZeroThreads)
   }
 }
 
-// Adds to, or writes, N elements of a row of the gradient.
+// Writes N elements of a row of the gradient, or adds to them.
 template <typename G, int N>
 __device__ void write_gradient(const EmbeddingArguments& a, std::int64_t place, float (&sum)[N]) {
   G* grad = static_cast<G*>(a.output) + place;
@@ -76,13 +76,14 @@ __device__ void write_gradient(const EmbeddingArguments& a, std::int64_t place, 
   device::store(sum, grad);
 }
 
-// Where a chunk's partial sums go: [0] of the id that began in an earlier chunk, [1] of the id that
-// goes on in the next one and began here.
+// Offset of a chunk's partial sums. [0] belongs to the id that began in an earlier chunk, [1] to
+// the id that begins here and continues in the next chunk.
 __device__ std::int64_t partial_place(const EmbeddingArguments& a, std::int64_t chunk, int which) {
   return (2 * chunk + which) * a.hidden;
 }
 
-// Hands the sum of ids [first, last) of the chunk, all equal, to where it belongs.
+// Writes the sum of ids [first, last) of the chunk, all equal, to the gradient or to the partial
+// sums.
 template <typename G, int N>
 __device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std::int64_t first,
                            std::int64_t last, std::int64_t column, float (&sum)[N]) {
@@ -102,6 +103,7 @@ __device__ void finish_run(const EmbeddingArguments& a, std::int64_t chunk, std:
 
 template <typename T, typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const EmbeddingArguments a) {
+  // sum_partials_kernel may be launched now: it waits for the end of this kernel before it reads.
   device::trigger_programmatic_launch();
   const std::int64_t column = (std::int64_t{kChunkThreads} * blockIdx.y + threadIdx.x) * N;
   if (column >= a.hidden) return;
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const Embeddi
   const std::int64_t end = begin + kChunk < a.num_tokens ? begin + kChunk : a.num_tokens;
   const T* rows = static_cast<const T*>(a.rows) + column;
   float sum[N] = {};
-  std::int64_t first = begin;  // of the ids being summed
+  std::int64_t first = begin;  // of the id that is being summed
   for (std::int64_t base = begin; base < end; base += kRowsInFlight) {
     device::Vec<T, N> under_way[kRowsInFlight] = {};
 #pragma unroll
@@ -133,7 +135,7 @@ __global__ void __launch_bounds__(kChunkThreads) sum_chunks_kernel(const Embeddi
   finish_run<G>(a, chunk, first, end, column, sum);
 }
 
-// One block a chunk: sums the id that begins in it and goes on, if there is one.
+// One block a chunk. Sums the id that begins in the chunk and continues after it, if there is one.
 template <typename G, int N>
 __global__ void __launch_bounds__(kChunkThreads) sum_partials_kernel(const EmbeddingArguments a) {
   device::grid_dependency_synchronize();
@@ -182,7 +184,7 @@ void launch_sums(const EmbeddingArguments& a, cudaStream_t stream) {
 template <typename T, typename G>
 void launch_backward_types(const EmbeddingArguments& a, cudaStream_t stream) {
   constexpr int kVecSize = 16 / sizeof(T);
-  // The widest of the accesses, to partial sums and to a float32 gradient, is 16 or 32 bytes.
+  // Accesses to partial sums and to a float32 gradient are the widest: 16 or 32 bytes.
   if (can_vectorize(a.hidden, sizeof(T), a.rows, a.output, a.partials)) {
     launch_sums<T, G, kVecSize>(a, stream);
   } else {

@@ -1,4 +1,5 @@
-// CUB's radix sort is stable, so equal ids keep the order of their tokens.
+// CUB's radix sort is stable, so that tokens of equal ids stay in order and the sums are
+// deterministic.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "framework/device/cuda/check.h"
@@ -7,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-// Bits that ids below vocab_size have.
+// Number of bits of ids below vocab_size. The sort needs only these.
 int num_id_bits(std::int64_t vocab_size) {
   int bits = 1;
   while ((std::int64_t{1} << bits) < vocab_size) ++bits;

@@ -7,7 +7,8 @@ namespace {
 
 using device::RowsTile;
 
-// A tile has as many columns of gates as of ups, the same ones, so that a thread has both.
+// A tile has the same columns of gates and of ups, so that one thread holds both in its
+// accumulators.
 template <ActivationKind kKind>
 class GatedForward {
  public:
@@ -30,7 +31,7 @@ class GatedForward {
                                                       {kK, device::kStageDepth})};
   }
 
-  // What is beyond the gates or the ups is of columns that nobody writes.
+  // A box may extend beyond the gates or the ups. Its extra columns are never stored.
   __device__ static void copy(const device::Operands& operands, const Arguments& a,
                               const Tile& tile, int i, Stage& stage, const device::Barrier& full) {
     const int depth = i * device::kStageDepth;
@@ -63,7 +64,8 @@ class GatedForward {
     for (int i = 0; i < kK / 32; ++i) store_vec(sums.values + 16 * i + 2 * kLower, row, i);
   }
 
-  // 32 columns of four threads, which have two of each 8, to 8 beside each other of each.
+  // Converts the fragments of 32 columns: a thread holds two of each 8 columns, and stores 8
+  // contiguous ones.
   __device__ __forceinline__ void store_vec(const float* values, int row, int i) const {
     std::uint32_t gates[4];
     std::uint32_t ups[4];
@@ -93,7 +95,8 @@ class GatedForward {
     return reinterpret_cast<const std::uint32_t&>(both);
   }
 
-  // Of the upper halves of words, as they are stored.
+  // Computes from the rounded bfloat16 values, as backward does, which reads the stored x. A value
+  // is the upper half of a word.
   __device__ static float activated(std::uint32_t gate, std::uint32_t up) {
     const float z = __uint_as_float(gate & 0xffff0000U);
     const float u = __uint_as_float(up & 0xffff0000U);

@@ -41,9 +41,9 @@ class GatedBackward {
     }
   }
 
-  // What the way back reads of x comes to L2 while the tile is computed.
+  // Prefetches to L2 what the epilogue reads of x, so that its latency is hidden by the mainloop.
   __device__ GatedBackward(const Arguments& a, const Tile& tile) : a_(a), tile_(tile) {
-    constexpr int kLine = 64;  // elements of a line of L2
+    constexpr int kLine = 64;  // elements of a 128-byte line
     constexpr int kLines = kColumns / kLine;
     for (int i = threadIdx.x % 128; i < kRows * kLines * 2; i += 128) {
       const int row = tile.row + i / (2 * kLines);
@@ -55,6 +55,7 @@ class GatedBackward {
     }
   }
 
+  // The first reads of x overlap with the last wgmma. The accumulators may not be used here.
   __device__ void begin() {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) read(i);
@@ -68,9 +69,9 @@ class GatedBackward {
   }
 
  private:
-  static constexpr int kBox = 64;              // columns that are copied at once: 128 bytes
-  static constexpr int kRuns = kColumns / 32;  // of 8 columns, in a row
-  static constexpr int kAhead = 5;             // runs that are read before they are needed
+  static constexpr int kBox = 64;              // columns of a TMA box: 128 bytes
+  static constexpr int kRuns = kColumns / 32;  // vectors of 8 columns that a thread has in a row
+  static constexpr int kAhead = 5;             // vectors of x in flight
 
   struct GateAndUp {
     device::Vec<__nv_bfloat16, 8> gate;
@@ -81,7 +82,7 @@ class GatedBackward {
     return (a.inner + kColumns - 1) / kColumns;
   }
 
-  // A thread has four rows, and of each 8 columns of every 32.
+  // A thread has four rows, and 8 contiguous columns of every 32.
   __device__ int row_of(int b) const { return device::row_of_thread(tile_, b / 2) + b % 2 * 8; }
   __device__ int column_of(int i) const {
     return tile_.column * kColumns + 32 * i + threadIdx.x % 4 * 8;
@@ -93,7 +94,7 @@ class GatedBackward {
     return static_cast<const __nv_bfloat16*>(a_.x) + std::int64_t{row} * 2 * a_.inner;
   }
 
-  // The `n`-th run of all rows.
+  // Reads the n-th vector, counted over all rows of the thread.
   __device__ __forceinline__ void read(int n) {
     const int b = n / kRuns;
     const int i = n % kRuns;
@@ -103,7 +104,7 @@ class GatedBackward {
     runs_[n % kAhead].up = device::load_vec<8>(x + a_.inner);
   }
 
-  // A run that is used up makes room for one further on.
+  // A ring of kAhead vectors: after one is used, its registers receive the next one to read.
   template <int kRow>
   __device__ __forceinline__ void write_rows(const device::Accumulator<kColumns>& sums) {
     float dot = 0;
@@ -115,6 +116,8 @@ class GatedBackward {
       if (is_inside(kRow, i)) dot += store_vec(kRow, i, runs_[n % kAhead], dy);
       if (n + kAhead < 4 * kRuns) read(n + kAhead);
     }
+    // The four threads of a row sum in a fixed order, and each tile has its own element of dots.
+    // The result is deterministic.
     dot += __shfl_xor_sync(~0U, dot, 1);
     dot += __shfl_xor_sync(~0U, dot, 2);
     if (threadIdx.x % 4 == 0 && row_of(kRow) < tile_.end && tile_.column < num_tiles(a_)) {
@@ -122,7 +125,7 @@ class GatedBackward {
     }
   }
 
-  // Of 32 columns, of which this thread's sums are two of each 8, the 8 of its runs.
+  // Collects 8 contiguous columns. In the fragment of 32 columns this thread has two of each 8.
   __device__ static void gather(const float* sums, float (&to)[8]) {
     std::uint32_t first[4];
     std::uint32_t second[4];
@@ -140,7 +143,7 @@ class GatedBackward {
     }
   }
 
-  // Returns d y . y of the run.
+  // Writes dx and y of a vector. Returns its part of d y . y.
   __device__ float store_vec(int b, int i, const GateAndUp& x, const float (&dy)[8]) const {
     float gate[8];
     float up[8];

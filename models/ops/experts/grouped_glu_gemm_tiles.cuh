@@ -1,5 +1,5 @@
-// Tiles of rows of groups times the matrix of each group, for grouped_glu_gemm.cu and
-// grouped_glu_gemm_backward.cu.
+// Tiles of the grouped GEMMs of grouped_glu_gemm.cu and grouped_glu_gemm_backward.cu: rows of a
+// group times the matrix of that group.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace packtrain::device {
 
 struct RowsTile {
   int group;
-  int row;     // the first, of all rows
-  int end;     // of the group
-  int column;  // which tile of its rows
+  int row;     // first row of the tile, counted over all groups
+  int end;     // end of the group's rows
+  int column;  // index of the tile along the columns
   int num_stages;
 };
 
-// Two tiles beside each other for a pair of blocks. Those at work at one time are of a panel, 16
-// high, so that what they read stays in L2.
+// Gives a cluster two neighbouring tiles of the same rows. Clusters that run at the same time work
+// on a panel 16 tiles high, so that their operands stay in L2.
 class RowsTileScheduler {
  public:
   static constexpr int kRows = 128;
@@ -60,7 +60,7 @@ class RowsTileScheduler {
   int wide_;
   int next_;
   int group_ = 0;
-  int first_ = 0;  // of the group's tiles
+  int first_ = 0;  // the first tile of the group
   int high_ = 0;
   int begin_ = 0;
   int end_ = 0;
@@ -71,7 +71,7 @@ inline CUtensorMap rows_map(const GroupedGluGemmArguments& a) {
                               {RowsTileScheduler::kRows / kClusterSize, kStageDepth});
 }
 
-// Half of the rows, for both blocks.
+// Each block copies half of the rows to both blocks of the cluster, which need the same ones.
 __device__ inline void copy_rows(const CUtensorMap& map, const RowsTile& tile, int depth,
                                  __nv_bfloat16* to, const Barrier& full) {
   const int share = block_rank_in_cluster() * (RowsTileScheduler::kRows / kClusterSize);
@@ -79,13 +79,14 @@ __device__ inline void copy_rows(const CUtensorMap& map, const RowsTile& tile, i
                         (1 << kClusterSize) - 1);
 }
 
-// The upper of the two rows of a tile's part that a thread has sums of.
+// The upper of the two rows of a 64-row part that this thread's accumulators belong to.
 __device__ inline int row_of_thread(const RowsTile& tile, int part) {
   return tile.row + part * kMmaRows + threadIdx.x % kWarpGroupThreads / 32 * 16 +
          threadIdx.x % 32 / 4;
 }
 
-// Four words of each of four threads beside each other: thread t has the t-th of all after it.
+// Transposes words over four neighbouring threads: thread t ends with word t of each of them. A
+// thread then has elements that are contiguous in memory, for stores of 16 bytes.
 __device__ inline void shuffle_words(std::uint32_t (&words)[4]) {
   const bool upper = threadIdx.x % 4 >= 2;
   const bool odd = threadIdx.x % 2 == 1;

@@ -1,9 +1,8 @@
-// A block makes tiles of 128 x 256 sums: one warp keeps copying 64 rows of both operands into four
-// stages of shared memory, two warp groups multiply them, 64 x 256 sums each in registers, and the
-// sums go to the gradient from there. Two blocks of a cluster have tiles below each other and fetch
-// half of the right operand each for both. The form is that of CUTLASS's persistent
-// warp-specialized cooperative kernels (github.com/NVIDIA/cutlass,
-// media/docs/cpp/efficient_gemm.md).
+// Grouped weight gradient, in the form of CUTLASS's persistent warp-specialized cooperative kernels
+// (github.com/NVIDIA/cutlass, media/docs/cpp/efficient_gemm.md). A block computes tiles of 128 x
+// 256. One producer warp copies 64 rows of both operands by TMA into each of four stages. Two
+// consumer warp groups hold 64 x 256 accumulators each. The two blocks of a cluster have tiles one
+// below the other. Each one copies half of the right operand to both by multicast.
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -25,11 +24,13 @@ using device::kTileThreads;
 using device::Major;
 
 constexpr int kStages = 4;
-constexpr int kRows = 64;      // of a stage
-constexpr int kBox = 64;       // columns that are copied at once: 128 bytes
-constexpr int kStepRows = 16;  // of one instruction
+constexpr int kRows = 64;      // rows (K) of a stage
+constexpr int kBox = 64;       // columns of a TMA box: 128 bytes
+constexpr int kStepRows = 16;  // K of one wgmma
 constexpr int kCluster = 2;
 constexpr int kThreads = 128 + kTileThreads;
+// Launch bounds give 168 registers to each of 384 threads, and 40 + 2 x 232 = 3 x 168. Consumers
+// hold 128 accumulators and the old values of two batches.
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 
@@ -38,6 +39,8 @@ struct Stage {
   Box left[GradientTile::kLeft / kBox];
   Box right[GradientTile::kRight / kBox];
 };
+// 1,024 bytes are one atom of the 128-byte swizzle: 8 rows of 128 bytes. Each box starts at a
+// multiple.
 struct alignas(1024) Shared {
   Stage stages[kStages];
   device::Barrier full[kStages];
@@ -49,8 +52,8 @@ struct Operands {
   CUtensorMap right;
 };
 
-// The tiles of a block, of all that its cluster makes. Clusters at work at one time have tiles of a
-// panel, 8 clusters high, so that what they read is small enough to stay in L2.
+// Gives a block its tiles. Clusters that run at the same time work on a panel 8 clusters high, so
+// that their operands stay in L2.
 class TileScheduler {
  public:
   __device__ explicit TileScheduler(const GroupedWgradArguments& a)
@@ -87,7 +90,7 @@ class TileScheduler {
   int next_;
 };
 
-// Which stage is next, and the parity of its barriers' phase.
+// Index of the next stage and phase parity of its barriers. The parity flips after each round.
 struct PipelineState {
   int stage = 0;
   int parity = 0;
@@ -100,7 +103,7 @@ struct PipelineState {
   }
 };
 
-// One thread.
+// Producer loop of one thread.
 __device__ void produce(const Operands& operands, const GroupedWgradArguments& a, Shared& shared) {
   constexpr int kShare = GradientTile::kRight / kBox / kCluster;  // boxes of the right operand
   const int rank = device::block_rank_in_cluster();
@@ -111,7 +114,9 @@ __device__ void produce(const Operands& operands, const GroupedWgradArguments& a
       const int row = tile.begin + i * kRows;
       Stage& stage = shared.stages[state.stage];
       device::Barrier& full = shared.full[state.stage];
+      // producer_acquire: the inverted parity passes on new barriers in the first round.
       shared.empty[state.stage].wait(state.parity ^ 1);
+      // The bytes include the half of the right operand that the other block copies.
       full.arrive_and_expect_tx(sizeof(Stage));
       for (int b = 0; b < GradientTile::kLeft / kBox; ++b) {
         device::tma_load_2d(operands.left, tile.left + b * kBox, row, stage.left[b], full);
@@ -124,11 +129,16 @@ __device__ void produce(const Operands& operands, const GroupedWgradArguments& a
   }
 }
 
+// Named barrier of the consumer warps. The producer warp never arrives at barrier 0 in the loop, so
+// __syncthreads() would hang.
 __device__ void consumers_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kTileThreads) : "memory");
 }
 
-// Rows of a stage from `begin` on are another group's: zeros, as NaN times zero is none.
+// Zeroes the rows of a stage from `begin` on, which belong to the next group. Zeros in one operand
+// alone are not enough, because NaN times zero is NaN. The swizzle moves 16-byte words only inside
+// a row, so whole rows need no address conversion. Then fence.proxy.async and the barrier make these
+// generic writes visible to the wgmma of all consumer warps.
 __device__ void clear_rows(Stage& stage, int begin) {
   constexpr int kRuns = kBox * sizeof(__nv_bfloat16) / sizeof(uint4);  // of a row of a box
   constexpr int kBoxes = sizeof(Stage) / sizeof(Box);
@@ -140,7 +150,7 @@ __device__ void clear_rows(Stage& stage, int begin) {
   consumers_barrier();
 }
 
-// 16 rows, from a stage's `step`-th on.
+// One wgmma: 16 rows of the stage.
 __device__ void mma_step(const Stage& stage, int half, int step, device::Accumulator<256>& sums,
                          bool add) {
   constexpr int kStepBytes = kStepRows * kBox * sizeof(__nv_bfloat16);
@@ -150,21 +160,23 @@ __device__ void mma_step(const Stage& stage, int half, int step, device::Accumul
                                         device::make_smem_descriptor_mn(right, sizeof(Box)), add);
 }
 
-// This warp has read a stage: so it tells all blocks that write to it.
+// consumer_release: one lane of each warp arrives at the empty barriers of the cluster's blocks.
+// Both producers write to this stage by multicast.
 __device__ void release(Shared& shared, int stage) {
   if (threadIdx.x % 32 == 0) {
     for (int rank = 0; rank < kCluster; ++rank) shared.empty[stage].arrive_cluster(rank);
   }
 }
 
-// A warp group's half of a tile. Returns the stage that the last products, which may be under way,
-// still read.
+// Mainloop of a warp group's half of a tile. Returns the stage that the last wgmma, which may be in
+// flight, still reads.
 __device__ int mma_tile(const GradientTile& tile, int half, Shared& shared, PipelineState& state,
                         device::Accumulator<256>& sums) {
   int previous = 0;
   for (int i = 0; i < tile.num_stages; ++i, state.advance()) {
     Stage& stage = shared.stages[state.stage];
     const int num_rows = tile.end - tile.begin - i * kRows;
+    // consumer_wait: TMA has filled this stage.
     shared.full[state.stage].wait(state.parity);
     if (num_rows < kRows) clear_rows(stage, num_rows);
     device::warpgroup_arrive(sums);
@@ -173,6 +185,7 @@ __device__ int mma_tile(const GradientTile& tile, int half, Shared& shared, Pipe
       mma_step(stage, half, step, sums, step > 0 || i > 0);
     }
     device::warpgroup_commit_batch();
+    // One group stays in flight; the previous stage has been read and can be refilled.
     device::warpgroup_wait<1>(sums);
     if (i > 0) release(shared, previous);
     previous = state.stage;
@@ -186,6 +199,7 @@ __device__ void consume(const GroupedWgradArguments& a, Shared& shared) {
   TileScheduler tiles(a);
   PipelineState state;
   for (GradientTile tile; tiles.next(tile);) {
+    // The producer skips this tile too, so stages and parities stay equal.
     if (tile.num_stages == 0) continue;
     if (kFours && a.target.accumulate) device::fetch_tile<G>(tile, a);
     device::Accumulator<256> sums;
@@ -213,6 +227,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   Shared& shared = *reinterpret_cast<Shared*>(aligned);
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
+      // full: one arrival of the producer, plus bytes. empty: all consumer warps of both blocks.
       shared.full[s].init(1);
       shared.empty[s].init(kCluster * kTileThreads / 32);
     }
@@ -221,13 +236,14 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   device::cluster_sync();
   if (threadIdx.x < kThreads - kTileThreads) {
     device::warpgroup_reg_dealloc<kProducerRegisters>();
+    // The warp reconverges after the one producer thread: cluster_sync() is an aligned barrier.
     if (threadIdx.x == 0) produce(operands, a, shared);
     __syncwarp();
   } else {
     device::warpgroup_reg_alloc<kConsumerRegisters>();
     consume<G, kFours>(a, shared);
   }
-  device::cluster_sync();  // no block ends while another one arrives at its barriers
+  device::cluster_sync();  // a block must not exit while its peer still arrives at its barriers
 }
 
 template <typename G, bool kFours>

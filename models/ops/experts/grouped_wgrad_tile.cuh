@@ -1,4 +1,4 @@
-// A tile of sums, from the registers of two warp groups to the gradient in memory.
+// Epilogue of grouped_wgrad.cu: from the accumulators of two warp groups to the gradient in memory.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace packtrain::device {
 
-// A tile of a group's gradient, and the rows that it is summed over.
+// A tile of a group's gradient, and the range of rows that it sums over.
 struct GradientTile {
-  static constexpr int kLeft = 128;  // each warp group has half of these
+  static constexpr int kLeft = 128;  // 64 rows for each warp group
   static constexpr int kRight = 256;
 
   int group;
@@ -20,10 +20,11 @@ struct GradientTile {
   int right;
   int begin;
   int end;
-  int num_stages;  // a group without rows has one of zeros, unless there is nothing to add
+  int num_stages;  // An empty group has one stage of zeros. It has none when the gradient is added
+                   // to
 };
 
-// Of the block's last two warp groups.
+// Threads of the two consumer warp groups.
 constexpr int kTileThreads = 256;
 
 template <typename G>
@@ -32,10 +33,10 @@ __device__ G* place_of(const GradientTile& tile, int row, const GroupedWgradArgu
   return static_cast<G*>(a.target.grad) + rows * a.num_right;
 }
 
-// What the tile is added to comes to L2 while it is computed.
+// Prefetches to L2 the gradient that the tile is added to, while the tile is computed.
 template <typename G>
 __device__ void fetch_tile(const GradientTile& tile, const GroupedWgradArguments& a) {
-  constexpr int kLine = 128 / sizeof(G);  // elements of a line of L2
+  constexpr int kLine = 128 / sizeof(G);  // elements of a 128-byte line
   constexpr int kLines = GradientTile::kRight / kLine;
   for (int i = threadIdx.x - 128; i < GradientTile::kLeft * kLines; i += kTileThreads) {
     const int row = tile.left + i / kLines;
@@ -46,8 +47,8 @@ __device__ void fetch_tile(const GradientTile& tile, const GroupedWgradArguments
   }
 }
 
-// Two threads beside each other have two columns each of 8 and of the next 8: the even one takes
-// all four of the first, the odd one of the second.
+// Two neighbouring threads hold two columns each of eight and of the next eight. The even thread
+// takes all four columns of the first eight, the odd thread those of the second.
 __device__ inline void shuffle_columns(const float* first, const float* second, float (&four)[4]) {
   const bool odd = threadIdx.x % 2 == 1;
   const float x = __shfl_xor_sync(~0U, odd ? first[0] : second[0], 1);
@@ -58,9 +59,9 @@ __device__ inline void shuffle_columns(const float* first, const float* second, 
   four[3] = odd ? second[1] : y;
 }
 
-// What this thread writes of its warp group's half of a tile: four batches of eight times four
-// columns. What a batch is added to is read while the one before it is written, that of the first
-// while the last products are under way.
+// The elements that a thread writes of its warp group's half of a tile: four batches of 8 x 4
+// columns. The old values of a batch are read while the batch before it is written. Those of the
+// first batch are read while the last wgmma is in flight.
 template <typename G>
 class FourColumns {
  public:
@@ -98,7 +99,7 @@ class FourColumns {
 
  private:
   static constexpr int kBatch = 8;
-  static constexpr int kStep = 16;  // columns, from four to four
+  static constexpr int kStep = 16;  // columns from one vector to the next
 
   __device__ static int first_column(int b, int i) { return (b % 2 * kBatch + i) * kStep; }
   __device__ bool is_inside(int b, int i) const { return first_column(b, i) < num_columns_[b / 2]; }
@@ -117,7 +118,7 @@ class FourColumns {
   Vec<G, 4> before_[2][kBatch];
 };
 
-// Gradients whose rows do not start at multiples of four elements.
+// For gradients whose rows do not start at multiples of four elements.
 template <typename G>
 __device__ void store_scalars(const GradientTile& tile, const Accumulator<256>& sums,
                               const GroupedWgradArguments& a) {

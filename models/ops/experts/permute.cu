@@ -1,5 +1,5 @@
-// Bound by memory: a thread has one run of 16 bytes of a row in all of its slots, which are
-// independent, so that several are under way; of a dot product a warp has a slot.
+// Bound by memory. A thread has one 16-byte vector of a row in all slots of that row. The slots are
+// independent, so that several loads are in flight. For dot products a warp has one slot.
 #include <type_traits>
 
 #include "framework/device/cuda/check.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-// The run of a thread, and the slots of its row.
+// The row and first column of a thread's vector.
 struct RowVec {
   std::int64_t row;
   std::int64_t column;
@@ -105,7 +105,7 @@ unsigned blocks_of(std::int64_t count, int a_block) {
   return static_cast<unsigned>((count + a_block - 1) / a_block);
 }
 
-// One thread for each run of N elements of the rows.
+// One thread for each vector of N elements.
 struct VecGrid {
   device::Divisor vectors_per_row;
   std::int64_t num_vectors;
@@ -117,7 +117,7 @@ struct VecGrid {
         num_blocks(blocks_of(num_vectors, kThreads)) {}
 };
 
-// use(an element, a Numel<elements of a run>).
+// with_vectors calls use(element, Numel<N>()) with the element type and the vector size.
 template <int N>
 using Numel = std::integral_constant<int, N>;
 

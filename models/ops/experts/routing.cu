@@ -1,5 +1,5 @@
-// A warp has a row. An expert's place in the falling order is a number that no other has, so the
-// next chosen one is the largest below the last: nothing is sorted, nor marked as taken.
+// One warp a row. An expert's rank is a unique number, so the next chosen expert is the one with
+// the largest rank below the last one. Nothing is sorted or marked as taken.
 #include "framework/device/cuda/check.h"
 #include "models/ops/experts/routing_launch.h"
 
@@ -14,7 +14,7 @@ __device__ int lane() {
   return static_cast<int>(threadIdx.x) % 32;
 }
 
-// -1: none.
+// Returns -1 when the warp has no row.
 __device__ std::int64_t row_of_warp(const RoutingShape& shape) {
   const std::int64_t row = std::int64_t{kWarps} * blockIdx.x + threadIdx.x / 32;
   return row < shape.num_rows ? row : -1;
@@ -35,8 +35,9 @@ __device__ std::uint64_t warp_max(std::uint64_t value) {
   return value;
 }
 
-// Above 0. Larger for the larger score, of equal ones (both zeros) for the lower expert; NaN is
-// the largest, as libtorch sorts.
+// The rank is above 0. It is larger for the larger score and, at equal scores (also +0 and -0), for
+// the lower expert. NaN is the largest, as in libtorch's sort. Flipping bits makes the order of
+// floats that of unsigned integers.
 __device__ std::uint64_t rank_of(float score, std::uint32_t expert) {
   constexpr std::uint32_t kSign = 0x80000000U;
   std::uint32_t bits = __float_as_uint(score);
@@ -50,7 +51,7 @@ __device__ std::uint32_t expert_of(std::uint64_t rank) {
   return ~static_cast<std::uint32_t>(rank);
 }
 
-// The best rank below `limit` in the row.
+// The largest rank below `limit` in the row.
 __device__ std::uint64_t next_rank(const float* scores, std::int64_t num_experts,
                                    std::uint64_t limit) {
   std::uint64_t best = 0;
@@ -61,8 +62,8 @@ __device__ std::uint64_t next_rank(const float* scores, std::int64_t num_experts
   return warp_max(best);
 }
 
-// Writes the experts in falling order, and their scores where their weights will be, each by the
-// lane that will turn it into one. Returns the largest score.
+// Writes the experts in descending order and their scores in place of the weights. Lane s % 32
+// writes element s, because the same lane later reads it. Returns the largest score.
 __device__ float choose(const RoutingShape& shape, const float* scores, float* weights,
                         std::int32_t* experts) {
   std::uint64_t rank = ~std::uint64_t{0};
@@ -109,14 +110,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Sum of a b.
+// Sum of a b over the warp.
 __device__ float dot(const float* a, const float* b, std::int64_t count) {
   float sum = 0;
   for (std::int64_t i = lane(); i < count; i += 32) sum += a[i] * b[i];
   return warp_sum(sum);
 }
 
-// dz = p (dp - mean) of all, and w (dw - mean) more of the chosen.
+// dz = p (dp - mean) of all experts, plus w (dw - mean) of the chosen ones.
 __global__ void __launch_bounds__(kThreads)
     routing_backward_kernel(const RoutingShape shape, const RoutingGradients in,
                             float* grad_logits) {

@@ -1,6 +1,7 @@
-// A stable counting sort: each warp counts the experts of its run of assignments; one block turns
-// the counts into where each warp's assignments of each expert begin; then the warps go over their
-// runs once more and place them. Equal experts of 32 lanes are told apart by their lanes.
+// A stable counting sort in three launches. Each warp counts the experts of its segment of
+// assignments. One block turns the counts into start positions for each expert and segment. Each
+// warp then walks its segment again and writes the positions. Equal experts of 32 lanes are ordered
+// by lane (__match_any_sync), so no atomics are needed.
 #include <cub/block/block_scan.cuh>
 
 #include <algorithm>
@@ -14,13 +15,14 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kScanThreads = 1024;
 constexpr unsigned kAllLanes = ~0U;
-constexpr std::int64_t kSharedBytes = 48 << 10;  // what a block has without asking
+constexpr std::int64_t kSharedBytes = 48 << 10;  // limit of a block without cudaFuncSetAttribute
 
 std::int64_t num_runs(std::int64_t num_assignments) {
   return (num_assignments + kAssignmentsPerWarp - 1) / kAssignmentsPerWarp;
 }
 
-// Counts (or, kPlace, places) a run's assignments, `next` [num_experts] being where they begin.
+// Counts the assignments of a segment or, if kPlace, writes their positions. `next` [num_experts]
+// has the next position of each expert.
 template <bool kPlace>
 __device__ void scan_segment(const TokenPermutationArguments& a, std::int64_t run,
                              std::int32_t* next) {
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Counts become the sums of all before them: by expert, then by run.
+// Exclusive prefix sums of the counts, by expert and then by segment.
 __global__ void __launch_bounds__(kScanThreads)
     starts_kernel(const TokenPermutationArguments a, const std::int64_t num_runs) {
   using Scan = cub::BlockScan<std::int32_t, kScanThreads>;
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kScanThreads)
   }
 }
 
-// Whole numbers below 2^24 add up exactly in any order.
+// Integer sums below 2^24 are exact in float32 in any order, so atomics stay deterministic.
 __global__ void __launch_bounds__(kScanThreads) counts_kernel(const ExpertCountsArguments a) {
   extern __shared__ std::int32_t shared[];
   for (std::int64_t e = threadIdx.x; e < a.num_experts; e += kScanThreads) shared[e] = 0;

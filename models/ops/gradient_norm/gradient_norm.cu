@@ -1,5 +1,5 @@
-// The first pass is bound by memory; the other kernels are one block that does little, in place of
-// a dozen launches.
+// squared_norm_kernel is bound by memory. The others are one small block each, which replaces a
+// dozen launches.
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
@@ -9,9 +9,10 @@ namespace packtrain {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kUnroll = 4;  // runs of a thread in flight
+constexpr int kUnroll = 4;  // vectors in flight in a thread
 
-// Tile t of kUnroll x kThreads x N elements belongs to block t modulo the grid.
+// Block b sums tiles b, b + grid, and so on, of kUnroll x kThreads x N elements. The order depends
+// only on the sizes, so the sum is deterministic.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) squared_norm_kernel(const SquaredNormArguments a) {
   constexpr std::int64_t kRow = std::int64_t{kThreads} * N;
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) squared_norm_kernel(const SquaredNor
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < N; ++i) sum += sums[i];
-  if (num_tiles % gridDim.x == blockIdx.x) {  // what is left fills no tile
+  if (num_tiles % gridDim.x == blockIdx.x) {  // elements that do not fill a tile
     for (std::int64_t i = num_tiles * kTile + threadIdx.x; i < a.numel; i += kThreads) {
       const float x = device::to_float(values[i]);
       sum += x * x;

@@ -1,4 +1,5 @@
-// Partial sums of columns, one row of them a range of rows.
+// Partial sums of columns: one row of them for each range of rows (split rows). column_sums.cu adds
+// them in order.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -11,11 +12,12 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kLoadsInFlight = 4;
-constexpr int kMaxRun = 8;                  // elements a thread reads at once
-constexpr std::int64_t kNumBlocks = 1024;   // enough for any GPU's multiprocessors several times
-constexpr std::int64_t kMinSplitRows = 64;  // of a block
+constexpr int kMaxRun = 8;                  // elements of one load
+constexpr std::int64_t kNumBlocks = 1024;   // several times the multiprocessors of any GPU
+constexpr std::int64_t kMinSplitRows = 64;  // rows of a block
 
-// Block (i, j) sums the j-th range of rows of the i-th 32 N columns: each warp every eighth row.
+// Block (i, j) sums range j of the rows over columns 32 N i and following. Each warp takes every
+// eighth row.
 template <typename T, int N>
 __global__ void __launch_bounds__(32 * kWarps) partial_sums_kernel(const BiasGradientArguments a) {
   __shared__ float sums[kWarps][32 * N];

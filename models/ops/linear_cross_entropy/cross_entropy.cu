@@ -1,11 +1,11 @@
-// A block works on every n-th row, and keeps what it can of a row in shared memory. The first pass
+// A block takes every n-th row and keeps as much of a row as fits in shared memory. The first pass
 // finds the largest logit and the sum of exponentials (online softmax, Milakov and Gimelshein,
-// arXiv 1805.02867); the second writes the gradient, and where it has used up a place in shared
-// memory the next row's logits are already on their way there. So memory never rests while a block
-// computes. Rows far wider than a block's shared memory are cut in two, for two blocks of a
-// cluster. With s = cap tanh(z / cap), or z without cap, and L = log sum_v exp(s_v):
-//   l = L - s_label + z_loss L^2
-//   dz_v = w (1 + 2 z_loss L) exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
+// arXiv 1805.02867). The second pass writes the gradient. It refills each vector of shared memory
+// that it has used with the next row (cp.async), so that loads are always in flight. Rows far wider
+// than shared memory are split between the two blocks of a cluster. With s = cap tanh(z / cap), or
+// s = z without a cap, and L = log sum_v exp(s_v):
+//    l = L - s_label + z_loss L^2
+//    dz_v = w (1 + 2 z_loss L) exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -18,8 +18,8 @@
 namespace packtrain {
 namespace {
 
-constexpr int kWideThreads = 1024;   // of a block that has a multiprocessor to itself
-constexpr int kNarrowThreads = 512;  // of one of two
+constexpr int kWideThreads = 1024;   // of the only block of a multiprocessor
+constexpr int kNarrowThreads = 512;  // of each of two blocks
 constexpr int kLoadsInFlight = 2;
 
 template <typename T, bool kCapped, int kThreads>
@@ -27,17 +27,17 @@ struct Row {
   static constexpr int kVecSize = 16 / sizeof(T);
   using Packed = device::Vec<T, kVecSize>;
 
-  Packed* runs;        // of this part of the row
-  Packed* kept;        // the first `num_kept` runs, in shared memory: each thread's own places
-  const Packed* next;  // the runs of the block's next row, or null
-  int first_run;       // where the part begins in the row
+  Packed* runs;  // of this part of the row
+  Packed* kept;  // the first `num_kept` vectors, in shared memory; each thread reads only its own
+  const Packed* next;  // the block's next row, or null
+  int first_run;       // of this part, in the row
   int num_runs;
   int num_kept;
-  int num_early;   // of those kept, copied in a first group; a multiple of kThreads
-  int vocab_size;  // of the part
+  int num_early;   // vectors of the first of two cp.async groups; a multiple of kThreads
+  int vocab_size;  // columns from the start of the part
   device::Cap cap;
 
-  // With minus infinity beyond the vocabulary.
+  // Padded vocabulary columns are set to -inf.
   __device__ Packed masked(const Packed& packed, int index) const {
     if ((index + 1) * kVecSize <= vocab_size) return packed;
     float s[kVecSize];
@@ -81,7 +81,7 @@ struct Row {
     device::cp_async_commit_group();
   }
 
-  // This thread's share of the row, of which the kept part has been copied.
+  // This thread's softmax state of the row. The first group is summed while the second one arrives.
   __device__ device::Softmax read() const {
     device::Softmax softmax;
     int index = threadIdx.x;
@@ -104,7 +104,7 @@ struct Row {
     return softmax;
   }
 
-  // factor 2^(s log2(e) - largest), times the cap's derivative.
+  // factor 2^(s log2(e) - largest), times the derivative of the cap.
   __device__ float gradient(float s, float largest, float factor) const {
     const float g = factor * device::power_of_2(s * device::kLog2E - largest);
     return kCapped ? g * cap.slope(s) : g;
@@ -118,7 +118,7 @@ struct Row {
     device::store(s, reinterpret_cast<T*>(runs + index));
   }
 
-  // First what was read last, which is still in the second-level cache.
+  // Starts with the vectors that were read last, which are still in L2.
   __device__ void write(float largest, float factor) const {
     const int first_reread =
         static_cast<int>(threadIdx.x) +
@@ -136,6 +136,7 @@ struct Row {
       }
     }
     int index = threadIdx.x;
+    // Two groups are committed even without a next row, so that wait_group in read() counts right.
     for (; index < num_early; index += kThreads) consume_vec(index, largest, factor);
     device::cp_async_commit_group();
     for (; index < num_kept; index += kThreads) consume_vec(index, largest, factor);
@@ -148,7 +149,7 @@ struct Row {
   }
 };
 
-// Part `part` of `num_parts` of a row that is yet to be named.
+// Part `part` of `num_parts` of a row. The caller sets `runs` and `next`.
 template <typename T, bool kCapped, int kThreads>
 __device__ Row<T, kCapped, kThreads> part_of_row(const CrossEntropyArguments& a, int part,
                                                  int num_parts, int num_kept, void* kept) {
@@ -165,7 +166,7 @@ __device__ Row<T, kCapped, kThreads> part_of_row(const CrossEntropyArguments& a,
   return row;
 }
 
-// The blocks of a cluster have kParts parts of a row.
+// A cluster of kParts blocks has one row.
 template <typename T, bool kCapped, int kThreads, int kParts>
 __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     cross_entropy_kernel(const CrossEntropyArguments a, int num_kept) {
@@ -182,7 +183,8 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     return reinterpret_cast<Vec*>(static_cast<T*>(a.logits) + n * a.row_stride) + row.first_run;
   };
   row.copy_to_shared(runs_of(first_row));
-  if constexpr (kParts > 1) device::cluster_sync();  // the others have begun
+  if constexpr (kParts > 1)
+    device::cluster_sync();  // remote shared memory exists only after the other block has started
   bool odd = false;
   for (std::int64_t n = first_row; n < a.num_rows; n += num_rows_at_once) {
     row.runs = runs_of(n);
@@ -192,6 +194,8 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     const float weight = a.weights[n];
     float label_logit = device::to_float(logits[label]);
     if (kCapped) label_logit = row.cap.of(label_logit);
+    // The barriers in these calls also order the reads of the label's logit before write()
+    // overwrites it.
     const device::Softmax softmax = device::cluster_merged(
         device::block_merged<kThreads>(row.read(), scratch[odd]), of_parts[odd]);
     odd = !odd;
@@ -204,7 +208,8 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     row.write(softmax.largest, factor);
     const int label_run = label / kVecSize - row.first_run;
     const bool is_here = label_run >= 0 && label_run < row.num_runs;
-    if (is_here && threadIdx.x == label_run % kThreads) {  // who has just written there
+    if (is_here &&
+        threadIdx.x == label_run % kThreads) {  // the thread that has just written this vector
       float minus = weight;
       if (kCapped) minus *= row.cap.slope(label_logit);
       logits[label] =
@@ -221,7 +226,8 @@ int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// `blocks` a multiprocessor, each with `kept_bytes` of its part of a row in shared memory.
+// Launches `blocks` blocks a multiprocessor. Each one keeps `kept_bytes` of its part of a row in
+// shared memory.
 template <typename T, bool kCapped, int kThreads, int kParts = 1>
 void launch(const CrossEntropyArguments& a, int blocks, std::int64_t kept_bytes,
             cudaStream_t stream) {
@@ -243,11 +249,11 @@ void launch(const CrossEntropyArguments& a, int blocks, std::int64_t kept_bytes,
   PACKTRAIN_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, a, static_cast<int>(kept_bytes / 16)));
 }
 
-// Two blocks a multiprocessor where two rows fit into its shared memory; else one, which keeps what
-// it can; where that is less than three quarters, two blocks a row.
+// Two blocks a multiprocessor where two rows fit in its shared memory. Otherwise one block, which
+// keeps as much as fits. Where that is less than three quarters of a row, two blocks share a row.
 template <typename T, bool kCapped>
 void launch(const CrossEntropyArguments& a, cudaStream_t stream) {
-  constexpr int kStatic = 1024;  // more than the kernel's own
+  constexpr int kStatic = 1024;  // upper bound of the kernel's static shared memory
   const int overhead = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock) + kStatic;
   const int memory = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
   const bool has_clusters = device_attribute(cudaDevAttrClusterLaunch) != 0;

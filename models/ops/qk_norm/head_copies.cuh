@@ -1,5 +1,5 @@
-// The heads that a group of threads meets in backward, one after the other, the next ones already
-// on their way to shared memory.
+// Pipeline of the heads that a group of threads visits in backward: the next ones are on their way
+// to shared memory (cp.async).
 #pragma once
 
 #include "models/ops/cuda/async_copy.cuh"
@@ -8,17 +8,16 @@
 namespace packtrain::device {
 
 constexpr int kQkBackwardThreads = 128;
-constexpr int kQkBackwardBlocks = 5;  // a multiprocessor
-constexpr int kQkStages = 2;          // heads of a group on their way
+constexpr int kQkBackwardBlocks = 5;  // of a multiprocessor
+constexpr int kQkStages = 2;          // heads of a group in flight
 
 struct QkBackwardArguments {
   QkNormArguments operands;
   int block_rows;    // tokens of a block
-  int tile_rows[2];  // tokens whose sines and cosines are made at once, for queries and for keys:
-                     // whole rounds of the block's groups
-};
+  int tile_rows[2];  // tokens of one table of sines and cosines, for queries and for keys: their
+                     // heads are whole rounds of the block's groups};
 
-// Heads that share a weight: queries, or keys.
+// Heads that share a weight: the queries or the keys.
 struct HeadRange {
   HeadPart x;
   HeadPart grad;
@@ -37,7 +36,8 @@ struct HeadRange {
         weight(keys ? backward.operands.key_weight : backward.operands.query_weight) {}
 };
 
-// A head of the block's tokens; `head` of its range. Beyond the last one: not present, and zeros.
+// A head of the block's tokens; `head` counts in its range. Beyond the last head, present is false
+// and the values are 0.
 template <typename T, int N, int M>
 struct HeadInputs {
   HeadShare<T, N, M> x;
@@ -48,13 +48,13 @@ struct HeadInputs {
   bool present;
 };
 
-// Each thread copies and reads its own runs alone, so no barrier is needed. Runs that are no 16
-// bytes are not copied ahead.
+// Each thread copies and reads only its own vectors, so no barrier is needed. Vectors smaller than
+// 16 bytes are read directly, because cp.async.cg copies 16 bytes.
 template <typename T, int N, int M>
 class HeadCopies {
  public:
   static constexpr bool kAhead = N > 1;
-  static constexpr int kPlaces = kAhead ? kQkStages * 2 * 2 * M : 0;  // of a thread
+  static constexpr int kPlaces = kAhead ? kQkStages * 2 * 2 * M : 0;  // 16-byte slots of a thread
   static constexpr int kSharedBytes = kPlaces * kQkBackwardThreads * 16;
 
   __device__ HeadCopies(const QkNormArguments& a, const Head<T, N, M>& held, const HeadRange& range,
@@ -76,7 +76,7 @@ class HeadCopies {
     next_inverse_ = inverse_of(next_);
   }
 
-  // The group's next head.
+  // Returns the group's next head.
   __device__ HeadInputs<T, N, M> take() {
     HeadInputs<T, N, M> head{{}, {}, next_inverse_, next_.row, next_.head, is_present(next_)};
     if constexpr (kAhead) {
@@ -116,7 +116,7 @@ class HeadCopies {
   __device__ static std::int64_t offset(const HeadPart& part, const Position& at) {
     return at.row * part.row_stride + at.head * part.head_stride;
   }
-  // On by blockDim.y heads, without a division.
+  // Advances by blockDim.y heads without a division.
   __device__ void advance(Position& at) const {
     at.row += step_.row;
     at.head += step_.head;

@@ -11,13 +11,13 @@
 namespace packtrain {
 namespace {
 
-constexpr int kScalarSlots = 8;  // of a thread, where heads are no whole runs of 16 bytes
+constexpr int kScalarSlots = 8;  // of a thread, where heads are not whole 16-byte vectors
 
 bool is_backward(const QkNormArguments& a) {
   return a.grads.query.data != nullptr;
 }
 
-// Tokens whose heads a block has under way or queued at a time.
+// Tokens of a block, for about kRounds heads in each group of threads.
 int tile_rows(const QkNormArguments& a, int heads_in_flight) {
   constexpr int kRounds = 8;
   constexpr int kMaxAngles = 2048;  // 16 KiB of shared memory
@@ -26,8 +26,8 @@ int tile_rows(const QkNormArguments& a, int heads_in_flight) {
   return std::clamp(kRounds * heads_in_flight / num_heads, 1, most);
 }
 
-// Of backward. Few tokens a block, so that blocks end one by one and the last ones are not alone
-// for long; never so many blocks that their partial sums matter.
+// Tokens of a block in backward. Few tokens a block keep the multiprocessors equally busy at the
+// end. The number of blocks has a limit, so that the time for their partial sums stays small.
 int block_rows(std::int64_t num_rows) {
   constexpr std::int64_t kRows = 32;
   constexpr std::int64_t kMaxBlocks = 1024;
@@ -35,7 +35,8 @@ int block_rows(std::int64_t num_rows) {
   return static_cast<int>((rows_each + kRows - 1) / kRows * kRows);
 }
 
-// Tokens of which `num_groups` groups of threads do `num_heads` heads each in whole rounds.
+// Number of tokens for which `num_groups` groups of threads do whole rounds of `num_heads` heads,
+// at least kLeast.
 int whole_rounds(int num_groups, int num_heads) {
   constexpr int kLeast = 8;
   const int rows = num_groups / std::gcd(num_groups, num_heads);

@@ -1,6 +1,6 @@
-// A head is held by blockDim.x threads, a power of two up to 32, each of which has M slots of it
-// (heads.cuh), so that a head's sums need no shared memory; blockDim.y heads are under way in a
-// block. A block goes over tiles of a few tokens, whose sines and cosines it makes once.
+// Forward of QK-norm. blockDim.x threads hold a head, a power of two up to 32, so that its sums are
+// warp shuffles and need no shared memory. Each thread has M slots of the head (heads.cuh). A block
+// has blockDim.y heads in flight. Its tile of a few tokens shares one table of sines and cosines.
 #pragma once
 
 #include "models/ops/cuda/heads.cuh"
@@ -8,9 +8,9 @@
 
 namespace packtrain::device {
 
-constexpr int kQkThreads = 256;  // of forward
+constexpr int kQkThreads = 256;  // of a block in forward
 
-// A thread's share of a head: two runs a slot.
+// The vectors of a head that a thread has: two for each slot.
 template <typename T, int N, int M>
 struct HeadShare {
   Vec<T, N> runs[M][2];
@@ -27,7 +27,7 @@ class Head {
     return which == 0 ? first_run<N>(a_.angles, slot(m)) : second_run<N>(a_.angles, slot(m));
   }
 
-  // Elements not held are 0, as are all when `present` is not set.
+  // Elements that the thread does not hold are 0. All are 0 if not `present`.
   __device__ HeadShare<T, N, M> read(const T* head, bool present) const {
     HeadShare<T, N, M> share;
 #pragma unroll
@@ -49,7 +49,7 @@ class Head {
     }
   }
 
-  // The sum over the head's threads.
+  // Sum over the threads of the head.
   __device__ static float sum(float value) {
     for (int offset = blockDim.x / 2; offset > 0; offset /= 2) {
       value += __shfl_xor_sync(~0U, value, offset);
@@ -74,8 +74,8 @@ struct Tile {
   }
 };
 
-// A head of a tile: of `num_heads` heads a token, number `index`. Beyond the last one: not present,
-// and the first one's place.
+// Head number `index` of a tile, where each token has `num_heads` heads. Beyond the last head,
+// present is false and the indices are those of the first head, which is safe to address.
 struct Item {
   bool present;
   int tile_row;
@@ -139,7 +139,8 @@ __global__ void __launch_bounds__(kQkThreads)
   const auto read = [&](const Item& item) {
     return held.read(head_of<T>(a.qkv, item.row, item.head), item.present);
   };
-  // A head is asked for while the one before it is worked on, the first one while sines are made.
+  // Software pipeline: a head is loaded while the one before it is computed, and the first one
+  // while the table is written.
   HeadShare<T, N, M> coming = read(Item(tile, num_heads, threadIdx.y));
   write_angles<N>(a.angles, tile.first_row, tile.num_rows, threadIdx.y * blockDim.x + threadIdx.x,
                   blockDim.x * blockDim.y, table);

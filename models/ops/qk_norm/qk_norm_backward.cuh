@@ -1,6 +1,6 @@
-// Backward. Blocks (b, 0) do the queries of a range of tokens, (b, 1) their keys and (b, 2) their
-// values, so that a thread has the sums of one weight's gradient in registers: it holds the same
-// columns of every head it meets. Heads to come are copied to shared memory meanwhile.
+// Backward of QK-norm. Blocks (b, 0) have the queries of a range of tokens, (b, 1) their keys and
+// (b, 2) their values. A thread holds the same columns of every head, so that it can sum the
+// gradient of one weight in registers.
 #pragma once
 
 #include "models/ops/cuda/dependent_launch.cuh"
@@ -13,8 +13,8 @@ constexpr int kQkValuesInFlight = 4;
 template <int N, int M>
 using WeightSums = float[M][2][N];
 
-// Turns the gradient of a head back and leaves g w in `grad`; returns the thread's share of the sum
-// of g w x and adds g n to `sums`, n = x inverse.
+// Rotates the gradient of a head back and leaves g w in `grad`. Returns this thread's part of the
+// sum of g w x. Adds g n to `sums`, where n = x inverse.
 template <typename T, int N, int M>
 __device__ float project_head(const QkNormArguments& a, const Head<T, N, M>& held,
                               const HeadInputs<T, N, M>& head, const HeadShare<T, N, M>& weight,
@@ -44,7 +44,7 @@ __device__ float project_head(const QkNormArguments& a, const Head<T, N, M>& hel
   return product;
 }
 
-// dx = inverse (g w - n mean(g w n)); `grad` is g w, `mean` that of g w x.
+// dx = inverse (g w - n mean(g w n)). `grad` is g w, and `mean` is the mean of g w x.
 template <typename T, int N, int M>
 __device__ void write_head(const Head<T, N, M>& held, const HeadInputs<T, N, M>& head, float mean,
                            const WeightSums<N, M>& grad, T* to) {
@@ -63,7 +63,7 @@ __device__ void write_head(const Head<T, N, M>& held, const HeadInputs<T, N, M>&
   }
 }
 
-// The gradients of the queries or keys of the block's tokens.
+// Gradients of the queries or the keys of the block's tokens.
 template <typename T, int N, int M>
 __device__ void backward_heads(const QkNormArguments& a, const Head<T, N, M>& held,
                                const HeadRange& range, const Tile& tokens, void* shared,
@@ -75,11 +75,12 @@ __device__ void backward_heads(const QkNormArguments& a, const Head<T, N, M>& he
   const HeadShare<T, N, M> weight = held.read(static_cast<const T*>(range.weight), true);
   for (int first = 0; first < tokens.num_rows; first += range.tile_rows) {
     const int num_rows = min(range.tile_rows, tokens.num_rows - first);
-    __syncthreads();  // the last tile's table is no longer read
+    __syncthreads();  // the table of the last tile is no longer read
     write_angles<N>(a.angles, tokens.first_row + first, num_rows, thread, kQkBackwardThreads,
                     table);
     __syncthreads();
-    // Whole rounds but for the last tile; all threads stay, the shuffles need them.
+    // Tiles are whole rounds except the last one. Threads without a head stay in the loop, because
+    // shuffles need all lanes.
     for (int item = 0; item < num_rows * range.count; item += blockDim.y) {
       const HeadInputs<T, N, M> head = copies.take();
       const int row = head.present ? head.row - first : 0;
@@ -118,8 +119,8 @@ __device__ void copy_values(const QkNormArguments& a, const Head<T, N, M>& held,
   }
 }
 
-// Adds the sums of the block's threads up in order; `shared` [warps, head_dim]; to `out`
-// [head_dim].
+// Sums over the threads of the block in a fixed order, so that the result is deterministic.
+// `shared` is [warps, head_dim] and `out` [head_dim].
 template <typename T, int N, int M>
 __device__ void write_weight_sums(const QkNormArguments& a, const Head<T, N, M>& held,
                                   WeightSums<N, M>& sums, float* shared, float* out) {
@@ -147,7 +148,7 @@ __device__ void write_weight_sums(const QkNormArguments& a, const Head<T, N, M>&
   }
 }
 
-// Shared memory: the heads to come, sines and cosines; later the sums.
+// Dynamic shared memory holds the heads in flight and the table, and then the sums.
 template <typename T, int N, int M>
 __global__ void __launch_bounds__(kQkBackwardThreads, kQkBackwardBlocks)
     qk_norm_backward_kernel(const QkBackwardArguments backward) {
@@ -162,6 +163,7 @@ __global__ void __launch_bounds__(kQkBackwardThreads, kQkBackwardBlocks)
   }
   WeightSums<N, M> sums = {};
   backward_heads(a, held, HeadRange(backward, /*keys=*/blockIdx.y == 1), tokens, shared, sums);
+  // The kernel that sums the partials may start now. It waits for the end of this one.
   trigger_programmatic_launch();
   if (a.partials == nullptr) return;
   __syncthreads();

@@ -1,4 +1,5 @@
-// Bound by float64 arithmetic: neighbouring threads write neighbouring elements, nothing is read.
+// Bound by float64 arithmetic. Neighbouring threads write neighbouring elements, and nothing is
+// read.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -11,7 +12,7 @@ constexpr int kThreads = 256;
 constexpr std::int64_t kMaxBlocks = 132 * 8 * 8;
 constexpr double kTwoPi = 2.0 * 3.141592653589793;
 
-// The steps of CounterRandom::normal, in its order.
+// The same steps in the same order as CounterRandom::normal.
 __device__ double normal(const CounterRandom& random, std::uint64_t counter) {
   const double u = 1.0 - random.uniform(2 * counter);
   const double v = random.uniform(2 * counter + 1);

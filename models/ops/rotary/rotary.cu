@@ -1,5 +1,5 @@
-// A block turns all heads of a few tokens. Its threads first ask for their slots, then make the
-// sines and cosines of the tokens while those are on their way.
+// A block rotates all heads of a few tokens. Its threads first issue the loads of their slots and
+// then compute the sines and cosines while these are in flight.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -11,9 +11,9 @@ namespace packtrain {
 namespace {
 
 constexpr int kMaxThreads = 512;
-constexpr int kSlots = 2;  // of a thread under way
+constexpr int kSlots = 2;  // in flight in a thread
 
-// How a launch lies over tokens.
+// How a launch is laid over tokens.
 struct Tiling {
   int num_heads;  // visited
   int slots_per_head;
@@ -26,7 +26,7 @@ struct Slot {
   device::Vec<T, N> second;
 };
 
-// Which slot a thread has.
+// The slot of a thread.
 struct Place {
   int row;  // in the block
   int head;

@@ -2,8 +2,7 @@
 
 namespace packtrain {
 
-// Whether this build has kernels of Hopper's own instructions (sm_90a) and the current GPU runs
-// them.
+// True when this build has kernels for sm_90a and the current GPU is a Hopper GPU.
 bool has_hopper_kernels();
 
 }  // namespace packtrain

@@ -1,6 +1,7 @@
-// Barriers in shared memory that threads and tensor copies arrive at (mbarrier). A barrier has
-// phases that end when as many have arrived as it was made for, and all bytes that were announced;
-// the parity of a phase, 0 for the first, says which one is waited for.
+// An mbarrier in shared memory. Threads and TMA copies arrive at it. A phase ends when all expected
+// threads have arrived and all announced bytes have come.
+// wait() takes the parity of a phase: 0 for the first phase, then 1, then 0. On a new barrier wait(1) returns immediately, because the
+// phase before the first counts as complete.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class Barrier {
                  "r"(num_arrivals));
   }
 
-  // One arrival, and bytes that copies still bring before the phase can end.
+  // Arrives once and announces bytes. The phase cannot end before TMA copies have written them.
   __device__ void arrive_and_expect_tx(int num_bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state_)),
@@ -31,7 +32,7 @@ class Barrier {
                  : "memory");
   }
 
-  // At the barrier in the same place of block `rank` of the cluster.
+  // Arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster.
   __device__ void arrive_cluster(int rank) {
     std::uint32_t there = 0;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -40,7 +41,8 @@ class Barrier {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
   }
 
-  // Until the phase of this parity has ended.
+  // Waits until the phase of this parity has ended. Later reads see what arriving threads and
+  // copies wrote before (acquire).
   __device__ void wait(int parity) {
     std::uint32_t ended = 0;
     while (ended == 0) {
@@ -60,7 +62,8 @@ class Barrier {
   std::uint64_t state_;
 };
 
-// After init(), by the thread that called it, before a barrier of the block or cluster.
+// The thread that called init() calls this before a block or cluster barrier. It makes the
+// initialized mbarriers visible to the cluster and to TMA.
 __device__ inline void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// The driver's function, without linking the driver's library, which machines without a GPU lack.
+// Looks the function up at run time. Linking libcuda would fail on machines without a GPU driver.
 PFN_cuTensorMapEncodeTiled_v12000 find_encode() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
@@ -30,7 +30,7 @@ CUtensorMap make_bf16_tensor_map(const void* matrix, const MatrixExtent& extent,
   static const auto encode = find_encode();
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(extent.columns),
                               static_cast<cuuint64_t>(extent.rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(extent.stride) * 2};  // bytes, of rows
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(extent.stride) * 2};  // bytes between rows
   const cuuint32_t boxes[] = {static_cast<cuuint32_t>(box.columns),
                               static_cast<cuuint32_t>(box.rows)};
   const cuuint32_t steps[] = {1, 1};

@@ -1,4 +1,4 @@
-// What tensor copies (tma.cuh) are told of a matrix.
+// Tensor maps: the description of a matrix in global memory for TMA copies (tma.cuh).
 #pragma once
 
 #include <cuda.h>
@@ -15,11 +15,12 @@ struct MatrixExtent {
 
 struct BoxExtent {
   int rows;
-  int columns;  // 64: 128 bytes, swizzled in shared memory
+  int columns;  // 64: 128 bytes, so that a row of the box is one swizzled line
 };
 
-// A bfloat16 matrix on the device that starts at a multiple of 16 bytes. The map is given to a
-// kernel by value. Throws Error(kDevice) when the driver refuses it.
+// Describes a bfloat16 matrix on the device that starts at a multiple of 16 bytes. Boxes are stored
+// with the 128-byte swizzle. Kernels take the map by value, as a __grid_constant__ parameter.
+// Throws Error(kDevice) when the driver refuses it.
 CUtensorMap make_bf16_tensor_map(const void* matrix, const MatrixExtent& extent,
                                  const BoxExtent& box);
 

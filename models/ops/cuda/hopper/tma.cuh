@@ -1,4 +1,4 @@
-// Boxes of a matrix in global memory to shared memory by the copy engine of a multiprocessor (TMA).
+// TMA copies of boxes of a matrix from global memory to shared memory.
 #pragma once
 
 #include <cuda.h>
@@ -9,8 +9,8 @@
 
 namespace packtrain::device {
 
-// The box whose first element is (column, row) of the map's matrix; `arrived` gets its bytes, those
-// outside the matrix too, which are zeros.
+// Copies the box whose first element is (column, row) of the map's matrix. `arrived` receives the
+// bytes of the whole box: elements outside the matrix become zeros and count too.
 __device__ inline void tma_load_2d(const CUtensorMap& map, int column, int row, void* to,
                                    const Barrier& arrived) {
   asm volatile(
@@ -20,8 +20,8 @@ __device__ inline void tma_load_2d(const CUtensorMap& map, int column, int row, 
       : "memory");
 }
 
-// The same into the same place of all blocks of the cluster that `blocks` has a bit of; each one's
-// barrier in the place of `arrived` gets the bytes.
+// Copies the same box to the same offset in each block of the cluster that has a bit in `blocks`.
+// The barrier at the offset of `arrived` in each of these blocks receives the bytes.
 __device__ inline void tma_load_2d_multicast(const CUtensorMap& map, int column, int row, void* to,
                                              const Barrier& arrived, std::uint16_t blocks) {
   asm volatile(
@@ -32,13 +32,13 @@ __device__ inline void tma_load_2d_multicast(const CUtensorMap& map, int column,
       : "memory");
 }
 
-// Brings the line of 128 bytes that this is in to L2, and waits for nothing.
+// Prefetches to L2 the 128-byte line that contains this address. Does not wait.
 __device__ inline void prefetch_l2(const void* place) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(place)));
 }
 
-// What this thread wrote to shared memory is seen by copies and products that start after a
-// barrier.
+// Orders this thread's generic-proxy writes to shared memory before later accesses by the async
+// proxy (TMA and wgmma). A barrier must follow before other threads issue them.
 __device__ inline void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

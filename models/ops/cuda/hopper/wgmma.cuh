@@ -1,35 +1,41 @@
-// Matrix products of a warp group, 128 threads whose first warp's number is a multiple of 4, with
-// operands in shared memory (wgmma). For files that are compiled for sm_90a alone, as all here.
+// wgmma: matrix products of a warp group with both operands in shared memory. A warp group is 128
+// threads whose first warp index is a multiple of 4. Only files compiled for sm_90a include this,
+// as all files of this folder.
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain::device {
 
-// Of 64 x N sums thread t has row 16 (t / 32) + t % 32 / 4 and the one 8 below, and of each 8
-// columns from 8 j on the two from 2 (t % 4) on: values[4 j .. 4 j + 3], the upper row first.
+// Accumulator fragment of 64 x N. Thread t holds rows r = 16 (t / 32) + t % 32 / 4 and r + 8. Of
+// each 8 columns from 8 j it holds columns 2 (t % 4) and the next one. values[4 j .. 4 j + 3] are
+// these four, row r first.
 template <int N>
 struct Accumulator {
   static constexpr int kColumns = N;
   float values[N / 2];
 };
 
-// Which of an operand's dimensions lies in one row of 128 bytes: the one that sums go over, or the
-// other.
+// Which dimension of an operand is contiguous in a 128-byte row: the summed one (K-major) or the
+// other one (MN-major).
 enum class Major { kK, kMN };
 
-// An operand's place: bfloat16 in rows of 64, in 128 bytes swizzled as tensor copies do it. PTX
-// ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations", has the bits.
+// Shared memory descriptors of bfloat16 operands: rows of 64 elements, 128 bytes, with the swizzle
+// of TMA. The PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operations", has the
+// bits: address / 16, leading and stride offsets / 16, and in bits 62-63 layout type 1, the 128-byte
+// swizzle. The swizzle XORs address bits 4-6 with bits 7-9. It is applied
+// to the final address, so only the start of the stage must be a multiple of 1,024 bytes.
 //
-// Inner-major: `at` is the 16 columns of a row of a multiple of 8 that sums go over.
+// K-major: `at` is the first of the 16 columns that one wgmma sums over, in a row that is a
+// multiple of 8. The leading offset is unused in this layout; eight rows are 1,024 bytes apart.
 __device__ inline std::uint64_t make_smem_descriptor_k(std::uint32_t at) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   return (at & 0x3ffffU) >> 4 | std::uint64_t{1} << 16 | kEightRows << 32 | kSwizzle128;
 }
 
-// Outer-major: sums go over the rows. `at` starts a row of a multiple of 8; blocks of 64 columns
-// are `block_bytes` apart.
+// MN-major: the sum runs over the rows. `at` starts a row that is a multiple of 8. Blocks of 64
+// columns are `block_bytes` apart.
 __device__ inline std::uint64_t make_smem_descriptor_mn(std::uint32_t at, int block_bytes) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
@@ -37,15 +43,16 @@ __device__ inline std::uint64_t make_smem_descriptor_mn(std::uint32_t at, int bl
          kEightRows << 32 | kSwizzle128;
 }
 
-// The compiler keeps what reads or writes the sums on its side of this.
+// Keeps the compiler from moving reads and writes of the accumulators across this point. It does
+// not see that wgmma writes these registers asynchronously.
 template <int N>
 __device__ void warpgroup_fence_operand(Accumulator<N>& sums) {
 #pragma unroll
   for (float& value : sums.values) asm volatile("" : "+f"(value)::"memory");
 }
 
-// Before products that follow other uses of the sums, which are not touched until they are waited
-// for.
+// Orders earlier register accesses before the next wgmma (wgmma.fence). The accumulators must not
+// be touched until warpgroup_wait.
 template <int N>
 __device__ void warpgroup_arrive(Accumulator<N>& sums) {
   warpgroup_fence_operand(sums);
@@ -56,15 +63,16 @@ __device__ inline void warpgroup_commit_batch() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Until only the last `kGroups` commits may still be under way.
+// Waits until at most the last `kGroups` committed groups are still in flight.
 template <int kGroups, int N>
 __device__ void warpgroup_wait(Accumulator<N>& sums) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
   warpgroup_fence_operand(sums);
 }
 
-// Registers that a warp group leaves to others, and takes: a thread's number, a multiple of 8. All
-// warps of the group, in a kernel of known launch bounds.
+// setmaxnreg: a warp group releases registers to the pool or takes some from it. The argument is
+// the count for each thread, a multiple of 8. All warps of the group execute it, and the kernel
+// needs launch bounds. warpgroup_reg_alloc blocks until enough registers are free.
 template <int kRegisters>
 __device__ void warpgroup_reg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -101,7 +109,8 @@ __device__ void warpgroup_reg_alloc() {
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "   \
   "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, " \
   "%120, %121, %122, %123, %124, %125, %126, %127"
-// `left` and the names after it are the numbers of the operands behind the sums.
+// `left` and the parameters after it are the numbers of the asm operands that follow the
+// accumulators.
 #define PACKTRAIN_MULTIPLY(columns, count, left, right, adds, left_outer, right_outer)         \
   asm volatile(                                                                                \
       "{ .reg .pred add;\n"                                                                    \
@@ -113,7 +122,9 @@ __device__ void warpgroup_reg_alloc() {
       : "l"(left_operand), "l"(right_operand), "r"(static_cast<int>(add)),                     \
         "n"(kLeft == Major::kMN ? 1 : 0), "n"(kRight == Major::kMN ? 1 : 0))
 
-// sums = left right, or added to them: left 64 x 16, right 16 x N, each an operand of its major.
+// sums = left right, or sums += left right if `add`. left is 64 x 16 and right 16 x N, both
+// descriptors of the given majors. The first product of a tile passes add = false, so that
+// accumulators need no zeros.
 template <Major kLeft, Major kRight, int N>
 __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uint64_t right_operand,
                       bool add) {
