@@ -15,7 +15,8 @@ struct QkBackwardArguments {
   QkNormArguments operands;
   int block_rows;    // tokens of a block
   int tile_rows[2];  // tokens of one table of sines and cosines, for queries and for keys: their
-                     // heads are whole rounds of the block's groups};
+                     // heads are whole rounds of the block's groups
+};
 
 // Heads that share a weight: the queries or the keys.
 struct HeadRange {

@@ -1,6 +1,6 @@
-// Forward of QK-norm. blockDim.x threads hold a head, a power of two up to 32, so that its sums are
-// warp shuffles and need no shared memory. Each thread has M slots of the head (heads.cuh). A block
-// has blockDim.y heads in flight. Its tile of a few tokens shares one table of sines and cosines.
+// Forward of QK-norm. A head has blockDim.x threads, a power of two up to 32. Its sums are warp
+// shuffles and need no shared memory. Each thread has M slots of the head (heads.cuh). A block has
+// blockDim.y heads in flight. Its tile of a few tokens shares one table of sines and cosines.
 #pragma once
 
 #include "models/ops/cuda/heads.cuh"
