@@ -1,4 +1,4 @@
-// The way in to training: a checked configuration and a world of ranks in, a trained model out.
+// Entry point of training: takes a checked configuration and a world of ranks, trains a model.
 #pragma once
 
 #include "framework/config/config.h"
@@ -7,15 +7,15 @@
 
 namespace packtrain {
 
-// Trains as the configuration says, on all ranks of `world` (collective). Returns when done; throws
+// Trains as the configuration says. Collective. Returns when the run is done. Throws
 // Error(kStopped) after a signal asked it to save and stop, and Errors of every other category.
 void run_training(const Config& config, World& world);
 
 // kConfigured: model.path (a Hugging Face folder or a checkpoint), or the random weights of
-// model.config. kOfRun: the newest checkpoint of run.output, where there is none as kConfigured.
+// model.config. kOfRun: the newest checkpoint of run.output; without one, as kConfigured.
 enum class EvaluatedModel { kOfRun, kConfigured };
 
-// Loss of data.validation. Collective; the same on every rank.
+// Evaluates data.validation. Collective. Every rank gets the same record.
 EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The Trainer: one object that owns a run's parts and drives them step by step.
+// The Trainer owns the parts of a run and executes its steps.
 #pragma once
 
 #include <array>
@@ -48,20 +48,21 @@ class Trainer {
   Trainer(const Config& config, World& world, std::set<std::int64_t> left_out);
   ~Trainer();
 
-  // Trains to the end. Throws Error(kStopped) when asked to stop (after saving), Error(kNonFinite)
-  // when a step was refused and that ends the run. Returns the number of a step that was refused
-  // and that the run is to go on without, from its newest checkpoint.
+  // Trains to the end. Throws Error(kStopped) when asked to stop (after saving). Throws
+  // Error(kNonFinite) when a skipped step ends the run. Returns the number of a step that the run
+  // must leave out when it resumes from its newest checkpoint.
   std::optional<std::int64_t> run();
 
-  // Tells watchers how the run ended, and why if it failed; with `waits`, until they have seen it.
+  // Reports to watchers how the run ended, and the reason of a failure. With `waits` it returns
+  // after they have read it.
   void end(RunState state, const std::string& reason, bool waits);
 
  private:
-  // A step given to the device whose outcome has not been read yet.
+  // A step that was launched on the device and whose outcome has not been read yet.
   struct Pending {
     PreparedStep prepared;
     StepOutcome* outcome = nullptr;
-    HostBuffer row_losses;  // for the ledger
+    HostBuffer row_losses;  // for the example loss log
     at::Tensor loss;        // of this rank
     at::Tensor details;
     double learning_rate = 0;
@@ -70,23 +71,23 @@ class Trainer {
   };
 
   void open_data();
-  // Not one of the folders `passed_over`.
+  // Ignores the folders in `passed_over`.
   std::optional<ResumePoint> find_resume_point(const std::set<std::string>& passed_over);
   void make_plan(const std::optional<ResumePoint>& resumed);
   void make_model();
-  // Plans, makes the model and gives it its weights, from the newest checkpoint that is whole.
+  // Plans, makes the model, and loads its weights from the newest complete checkpoint.
   std::optional<ResumePoint> make_and_load();
   void start_from_model();
-  // False where the checkpoint is damaged and an older one may serve.
+  // False when the checkpoint is damaged and an older one may be used.
   bool load(const ResumePoint& resumed);
   void start_evaluation_tracking(const std::optional<ResumePoint>& resumed);
-  // What libraries choose and build by size: now instead of in the steps.
+  // Libraries time algorithms and build plans here, so that no step waits for it.
   void prepare_sizes();
   void make_graphs();
   void start_metrics();
   void log_memory_plan();
 
-  // Begins or ends the trace where it is due; `number`: steps of this process.
+  // Begins or ends the trace when it is due. `number` counts steps of this process.
   void trace_before(std::int64_t number);
   void trace_after(std::int64_t number);
   bool is_save_due(std::int64_t done) const;
@@ -94,29 +95,30 @@ class Trainer {
   bool is_sample_due(std::int64_t done) const;
   void train_step(std::int64_t step);
   void add_memory_loads(std::span<const PackedBatch> batches);
-  // Runs forward and backward and gives the optimizer what they leave.
+  // Runs forward and backward and passes loss and gradients to the optimizer.
   void compute_step(std::int64_t step, Pending& pending);
   void compute_kernel_by_kernel(Pending& pending);
   void compute_by_graph(Pending& pending);
   std::int64_t num_sources() const { return std::ssize(train_store_->info().sources); }
   std::size_t num_source_sums() const;
-  // What is summed over the ranks with a step's loss: of sources, then of experts.
+  // Number of values that are summed over ranks with the loss: per source, then per expert.
   std::int64_t num_details() const;
   at::Tensor step_details(std::span<const DeviceBatch> batches);
-  void finish_oldest();  // reads an outcome, reports it
+  void finish_oldest();  // reads an outcome and reports it
   void finish_all();
-  // What this rank asks of all; takes up the request to save that somebody left in the run folder.
+  // This rank's requests to all ranks. Also accepts a request to save from a file in the run
+  // folder.
   StepRequests requests();
   void update(std::int64_t step, Pending& pending);
 
-  // Memory that runs out in a step (trainer_memory.cpp). Runs `work`; false where memory ran out.
+  // Out of memory in a step (trainer_memory.cpp). Runs `work`; returns false when memory ran out.
   bool fits(const char* phase, const Pending& pending, const std::function<void()>& work);
-  // From here on this rank only joins the others' steps, until recover(). Throws `error` where no
-  // other layout of the step would help.
+  // From here until recover() this rank only joins the collectives of the others' steps. Throws
+  // `error` when no other layout of the step needs less memory.
   void discard_step(const Pending& pending, const OutOfMemory& error);
   void refuse(Pending& pending);
-  // Once all know that a step was dropped: lays it, and those after it, over more micro-batches.
-  // Returns the step to go on with.
+  // Called once all ranks know of a discarded step. Lays it and later steps over more
+  // micro-batches. Returns the step to resume at.
   std::int64_t recover();
   void make_batches(std::int64_t first_step);
   // trainer_metrics.cpp
@@ -128,23 +130,22 @@ class Trainer {
   MetricsOptions metrics_options() const;
   void start_samples();
 
-  // What comes after a step besides training (trainer_between_steps.cpp).
-  // What is still to be done of the weights after a step; saved with these, so that a run that was
-  // broken off makes up for it.
+  // trainer_between_steps.cpp
+  // Evaluations and samples that the current weights still need. Saved with the weights, so that a
+  // resumed run catches up on them.
   struct Due {
     bool evaluation = false;
     bool samples = false;
     bool any() const { return evaluation || samples; }
   };
-  // Does what is due of the weights after so many steps. What was trained is saved before it asks
-  // the run to stop or fails.
+  // Does what is due after `steps_done` steps. Saves the weights before it stops the run or fails.
   void evaluate_and_sample(std::int64_t steps_done);
   void evaluate(std::int64_t steps_done);
   void keep_loss(std::int64_t steps_done, bool is_among_the_best);
   void sample(std::int64_t steps_done);
   TrainingState state(std::int64_t steps_done) const;
   void save(std::int64_t steps_done, bool is_last);
-  // Where they are not saved yet.
+  // Does nothing when a save of these steps has begun.
   void save_now(std::int64_t steps_done);
   [[noreturn]] void stop(std::int64_t steps_done);
   [[noreturn]] void fail_after_saving(std::int64_t steps_done, const EvaluationError& error);
@@ -178,22 +179,22 @@ class Trainer {
   std::int64_t first_step_ = 0;
   std::int64_t num_finished_ = 0;  // steps of this process
   std::int64_t total_steps_ = 0;
-  int gather_slots_ = 0;  // what parallel.gather_slots came to
+  int gather_slots_ = 0;  // resolved value of parallel.gather_slots
   Due due_;
   bool stop_agreed_ = false;
   bool save_agreed_ = false;
   double last_look_s_ = 0;                    // for a request to save
-  std::optional<std::int64_t> rewound_;       // because of this step
+  std::optional<std::int64_t> rewound_;       // the step that caused the return to a checkpoint
   std::optional<OutOfMemory> out_of_memory_;  // of this rank
-  std::optional<std::int64_t> dropped_;       // the first step not applied because of it
+  std::optional<std::int64_t> dropped_;       // the first step that was discarded
   std::int64_t num_ranks_out_of_memory_ = 0;
-  std::int64_t num_out_of_memory_ = 0;                    // since the last record
-  std::int64_t num_allocation_retries_ = 0;               // at the last record
-  std::int64_t num_started_ = 0;                          // steps of this process, dropped ones too
-  std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // taken in turn: one may be in flight
+  std::int64_t num_out_of_memory_ = 0;       // since the last record
+  std::int64_t num_allocation_retries_ = 0;  // at the last record
+  std::int64_t num_started_ = 0;             // steps of this process, discarded ones included
+  std::array<std::unique_ptr<StepOutcome>, 2> outcomes_;  // used alternately: one may be in flight
   std::deque<Pending> pending_;
   std::unique_ptr<StepTimer> clock_;
-  std::unique_ptr<CommunicatorWatch> communicator_watch_;  // last: goes before the model
+  std::unique_ptr<CommunicatorWatch> communicator_watch_;  // last: destroyed before the model
 };
 
 }  // namespace packtrain

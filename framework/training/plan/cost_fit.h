@@ -1,4 +1,4 @@
-// From timings of micro-batches to the costs and speeds that ranks are balanced by.
+// Fits costs and speeds, by which ranks are balanced, to timings of micro-batches.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// A micro-batch and the mean rank's time for it.
+// A micro-batch and its time, as a mean over ranks.
 struct TimedWork {
   double num_tokens = 0;
   double squares = 0;  // of its examples: AttentionSpan::squares, L^2 without windows
@@ -17,19 +17,19 @@ struct TimedWork {
 
 // The coefficients >= 0, in seconds, that minimise the sum of squared relative errors of
 //   seconds = linear * num_tokens + quadratic * squares + constant.
-// This is non-negative least squares (C. Lawson, R. Hanson, "Solving Least Squares Problems", 1974,
-// chapter 23); its solution is an ordinary one over the coefficients that are not 0, and of three
-// every such set can be tried. linear and quadratic are never both 0: work must cost something.
+// Non-negative least squares (C. Lawson, R. Hanson, "Solving Least Squares Problems", 1974, chapter
+// 23). Its solution is an ordinary least-squares solution over the coefficients that are not 0.
+// With three coefficients every such set can be tried. linear and quadratic are never both 0.
 CostModel fit_cost(std::span<const TimedWork> works);
 
 // Root mean square of the relative errors of a fit.
 double fit_error(const CostModel& cost, std::span<const TimedWork> works);
 
-constexpr double kMinSpeed = 0.25;  // further from the mean is rather a fault than a speed
+constexpr double kMinSpeed = 0.25;  // a rank further from the mean is more likely faulty than slow
 constexpr double kMaxSpeed = 4.0;
 constexpr double kMinNoise = 0.02;
 
-// Timings of the same works, repeated, on every rank.
+// Repeated timings of the same micro-batches on every rank.
 class Timings {
  public:
   // seconds: [ranks][repeats][works].
@@ -37,17 +37,17 @@ class Timings {
 
   // Mean over ranks of the median over repeats.
   std::vector<double> mean_seconds() const;
-  // Half the range that a rank's time for all works takes over repeats, relative to its median;
-  // the median over ranks, at least kMinNoise.
+  // Half the range of a rank's total time over repeats, relative to its median. Returns the median
+  // over ranks, at least kMinNoise.
   double noise() const;
-  // [ranks]: mean rank's time for all works / the rank's time, clamped to kMinSpeed..kMaxSpeed.
-  // Within noise() of 1: exactly 1, so that equal ranks stay equal to the last bit.
+  // [ranks]: mean total time of the ranks / the rank's total time, clamped to kMinSpeed..kMaxSpeed.
+  // Exactly 1 within noise() of 1, so that equal ranks get bit-equal speeds.
   std::vector<double> speeds() const;
 
  private:
   double at(int rank, int repeat, int work) const;
   double median_seconds(int rank, int work) const;
-  double rank_seconds(int rank) const;  // all works
+  double rank_seconds(int rank) const;  // sum over all works
 
   int num_ranks_;
   int num_repeats_;

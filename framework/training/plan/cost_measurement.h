@@ -1,4 +1,4 @@
-// batch.cost: measured. A few real micro-batches, timed on every rank before training.
+// batch.cost: measured. Times a few real micro-batches on every rank before training.
 #pragma once
 
 #include <cstdint>

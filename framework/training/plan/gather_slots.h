@@ -1,4 +1,4 @@
-// parallel.gather_slots: as given, or (`auto`) as many as memory holds.
+// Resolves parallel.gather_slots: the given number, or with `auto` as many as memory allows.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace packtrain {
 
-// `auto`: kLeastGatherSlots and, on a GPU that shards weights, as many more as the memory plan of
-// micro-batches of `max_tokens` leaves room for with a tenth of the device kept free. A block whose
-// weights stay from forward to backward is gathered once a step instead of twice.
-// Collective, before the run allocates anything on the device. parallel.shard_size: what
-// choose_shard_size() came to.
+// `auto`: kLeastGatherSlots. A GPU that shards weights adds as many as the memory plan of
+// micro-batches of `max_tokens` allows with a tenth of the device free. A block whose weights stay
+// from forward to backward is gathered once a step instead of twice.
+// Collective. Must run before the run allocates anything on the device. parallel.shard_size: the
+// result of choose_shard_size().
 int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const Device& device, World& world);
-// Without devices or ranks.
+// The same for an assumed device, without ranks.
 int assumed_gather_slots(const Config& config, const DecoderConfig& decoder,
                          std::int64_t max_tokens, const AssumedDevice& device);
 

@@ -1,4 +1,4 @@
-// What a run needs of its hosts' memory, beside what devices hold: from counts and shapes alone.
+// Host memory that a run needs in addition to device memory, from counts and shapes alone.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ struct HostMemoryPlan {
   std::int64_t host_bytes() const;  // all ranks and what they share
 };
 
-// The program with its libraries and pages of token files, which the system drops, are not counted.
-// `device`: the plan of a rank's device, which on the CPU is the host's memory.
+// Does not count the program, its libraries, and pages of token files, which the system drops.
+// `device`: the plan of a rank's device. On the CPU that is host memory.
 HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, int ranks_per_host,
                                 const MemoryPlan& device, const HostMemoryLoad& load);
 
-// What checkpoints take of the disk: weights and moments, each element once.
+// Disk space of checkpoints: weights and moments, each element once.
 struct CheckpointPlan {
   std::int64_t bytes = 0;  // of one; headers and the manifest are not counted
-  int max_at_once = 1;     // those that are kept, and the one that is being written
+  int max_at_once = 1;     // the kept ones and the one that is being written
 };
 
 // `device`: the plan of a rank's device.

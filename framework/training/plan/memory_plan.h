@@ -1,6 +1,6 @@
-// What a rank's memory is needed for, by purpose, from shapes alone: no device, no weights. Read by
-// `packtrain plan`, by batch.max_tokens_per_micro_batch: auto, and by a run, which holds it against
-// what it measures (memory_report.h).
+// Memory of a rank by purpose, computed from shapes alone: no device, no weights. Users: `packtrain
+// plan`, batch.max_tokens_per_micro_batch: auto, and a run, which compares it with its measurement
+// (memory_report.h).
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct MemoryEntry {
 };
 
 struct MemoryPlan {
-  // Tensors and communication memory at the moment of a step when they are most.
+  // Tensors and communication memory at the largest memory peak of a step.
   std::vector<MemoryEntry> allocated;
   std::string moment;
-  // GPU: what driver and libraries take beside them.
+  // GPU: what driver and libraries use in addition.
   std::vector<MemoryEntry> outside;
-  std::vector<SavedActivation> layer_values;  // kept by one layer from forward to backward
-  std::int64_t shared_bytes = 0;  // of `allocated`: less where more ranks share one copy
+  std::vector<SavedActivation> layer_values;  // saved by one layer from forward to backward
+  std::int64_t shared_bytes = 0;  // of `allocated`: shrinks when more ranks share one copy
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
@@ -39,20 +39,21 @@ struct MemoryPlan {
 struct MemoryRanks {
   DeviceKind device = DeviceKind::kCpu;
   int num_ranks = 1;   // of the run
-  int shard_size = 0;  // of them, that share one copy of the model's state; 0: all
-  // GPU: in use before the run allocates anything, its context included; nothing: a context alone.
+  int shard_size = 0;  // ranks that share one copy of the model's state; 0: all
+  // GPU: bytes in use before the run allocates anything, its context included. Nothing: a context
+  // alone.
   std::optional<std::int64_t> taken_bytes = {};
 };
 
-// What a device that nothing of the run is on yet says of itself.
+// Reads the device. Must be called before the run allocates anything on it.
 MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size = 0);
 
 struct MemoryLoad {
   std::int64_t num_rows = 0;  // of a micro-batch, padding included
-  // Nothing: all but one, since an example's last token has no label.
+  // Nothing: all but one row, because an example's last token has no label.
   std::optional<std::int64_t> num_supervised_rows = {};
   std::int64_t num_sequences = 0;      // 0: one for each 256 rows
-  std::int64_t largest_num_rows = 0;   // of any micro-batch, where that is more
+  std::int64_t largest_num_rows = 0;   // of any micro-batch, if that is more
   bool several_micro_batches = false;  // whether a step may have more than one
 };
 
@@ -70,7 +71,7 @@ class MemoryPlanner {
   struct Sizes {
     std::int64_t trainable = 0;     // owned
     std::int64_t frozen = 0;        // owned
-    std::int64_t weight_slots = 0;  // several ranks: gathered into
+    std::int64_t weight_slots = 0;  // several ranks: destination of gathers
     std::int64_t grad_slots = 0;    // several ranks: written by blocks
     std::int64_t reduce_output = 0;
   };
@@ -89,17 +90,17 @@ class MemoryPlanner {
   int num_grad_slots_ = 0;
 };
 
-// A line an entry, in MiB where all is below a GiB, the largest moment named; with the device's
-// memory also what stays free. The last line is not ended.
+// One line an entry, in MiB when all are below a GiB. Names the largest memory peak. With the
+// device's memory it also shows what stays free. The last line has no newline.
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
-// What a plan that needs more than the device has means for a run, and what to change; empty where
-// it fits, or device_bytes is 0. `remedies`: those of memory_suggestions.h.
+// Effect of a plan that needs more memory than the device has, and what to change. Empty when the
+// plan fits or device_bytes is 0. `remedies`: from memory_suggestions.h.
 std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
                             std::int64_t device_bytes, const std::string& remedies);
 
-// How more ranks come to share one copy of the state, as the end of an advice: "use more ranks", or
-// a larger parallel.shard_size where groups are smaller than the run. Empty where that cannot
+// How to share one copy of the state among more ranks, as the end of an advice: "use more ranks",
+// or a larger parallel.shard_size when groups are smaller than the run. Empty when that cannot
 // bring the plan within `limit_bytes`.
 std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
                            std::int64_t limit_bytes);

@@ -1,5 +1,5 @@
-// A run's memory as planned, told before its first step, and as measured after its second: in the
-// log, and in run.output/memory.json.
+// Logs a run's planned memory before its first step and the measured memory after its second.
+// Writes both to run.output/memory.json.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,34 @@
 
 namespace packtrain {
 
-// What a GPU says; bytes.
+// Measured by the GPU's allocator and driver, in bytes.
 struct MeasuredMemory {
-  std::int64_t allocated = 0;  // at most: tensors and communication memory
-  std::int64_t outside = 0;    // now: what else the driver says is in use
+  std::int64_t allocated = 0;  // peak: tensors and communication memory
+  std::int64_t outside = 0;    // now: other memory that the driver reports as used
   std::int64_t cached = 0;     // now: freed memory that the allocator keeps
 };
 
-// `communication_bytes`: what tensors lie in that the device's allocator does not know of.
+// `communication_bytes`: memory of tensors that the device's allocator does not manage.
 MeasuredMemory measure_memory(const Device& device, std::int64_t communication_bytes);
 
 class MemoryReport {
  public:
-  // On a device that nothing of the run is on yet. It and `world` must outlive the report.
+  // Must be made before the run allocates anything on the device. `device` and `world` must outlive
+  // the report.
   MemoryReport(const Config& config, const DecoderConfig& decoder, const Device& device,
                const World& world);
 
-  // Before the first step. Rank 0 logs the table and writes memory.json. `shard_size`: ranks that
-  // share one copy of the model's state. `gather_slots`: what `auto` of that key came to.
+  // Call it before the first step. Rank 0 logs the table and writes memory.json. `shard_size`:
+  // ranks that share one copy of the model's state. `gather_slots`: resolved value of that key.
   void log_plan(const MemoryLoad& load, int shard_size, int gather_slots);
 
-  // A micro-batch that the device was given, until they are held against the measurement.
+  // Adds a micro-batch that the device was given. compare() uses all of them.
   void add(const MemoryLoad& load) { loads_.push_back(load); }
   bool is_done() const { return is_done_; }
   const MemoryPlan& plan() const { return plan_; }  // empty before log_plan()
 
-  // After the second step, GPU only: holds what was measured against the plan of the micro-batches
-  // added. A line in the log, a warning where they differ by more than 3 % (and 256 MiB).
+  // After the second step, GPU only: compares the measurement with the plan of the added
+  // micro-batches. Logs a line, and a warning when they differ by more than 3 % and 256 MiB.
   void compare(std::int64_t communication_bytes);
 
  private:

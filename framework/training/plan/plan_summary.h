@@ -1,4 +1,4 @@
-// What a plan is worth, before anything runs: figures of many steps from their plans alone.
+// Figures of many steps from their plans alone, before anything runs.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace packtrain {
 
 struct PlanSummaryOptions {
-  CostModel cost;   // what utilisation is measured in; its constant is not counted
+  CostModel cost;   // unit of utilization; its constant is not counted
   CostModel flops;  // training FLOPs of an example, for the length of a step
   std::int64_t max_tokens_per_micro_batch = 1;
-  std::int64_t row_multiple = 1;  // what the collator rounds rows up to
-  bool pad_to_longest = false;    // it pads each example to the longest of its micro-batch
+  std::int64_t row_multiple = 1;  // the collator rounds rows up to a multiple of it
+  bool pad_to_longest = false;  // the collator pads each example to the longest of its micro-batch
 };
 
-// Cost of utilisation figures: L + L^2 / (6 hidden). The second term is attention's share of a
-// decoder whose layers have 12 hidden^2 weights.
+// Cost for utilization: L + L^2 / (6 hidden). The second term is attention's share in a decoder
+// whose layers have 12 hidden^2 weights.
 CostModel utilization_cost(std::int64_t hidden_size);
 
-// Sums and means over the steps added. A step lasts as long as the sum over micro-batches of the
-// slowest rank, because ranks meet at every micro-batch.
+// Sums and means over the added steps. A step takes the sum over micro-batches of the slowest
+// rank's time, because ranks synchronize at every micro-batch.
 class PlanSummary {
  public:
   explicit PlanSummary(const PlanSummaryOptions& options) : options_(options) {}
@@ -33,21 +33,24 @@ class PlanSummary {
   std::int64_t num_examples() const { return num_examples_; }
   std::int64_t num_tokens() const { return num_tokens_; }
   std::int64_t num_loss_tokens() const { return num_loss_tokens_; }
-  std::int64_t split_examples() const { return split_examples_; }        // into several pieces
+  std::int64_t split_examples() const { return split_examples_; }  // examples in several pieces
   std::int64_t num_micro_batches() const { return num_micro_batches_; }  // of one rank
   std::int64_t max_tokens_in_micro_batch() const { return max_tokens_; }
   std::int64_t max_rows_in_micro_batch() const { return max_rows_; }  // with all padding
 
   double fill() const;              // tokens / (ranks x micro-batches x budget)
   double padding_fraction() const;  // rows without a token / all rows
-  // Means over steps. Of an empty survey 1.
+  // Means over steps; 1 without steps.
   double token_imbalance() const { return mean(token_imbalance_, 1.0); }  // slowest / mean rank
-  // Cost of all examples / (ranks x the slowest rank's, of pads too): 1 when nobody ever waits.
+  // Cost of all examples / (ranks x the slowest rank's cost, pads included). 1 when no rank ever
+  // waits.
   double cost_utilization() const { return mean(utilization_, 1.0); }
-  // The utilisation that no assignment of these pieces can pass: a step lasts at least as long as
-  // a fair share of it, and as its largest piece.
+  // Upper bound of the utilization for these pieces, under any assignment. A step takes at least as
+  // long as an equal share of its cost, and as its largest piece.
   double cost_bound() const { return mean(bound_, 1.0); }
-  double step_flops() const { return mean(step_flops_, 0.0); }  // of the slowest ranks, pads too
+  double step_flops() const {
+    return mean(step_flops_, 0.0);
+  }  // of the slowest ranks, pads included
 
  private:
   double mean(double sum, double of_none) const {
@@ -71,8 +74,8 @@ class PlanSummary {
   double step_flops_ = 0;
 };
 
-// Utilisation cost of each rank in one step, over all micro-batches, and of the step: what the
-// slowest ranks take.
+// Utilization cost of each rank in one step, over all micro-batches. `step`: sum over micro-batches
+// of the slowest rank's cost.
 struct StepLoads {
   std::vector<double> ranks;
   double step = 0;
@@ -80,7 +83,7 @@ struct StepLoads {
 
 StepLoads step_loads(const StepPlan& plan, const PlanSummaryOptions& options);
 
-// Rows that a rank computes for a micro-batch, padding among them.
+// Rows that a rank computes for a micro-batch, padding included.
 std::int64_t rows_in(const MicroBatch& pieces, const PlanSummaryOptions& options);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The plan of one run: the planner, and the header that it plans by.
+// The plan of one run: the planner and its plan header.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace packtrain {
 
 struct Continuation;
 
-// Where a run goes on from.
+// The position from which a run resumes.
 struct ResumePoint {
   std::int64_t step = 0;  // optimizer steps done
   PlanHeader header;      // no entries: the checkpoint has none
   std::string folder;     // of the checkpoint, for messages
   std::string guard;      // StepGuard::state(), or empty
-  // Of the run that saved it, as in TrainingState.
+  // Values of the run that saved the checkpoint, as in TrainingState.
   std::string config_yaml;
   std::string model_config;
   std::int64_t total_steps = 0;
@@ -40,34 +40,36 @@ struct ResumePoint {
 
 class RunPlan {
  public:
-  // Finds the shard size and the token budget: the configured one, else that of the checkpoint,
-  // else what memory allows. Costs are the model's FLOPs, unless the checkpoint holds costs that
-  // were measured on as many ranks and these are asked for. Collective. `store` must outlive it.
+  // Finds the shard size and the token budget: the configured one, else the checkpoint's, else what
+  // memory allows. Costs are the model's FLOPs. Measured costs of the checkpoint are used instead
+  // if they are asked for and come from the same number of ranks. Collective. `store` must outlive
+  // it.
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
           const std::optional<ResumePoint>& resumed, const Device& device, World& world);
 
   ~RunPlan();
 
   const Planner& planner() const { return *planner_; }
-  // How the plan goes on from the checkpoint's.
+  // How the plan continues that of the checkpoint.
   const Continuation& continuation() const { return *continuation_; }
   SchedulePosition schedule_from() const { return {header_.from_step, header_.schedule_position}; }
   const PlanHeader& header() const { return header_; }
   // Ranks that share one copy of the model's state.
   int shard_size() const { return static_cast<int>(*config_.parallel.shard_size); }
-  // What was configured or found.
+  // The configured or found budget.
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
   std::int64_t total_steps() const { return total_steps_; }
 
-  // Steps from `step` on are laid over more micro-batches, because this layout of it took too much
-  // memory: at most three quarters of the tokens of its largest micro-batch that can be divided,
-  // the same on every rank. Returns the new budget. Not while other threads plan.
+  // Call it when this layout of `step` ran out of memory. Lays steps from `step` on over more
+  // micro-batches, of at most three quarters of the tokens of the step's largest divisible
+  // micro-batch. Every rank gets the same budget. Returns the new budget. No other thread may plan
+  // meanwhile.
   std::int64_t lower_budget(std::int64_t step);
 
-  // batch.cost is measured, and no measured costs of these ranks are known.
+  // True when batch.cost is `measured` and no measured costs of these ranks are known.
   bool wants_measured_cost() const;
-  // From the first step of this run on. `speeds` [ranks]. Not while other threads plan.
+  // Holds from the first step of this run on. `speeds` [ranks]. No other thread may plan meanwhile.
   void set_measured_cost(const CostModel& cost, std::vector<double> speeds);
 
  private:

@@ -1,4 +1,4 @@
-// How many steps a run has, found by all ranks together.
+// Number of steps of a run, computed by all ranks together.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace packtrain {
 
-// Planner::num_run_steps(run). Where epochs differ in steps each rank counts a share of them, and
-// tells the others; `planner` knows all counts afterwards. Collective. Throws, the same on every
-// rank, what counting threw on the first rank where it did.
+// Planner::num_run_steps(run). When epochs differ in steps, each rank counts a part of them and
+// shares the counts; `planner` then has all of them. Collective. Every rank throws the error of the
+// first rank whose counting failed.
 std::int64_t count_run_steps(const Planner& planner, const RunSection& run, Communicator& control);
 
 }  // namespace packtrain

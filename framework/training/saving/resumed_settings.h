@@ -1,4 +1,4 @@
-// What a run that goes on from a checkpoint was given otherwise than the run that saved it.
+// Settings that differ from those saved in the checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace packtrain {
 
-// Of the present run, in the units of ResumePoint.
+// Settings of the present run, in the form of ResumePoint.
 struct CurrentSettings {
   const Config& config;
   const PlanSettings& plan;
@@ -19,23 +19,23 @@ struct CurrentSettings {
   std::int64_t total_steps = 0;
 };
 
-// Settings that decide a run's numbers and are not what they were: data, order and batches, the
-// model, optimizer, schedule and precision; the run's length where the schedule depends on it. How
-// a step is laid over ranks and memory, what is reported, saved and watched may change at any time.
-// What the checkpoint does not know (an older one) is not compared.
+// Changed settings that affect a run's numbers: data, order and batches, the model, optimizer,
+// schedule and precision, and the run's length when the schedule depends on it. Settings of layout
+// over ranks, memory, reports, saves and watchdogs may change at any time and are not compared.
+// Keys that an older checkpoint lacks are not compared.
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
                                             const CurrentSettings& present);
 
-// Keys whose every change is one of those, beside plan_settings().
+// Keys of which every change affects a run's numbers, in addition to plan_settings().
 std::span<const char* const> keys_fixed_on_resume();
 
-// Throws Error(kCheckpoint) where a checkpoint's model has more or fewer parameters than the
-// present one: no setting can allow that. Models saved with no config (older ones) are not
+// Throws Error(kCheckpoint) when the checkpoint's model has another number of parameters than the
+// present one. No setting can allow that. Models saved without a config (older ones) are not
 // compared.
 void check_model_size(const ResumePoint& resumed, const std::string& present_model_config);
 
 // Throws Error(kCheckpoint) naming every change whose key is not in `allowed`
-// (checkpoint.allow_changed); logs the others as warnings. `folder`: of the checkpoint.
+// (checkpoint.allow_changed). Logs the others as warnings. `folder`: of the checkpoint.
 void check_changes(const std::vector<SettingChange>& changes,
                    const std::vector<std::string>& allowed, const std::string& folder);
 

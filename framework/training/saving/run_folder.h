@@ -1,4 +1,4 @@
-// The files of a run's folder that are not metrics, logs or checkpoints.
+// Files of a run's folder other than metrics, logs and checkpoints.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace packtrain {
 
 std::string run_name(const Config& config);  // last part of run.output
 
-// Writes config.yaml (resolved) and plan.json (the plan header, and what was left out).
+// Writes config.yaml (resolved) and plan.json (the plan header, and the selection's counts).
 void write_run_files(const Config& config, const RunPlan& plan);
 
 }  // namespace packtrain

@@ -1,5 +1,5 @@
-// Saves a run's checkpoints, beside the training where the configuration wants that: then a save
-// costs the steps no more than a copy to host memory.
+// Saves a run's checkpoints. An asynchronous save runs while the run trains and costs a step only
+// the copy to host memory.
 #pragma once
 
 #include <atomic>
@@ -22,53 +22,53 @@ namespace packtrain {
 
 class RunSaver {
  public:
-  // Collective. Everything given must outlive it.
-  // `resumed_step`: of the checkpoint that the run goes on from, else -1.
+  // Collective. All arguments must outlive the object. `resumed_step`: step of the checkpoint that
+  // the run resumed from, else -1.
   RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
            std::int64_t resumed_step);
-  ~RunSaver();  // waits for the save that is under way
+  ~RunSaver();  // waits for the save in flight
   RunSaver(const RunSaver&) = delete;
   RunSaver& operator=(const RunSaver&) = delete;
 
-  // Before the first step: takes the host memory of saves that go on beside the training, where
-  // some are due. Pinning it takes a GPU's host seconds (3.7 for 14 GiB, measured).
+  // Call it before the first step. Allocates the host memory of asynchronous saves if any are due.
+  // Pinning it blocks a GPU's host for seconds (3.7 for 14 GiB, measured).
   void prepare();
 
-  // All are collective and called by every rank after the same steps.
-  // Waits for the save before this one, if any is under way. A save that fails is logged and
-  // counted; after checkpoint.max_failed_saves failures in a row the next throws
-  // Error(kCheckpoint), the same on every rank.
+  // All of these are collective. Every rank calls them after the same steps.
+  // Waits for the previous save if it is in flight. A failed save is logged and counted. After
+  // checkpoint.max_failed_saves failures in a row the next call throws Error(kCheckpoint), the same
+  // on every rank.
   void save(const TrainingState& state);
-  // Returns when there is a checkpoint of these steps; throws Error(kCheckpoint) where it failed.
+  // Returns when a checkpoint of these steps exists. Throws Error(kCheckpoint) when saving failed.
   void save_now(const TrainingState& state);
-  // Whether a save of these steps was begun, by this process or the one that it goes on from.
+  // Whether this process, or the run that it resumes, began a save of these steps.
   bool has_begun(std::int64_t step) const { return begun_ == step; }
-  // Of the latest save: what became known of its weights since (amend_checkpoint), once it is
-  // whole; beside the training where the save is.
+  // Adds to the latest checkpoint what became known of its weights since (amend_checkpoint), once
+  // it is complete. Runs asynchronously if the save does.
   void amend(const TrainingState& state);
-  // Waits for what is under way; throws where it failed.
+  // Waits for the save in flight. Throws when it failed.
   void finish();
 
-  // To be called before the model's weights and moments are written: they may still be copied.
+  // Call it before the model's weights and moments are written: a copy of them may be in flight.
   void before_update() {
     if (snapshot_ != nullptr) snapshot_->wait_until_copied(model_.compute());
   }
 
   std::int64_t newest() const { return newest_; }  // steps done at the newest checkpoint; -1: none
-  // Failed saves and seconds that the steps stood still for saving, since the last call.
+  // Failed saves, and seconds that steps waited for saving, since the last call.
   std::int64_t take_num_failed() { return std::exchange(num_failed_, 0); }
   double take_wait_s() { return std::exchange(wait_s_, 0.0); }
-  // Unix time at which the newest checkpoint was complete, of the process's start before its first;
-  // and how long it took to write.
+  // Unix time at which the newest checkpoint was complete (before the first one: the process's
+  // start), and how long it took to write.
   double newest_unix_time_s() const { return newest_unix_time_s_; }
   double newest_duration_s() const { return newest_duration_s_; }
 
  private:
-  StateSnapshot& snapshot();  // made when first asked for
+  StateSnapshot& snapshot();  // made on first use
   std::vector<ShardView> own_shards();
   void write(const TrainingState& state, std::span<const ShardView> shards);
   Retention retention() const;
-  void settle(bool throws);  // the save under way, if any: waits for it and judges it
+  void settle(bool throws);  // waits for the save in flight, if any, and handles its failure
 
   const Config& config_;
   ShardedModel& model_;
@@ -76,7 +76,7 @@ class RunSaver {
   std::unique_ptr<Communicator> control_;  // of the thread that saves
   std::unique_ptr<StateSnapshot> snapshot_;
   std::future<void> pending_;
-  std::atomic<std::int64_t> newest_;  // this and below: set where it is written
+  std::atomic<std::int64_t> newest_;  // this and the next two: set by the thread that writes
   std::atomic<double> newest_unix_time_s_;
   std::atomic<double> newest_duration_s_ = 0;
   std::int64_t begun_;

@@ -1,5 +1,5 @@
-// A copy of a rank's shards in host memory, made beside the computation: what an asynchronous
-// checkpoint is written from.
+// Copies a rank's shards to host memory while the device computes. An asynchronous checkpoint is
+// written from the copy.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ namespace packtrain {
 class StateSnapshot {
  public:
   // Allocates host memory (pinned on CUDA) for all of `shards`, which must outlive it. Throws
-  // Error(kDevice) where there is not enough.
+  // Error(kDevice) when there is not enough.
   StateSnapshot(std::span<const ShardView> shards, Device& device);
 
-  // Copies the shards as they are behind what `compute` was given so far. Nobody may write them
-  // before wait_until_copied() was called on the stream that does.
+  // Copies the shards in the state after all work already queued on `compute`. A stream must not
+  // write them before wait_until_copied() was called on it.
   void take(Stream& compute);
-  // What `writer` is given from now on starts when the copy is there.
+  // Work queued on `writer` after this call starts when the copy is complete.
   void wait_until_copied(Stream& writer) { writer.wait(*taken_); }
-  // The copy, on the CPU. The host waits for it.
+  // The copy, on the CPU. Blocks the host until it is complete.
   std::span<const ShardView> shards();
 
  private:
