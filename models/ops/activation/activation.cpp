@@ -23,7 +23,7 @@ struct ValueAndSlope {
   at::Tensor slope;
 };
 
-// s is the logistic function of a polynomial p of z: (z s)' = s + z s (1 - s) p'.
+// s = logistic(p(z)) for a polynomial p with slope p', so (z s)' = s + z s (1 - s) p'.
 ValueAndSlope logistic_unit(const at::Tensor& z, const at::Tensor& s, const at::Tensor& p_slope) {
   at::Tensor value = at::mul(z, s);
   at::Tensor slope = at::add(at::mul(value, at::add(s.neg(), 1.0)).mul_(p_slope), s);
@@ -52,7 +52,7 @@ ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
   return {at::mul(z, share), at::add(share, at::mul(z, density))};
 }
 
-// u(up) and u'(up).
+// u(up) and its derivative.
 ValueAndSlope evaluate_up(const at::Tensor& up, ActivationKind kind) {
   if (kind != ActivationKind::kClampedSwish) return {up, at::Tensor()};
   return {at::clamp(up, -kSwishLimit, kSwishLimit).add_(1.0), at::le(up.abs(), kSwishLimit)};

@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As activation_forward and activation_backward, on CUDA tensors.
+// The functions of activation.h on CUDA tensors.
 at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation);
 at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                     const Activation& activation,

@@ -1,11 +1,12 @@
-// Which nonlinearity: apart from activation.h for the sake of files without libtorch.
+// The kinds of activation, for files that do not include libtorch.
 #pragma once
 
 namespace packtrain {
 
 enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kClampedSwish };
 
-// kClampedSwish: the logistic function's scale, and what gate and up are clamped to.
+// Constants of kClampedSwish: the factor inside the logistic function, and the limit of gate and
+// up.
 constexpr float kSwishScale = 1.702F;
 constexpr float kSwishLimit = 7.0F;
 
@@ -13,7 +14,7 @@ struct Activation {
   ActivationKind kind = ActivationKind::kSilu;
   bool gated = false;
 
-  // Written out: kernels are C++17.
+  // Not defaulted, because kernels are compiled as C++17.
   bool operator==(const Activation& other) const {
     return kind == other.kind && gated == other.gated;
   }

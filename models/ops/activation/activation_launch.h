@@ -9,7 +9,7 @@ namespace packtrain {
 struct ActivationArguments {
   const void* x = nullptr;            // [num_rows, 2 * inner], or plain [num_rows, inner]
   const void* grad_output = nullptr;  // [num_rows, inner]; null: forward
-  void* output = nullptr;             // forward [num_rows, inner], backward as x
+  void* output = nullptr;             // forward [num_rows, inner], backward shaped as x
   void* recomputed_output = nullptr;  // backward: [num_rows, inner] or null
   std::int64_t num_rows = 0;
   std::int64_t inner = 0;

@@ -1,18 +1,18 @@
-// AdamW as kernels see it: raw pointers and float32 scalars.
+// Arguments of AdamW's kernels: raw pointers and float32 scalars.
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain {
 
-// Elements from the piece before it up to `end`.
+// Elements from the end of the piece before it up to `end`.
 struct AdamWPiece {
   std::int64_t end = 0;
-  std::int64_t element_offset = 0;  // what turns a place in the shard into an element's number
+  std::int64_t element_offset = 0;  // element index in the model = index in the shard + this
   float decay = 1;                  // 1 - lr wd
 };
 
-// As many as fit the 4 KiB that every GPU takes as a kernel's parameters.
+// Kernel parameters are limited to 4 KiB on every GPU.
 inline constexpr int kMaxAdamWPieces = 128;
 
 struct AdamWArguments {
@@ -36,7 +36,7 @@ struct AdamWArguments {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
 
-  std::int64_t begin = 0;  // up to the last piece's end
+  std::int64_t begin = 0;  // the last piece's end is the end of the range
   int num_pieces = 0;
   AdamWPiece pieces[kMaxAdamWPieces];
 

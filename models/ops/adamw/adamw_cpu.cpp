@@ -33,7 +33,7 @@ void store_moments(const AdamWArguments& a, const AdamWPiece& piece, std::int64_
   }
 }
 
-// Plain loops over unaliased pointers, for the compiler to vectorise.
+// Plain loops over unaliased pointers, so that the compiler vectorizes them.
 template <typename Gradient, typename Moment>
 void update(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
             std::int64_t end) {

@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// Runs on libtorch's current stream of the device. Throws Error(kDevice) when built without CUDA.
+// Runs on libtorch's current stream of the device. Throws Error(kDevice) in a build without CUDA.
 void adamw_cuda(const AdamWArguments& arguments, int device_index);
 
 // The kernel; `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.

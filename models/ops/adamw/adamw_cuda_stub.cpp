@@ -1,4 +1,4 @@
-// Stands in for the CUDA operator where CUDA is not built.
+// Replaces the CUDA operator in a build without CUDA.
 #include "framework/support/error.h"
 #include "models/ops/adamw/adamw_cuda.h"
 

@@ -1,6 +1,6 @@
-// Philox 4x32 with 7 rounds: 128 random bits from a counter and a key, alike on CPU and GPU
-// (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011: 7 rounds
-// pass all of BigCrush). constexpr, so that device code may call it.
+// Philox 4x32 with 7 rounds: 128 random bits from a counter and a key. CPU and GPU give the same
+// bits (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). 7
+// rounds pass all of BigCrush. The functions are constexpr, so that device code may call them.
 #pragma once
 
 #include <cstdint>

@@ -33,12 +33,12 @@ AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
   }
 }
 
-// [1, H, at least L], as libtorch's kernels for one sequence have it, to [L, H].
+// Converts [1, H, at least L], the layout of libtorch's kernels for one sequence, to [L, H].
 at::Tensor of_sequence(const at::Tensor& logsumexp, std::int64_t length) {
   return logsumexp.squeeze(0).narrow(1, 0, length).transpose(0, 1);
 }
 
-// float32 [T, H]; a view where the backend keeps all of them in one tensor.
+// float32 [T, H]. A view when the backend has all sequences in one tensor.
 at::Tensor logsumexps_by_token(AttentionBackend backend, const std::vector<at::Tensor>& saved,
                                const DeviceBatch& batch) {
   if (backend == AttentionBackend::kFlash) return saved[0].transpose(0, 1);

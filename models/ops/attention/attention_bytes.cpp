@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kBoundaryBytes = std::int64_t{1} << 20;  // 448 bytes a sequence
-// libtorch's FlashAttention-2 (flash_api.cpp, mha_varlen_bwd): head sizes are rounded up to these,
-// and each sequence has up to as many rows more.
+// FlashAttention-2 of libtorch (flash_api.cpp, mha_varlen_bwd) rounds head sizes up to
+// kFlashHeadStep. It adds up to kFlashRowStep rows for each sequence.
 constexpr std::int64_t kFlashHeadStep = 32;
 constexpr std::int64_t kFlashRowStep = 128;
 
-// What cuDNN 9.19's plans ask for, but for the boundaries (tests/models/ops/attention_cudnn_test):
-// d q, d k and d v of all query heads in float32, with grouped queries d k and d v of the key heads
-// once more, and a float32 a query head.
+// Workspace of cuDNN 9.19's plans without the boundaries (tests/models/ops/attention_cudnn_test):
+// dq, dk and dv of all query heads in float32, and one float32 a query head. Grouped queries add dk
+// and dv of the key heads.
 std::int64_t cudnn_workspace(const AttentionShape& shape, std::int64_t num_tokens) {
   const std::int64_t query = shape.num_heads * shape.head_dim;
   const bool is_grouped = shape.num_kv_heads < shape.num_heads;
@@ -26,7 +26,7 @@ std::int64_t cudnn_workspace(const AttentionShape& shape, std::int64_t num_token
   return num_tokens * (3 * query + grouped + shape.num_heads) * kFloatBytes + kBoundaryBytes;
 }
 
-// d q in float32, and with grouped queries d k and d v of all query heads.
+// dq in float32. Grouped queries add dk and dv of all query heads.
 std::int64_t flash_workspace(const AttentionShape& shape, const AttentionLoad& load,
                              std::int64_t element_bytes) {
   const std::int64_t rows = load.num_tokens + kFlashRowStep * load.num_sequences;
@@ -48,7 +48,7 @@ AttentionBytes attention_backward_bytes(const AttentionShape& shape, const Atten
   switch (choose_attention_backend(shape, at::Device(device), dtype)) {
     case AttentionBackend::kCudnn: {
       const std::int64_t tokens = std::max(load.num_tokens, load.max_tokens);
-      // d q lies among places for d k and d v (cudnn.cpp).
+      // dq is a view of a tensor that has free space for dk and dv (cudnn.cpp).
       return {gradients + load.num_tokens * key_value * element,
               cudnn_workspace(shape, attention_bucket(1, 1, tokens).num_tokens)};
     }

@@ -1,4 +1,4 @@
-// What attention's backward allocates, from shapes alone.
+// Memory that attention's backward allocates, from shapes alone.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,14 +11,14 @@
 namespace packtrain {
 
 struct AttentionBytes {
-  std::int64_t gradients = 0;  // of the heads, as the backend lays them out
-  std::int64_t workspace = 0;  // freed when it returns
+  std::int64_t gradients = 0;  // of the heads, in the backend's layout
+  std::int64_t workspace = 0;  // freed at return
 };
 
 struct AttentionLoad {
   std::int64_t num_tokens = 0;
   std::int64_t num_sequences = 1;
-  std::int64_t max_tokens = 0;  // of the largest of all batches: cuDNN's plans are made for it
+  std::int64_t max_tokens = 0;  // of the largest batch: cuDNN's plans are built for it
 };
 
 // Throws what choose_attention_backend throws.

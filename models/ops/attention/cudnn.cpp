@@ -30,7 +30,7 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   problem.num_kv_heads = shape.num_kv_heads;
   problem.head_dim = shape.head_dim;
   problem.scale = attention_scale(shape);
-  // A window as long as the longest sequence hides nothing, and the kernels are faster without.
+  // A window as long as the longest sequence masks nothing, and the kernels are faster without one.
   problem.window = shape.window < max_length ? shape.window : 0;
   problem.soft_cap = shape.soft_cap;
   problem.num_sequences = bucket.num_sequences;
@@ -44,10 +44,11 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
 
 using PlanKey = std::pair<at::DeviceIndex, CudnnProblem>;
 
-// All plans of the process. Never destroyed: cuDNN may be unloaded before static objects are.
+// All plans of the process. Never destroyed, because cuDNN may be unloaded before static objects
+// are.
 struct Plans {
   std::mutex mutex;
-  std::atomic<std::int64_t> min_tokens = 0;  // of the plans that batches get
+  std::atomic<std::int64_t> min_tokens = 0;  // lower limit for the plans that batches get
   std::map<PlanKey, CudnnPlan> plans;
 };
 
@@ -83,7 +84,7 @@ void run(const CudnnPlan& plan, const CudnnPointers& pointers, const at::Tensor&
   plan.run(pointers, workspace.data_ptr(), handle());
 }
 
-// What forward and backward point at alike.
+// Pointers that forward and backward share.
 CudnnPointers pointers_of(const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& stats,
                           const AttentionShape& shape, const AttentionLayout& layout) {
   const Heads heads = split_heads(qkv, shape);
@@ -131,8 +132,8 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
   const auto empty_heads = [&](std::int64_t num_heads) {
     return at::empty({num_tokens, num_heads, shape.head_dim}, qkv.options());
   };
-  // d q is laid out like q (cudnn_plan.h says why); d k and d v are not: cuDNN keeps theirs of all
-  // query heads in its workspace, num_heads / num_kv_heads times as far apart.
+  // dq has the layout of q (cudnn_plan.h says why). dk and dv have not. cuDNN keeps those of all
+  // query heads in its workspace, with a stride num_heads / num_kv_heads times as large.
   HeadGradients grad = {at::empty_like(qkv).narrow(1, 0, shape.num_heads),
                         empty_heads(shape.num_kv_heads), empty_heads(shape.num_kv_heads)};
   if (num_tokens == 0) return grad;
@@ -180,7 +181,7 @@ int cudnn_capability_major() {
     const bool is_there =
         cudaGetDevice(&device) == cudaSuccess &&
         cudaDeviceGetAttribute(&found, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
-    if (!is_there) cudaGetLastError();  // no driver is no fault: forget it
+    if (!is_there) cudaGetLastError();  // a missing driver is no error: clears it
     return is_there ? found : kHopper;
   }();
   return major;

@@ -6,7 +6,7 @@
 namespace packtrain {
 namespace {
 
-// Fewer sequences gain nothing.
+// Smaller sizes are not faster.
 constexpr std::int64_t kMinSequences = 16;
 constexpr std::int64_t kMinLength = 4096;
 constexpr std::int64_t kMinTokens = 1024;

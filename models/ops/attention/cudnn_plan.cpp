@@ -12,7 +12,8 @@
 #include "framework/support/error.h"
 #include "models/ops/attention/cudnn_version.h"
 
-// Where the frontend looks cuDNN's functions up; it declares this, its user defines it.
+// Handle through which the frontend finds cuDNN's functions. The frontend declares it, and its user
+// defines it.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;
 
 namespace packtrain {
@@ -22,8 +23,8 @@ namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Sizes = std::vector<std::int64_t>;
 
-// The frontend takes pointers in the order of these numbers. Each tensor of a call has one, also
-// where two hold the same pointer: the kernels are matched against graphs drawn like that.
+// The frontend takes pointers in the order of these numbers. Each tensor of a call has its own,
+// also where two have the same pointer, because cuDNN matches kernels against graphs of that form.
 enum Uid : std::int64_t {
   kQuery = 1,
   kKey,
@@ -64,7 +65,7 @@ void check(fe::error_t status, const CudnnProblem& problem, const char* what) {
               "Train with another attention backend (flash), and report this shape.");
 }
 
-// The functions of the cuDNN that libtorch has loaded, after a look at its version.
+// Loads the functions of the cuDNN that libtorch has loaded, after a check of its version.
 void load_cudnn() {
   static void* const library = dlopen("libcudnn.so.9", RTLD_NOW);
   if (library == nullptr) {
@@ -75,13 +76,13 @@ void load_cudnn() {
   check_cudnn_version(static_cast<std::int64_t>(fe::detail::get_backend_version()));
 }
 
-// The tensors of a problem, as a graph has them.
+// The tensors of a problem in a graph.
 class Tensors {
  public:
   Tensors(fe::graph::Graph& graph, const CudnnProblem& problem)
       : graph_(graph), problem_(problem) {}
 
-  // Offsets or lengths, one a sequence (and one more).
+  // Offsets or lengths, one for each sequence (offsets have one more).
   Tensor index(Uid uid, std::int64_t size, fe::DataType_t type) {
     return graph_.tensor(fe::graph::Tensor_attributes()
                              .set_uid(uid)
@@ -97,7 +98,7 @@ class Tensors {
 
   Tensor number(double value) { return graph_.tensor(static_cast<float>(value)); }
 
-  // Heads of a packed tensor whose tokens are `token_stride` elements apart.
+  // Heads of a packed tensor. Tokens are `token_stride` elements apart.
   Tensor heads(Uid uid, std::int64_t num_heads, std::int64_t token_stride, const Tensor& offsets) {
     fe::graph::Tensor_attributes tensor;
     tensor.set_uid(uid).set_data_type(fe::DataType_t::BFLOAT16);
@@ -130,14 +131,14 @@ class Tensors {
   const CudnnProblem& problem_;
 };
 
-// What is done to scores that are capped. cuDNN takes no masks beside a function of the scores, so
-// that the masks are a part of it.
+// Capped scores. cuDNN accepts no mask together with a function of the scores, so this function
+// also applies the masks.
 struct CappedScores {
   Tensor cap;
   Tensor query_lengths;
   Tensor key_lengths;
   std::int64_t window = 0;
-  Tensor ratio;  // of score and cap, from forward
+  Tensor ratio;  // score / cap, from forward
 
   Tensor forward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& scores) {
     const auto one = [](const char* name, fe::PointwiseMode_t mode) {
@@ -153,7 +154,7 @@ struct CappedScores {
     return modifiers::sliding_window_mask(graph, real, fe::DiagonalAlignment_t::TOP_LEFT, left, 0,
                                           0, 0, nullptr, nullptr, nullptr, nullptr);
   }
-  // d (cap tanh(score / cap)) is (1 - tanh^2) d score.
+  // d (cap tanh(score / cap)) = (1 - tanh^2) d score.
   Tensor backward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& gradient) const {
     return graph->pointwise(gradient, ratio,
                             fe::graph::Pointwise_attributes()
@@ -162,7 +163,7 @@ struct CappedScores {
   }
 };
 
-// What forward and backward are told alike.
+// Attributes that forward and backward share.
 template <typename Attributes>
 Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
   Attributes attributes;
@@ -192,7 +193,7 @@ Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
   return attributes;
 }
 
-// Elements from token to token in the merged qkv.
+// Elements from one token to the next in the merged qkv.
 std::int64_t merged_stride(const CudnnProblem& p) {
   return (p.num_heads + 2 * p.num_kv_heads) * p.head_dim;
 }

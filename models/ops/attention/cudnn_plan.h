@@ -7,34 +7,35 @@
 
 namespace packtrain {
 
-// What a plan is compiled for. Lengths and places of sequences are data, read on the device.
+// Parameters that a plan is compiled for. Lengths and offsets of sequences are data that the device
+// reads.
 struct CudnnProblem {
   bool backward = false;
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   double scale = 0;
-  std::int64_t window = 0;         // keys a query sees; 0: all before it
+  std::int64_t window = 0;         // keys a query attends to; 0: all before it
   double soft_cap = 0;             // of scores; 0: none
-  std::int64_t num_sequences = 0;  // batches may have fewer: the rest have length 0
+  std::int64_t num_sequences = 0;  // upper limit: absent sequences have length 0
   std::int64_t max_length = 0;
-  std::int64_t num_tokens = 0;  // of all sequences: sizes the workspace
+  std::int64_t num_tokens = 0;  // of all sequences: sets the size of the workspace
   bool wide_offsets = false;    // int64 instead of int32
 
   friend auto operator<=>(const CudnnProblem&, const CudnnProblem&) = default;
 };
 
-// Device pointers of one call. Offsets are in elements, [num_sequences + 1]: where each sequence
-// begins in tensors of that many elements a token.
+// Device pointers of one call. Offsets are in elements, [num_sequences + 1]: the start of each
+// sequence in tensors with the given number of elements a token.
 struct CudnnPointers {
   void* query = nullptr;        // bf16, tokens (num_heads + 2 num_kv_heads) head_dim apart
   void* key = nullptr;          // the same
   void* value = nullptr;        // the same
   void* output = nullptr;       // bf16 [T, num_heads, head_dim]
-  void* stats = nullptr;        // float32 [T, num_heads], logarithms of the softmax's sums
-  void* grad_output = nullptr;  // bf16 [T, num_heads, head_dim]; this and below: backward
-  // Tokens as far apart as the query's: cuDNN 9.19 finds d q by the query's offsets, whatever
-  // offsets d q is given.
+  void* stats = nullptr;        // float32 [T, num_heads], logsumexp of the softmax
+  void* grad_output = nullptr;  // bf16 [T, num_heads, head_dim]; this and below for backward
+  // Must have the query's token stride: cuDNN 9.19 addresses dq by the query's offsets and ignores
+  // those of dq.
   void* grad_query = nullptr;
   void* grad_key = nullptr;      // bf16 [T, num_kv_heads, head_dim]
   void* grad_value = nullptr;    // the same
@@ -47,15 +48,15 @@ struct CudnnPointers {
 
 class CudnnPlan {
  public:
-  // Compiles it: 35 to 80 ms, the first in a process about a second. `handle` is a cudnnHandle_t.
-  // Throws Error(kDevice) naming the problem and cuDNN's reason where it has no such kernel, and
-  // what check_cudnn_version throws.
+  // Compiles the plan. This takes 35 to 80 ms, and about a second for the first plan of a process.
+  // `handle` is a cudnnHandle_t. Throws Error(kDevice), which names the problem and cuDNN's reason,
+  // when there is no such kernel, and what check_cudnn_version throws.
   CudnnPlan(const CudnnProblem& problem, void* handle);
   ~CudnnPlan();
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // Runs on the handle's stream; any thread. Throws Error(kDevice).
+  // Runs on the handle's stream, from any thread. Throws Error(kDevice).
   void run(const CudnnPointers& pointers, void* workspace, void* handle) const;
 
  private:

@@ -1,4 +1,4 @@
-// Where CUDA is not built.
+// Replaces cudnn.cpp in a build without CUDA.
 #include "models/ops/attention/cudnn.h"
 #include "models/ops/cuda/not_built.h"
 

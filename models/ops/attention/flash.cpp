@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// Keys before its own that a query sees: the library counts them without the own one.
+// Keys before its own that a query attends to. The library does not count the query's own key.
 std::optional<std::int64_t> keys_before(const AttentionShape& shape) {
   return shape.window > 0 ? std::optional(shape.window - 1) : std::nullopt;
 }

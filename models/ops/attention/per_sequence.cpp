@@ -16,12 +16,12 @@
 namespace packtrain {
 namespace {
 
-// Rows [begin, begin + length) of [T, heads, D] as the kernels' [1, heads, length, D].
+// Rows [begin, begin + length) of [T, heads, D] in the kernels' layout, [1, heads, length, D].
 at::Tensor sequence(const at::Tensor& rows, std::int64_t begin, std::int64_t length) {
   return rows.narrow(0, begin, length).transpose(0, 1).unsqueeze(0);
 }
 
-// [1, kv heads, L, D] -> [1, heads, L, D]: each key or value head once per query head using it.
+// [1, kv heads, L, D] -> [1, heads, L, D]: repeats each key or value head for its query heads.
 at::Tensor repeat_heads(const at::Tensor& x, std::int64_t times) {
   const auto sizes = x.sizes();
   return x.unsqueeze(2)
@@ -29,7 +29,7 @@ at::Tensor repeat_heads(const at::Tensor& x, std::int64_t times) {
       .reshape({1, sizes[1] * times, sizes[2], sizes[3]});
 }
 
-// The sum over the query heads that used each head: the gradient of repeat_heads.
+// Gradient of repeat_heads: the sum over the query heads that used each head.
 at::Tensor sum_heads(const at::Tensor& x, std::int64_t times) {
   const auto sizes = x.sizes();
   return x.reshape({1, sizes[1] / times, times, sizes[2], sizes[3]})
@@ -37,7 +37,7 @@ at::Tensor sum_heads(const at::Tensor& x, std::int64_t times) {
 }
 
 struct SequenceHeads {
-  at::Tensor query;  // all [1, num_heads, L, D]
+  at::Tensor query;  // all are [1, num_heads, L, D]
   at::Tensor key;
   at::Tensor value;
 };

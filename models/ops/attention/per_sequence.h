@@ -1,6 +1,6 @@
-// Causal attention one sequence after another through libtorch's kernels, without windows and
-// caps; see attention.h. saved: {[1, num_heads, at least L] a sequence, logarithms of the softmax's
-// sums; undefined where it has no token}.
+// Causal attention without windows and caps, one sequence after another, through libtorch's kernels
+// (attention.h). The saved tensors are the logsumexps, [1, num_heads, at least L] for each
+// sequence. That of a sequence without tokens is undefined.
 #pragma once
 
 #include "models/ops/attention/attention.h"

@@ -19,17 +19,18 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kScoresOnCpu = std::int64_t{1} << 21;  // of a block of rows
+constexpr std::int64_t kScoresOnCpu = std::int64_t{1} << 21;  // scores of a block of rows
 constexpr std::int64_t kScoresOnGpu = std::int64_t{1} << 26;
-constexpr std::int64_t kBlocksAtOnce = 4;  // scores, their mask, weights, gradients
+constexpr std::int64_t kBlocksAtOnce =
+    4;  // tensors of this size: scores, their mask, weights, gradients
 
 std::int64_t rows_at_once(const AttentionShape& shape, std::int64_t length, bool on_gpu) {
   const std::int64_t scores = on_gpu ? kScoresOnGpu : kScoresOnCpu;
   return std::clamp<std::int64_t>(scores / (shape.num_heads * length), 1, length);
 }
 
-// While it lives, float32 products round their factors to TF32 where the call's numbers are
-// bfloat16: these are exact in it, and weights lose less than in the fused kernels.
+// Allows TF32 in float32 products during its lifetime when the call has bfloat16 tensors. Their
+// values are exact in TF32, and the softmax weights lose less precision than in the fused kernels.
 class TensorCores {
  public:
   explicit TensorCores(const at::Tensor& numbers) : before_(at::globalContext().allowTF32CuBLAS()) {
@@ -43,8 +44,8 @@ class TensorCores {
   bool before_;
 };
 
-// Heads of a sequence, [kv heads, query heads a kv head, L, D] for queries, [kv heads, L, D] for
-// keys and values: float32, so that grouped queries need no copies of their keys.
+// Heads of a sequence in float32: [kv heads, query heads a kv head, L, D] for queries, [kv heads,
+// L, D] for keys and values. Grouped queries then need no copies of their keys.
 at::Tensor grouped(const at::Tensor& rows, const AttentionShape& shape, std::int64_t begin,
                    std::int64_t length) {
   return rows.narrow(0, begin, length)
@@ -53,7 +54,7 @@ at::Tensor grouped(const at::Tensor& rows, const AttentionShape& shape, std::int
       .to(at::kFloat);
 }
 
-// Back to rows [L, heads, D].
+// Converts back to rows [L, heads, D].
 at::Tensor by_row(const at::Tensor& groups) {
   return groups.flatten(0, 1).transpose(0, 1);
 }
@@ -64,7 +65,7 @@ struct SequenceHeads {
   at::Tensor value;
 };
 
-// Query rows [begin, begin + count) of a sequence and the keys they see together.
+// Query rows [begin, begin + count) of a sequence, and the range of keys that they attend to.
 struct RowBlock {
   std::int64_t begin = 0;
   std::int64_t count = 0;
@@ -86,7 +87,7 @@ void for_each_block(const AttentionShape& shape, std::int64_t length, bool on_gp
   }
 }
 
-// The block's rows of x [K, G, L, ...], groups and rows together: [K, G count, ...].
+// The block's rows of x [K, G, L, ...] with groups and rows merged: [K, G count, ...].
 at::Tensor rows_of(const at::Tensor& x, const RowBlock& block) {
   return x.narrow(2, block.begin, block.count).flatten(1, 2);
 }
@@ -94,7 +95,7 @@ at::Tensor keys_of(const at::Tensor& x, const RowBlock& block) {
   return x.narrow(1, block.first_key, block.num_keys);
 }
 
-// True [count, keys] where a query does not see a key.
+// True [count, keys] where a query does not attend to a key.
 at::Tensor unseen_keys(const AttentionShape& shape, const RowBlock& block,
                        const at::TensorOptions& options) {
   const at::TensorOptions ints = options.dtype(at::kLong);
@@ -105,7 +106,7 @@ at::Tensor unseen_keys(const AttentionShape& shape, const RowBlock& block,
   return shape.window > 0 ? later.logical_or_(distance.ge(shape.window)) : later;
 }
 
-// Capped, before the mask: [K, G count, keys].
+// Scores after the cap and before the mask: [K, G count, keys].
 at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const RowBlock& block) {
   const at::Tensor keys = keys_of(in.key, block).transpose(1, 2);
   at::Tensor scores = at::bmm(rows_of(in.query, block), keys).mul_(attention_scale(shape));
@@ -113,7 +114,7 @@ at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const
   return cap > 0 ? scores.div_(cap).tanh_().mul_(cap) : scores;
 }
 
-// In place.
+// Applies the mask in place.
 at::Tensor masked(const at::Tensor& scores, const AttentionShape& shape, const RowBlock& block) {
   const at::Tensor unseen = unseen_keys(shape, block, scores.options());
   scores.view({scores.size(0), -1, block.count, block.num_keys})
@@ -128,7 +129,7 @@ SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, st
           grouped(heads.value, shape, begin, length).squeeze(1)};
 }
 
-// Outputs [K, G, L, D] and sums [K, G, L].
+// y [K, G, L, D] and logsumexp [K, G, L].
 struct SequenceOutput {
   at::Tensor y;
   at::Tensor logsumexp;
@@ -144,7 +145,7 @@ void forward_block(const SequenceHeads& in, const AttentionShape& shape, const R
   place(out.logsumexp).copy_(sums.view(place(out.logsumexp).sizes()));
 }
 
-// Of one sequence, float32.
+// Gradients of one sequence, float32.
 struct SequenceGradients {
   at::Tensor query;  // [K, G, L, D]
   at::Tensor key;    // [K, L, D], sums
@@ -156,7 +157,7 @@ void backward_block(const SequenceHeads& in, const SequenceOutput& out, const at
   const at::Tensor grad_rows = rows_of(grad_y, block);
   const at::Tensor mean = at::mul(grad_rows, rows_of(out.y, block)).sum(-1, /*keepdim=*/true);
   const at::Tensor scores = scores_of(in, shape, block);
-  at::Tensor slope;  // of the cap
+  at::Tensor slope;  // slope of the cap
   if (shape.soft_cap > 0) {
     slope = at::mul(scores, 1 / shape.soft_cap).square_().neg_().add_(1);
   }
@@ -205,7 +206,7 @@ HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qk
                               at::empty(heads.key.sizes(), qkv.options()),
                               at::empty(heads.value.sizes(), qkv.options())};
   const at::Tensor logsumexp = saved[0].unsqueeze(2);
-  AttentionShape one = shape;  // sums lie as heads of one element
+  AttentionShape one = shape;  // logsumexps have the layout of heads of one element
   one.head_dim = 1;
   for_each_sequence(batch, !on_gpu, [&](auto /*index*/, auto begin, auto length) {
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
@@ -228,7 +229,7 @@ std::int64_t plain_workspace_bytes(const AttentionShape& shape, std::int64_t max
                                    bool on_gpu) {
   if (max_length == 0) return 0;
   constexpr std::int64_t kFloatBytes = 4;
-  // q, o and their gradients; k, v and theirs; sums.
+  // q, o and their gradients; k, v and their gradients; logsumexps.
   const std::int64_t numbers =
       (4 * shape.num_heads + 4 * shape.num_kv_heads) * shape.head_dim + shape.num_heads;
   const std::int64_t scores =

@@ -1,22 +1,23 @@
-// Attention by its formula, one sequence after another, for what no fused kernel offers: soft-caps
-// outside cuDNN, windows outside cuDNN and flash. Some rows of scores at a time, in
-// float32, of the keys that these rows can see: memory is bounded, and a window saves work. On CUDA
-// products of bfloat16 numbers run in TF32.
-//   s = scale q k^T;  c tanh(s / c) with a soft-cap;  p = softmax over the keys seen;  o = p v
-//   ds = p (do v^T - sum(do o)) (1 - (s_capped / c)^2)
+// Attention by its formula, one sequence after another, for soft caps and windows that no fused
+// kernel supports. Works on some rows of scores at a time, in float32, and only on keys that these
+// rows attend to. Memory is bounded, and a window saves work. On CUDA, products of bfloat16 values
+// run in TF32.
+//    s = scale q k^T;  c tanh(s / c) with a soft cap;  p = softmax over the keys attended to;  o =
+//    p v ds = p (do v^T - sum(do o)) (1 - (s_capped / c)^2)
 #pragma once
 
 #include "models/ops/attention/attention.h"
 
 namespace packtrain {
 
-// saved: {float32 [T, num_heads], logarithms of the softmax's sums}.
+// saved: {float32 [T, num_heads], logsumexp of the softmax}.
 AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape,
                               const DeviceBatch& batch);
 HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
                              const AttentionShape& shape, const DeviceBatch& batch);
-// At most, beside what the calls return, for sequences of up to `max_length`.
+// Upper limit of the memory in addition to the returned tensors, for sequences of up to
+// `max_length`.
 std::int64_t plain_workspace_bytes(const AttentionShape& shape, std::int64_t max_length,
                                    bool on_gpu);
 

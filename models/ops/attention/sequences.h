@@ -1,4 +1,4 @@
-// Attention one sequence after another, boundaries from the host.
+// Loop over sequences, with boundaries from the host.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace packtrain {
 
-// Calls body(index, begin, length) for each sequence that has a token: `parallel` over the cores,
-// since most sequences are too short to give all cores work.
+// Calls body(index, begin, length) for each sequence that has tokens. `parallel` distributes
+// sequences over cores, because most are too short to use all cores one by one.
 void for_each_sequence(const DeviceBatch& batch, bool parallel,
                        const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& body);
 

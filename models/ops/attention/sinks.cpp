@@ -20,7 +20,7 @@ at::Tensor sinks_gradient(const at::Tensor& grad_output, const at::Tensor& y,
                           const at::Tensor& logsumexp, const at::Tensor& sinks) {
   const at::Tensor wide = sinks.to(at::kFloat);
   at::Tensor grad = at::zeros(sinks.sizes(), wide.options());
-  constexpr std::int64_t kRows = 4096;  // at once: products are float32, of all heads
+  constexpr std::int64_t kRows = 4096;  // of one product, which is float32 and has all heads
   for (std::int64_t begin = 0; begin < y.size(0); begin += kRows) {
     const std::int64_t count = std::min(kRows, y.size(0) - begin);
     const at::Tensor products =

@@ -1,4 +1,4 @@
-// The last step of a weight gradient: partial sums, one row of them a block, to one row.
+// Last step of a weight gradient: adds partial sums, one row for each block, to one row.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace packtrain {
 
 struct GradientTarget {
-  void* grad = nullptr;  // [num_columns]; null: not wanted
+  void* grad = nullptr;  // [num_columns]; null: not computed
   bool bfloat16 = false;
-  bool accumulate = false;  // add to what is there
+  bool accumulate = false;  // adds to the old value
 };
 
 // partials [num_partials, num_targets, num_columns]
@@ -20,8 +20,8 @@ struct ColumnSumsArguments {
   GradientTarget targets[2];
 };
 
-// Sums in float32 in an order that only num_partials fixes. `stream` is a cudaStream_t. Throws
-// Error(kDevice) when the launch fails.
+// Sums in float32. The order depends only on num_partials, so the result is deterministic. `stream`
+// is a cudaStream_t. Throws Error(kDevice) when the launch fails.
 void launch_column_sums(const ColumnSumsArguments& arguments, void* stream);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The stream that libtorch's operators run on now.
+// libtorch's current stream.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,8 @@ namespace packtrain {
 // cudaStream_t of libtorch's current stream on the tensor's device.
 void* current_stream(const at::Tensor& tensor);
 
-// Throws Error(kInternal) naming `what` unless float32 or bfloat16; true for bfloat16.
+// Returns true for bfloat16 and false for float32. Throws Error(kInternal), which names `what`, for
+// other dtypes.
 bool is_bfloat16(const at::Tensor& tensor, const char* what);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// A parameter's gradient, as kernels write it.
+// A parameter's gradient in the form that kernels take.
 #pragma once
 
 #include "models/block.h"
@@ -6,8 +6,8 @@
 
 namespace packtrain {
 
-// Of a null or frozen parameter: a target that is not wanted. Throws Error(kInternal) naming `what`
-// unless the gradient is contiguous float32 or bfloat16.
+// The target of a null or frozen parameter has a null gradient. Throws Error(kInternal), which
+// names `what`, unless the gradient is contiguous and float32 or bfloat16.
 GradientTarget gradient_target(const Parameter* parameter, const char* what);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// Tensors of heads, as kernels see them.
+// Tensors of heads in the form that kernels take.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,10 +8,11 @@
 
 namespace packtrain {
 
-// x [T, heads, D] whose elements of a head lie side by side; made contiguous into `owner` if not.
+// x [T, heads, D]. When the elements of a head are not contiguous, copies x to `owner`.
 HeadPart head_part(const at::Tensor& x, at::Tensor& owner);
 
-// Throws Error(kInternal) naming `what` unless the tensors are as rotary_forward_ takes them.
+// Throws Error(kInternal), which names `what`, unless the tensors are as rotary_forward_ takes
+// them.
 RotaryAngles rotary_angles(const at::Tensor& position_ids, const at::Tensor& frequencies,
                            const RotaryOptions& options, std::int64_t head_dim, const char* what);
 

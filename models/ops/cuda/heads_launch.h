@@ -1,11 +1,11 @@
-// What kernels over heads [T, heads, D] are told.
+// Arguments of kernels over heads [T, heads, D].
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain {
 
-// [T, its heads, D], elements of a head side by side; strides in elements.
+// [T, its heads, D] with contiguous elements of a head. Strides are in elements.
 struct HeadPart {
   const void* data = nullptr;
   std::int64_t row_stride = 0;
@@ -23,16 +23,16 @@ struct HeadParts {
 
 struct RotaryAngles {
   const std::int32_t* position_ids = nullptr;  // [T]
-  const float* frequencies = nullptr;          // [num_pairs], or one such row a token
-  std::int64_t frequency_stride = 0;           // from token to token: 0 or num_pairs
-  int num_pairs = 0;                           // of a head that turn, at most half of its elements
+  const float* frequencies = nullptr;          // [num_pairs], or one such row for each token
+  std::int64_t frequency_stride = 0;           // from one token to the next: 0 or num_pairs
+  int num_pairs = 0;  // pairs of a head that rotate, at most half of its elements
   bool interleaved = false;
   float scaling = 1;
-  float direction = 1;  // -1: back
+  float direction = 1;  // -1: rotates back
 };
 
-// Whether heads of `head_dim` elements can be read in runs of 16 bytes, turning pairs in whole
-// runs.
+// True when heads of `head_dim` elements are whole 16-byte vectors and their rotating pairs are
+// whole vectors too.
 inline bool can_vectorize_heads(const HeadParts& parts, const RotaryAngles& angles, int head_dim,
                                 int element_bytes) {
   const int run = 16 / element_bytes;

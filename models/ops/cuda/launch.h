@@ -1,11 +1,11 @@
-// What every launcher needs: element types as template arguments, run lengths, current stream.
+// Shared by launchers: can rows be read in 16-byte vectors?
 #pragma once
 
 #include <cstdint>
 
 namespace packtrain {
 
-// Whether `row_numel` elements a row, starting at `pointers`, can be read in runs of 16 bytes.
+// True when rows of `row_numel` elements, starting at `pointers`, can be read in 16-byte vectors.
 template <typename... Pointers>
 bool can_vectorize(std::int64_t row_numel, std::int64_t element_bytes, Pointers... pointers) {
   const bool whole_vectors = row_numel * element_bytes % 16 == 0;

@@ -1,9 +1,9 @@
-// What operators say where CUDA is not built.
+// The error of operators in a build without CUDA.
 #pragma once
 
 namespace packtrain {
 
-// Throws Error(kDevice) naming the operator.
+// Throws Error(kDevice), which names the operator.
 [[noreturn]] void throw_cuda_not_built(const char* operator_name);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// What the kernels of RMSNorm and LayerNorm are told. All tensors of rows have the same row_stride.
+// Arguments of the kernels of RMSNorm and LayerNorm. All tensors of rows have the same row_stride.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct NormArguments {
   const void* bias = nullptr;         // [hidden] or null
   const void* residual = nullptr;     // added to x, or (backward) to dx; or null
   const void* grad_output = nullptr;  // [num_rows, hidden]; null: forward
-  void* output = nullptr;             // y, or dx, which may be in grad_output's place
+  void* output = nullptr;             // y, or dx, which may overwrite grad_output
   void* sum = nullptr;                // forward with a residual: x + residual
   void* recomputed_output = nullptr;  // backward: y, or null
   float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads

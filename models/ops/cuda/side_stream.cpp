@@ -7,7 +7,7 @@
 namespace packtrain {
 namespace {
 
-// The same one each time, so that none of libtorch's few is taken from others.
+// The same stream each time, because libtorch's pool is small and others use it.
 c10::cuda::CUDAStream side_stream(c10::DeviceIndex device) {
   thread_local std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
   const auto found = streams.find(device);

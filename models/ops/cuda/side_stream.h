@@ -1,4 +1,4 @@
-// A second stream beside libtorch's current one, for small kernels that would leave the GPU idle.
+// A second stream next to libtorch's current one, for small kernels that would leave the GPU idle.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,12 @@ namespace packtrain {
 
 class SideStream {
  public:
-  // What is given to the side stream starts after all work given to the current stream of the
-  // tensor's device so far, and before what that has yet to start: its priority is high.
+  // Work on the side stream starts after all work that the current stream of the tensor's device
+  // has received so far. Its priority is high, so it starts before work that the current stream has
+  // not started yet.
   explicit SideStream(const at::Tensor& tensor);
-  // The current stream goes on after all that was given to the side stream. Memory that the side
-  // stream uses must live until then. To be called once.
+  // The current stream continues after all work of the side stream. Memory that the side stream
+  // uses must live until then. Called once.
   void join();
   void* stream() const { return side_.stream(); }
 

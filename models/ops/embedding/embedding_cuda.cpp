@@ -14,7 +14,7 @@ struct SortedIds {
   at::Tensor ids;
   at::Tensor order;
   at::Tensor tokens;     // scratch of the sort
-  at::Tensor temporary;  // likewise
+  at::Tensor temporary;  // scratch of the sort
 };
 
 SortedIds make_sorted_ids(const at::Tensor& ids, std::int64_t vocab_size) {
@@ -32,8 +32,8 @@ void sort_ids(const at::Tensor& ids, std::int64_t vocab_size, SortedIds& sorted,
                  static_cast<std::size_t>(sorted.temporary.numel()), stream);
 }
 
-// Zeros the rows of `grad` whose ids do not occur, which keeps memory busy, while the ids are
-// sorted, which does not.
+// Zeroes the rows of `grad` whose ids do not occur while the ids are sorted. The first is bound by
+// memory and the second is not, so they overlap.
 void zero_rows_and_sort(const at::Tensor& ids, const at::Tensor& grad, SortedIds& sorted) {
   const at::Tensor present = at::empty({grad.size(0)}, ids.options().dtype(at::kByte));
   SideStream side(ids);

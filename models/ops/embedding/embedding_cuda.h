@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As embedding_forward and embedding_backward, on CUDA tensors.
+// The functions of embedding.h on CUDA tensors.
 at::Tensor embedding_forward_cuda(const at::Tensor& ids, const Parameter& weight);
 void embedding_backward_cuda(const at::Tensor& grad_output, const at::Tensor& ids,
                              const Parameter& weight);

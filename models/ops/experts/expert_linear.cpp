@@ -23,7 +23,7 @@ at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
   return y;
 }
 
-// d b[e] = sum over a in e of grad[a], as a product with a matrix that says which a these are.
+// d b[e] = sum over a in e of grad[a], as a product with a 0/1 matrix of the rows of each expert.
 void write_bias_gradient(const Parameter& bias, const at::Tensor& grad,
                          const TokenPermutation& order) {
   if (!bias.grad.defined()) return;

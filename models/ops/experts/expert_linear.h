@@ -1,12 +1,13 @@
-// The two linear maps of a mixture of experts, each expert with weights of its own, of rows sorted
-// by expert (token_permutation.h), and the activation between them. With a an assignment in the
-// sorted order, row t, expert e, weight w:
-//   dispatch   u[a] = W[e] x[t] + b[e],  h[a] = activation of u[a]     x [T, K], u [A, N], h [A, I]
-//   combine    y[t] = r[t] + sum over t's a of w (W[e] h[a] + b[e])    W [E, N, I], r and y [T, N]
-// W [E, N, K], b [E, N]; rows float32 or bfloat16, w float32 [T, k]. Copies of rows for each
-// assignment are made on the way, forward and backward, and never kept; nor is h, which the way
-// back makes again. Deterministic; the gradients of W and b have the rows' dtype or float32. 2 A K
-// N operations forward, 4 backward.
+// The two linear maps of a mixture of experts and the activation between them. Each expert has its
+// own weights, and rows are sorted by expert (token_permutation.h). For an assignment a in the
+// sorted order, with row t, expert e and weight w:
+//    dispatch   u[a] = W[e] x[t] + b[e],  h[a] = activation of u[a]     x [T, K], u [A, N], h [A,
+//    I] combine    y[t] = r[t] + sum over t's a of w (W[e] h[a] + b[e])    W [E, N, I], r and y [T,
+//    N]
+// W is [E, N, K], b [E, N], rows float32 or bfloat16, w float32 [T, k]. Forward and backward copy a
+// row for each of its assignments and free the copies. h is not saved either; backward recomputes
+// it. Deterministic. The gradients of W and b have the rows' dtype or are float32. 2 A K N
+// operations forward, 4 backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +20,7 @@ namespace packtrain {
 
 struct ExpertProjection {
   const Parameter* weight = nullptr;
-  const Parameter* bias = nullptr;  // or null
+  const Parameter* bias = nullptr;  // may be null
 };
 
 struct ExpertsHidden {
@@ -28,10 +29,10 @@ struct ExpertsHidden {
 };
 ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& order,
                                const ExpertProjection& projection, const Activation& activation);
-// d x [T, K], plus `sum` (another gradient of x), which may be undefined.
+// Returns dx [T, K] plus `sum`, another gradient of x, which may be undefined.
 at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const TokenPermutation& order,
                                    const ExpertProjection& projection, const at::Tensor& sum);
-// Writes d W and d b; zeros for experts without rows. What is frozen costs nothing.
+// Writes dW and db, with zeros for experts without rows. Frozen parameters cost nothing.
 void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& x,
                               const TokenPermutation& order, const ExpertProjection& projection);
 
@@ -41,11 +42,12 @@ at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights,
                            const at::Tensor& residual);
 
 struct CombineGradients {
-  at::Tensor u;        // of dispatch
+  at::Tensor u;        // gradient of dispatch's u
   at::Tensor weights;  // float32 [T, k]
 };
-// Writes d W and d b too. From the weighted gradients, no row of which is then scaled again:
-// d w = (d h . h + w d y . b) / w, and 0 where w is 0, which a softmax multiplies it by.
+// Also writes dW and db. Gradients are weighted first, so that no row is scaled again afterwards: d
+// w = (dh . h + w dy . b) / w. It is 0 where w is 0; the backward of a softmax multiplies it by w =
+// 0 anyway.
 CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tensor& u,
                                   const at::Tensor& weights, const TokenPermutation& order,
                                   const ExpertProjection& projection, const Activation& activation);

@@ -4,10 +4,10 @@
 
 namespace packtrain {
 
-// Whether this build and the current GPU have the kernels.
+// True when this build and the current GPU have the kernels.
 bool has_grouped_glu_gemm_cuda();
 
-// As grouped_glu_gemm_forward and grouped_glu_gemm_backward, of bfloat16 on CUDA, at least one row.
+// The functions of grouped_glu_gemm.h for bfloat16 on CUDA with at least one row.
 GroupedGluGemm grouped_glu_gemm_forward_cuda(const at::Tensor& rows, const at::Tensor& weight,
                                              const at::Tensor& ends, const Activation& activation);
 GroupedGluGemmGradients grouped_glu_gemm_backward_cuda(const at::Tensor& grad,

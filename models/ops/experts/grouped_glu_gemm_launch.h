@@ -6,9 +6,9 @@
 
 namespace packtrain {
 
-// Forward: x = left W^T, [gate | up], and y = f(gate) u(up).
-// Backward: d y = left W; d x from it and x; y again; and of each row d y . y, in parts.
-// Rows start at multiples of 16 bytes; `depth` is a multiple of 64 and `inner` of 8.
+// Forward: x = left W^T, [gate | up], and y = f(gate) u(up). Backward: dy = left W, dx from dy and
+// x, y recomputed, and dy . y of each row in parts. Rows start at multiples of 16 bytes. `depth` is
+// a multiple of 64 and `inner` of 8.
 struct GroupedGluGemmArguments {
   const void* left = nullptr;          // bfloat16 [num_rows, depth]
   const void* weight = nullptr;        // bfloat16 [num_groups, 2 * inner, depth], backward
@@ -25,10 +25,10 @@ struct GroupedGluGemmArguments {
   ActivationKind kind = ActivationKind::kSilu;
 };
 
-// Tiles of a row, each with a part of its d y . y.
+// Number of tiles along a row. Each one writes its part of dy . y.
 int grouped_glu_gemm_parts(std::int64_t inner);
 
-// `stream` is a cudaStream_t. Throw Error(kDevice) when the launch fails.
+// `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails.
 void launch_grouped_glu_gemm_forward(const GroupedGluGemmArguments& arguments, void* stream);
 void launch_grouped_glu_gemm_backward(const GroupedGluGemmArguments& arguments, void* stream);
 

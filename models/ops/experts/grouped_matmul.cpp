@@ -24,13 +24,13 @@ std::int64_t missing(std::int64_t width) {
   return (kAlignment - width % kAlignment) % kAlignment;
 }
 
-// The last dimension with zeros up to a multiple of the alignment.
+// Pads the last dimension with zeros to a multiple of the alignment.
 at::Tensor aligned_rows(const at::Tensor& x) {
   const std::int64_t more = missing(x.size(1));
   return more == 0 ? x.contiguous() : at::constant_pad_nd(x, {0, more});
 }
 
-// Both widths of each matrix, and its own order in memory kept.
+// Pads both widths of each matrix and keeps its memory order.
 at::Tensor aligned_matrices(const at::Tensor& x) {
   const std::int64_t more_rows = missing(x.size(1));
   const std::int64_t more_columns = missing(x.size(2));
@@ -57,7 +57,7 @@ bool grouped_gemm_sizes_stay_on_device() {
 
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
   if (in_one_launch(left) && left.size(0) > 0) {
-    // Contiguous at once: who reads it would copy it, and hold what is wider beside the copy.
+    // Contiguous now: a reader would otherwise copy it later, with the wider tensor still alive.
     return at::_grouped_mm(aligned_rows(left), aligned_matrices(right), ends)
         .narrow(1, 0, right.size(2))
         .contiguous();

@@ -1,12 +1,12 @@
-// Matrix products of groups of rows, each group with a matrix of its own:
-//   grouped_matmul            out[a] = left[a] right[e]          a in group e
-//   grouped_weight_gradient   dW[e] = sum over a in e of left[a]^T right[a]
-// Groups are consecutive rows that end at ends[e] (int32 [E], on the device); a group may be empty.
-// float32 or bfloat16, sums in float32. In bfloat16 on CUDA one launch, which reads the ends on the
-// device: libtorch's grouped kernels, and for gradients one of our own (grouped_wgrad.cu);
-// widths that are no multiple of 8 are padded with zeros to one, which copies the operands. On the
-// CPU, for float32 on CUDA, and for gradients on GPUs other than Hopper's, one product after
-// another, which waits for the ends. Deterministic. 2 A K N operations each.
+// Grouped GEMMs. Each group of rows has its own matrix:
+//    grouped_matmul            out[a] = left[a] right[e]          a in group e
+//    grouped_weight_gradient   dW[e] = sum over a in e of left[a]^T right[a]
+// Groups are consecutive rows that end at ends[e] (int32 [E], on the device). A group may be empty.
+// float32 or bfloat16, sums in float32. In bfloat16 on CUDA each is one launch that reads the ends
+// on the device: libtorch's grouped GEMM, and grouped_wgrad.cu for gradients on Hopper. Widths that
+// are not multiples of 8 are padded with zeros, which copies the operands. The CPU, float32 on
+// CUDA, and gradients on other GPUs run one GEMM after another, which waits for the ends.
+// Deterministic. 2 A K N operations each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +15,15 @@
 
 namespace packtrain {
 
-// left [A, K]; right [E, K, N], columns or rows of stride 1; returns [A, N].
+// left [A, K]; right [E, K, N] with columns or rows of stride 1. Returns [A, N].
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends);
 
-// left [A, N], right [A, K]; writes the gradient of weight [E, N, K], of their dtype or float32;
-// zeros for empty groups.
+// left [A, N], right [A, K]. Writes the gradient of weight [E, N, K], of their dtype or float32,
+// with zeros for empty groups.
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends);
 
-// Whether both read the ends on the device alone, in bfloat16 on the current GPU.
+// True when both functions read the ends only on the device, in bfloat16 on the current GPU.
 bool grouped_gemm_sizes_stay_on_device();
 
 }  // namespace packtrain

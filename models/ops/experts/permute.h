@@ -1,14 +1,13 @@
-// Rows and the slots that copies of them lie in: row t of T has k slots, and places[t, s] says
-// which of A rows slot s is. A = T k, each of them once.
-//   unpermute_sum      y_t = r_t + sum over s of w[t, s] v[places[t, s]]
-//   permute_rows   v[places[t, s]] = w[t, s] x_t
-//   grad_routing_weight      d[t, s] = (a[places[t, s]] . b[places[t, s]]) / w[t, s], and 0 where
-//   w[t, s] is 0
-// places int32 [T, k], or undefined: one slot a row, its own. w float32 [T, k], or undefined: 1.
-// r undefined: 0; b undefined: 1. v, a and b [A, H]; r, x and y [T, H]; all of one dtype, float32
-// or bfloat16; d float32 [T, k]. Sums in float32, unpermute_sum's in the order of s and then r,
-// with one rounding. Deterministic. Elements that must move: (A + T) H, and T H for r; 2 A H of
-// grad_routing_weight.
+// Permutes token rows to expert order and back. Row t of T has k slots, and slot s is row
+// permuted_rows[t, s] of A = T k rows, each of which occurs once. With p = permuted_rows:
+//    unpermute_sum        y_t = r_t + sum over s of w[t, s] v[p[t, s]]
+//    permute_rows         v[p[t, s]] = w[t, s] x_t
+//    grad_routing_weight  d[t, s] = (a[p[t, s]] . b[p[t, s]]) / w[t, s], and 0 where w[t, s] is 0
+// permuted_rows is int32 [T, k]; undefined means one slot a row, the row itself. w is float32 [T,
+// k]; undefined means 1. An undefined r means 0, an undefined b 1. Shapes: v, a and b are [A, H];
+// r, x and y [T, H]; all have one dtype, float32 or bfloat16. d is float32 [T, k]. Sums are
+// float32. unpermute_sum adds in the order of s and then r, and rounds once. Deterministic.
+// Elements that must move: (A + T) H, and T H for r; 2 A H for grad_routing_weight.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-// Contiguous places and weights, and what kernels are told of them and of `values`.
+// Contiguous permuted_rows and weights, with the arguments of the kernels.
 struct Slots {
   at::Tensor permuted_rows;
   at::Tensor weights;

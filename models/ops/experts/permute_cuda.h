@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// As in permute.h, on CUDA tensors.
+// The functions of permute.h on CUDA tensors.
 at::Tensor unpermute_sum_cuda(const at::Tensor& values, const at::Tensor& permuted_rows,
                               const at::Tensor& weights, const at::Tensor& addend);
 at::Tensor permute_rows_cuda(const at::Tensor& rows, const at::Tensor& permuted_rows,

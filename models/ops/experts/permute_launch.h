@@ -13,14 +13,14 @@ struct PermuteArguments {
   bool bfloat16 = false;
 };
 
-// `stream` is a cudaStream_t. They throw Error(kDevice) when the launch fails.
-// values [num_rows * num_slots, width], addend (or null) and output [num_rows, width].
+// `stream` is a cudaStream_t. All throw Error(kDevice) when the launch fails. values [num_rows *
+// num_slots, width]; addend (or null) and output [num_rows, width].
 void launch_unpermute_sum(const PermuteArguments& arguments, const void* values, const void* addend,
                           void* output, void* stream);
 // rows [num_rows, width], output [num_rows * num_slots, width].
 void launch_permute_rows(const PermuteArguments& arguments, const void* rows, void* output,
                          void* stream);
-// a and b [num_rows * num_slots, width], output [num_rows, num_slots]; weights divide.
+// a and b [num_rows * num_slots, width], output [num_rows, num_slots]. The weights divide.
 void launch_grad_routing_weight(const PermuteArguments& arguments, const void* a, const void* b,
                                 float* output, void* stream);
 

@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-// Of s = softmax(z) along the last dimension.
+// Backward of s = softmax(z) along the last dimension.
 at::Tensor softmax_backward(const at::Tensor& grad, const at::Tensor& s) {
   const at::Tensor mean = at::mul(grad, s).sum(/*dim=*/1, /*keepdim=*/true);
   return at::sub(grad, mean).mul_(s);
@@ -36,7 +36,7 @@ Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bia
               const RoutingOptions& options) {
   const at::Tensor logits = router_logits(x, weight, bias);
   if (logits.is_cuda()) return choose_experts_cuda(logits, options);
-  // libtorch's topk promises no order among equals; a stable sort does.
+  // libtorch's topk defines no order among equal values; a stable sort does.
   const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
   const at::Tensor chosen = order.narrow(1, 0, options.experts_per_row);
   Routing routing;
@@ -58,7 +58,8 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
   at::Tensor spread = at::zeros({num_rows, num_experts}, grad_weights.options());
   const at::Tensor of_chosen =
       options.normalize ? softmax_backward(grad_weights, routing.weights) : grad_weights;
-  spread.scatter_(1, chosen, of_chosen);  // a row's experts are distinct: one writer each
+  spread.scatter_(1, chosen,
+                  of_chosen);  // the experts of a row are distinct, so each element has one writer
   if (options.normalize) {
     if (!grad_probabilities.defined()) return spread;
     return spread.add_(softmax_backward(grad_probabilities, routing.probabilities));

@@ -1,11 +1,10 @@
-// Which experts a row goes to, and what each weighs (Shazeer et al., arXiv 1701.06538):
-//   z = x W^T + b;   p = softmax(z);   chosen: the k largest z, of equal ones the lowest expert
-//   first w = p of the chosen, or, normalized, p of the chosen over their sum (= softmax of the
-//   chosen z)
-// x [T, H], W [E, H], b [E] float32 or bfloat16; sums, z, p and w float32. Backward:
-//   dz = p (dp - sum p dp), of all experts or, normalized, of the chosen, plus the same of a
-//   gradient of p, which an auxiliary loss has
-// Deterministic; nothing waits for the device. 2 T E H operations forward, 4 backward.
+// Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
+//    z = x W^T + b;   p = softmax(z);   chosen: the k largest z; of equal ones the lowest expert
+//    first w = p of the chosen; normalized: divided by their sum (= softmax of the chosen z)
+// x [T, H], W [E, H], b [E] are float32 or bfloat16. Sums, z, p and w are float32. Backward:
+//    dz = p (dp - sum p dp) over all experts; normalized: over the chosen ones
+// A gradient of p, which an auxiliary loss has, adds the same term over all experts. Deterministic.
+// Does not wait for the device. 2 T E H operations forward, 4 backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,22 +18,22 @@ namespace packtrain {
 struct RoutingOptions {
   std::int64_t experts_per_row = 1;  // k
   bool normalize = false;
-  bool keep_probabilities = false;  // although neither w nor its gradient reads them
+  bool keep_probabilities = false;  // although w and its gradient do not read them
 
   bool reads_probabilities() const { return !normalize || keep_probabilities; }
 };
 
 struct Routing {
   at::Tensor weights;        // float32 [T, k]
-  at::Tensor experts;        // int32 [T, k], in the order of the weights: descending
-  at::Tensor probabilities;  // float32 [T, E]; undefined where nothing reads them
+  at::Tensor experts;        // int32 [T, k], in descending order of the weights
+  at::Tensor probabilities;  // float32 [T, E]; undefined when not needed
 };
 
 // `bias` may be null.
 Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
               const RoutingOptions& options);
 
-// d z [T, E], float32. `grad_probabilities` (float32 [T, E]) may be undefined.
+// Returns dz [T, E], float32. `grad_probabilities` (float32 [T, E]) may be undefined.
 at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
                             const Routing& routing, std::int64_t num_experts,
                             const RoutingOptions& options);

@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// As in routing.h, on CUDA tensors. logits: float32 [T, E].
+// The functions of routing.h on CUDA tensors. logits: float32 [T, E].
 Routing choose_experts_cuda(const at::Tensor& logits, const RoutingOptions& options);
 at::Tensor routing_backward_cuda(const at::Tensor& grad_weights,
                                  const at::Tensor& grad_probabilities, const Routing& routing,

@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// T rows, E experts, k of them a row.
+// T rows, E experts, k experts for each row.
 struct RoutingShape {
   std::int64_t num_rows = 0;
   std::int64_t num_experts = 0;
@@ -21,13 +21,12 @@ struct RoutingOutputs {
 struct RoutingGradients {
   const float* weights = nullptr;             // w, [T, k]
   const std::int32_t* experts = nullptr;      // [T, k]
-  const float* probabilities = nullptr;       // p, [T, E]; normalized without d p: null
-  const float* grad_weights = nullptr;        // d w, [T, k]
-  const float* grad_probabilities = nullptr;  // d p, [T, E] or null
+  const float* probabilities = nullptr;       // p, [T, E]; null when normalized and without dp
+  const float* grad_weights = nullptr;        // dw, [T, k]
+  const float* grad_probabilities = nullptr;  // dp, [T, E] or null
 };
 
-// `stream` is a cudaStream_t. They throw Error(kDevice) when the launch fails.
-// logits [T, E].
+// `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails. logits [T, E].
 void launch_routing(const RoutingShape& shape, const float* logits, const RoutingOutputs& outputs,
                     void* stream);
 // grad_logits [T, E].

@@ -14,7 +14,7 @@ namespace packtrain {
 
 TokenPermutation sort_tokens_by_expert(const at::Tensor& experts, std::int64_t num_experts) {
   if (experts.is_cuda()) return sort_tokens_by_expert_cuda(experts, num_experts);
-  const at::Tensor assigned = experts.reshape(-1).to(at::kShort);  // two digits of a radix sort
+  const at::Tensor assigned = experts.reshape(-1).to(at::kShort);  // a radix sort of two digits
   const auto [sorted, from] = at::sort(assigned, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const at::Tensor place = at::arange(assigned.size(0), from.options());
   at::Tensor permuted_rows = at::empty_like(from);

@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// As in token_permutation.h, on CUDA tensors.
+// The functions of token_permutation.h on CUDA tensors.
 TokenPermutation sort_tokens_by_expert_cuda(const at::Tensor& experts, std::int64_t num_experts);
 void count_tokens_per_expert_cuda(const at::Tensor& experts, const at::Tensor& row_counts,
                                   const at::Tensor& counts);

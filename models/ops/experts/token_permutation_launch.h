@@ -4,12 +4,13 @@
 
 namespace packtrain {
 
-// Assignments that a warp orders.
+// Assignments of one warp.
 constexpr std::int64_t kAssignmentsPerWarp = 512;
 
 struct TokenPermutationArguments {
   const std::int32_t* experts = nullptr;  // [num_assignments]
-  std::int32_t* starts = nullptr;  // workspace [num_experts, assignments / kAssignmentsPerWarp up]
+  std::int32_t* starts =
+      nullptr;  // workspace [num_experts, ceil(assignments / kAssignmentsPerWarp)]
   std::int32_t* permuted_rows = nullptr;  // [num_assignments]
   std::int32_t* ends = nullptr;           // [num_experts]
   std::int64_t num_assignments = 0;
@@ -25,7 +26,7 @@ struct ExpertCountsArguments {
   std::int64_t num_experts = 0;
 };
 
-// `stream` is a cudaStream_t. They throw Error(kDevice) when a launch fails.
+// `stream` is a cudaStream_t. Both throw Error(kDevice) when a launch fails.
 void launch_token_permutation(const TokenPermutationArguments& arguments, void* stream);
 void launch_expert_counts(const ExpertCountsArguments& arguments, void* stream);
 
