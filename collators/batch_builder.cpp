@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-// What a batch needs room for, known before anything is written.
+// Sizes of a batch's arrays. They are computed before any array is written.
 struct Shape {
   std::size_t num_rows = 0;
   std::size_t num_sequences = 0;  // the dummy sequence included
   std::size_t num_loss_tokens = 0;
-  std::size_t num_loss_sources = 0;   // as many, or none
-  std::size_t num_token_weights = 0;  // the same
+  std::size_t num_loss_sources = 0;   // num_loss_tokens, or 0
+  std::size_t num_token_weights = 0;  // num_loss_tokens, or 0
   std::size_t num_pieces = 0;
   std::int64_t num_real_tokens = 0;
 };
@@ -50,7 +50,7 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> se
   return shape;
 }
 
-// Hands out the buffer's arrays one after another; with a null buffer it only measures.
+// Places the arrays one after another in the buffer. A null buffer only measures the size.
 class Layout {
  public:
   explicit Layout(std::span<std::byte> bytes) : bytes_(bytes) {}
@@ -103,16 +103,16 @@ PackedBatch allocate_batch(const Shape& shape, const HostAllocator& allocate) {
   return batch;
 }
 
-// What the labels of the piece's example weigh together, those that are trained.
+// The sum of mask weights over the trained labels of the piece's example.
 double example_label_weight(const TokenStore& store, const Piece& piece, const PieceView& view,
                             LabelWeights& label_weights) {
-  // A whole or truncated example is one piece and trains that piece's labels; a split one trains
-  // all of its labels, in several pieces.
+  // A whole or truncated example is one piece and trains that piece's labels. A split example
+  // trains all of its labels, in several pieces.
   const bool only_piece = piece.begin == 0 && !piece.continues;
   return only_piece ? view.label_weight() : label_weights.of(store, piece.example);
 }
 
-// What a label of the piece is multiplied by, beside the weight of its mask byte.
+// The factor of the piece's labels, without the weight of their mask bytes.
 double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
                  const LossNormalization& normalization, LabelWeights& label_weights) {
   const double weight = store.loss_weights().of(piece.example);
@@ -128,7 +128,7 @@ class Writer {
 
   std::size_t rows_left() const { return batch_.input_ids.size() - row_; }
 
-  // Opens a sequence of `length` rows, those that are written next.
+  // Starts a sequence. The next `length` rows that are written belong to it.
   void begin_sequence(std::size_t length) {
     batch_.cu_seqlens[sequence_++] = static_cast<std::int32_t>(row_);
     batch_.max_seqlen = std::max(batch_.max_seqlen, static_cast<std::int32_t>(length));
@@ -137,8 +137,8 @@ class Writer {
     sequence_end_ = row_ + length;
   }
 
-  // `source`: written where the batch has room for sources. False where the piece has other labels
-  // now than when it was counted.
+  // `source` is written when the batch has an array for sources. Returns false when the piece has
+  // other labels than at the time of counting.
   [[nodiscard]] bool append(const PieceView& view, double weight, std::int16_t source) {
     const std::size_t loss_end = loss_token_ + view.num_labels();
     const std::size_t piece = batch_.num_piece_labels.size();
@@ -185,13 +185,13 @@ class Writer {
 };
 
 bool all_below(std::span<const std::int32_t> ids, std::uint32_t bound) {
-  std::uint32_t largest = 0;  // a plain loop, which compilers vectorise; negative ids are large
+  std::uint32_t largest = 0;  // compilers vectorise this plain loop; negative ids become large
   for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));
   return largest < bound;
 }
 
-// An id outside the vocabulary would be a wrong address on the device. Every label is the id of
-// another row or of a token behind a piece.
+// An id outside the vocabulary would be an invalid address on the device. Every label is the id of
+// another row, or of the token that follows a piece.
 void check_ids(const TokenStore& store, const MicroBatch& pieces, const PackedBatch& batch) {
   const auto bound = static_cast<std::uint32_t>(store.info().vocab_size);
   const auto is_wrong = [bound](std::int32_t id) {

@@ -1,4 +1,4 @@
-// What every collator shares: pieces laid into a PackedBatch, sequence after sequence.
+// Shared by all collators: writes pieces into a PackedBatch, sequence after sequence.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,16 @@
 
 namespace packtrain {
 
-// How supervised tokens are weighed so that summing weight * loss over every token of every rank
-// and micro-batch of the optimizer step gives the step's loss. With w the loss weight of a token's
-// example (the store's LossWeights) and m the weight of its mask byte (TokenWeights, else 1):
-// kTokens: weight = w m / denominator, the sum of w m over the step's supervised tokens.
-// kExamples: weight = w m / (denominator * the sum of m over the example's labels), the denominator
-// the sum of w over the step's examples; labels are those that are trained: of a truncated example
-// the labels before the cut, of a split one the labels of all its pieces.
+// How supervised tokens are weighted. The sum of weight * loss over all tokens of a step (all ranks
+// and micro-batches) is the step's loss.
+// w: the loss weight of a token's example (LossWeights of the store).
+// m: the weight of the token's mask byte (TokenWeights, else 1).
+// kTokens: weight = w m / denominator. The denominator is the step's sum of w m over supervised
+// tokens.
+// kExamples: weight = w m / (denominator * M), where M is the sum of m over the example's trained
+// labels. The denominator is the sum of w over the step's examples.
+// Trained labels of a truncated example are those before the cut. For a split example they are the
+// labels of all its pieces.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
   double denominator = 1.0;
@@ -29,30 +32,34 @@ struct LossNormalization {
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 
 struct CollatorOptions {
-  std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence
-  bool sources = false;             // fill PackedBatch::loss_source
-  // Of this store, for all batches that are given it; null: a batch sums for itself.
+  std::int32_t row_multiple =
+      128;               // rows are rounded up to a multiple of it with one dummy sequence
+  bool sources = false;  // fill PackedBatch::loss_source
+  // Label sums of the store, shared by all batches that receive this pointer. Null: each batch
+  // computes its own sums.
   LabelWeights* label_weights = nullptr;
 };
 
-// Where the batch's bytes live: called once with the size wanted, returns at least that much.
-// Empty = PackedBatch::storage.
+// Allocates the batch's memory. It is called once with the number of bytes and returns at least
+// that many. An empty function selects PackedBatch::storage.
 using HostAllocator = std::function<std::span<std::byte>(std::size_t)>;
 
-// A sequence that attention works inside of: the next `num_pieces` pieces end to end, and pads
-// behind them up to `num_rows`.
+// One sequence, which is the range of attention: the next `num_pieces` pieces one after another,
+// then padding up to `num_rows`.
 struct SequenceRun {
   std::size_t num_pieces = 1;
   std::size_t num_rows = 0;
 };
 
-// Lays `pieces` out as `sequences`, which hold them all, and rounds the rows up with one dummy
-// sequence. Pads have id 0, label -100 and consecutive positions; they come last in their sequence,
-// where causal attention never looks at them. A piece's last token has a label only when the piece
-// `continues`. O(rows), and the tokens of examples in pieces that `options.label_weights` has not
-// summed, where tokens have weights and the loss is normalised by examples.
+// Writes `pieces` as `sequences` and rounds the rows up with one dummy sequence. `sequences` must
+// cover all pieces.
+// Padding has id 0, label -100 and consecutive positions. It comes last in its sequence, so that
+// causal attention of real tokens never reads it. A piece's last token has a label only when the
+// piece `continues`.
+// O(rows). With token weights and normalisation by examples it also reads the masks of examples
+// that `options.label_weights` has not summed.
 // Throws Error(kInternal) for a piece outside its example, a batch beyond 2^31 - 1 rows, or memory
-// smaller than asked for.
+// smaller than requested.
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
                         std::span<const SequenceRun> sequences,
                         const LossNormalization& normalization, const CollatorOptions& options,

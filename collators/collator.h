@@ -1,4 +1,4 @@
-// Which collator lays out the micro-batches of a strategy.
+// Selects the collator of a strategy's micro-batches.
 #pragma once
 
 #include "collators/batch_builder.h"

@@ -1,5 +1,5 @@
-// The flattening collator: pieces laid end to end, position IDs restarting with each sequence, no
-// padding between.
+// The flattening collator: pieces one after another without padding between them. Position IDs
+// restart with each sequence.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace packtrain {
 
-// Builds the batch of `pieces` (may be empty: only the dummy sequence, no supervised row), each a
-// sequence of its own, or with the pieces joined to it. The dummy sequence is one sequence, because
-// a row of zeros would make every pad a sequence of its own. O(tokens). Errors: those of
-// build_batch.
+// Builds the batch of `pieces`. Each piece is one sequence, together with the pieces joined to it.
+// An empty `pieces` gives only the dummy sequence, without a supervised row. The dummy rows form
+// one sequence: position IDs of 0 would make each padding row a sequence of its own. O(tokens).
+// Throws what build_batch throws.
 PackedBatch flatten(const TokenStore& store, const MicroBatch& pieces,
                     const LossNormalization& normalization, const CollatorOptions& options = {},
                     const HostAllocator& allocate = {});
 
-// cu_seqlens from position IDs alone: a sequence starts where a position is 0 (the mechanism of
-// arXiv 2407.09105). For callers without boundaries; equal to the planned ones (tested).
-// Throws Error(kData) when the first position is not 0.
+// Computes cu_seqlens from position IDs alone: a sequence starts where a position is 0 (the method
+// of arXiv 2407.09105). It is for callers without boundaries; a test compares it with the planned
+// boundaries. Throws Error(kData) when the first position is not 0.
 std::vector<std::int32_t> boundaries_from_position_ids(std::span<const std::int32_t> position_ids);
 
 }  // namespace packtrain

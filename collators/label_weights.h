@@ -1,4 +1,4 @@
-// What the labels of examples weigh together, summed once for all pieces of an example.
+// Sums of label weights of examples, computed once for all pieces of an example.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace packtrain {
 
-// Of the examples of one store that were asked for last. One thread at a time.
+// Keeps the sums of recently used examples of one store. Not thread-safe.
 class LabelWeights {
  public:
-  // The sum over all labels of the example: their number where the store has no table of weights.
-  // Reads the example's mask when it is asked for first.
+  // The sum of mask weights over all labels of the example. Without a table of weights it is their
+  // number. The first call for an example reads its mask.
   double of(const TokenStore& store, std::int64_t example);
 
  private:
-  static constexpr std::size_t kMaxKept = 4096;  // then it begins anew
+  static constexpr std::size_t kMaxKept = 4096;  // then the table is cleared
 
   std::unordered_map<std::int64_t, double> sums_;
 };

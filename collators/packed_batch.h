@@ -1,4 +1,4 @@
-// PackedBatch: a micro-batch as flat arrays, boundaries first-class, in one host buffer.
+// PackedBatch: a micro-batch as flat arrays with sequence boundaries, in one host buffer.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace packtrain {
 
 constexpr std::int32_t kNoLabel = -100;  // PyTorch's ignore_index
 
-// All spans point into `bytes`, in this order, each starting at a multiple of 256 bytes from its
-// begin, so that one copy moves the batch to the device. Labels are already shifted: labels[t] is
-// the next token of the same example where its loss mask is set, else -100.
-// Move only: a copy's spans would point into the original.
+// All spans point into `bytes`, in this order. Each starts at a multiple of 256 bytes from the
+// begin of `bytes`, so that one copy moves the batch to the device. Labels are already shifted:
+// labels[t] is the next token of the same example where its loss mask is set, else -100. The type
+// is move only, because a copy's spans would point into the original.
 struct PackedBatch {
   PackedBatch() = default;
   PackedBatch(PackedBatch&&) = default;
@@ -24,22 +24,23 @@ struct PackedBatch {
   PackedBatch& operator=(const PackedBatch&) = delete;
   ~PackedBatch() = default;
 
-  std::vector<std::byte> storage;        // unless the caller gave pinned memory
+  std::vector<std::byte> storage;        // used when the caller gives no memory
   std::span<std::byte> bytes;            // the whole buffer
   std::span<std::int32_t> input_ids;     // [num_tokens], padding included
   std::span<std::int32_t> labels;        // [num_tokens], -100 = not supervised
   std::span<std::int32_t> position_ids;  // [num_tokens], restart at 0 with each sequence
   std::span<std::int32_t> cu_seqlens;    // [num_sequences + 1], the dummy sequence included
   std::span<std::int32_t> loss_index;    // [num_loss_tokens] rows with a label, ascending
-  std::span<float> loss_weight;          // [num_loss_tokens] what each row's loss is multiplied by
+  std::span<float> loss_weight;          // [num_loss_tokens] factor of each row's loss
   std::span<std::int32_t> loss_source;   // [num_loss_tokens] its source in the store, or empty
-  // [num_loss_tokens] what each row's mask byte weighs, part of loss_weight; empty: all 1.
+  // [num_loss_tokens] weight of each row's mask byte, a factor of loss_weight. Empty: all 1.
   std::span<float> token_weight;
-  std::span<std::int32_t> examples;  // [2, pieces] where each one's rows begin, and where they end
+  std::span<std::int32_t> examples;  // [2, pieces] first row and end row of each piece
   std::int32_t max_seqlen = 0;       // the dummy sequence included
   std::int64_t num_real_tokens = 0;  // without the dummy sequence
   std::vector<Piece> pieces;         // where the real tokens came from
-  std::vector<std::int32_t> num_piece_labels;  // [pieces] their rows in loss_index, in this order
+  std::vector<std::int32_t>
+      num_piece_labels;  // [pieces] rows of each piece in loss_index, in this order
 };
 
 }  // namespace packtrain

@@ -1,5 +1,5 @@
-// The padding collator: every piece padded to the longest of its micro-batch, as the usual
-// rectangular batch is. It is what packing is measured against.
+// The padding collator: every piece is padded to the longest of its micro-batch, as in a
+// rectangular batch. Measurements compare packing with it.
 #pragma once
 
 #include "collators/batch_builder.h"
@@ -9,10 +9,10 @@
 
 namespace packtrain {
 
-// Builds the batch of `pieces` (may be empty: only the dummy sequence), each a sequence of
-// `longest piece` rows: its tokens, then pads, with positions running on. The loss is that of
-// flatten(): pads have no label and stand where no real token looks.
-// O(pieces * longest piece). Errors: those of build_batch.
+// Builds the batch of `pieces`. Each is one sequence of `longest piece` rows: its tokens, then
+// padding with consecutive positions. An empty `pieces` gives only the dummy sequence. The loss
+// equals that of flatten(): padding has no label, and causal attention of real tokens never reads
+// it. O(pieces * longest piece). Throws what build_batch throws.
 PackedBatch pad_to_longest(const TokenStore& store, const MicroBatch& pieces,
                            const LossNormalization& normalization,
                            const CollatorOptions& options = {}, const HostAllocator& allocate = {});

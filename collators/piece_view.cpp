@@ -39,7 +39,7 @@ PieceView::PieceView(const TokenStore& store, const Piece& piece)
   if (has_token_weights()) check_weights(store, piece);
 }
 
-// Weights are looked up by mask bytes.
+// Mask bytes index the table of weights, so each must be below its size.
 void PieceView::check_weights(const TokenStore& store, const Piece& piece) const {
   const std::uint8_t largest = std::ranges::max(mask_);
   if (largest < weights_.size()) return;

@@ -12,15 +12,15 @@
 
 namespace packtrain {
 
-// What was planned from is in memory, tokens and masks are in files: somebody may have written to
-// them meanwhile. Throws Error(kData).
+// Reports that the store's files no longer agree with the lengths and counts that the plan used.
+// Another program may have written to them. Throws Error(kData).
 [[noreturn]] void fail_changed(const TokenStore& store, const Piece& piece,
                                const std::string& fault);
 
-// Checked against its example. The store must outlive it.
+// The piece is checked against its example. The store must outlive the view.
 class PieceView {
  public:
-  // Throws Error(kInternal) for a piece outside its example, Error(kData) where the mask has
+  // Throws Error(kInternal) for a piece outside its example, and Error(kData) where the mask has
   // changed.
   PieceView(const TokenStore& store, const Piece& piece);
 
@@ -30,20 +30,20 @@ class PieceView {
     return row + 1 < ids_.size() && mask_[row + 1] != 0 ? ids_[row + 1] : kNoLabel;
   }
   std::size_t num_labels() const { return num_labels_; }
-  // Whether labels weigh otherwise than 1 each by their mask bytes.
+  // True when the store has a table of weights for mask bytes.
   bool has_token_weights() const { return !weights_.empty(); }
-  // Of a row with a label: what its mask byte weighs.
+  // The weight of the row's mask byte. The row must have a label.
   double token_weight(std::size_t row) const {
     return weights_.empty() ? 1.0 : weights_[mask_[row + 1]];
   }
-  // The sum of what its labels weigh.
+  // The sum of the weights of the piece's labels.
   double label_weight() const { return sum_of_weights(mask_.subspan(1), weights_); }
 
  private:
   void check_weights(const TokenStore& store, const Piece& piece) const;
 
   std::size_t length_;
-  // With one token more than the piece where it continues: the last row's label.
+  // When the piece continues, these have one token more than the piece: the last row's label.
   std::span<const std::int32_t> ids_;
   std::span<const std::uint8_t> mask_;
   TokenWeights weights_;

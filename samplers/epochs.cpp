@@ -34,7 +34,8 @@ Epochs::Batches Epochs::batches(std::int64_t epoch) const {
     if (latest_.epoch != epoch) std::swap(latest_, previous_);
     if (latest_.epoch != epoch) {
       is_ours = true;
-      latest_ = {epoch, promise.get_future().share()};  // the older one goes before this is made
+      latest_ = {epoch,
+                 promise.get_future().share()};  // frees the older epoch before the new one is made
     }
     found = latest_.batches;
   }

@@ -22,41 +22,41 @@ struct StepPosition {
   std::int64_t step_of_epoch = 0;
 };
 
-// All of it thread-safe. A pure function of what it is made from: what is kept is a cache.
+// Thread-safe. Results are pure functions of the constructor's arguments; the state is a cache.
 class Epochs {
  public:
-  // Everything given must outlive it. `start`: its epoch has the examples that were not trained
-  // before, in the order that they have among all; where none is left the plan begins with the
-  // next epoch.
+  // The arguments must outlive it. The epoch of `start` has the examples that were not trained
+  // before, in the order of the whole epoch. Where none is left the plan begins with the next
+  // epoch.
   Epochs(const Selection& selection, const PlanOptions& options, const StrategyEntry& strategy,
          PlanStart start = {});
 
-  // The batches of an epoch, made by the first who asks. Those of the two epochs asked for last are
-  // kept, so that planning ahead across the end of an epoch makes none twice.
+  // The batches of an epoch; the first caller makes them. Those of the two latest epochs are
+  // cached, so that planning across the end of an epoch makes none twice.
   std::shared_ptr<const EpochBatches> batches(std::int64_t epoch) const;
-  // Whether batches() would answer without making or waiting.
+  // True when batches() returns without making or waiting.
   bool is_ready(std::int64_t epoch) const;
 
   const PlanStart& start() const { return start_; }
-  // Where the numbers of steps differ between epochs, makes the epochs up to the answer once, and
-  // of the last one as many steps as are asked for. Of steps before the start the beginning of the
-  // start's epoch.
+  // Where epochs differ in their numbers of steps, it makes each epoch up to the answer once. In
+  // the last one it finds only the steps up to `step`. For steps before the start it returns the
+  // begin of the start's epoch.
   StepPosition position(std::int64_t step) const;
-  // The first step behind the epoch that `step` is of. Makes no further epoch.
+  // The first step after the epoch of `step`. Makes no further epoch.
   std::int64_t epoch_end(std::int64_t step) const;
-  // Where all epochs have as many steps.
+  // Has a value where all epochs have equal numbers of steps.
   std::optional<std::int64_t> steps_per_epoch() const { return steps_per_epoch_; }
-  // The global step behind the first `num_epochs` epochs, or `at_most` where that is more; at least
-  // the start's. Where numbers of steps differ each epoch is made once, one at a time, and only the
-  // start's is kept.
+  // The first global step after `num_epochs` epochs, at most `at_most` and at least the start's
+  // step. Where numbers of steps differ each epoch is made once, one at a time, and only the
+  // start's is cached.
   std::int64_t num_steps(std::int64_t num_epochs, std::optional<std::int64_t> at_most) const;
 
-  // The first epoch whose number of steps num_steps() has to find by making it. None where the
+  // The first epoch that num_steps() has to make to find its number of steps. Nothing where the
   // numbers follow from one epoch's.
   std::optional<std::int64_t> first_uncounted() const;
-  // Of an epoch. Keeps nothing of it, but the start's, which is trained next.
+  // The number of steps of an epoch. Only the start's epoch is cached, because it is trained next.
   std::int64_t count_steps(std::int64_t epoch) const;
-  // Counts of epochs from `first` on that somebody else found. Those known already are skipped.
+  // Adds counts of epochs from `first` on that other ranks found. Known counts are skipped.
   void add_counts(std::int64_t first, std::span<const std::int64_t> counts) const;
 
  private:
@@ -67,31 +67,32 @@ class Epochs {
   };
 
   Batches make(std::int64_t epoch) const;
-  // What is kept of it, or is being made by another thread.
+  // The epoch if it is cached, or if another thread is making it.
   std::optional<std::shared_future<Batches>> kept(std::int64_t epoch) const;
-  // The table's mutex is held: the first epoch whose number of steps it does not know, whether that
-  // has a global step, and adding its number.
+  // Callers hold the mutex of the table of first steps. newest_epoch() is the first epoch whose
+  // number of steps is unknown.
   std::int64_t newest_epoch() const;
   bool newest_has(std::int64_t step) const;
   // All whole epochs have the same order, and so the same steps.
   bool are_equal() const { return options_.order == OrderKind::kSequential; }
   void append_epoch() const;
   Order order(std::int64_t epoch) const;
-  // With equal numbers of steps: behind the start's epoch where that is a part of one.
+  // With equal numbers of steps: the begin of the first whole epoch, which follows a partly trained
+  // one.
   StepPosition whole_start() const;
 
   const Selection& selection_;
   const PlanOptions& options_;
   const StrategyEntry& strategy_;
-  std::optional<std::int64_t> steps_per_epoch_;  // where all whole epochs have as many
+  std::optional<std::int64_t> steps_per_epoch_;  // where all whole epochs have equal numbers
   PlanStart start_;
-  std::int64_t rest_steps_ = 0;  // of the start's epoch, where examples of it were trained before
+  std::int64_t rest_steps_ = 0;  // of a start's epoch that was trained in part
   mutable std::mutex cache_mutex_;
   mutable Entry latest_;
   mutable Entry previous_;
   mutable std::mutex table_mutex_;
-  mutable std::vector<std::int64_t> first_steps_;  // [epoch - the start's], as far as known
-  mutable std::int64_t equal_steps_ = 0;           // of an epoch where all are alike; 0: not known
+  mutable std::vector<std::int64_t> first_steps_;  // [epoch - the start's], the known ones
+  mutable std::int64_t equal_steps_ = 0;           // of an epoch where all are equal; 0: not known
 };
 
 }  // namespace packtrain

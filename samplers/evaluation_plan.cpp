@@ -52,7 +52,7 @@ void check(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
   }
 }
 
-// Next fit: a new micro-batch whenever the next example has no room.
+// Next fit: a new micro-batch starts when the next example does not fit.
 std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
                              std::int64_t max_tokens) {
   std::vector<MicroBatch> micro_batches;

@@ -1,4 +1,4 @@
-// The plan of an evaluation: every example once, no optimizer step to respect.
+// The plan of an evaluation: every example once, without optimizer steps.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace packtrain {
 
-// Lays every example that has tokens over micro-batches of at most `max_tokens_per_micro_batch`,
-// longest examples first, neighbours of similar length, and deals those to the ranks in turn (at
-// the end some ranks may have an empty micro-batch). The plan's counts are of the whole store.
-// lengths[e], num_loss_tokens[e]: of example e. O(examples log examples).
-// Throws Error(kConfig) when an example is longer than the budget, Error(kData) when no example has
-// a label: there would be no loss to report; or when there are 2^32 examples or more.
-// `counter`, where given, is asked what the labels weigh (LossCounter::label_weight).
-// `lowered`, where above 0: what micro-batches of several examples are to have at most, because
-// larger ones took too much memory; an example above it has one alone.
+// Assigns every example that has tokens to micro-batches of at most `max_tokens_per_micro_batch`.
+// Longest examples come first, so that a micro-batch holds similar lengths. Micro-batches go to the
+// ranks in turn; at the end some ranks may have an empty one. The plan's counts are those of the
+// whole store. lengths[e] and num_loss_tokens[e] describe example e. O(examples log examples).
+// Throws Error(kConfig) when an example is longer than the budget. Throws Error(kData) when no
+// example has a label, or for 2^32 examples or more.
+// `counter`, when given, supplies the weights of labels (LossCounter::label_weight). `lowered`,
+// when above 0, replaces the budget for micro-batches of several examples, because larger ones
+// exceeded the memory; a longer example has a micro-batch of its own.
 StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter = nullptr, std::int64_t lowered = 0);

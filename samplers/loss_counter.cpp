@@ -6,7 +6,7 @@
 namespace packtrain {
 namespace {
 
-// The part of `mask` from `begin` to `end` - 1, as far as it is there; begin >= 1.
+// The part of `mask` from `begin` to `end` - 1, cut at the mask's end; begin >= 1.
 std::span<const std::uint8_t> part_of(std::span<const std::uint8_t> mask, std::int32_t begin,
                                       std::int32_t end) {
   const auto first = static_cast<std::size_t>(begin);

@@ -1,4 +1,4 @@
-// What a plan asks a store about its labels beside their counts.
+// The questions about labels that a plan asks a store, in addition to their counts.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@ namespace packtrain {
 class LossCounter {
  public:
   virtual ~LossCounter() = default;
-  // Labels among the first `num_tokens` tokens of `example`. A label is a supervised token with a
-  // predecessor, so token 0 never counts. Called from several threads.
+  // Number of labels among the first `num_tokens` tokens of `example`. A label is a supervised
+  // token with a predecessor, so token 0 is none. Several threads call it.
   virtual std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const = 0;
-  // Labels among its tokens `begin` to `end` - 1; begin >= 1. Of a store: O(end - begin).
+  // Number of labels among tokens `begin` to `end` - 1; begin >= 1. O(end - begin) for a store.
   virtual std::int64_t loss_tokens_between(std::int64_t example, std::int32_t begin,
                                            std::int32_t end) const {
     return loss_tokens_before(example, end) - loss_tokens_before(example, begin);
   }
-  // Whether the first `num_tokens` tokens have a label. Of a store: reads up to the first one.
+  // True when the first `num_tokens` tokens have a label. For a store it reads up to the first
+  // label.
   virtual bool has_label_before(std::int64_t example, std::int32_t num_tokens) const {
     return loss_tokens_before(example, num_tokens) > 0;
   }
-  // What the labels among its tokens `begin` to `end` - 1 weigh by their mask bytes; begin >= 1.
-  // Asked only where these weights are not all 1.
+  // Sum of mask weights over the labels among tokens `begin` to `end` - 1; begin >= 1. Called only
+  // where some weight is not 1.
   virtual double label_weight(std::int64_t example, std::int32_t begin, std::int32_t end) const {
     return static_cast<double>(loss_tokens_between(example, begin, end));
   }
   virtual bool has_token_weights() const { return false; }
-  // What the labels of each example weigh beside that, all alike.
+  // The loss weight of each example, a factor of all its labels.
   virtual const LossWeights& loss_weights() const {
     static const LossWeights all_one;
     return all_one;

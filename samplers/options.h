@@ -1,4 +1,4 @@
-// What a plan depends on besides the examples' lengths and the step.
+// The inputs of a plan other than the examples' lengths and the step.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace packtrain {
 
-// How far a model's layers look back: a share of them no further than a window of tokens.
+// How far a model's layers attend back: a share of the layers has a window of tokens.
 struct AttentionSpan {
   double windowed_share = 0.0;
   double window = 0.0;
 
   friend bool operator==(const AttentionSpan&, const AttentionSpan&) = default;
-  // Twice the pairs of tokens that a layer's attention works on in L tokens, the mean over layers
-  // (a token is half a pair with itself): L^2, and in a layer of window W < L tokens, whose token
-  // at position p sees min(p + 1, W) of them, W (2 L - W).
+  // Twice the number of token pairs in attention over L tokens, the mean over layers; a token with
+  // itself is half a pair. A full layer has L^2. A layer of window W < L has W (2 L - W), because
+  // the token at position p attends to min(p + 1, W) tokens.
   double squares(double length) const {
     const double all = length * length;
     if (windowed_share == 0 || length <= window) return all;
@@ -24,8 +24,8 @@ struct AttentionSpan {
   }
 };
 
-// Cost of a micro-batch on one rank: sum over examples of linear * L + quadratic * squares(L), +
-// constant.
+// Cost of a micro-batch on one rank: constant + sum over examples of linear * L + quadratic *
+// squares(L).
 struct CostModel {
   double linear = 1.0;
   double quadratic = 0.0;
@@ -42,27 +42,27 @@ struct CostModel {
 struct PlanOptions {
   Strategy strategy = Strategy::kBalanced;
   OrderKind order = OrderKind::kRandom;
-  int order_version = 2;  // order.h: kOrderVersion, or what a resumed run began with
+  int order_version = 2;  // order.h: kOrderVersion, or the version that a resumed run began with
   TooLong too_long = TooLong::kError;
   std::int64_t max_length = 4096;
-  // An optimizer step, one of the two (the other is 0): examples, or tokens.
+  // Size of an optimizer step in examples or in tokens; the other is 0.
   std::int64_t global_batch_size = 64;
   std::int64_t global_batch_tokens = 0;
   std::int64_t micro_batch_size = 4;     // padding and padding_free
   bool cross_example_attention = false;  // fixed_length: a row is one sequence
-  std::int64_t packing_window = 4096;    // multipack: no example moves this many places or more
-  // Real tokens (with strategy padding also its pads); a collator that rounds rows up stays within
-  // it when it is a multiple of the rounding.
+  std::int64_t packing_window = 4096;    // multipack: every example moves fewer positions than this
+  // Counts real tokens, with strategy padding also its padding. A collator that rounds rows up
+  // stays within it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;
   std::uint64_t seed = 0;
   int num_ranks = 1;
   CostModel cost;
-  // [num_ranks] of each rank: its cost takes cost / speed; > 0, mean 1. Empty: all alike.
+  // [num_ranks] A rank takes cost / speed; > 0, mean 1. Empty: all ranks have the same speed.
   std::vector<double> speeds;
 };
 
-// How steps are laid over ranks, from one step on. It is found when a run starts or resumes; which
-// examples a step has does not depend on it.
+// How steps are assigned to ranks, from one step on. It is determined when a run starts or resumes.
+// The examples of a step do not depend on it.
 struct PlanLayout {
   std::int64_t from_step = 0;
   std::int64_t max_tokens_per_micro_batch = 16384;

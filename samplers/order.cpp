@@ -24,7 +24,7 @@ void arrange_random(const OrderOptions& options, std::int64_t epoch,
   }
 }
 
-// The part of an order of which group_by_length makes one mega-batch.
+// The number of examples that group_by_length sorts as one mega-batch.
 std::size_t mega_batch_size(const OrderOptions& options) {
   return static_cast<std::size_t>(kStepsPerMegaBatch * options.global_batch_size);
 }
@@ -38,7 +38,8 @@ void group_mega_batch(const OrderOptions& options, const CounterRandom& random, 
                            [&](ExampleIndex example) { return options.selection.length(example); });
   const std::size_t num_steps = examples.size() / size;
   if (const std::size_t rest = examples.size() % size; rest > 0) {
-    // The short step goes last. Drawn, or the epoch would always end with the shortest examples.
+    // The short step goes last. Its examples are drawn at random, or epochs would always end with
+    // the shortest examples.
     const auto first = random.below(draw, num_steps + 1) * size;
     const auto begin = examples.begin() + static_cast<std::ptrdiff_t>(first);
     std::rotate(begin, begin + static_cast<std::ptrdiff_t>(rest), examples.end());
@@ -75,7 +76,7 @@ constexpr std::array kOrders = {
 
 }  // namespace
 
-// Places are computed one by one, or a mega-batch at a time, of which the latest one is kept.
+// Computes single entries, or one mega-batch at a time. The latest mega-batch is cached.
 class Order::Computed {
  public:
   Computed(const OrderOptions& options, std::int64_t epoch)

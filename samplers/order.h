@@ -1,5 +1,5 @@
-// Order: in which sequence an epoch visits the selected examples. Consecutive runs of
-// global_batch_size examples become the optimizer steps.
+// Order: the sequence in which an epoch visits the selected examples. Each next global_batch_size
+// examples become an optimizer step.
 #pragma once
 
 #include <cstddef>
@@ -13,38 +13,39 @@
 
 namespace packtrain {
 
-// Optimizer steps whose examples group_by_length sorts together.
+// Number of optimizer steps whose examples group_by_length sorts together.
 constexpr std::int64_t kStepsPerMegaBatch = 50;
 
-// Examples of an epoch up to which `random` and `group_by_length` shuffle a table of them.
+// Largest number of examples for which `random` and `group_by_length` shuffle a table.
 constexpr std::int64_t kMaxShuffled = std::int64_t{1} << 26U;
 
-// 1: a shuffled table, however many examples. 2: above kMaxShuffled a permutation that is computed
+// 1: a shuffled table for any number of examples. 2: above kMaxShuffled a computed permutation
 // (permutation.h). A run keeps the version that it began with.
 constexpr int kOrderVersion = 2;
 
-// What an order depends on besides the epoch. Everything given must outlive it.
+// The inputs of an order other than the epoch. They must outlive it.
 struct OrderOptions {
   OrderKind kind = OrderKind::kRandom;
   std::uint64_t seed = 0;
-  std::int64_t global_batch_size = 1;  // group_by_length: examples of similar length
-  const Selection& selection;          // group_by_length: their lengths
+  std::int64_t global_batch_size = 1;  // group_by_length: examples of a step
+  const Selection& selection;          // group_by_length: lengths of the examples
   int version = kOrderVersion;
   std::int64_t most_shuffled = kMaxShuffled;
 };
 
 // Rearranges `examples` (ascending on entry) for one epoch; a pure function of its arguments.
 // sequential: as stored.
-// random: Fisher-Yates shuffle, a new one each epoch.
-// group_by_length: that shuffle, cut into mega-batches of kStepsPerMegaBatch steps; each is sorted
-// by length and cut into steps, longest example first, and these steps are shuffled inside it. So
-// lengths are similar within a step, and no example moves kStepsPerMegaBatch * global_batch_size
-// places or more from where the shuffle put it. The epoch's short last step, where there is one,
-// takes neighbours from anywhere in the lengths of the last mega-batch.
+// random: a Fisher-Yates shuffle, a new one each epoch.
+// group_by_length: that shuffle, cut into mega-batches of kStepsPerMegaBatch steps. Each mega-batch
+// is sorted by length and cut into steps, longest example first. These steps are shuffled inside
+// it. So lengths are similar within a step, and every example moves fewer than kStepsPerMegaBatch *
+// global_batch_size positions from its position in the shuffle. A short last step of the epoch
+// takes neighbours from any position in the sorted last mega-batch.
 void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleIndex> examples);
 
-// The order of an epoch: a table that arrange() made, or above options.most_shuffled examples one
-// that takes no memory for each (group_by_length: 4 bytes for each of one mega-batch).
+// The order of an epoch: a table of arrange(), or above options.most_shuffled examples a computed
+// order. The computed order has no table; group_by_length keeps 4 bytes for each example of one
+// mega-batch.
 class Order {
  public:
   Order(const OrderOptions& options, std::int64_t epoch);
@@ -59,7 +60,7 @@ class Order {
   ExampleIndex operator[](std::size_t place) const {
     return computed_ == nullptr ? table_[place] : compute(place);
   }
-  // As a table: 4 bytes for each.
+  // Returns the order as a table of 4 bytes an example.
   std::vector<ExampleIndex> take_table() &&;
 
  private:

@@ -1,4 +1,4 @@
-// The step plan: which examples each rank trains in each micro-batch of an optimizer step.
+// The step plan: the examples of each rank and micro-batch of an optimizer step.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace packtrain {
 
-// A run of tokens of one example; the whole example unless a policy cut it.
+// Consecutive tokens of one example: the whole example unless a policy cut it.
 struct Piece {
   std::int64_t example = 0;  // index in the token store
   std::int32_t begin = 0;    // first token
   std::int32_t length = 0;   // tokens
-  // The token after the last one belongs to a following piece of the same example, so the last
-  // token keeps its label and a split example trains as many labels as a whole one. False for the
-  // last piece and for a truncated example: what was cut off is no label.
+  // True when the next token belongs to a following piece of the same example. The last token then
+  // keeps its label, so that a split example trains as many labels as a whole one. False for the
+  // last piece and for a truncated example, whose removed tokens are no labels.
   bool continues = false;
-  // One sequence with the piece before it: attention reaches back into that and positions run on.
+  // One sequence with the previous piece: attention includes that piece and positions continue.
   bool joined = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;
@@ -26,7 +26,7 @@ struct Piece {
 using MicroBatch = std::vector<Piece>;  // may be empty: the rank runs a dummy sequence
 
 // Calls visit(std::span<const Piece>, std::int32_t num_tokens) for each sequence of `pieces`, in
-// their order: what attention works inside of, a piece with those joined to it.
+// their order. A sequence is a piece with those joined to it; attention stays inside it.
 template <typename Visit>
 void for_each_sequence(std::span<const Piece> pieces, Visit&& visit) {
   for (std::size_t begin = 0; begin < pieces.size();) {
@@ -45,12 +45,12 @@ struct StepPlan {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   Assignment ranks;  // ranks[r][m]: what rank r trains in micro-batch m
-  // Of the whole optimizer step, over all ranks: no all-reduce needed for the loss denominator.
+  // Counts of the whole step over all ranks, so the loss denominator needs no all-reduce.
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
-  // The same with each example counted as often as its loss weight says, and each supervised token
-  // as often as its mask byte says: without weights equal to num_examples and num_loss_tokens.
+  // The same counts with weights: each example times its loss weight, each supervised token also
+  // times the weight of its mask byte. Without weights they equal num_examples and num_loss_tokens.
   double example_weight = 0;     // sum over examples
   double loss_token_weight = 0;  // sum over supervised tokens
 

@@ -17,7 +17,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 53;  // exact in a double, too
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 53;  // also exact in a double
 
 void check_range(const char* name, std::int64_t value, std::int64_t most) {
   if (value >= 1 && value <= most) return;
@@ -36,7 +36,7 @@ PlanOptions checked(PlanOptions options) {
   // Rows of a batch are numbered in 32 bits.
   check_range("batch.max_tokens_per_micro_batch", options.max_tokens_per_micro_batch, kInt32Max);
   check_range("the number of ranks", options.num_ranks, kInt32Max);
-  // No example is too long for rows, which cut all of them.
+  // Rows cut all examples, so no example is too long for them.
   const bool cuts_all = options.strategy == Strategy::kFixedLength;
   if (cuts_all && options.too_long == TooLong::kError) options.too_long = TooLong::kSplit;
   return options;
@@ -56,15 +56,15 @@ void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
                   length, max_tokens));
 }
 
-// What a piece's labels weigh by their mask bytes.
+// Sum of mask weights over a piece's labels.
 double label_weight(const Selection& selection, const LossCounter& counter, const Piece& piece) {
   if (!counter.has_token_weights()) return static_cast<double>(selection.num_loss_tokens(piece));
   const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
   return counter.label_weight(piece.example, piece.begin + 1, end);
 }
 
-// An example is weighed where it begins, as it is counted. Pieces are added up in the order of the
-// epoch, which knows no ranks, so that any number of ranks finds the same sum.
+// The weight of an example is added where it begins, as its count is. The sum follows the order of
+// the epoch, which does not depend on ranks. Any number of ranks gets the same sum.
 void add_weights(const Selection& selection, const LossCounter& counter,
                  std::span<const Piece> pieces, StepPlan& plan) {
   const LossWeights& weights = counter.loss_weights();
@@ -101,7 +101,8 @@ struct Planner::State {
   const LossCounter& counter;
   const StrategyEntry& strategy;
   Epochs epochs;
-  // Of each layout: its first step, and the options with it in place. Empty: `options` for all.
+  // The first step of each layout, and the options with the layout applied. Empty: `options` for
+  // all steps.
   std::vector<std::pair<std::int64_t, PlanOptions>> layouts;
 
   const PlanOptions& options_of(std::int64_t step) const {
@@ -183,7 +184,7 @@ PlanStart Planner::start_at(std::int64_t step) const {
   const bool is_own_epoch = at.epoch == own.epoch && !own.trained.empty();
   if (at.step_of_epoch == 0 && !is_own_epoch) return start;
   start.trained = is_own_epoch ? own.trained : std::vector<bool>(state_->num_examples, false);
-  std::unordered_map<std::int64_t, std::int64_t> parts;  // tokens trained of cut examples
+  std::unordered_map<std::int64_t, std::int64_t> parts;  // trained tokens of cut examples
   for (std::int64_t s = 0; s < at.step_of_epoch; ++s) {
     const StepPieces pieces = state_->epochs.batches(at.epoch)->step(s);
     for (const Piece& piece : pieces.pieces) {

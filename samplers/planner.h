@@ -1,6 +1,6 @@
-// The planner: a pure function from (lengths, options, seed, step) to a StepPlan.
-// Every rank computes the same plan without communication; nothing is kept between calls but the
-// batches of the current epochs, a cache.
+// The planner: a pure function from (lengths, options, seed, step) to a StepPlan. Every rank
+// computes the same plan without communication. It keeps only the batches of the current epochs, as
+// a cache.
 #pragma once
 
 #include <cstdint>
@@ -22,54 +22,56 @@ class Planner {
  public:
   using LossCounter = packtrain::LossCounter;
 
-  // lengths[e], num_loss_tokens[e]: of example e of the store. They and `counter` (asked about
-  // weights and truncated examples) must outlive the planner. Memory: at most 12 bytes an example.
-  // Throws Error(kData) when an example is too long (policy error) or no example is left, and
-  // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch,
-  // or (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
-  // `start`: where it goes on from another plan; its steps before are never planned.
+  // lengths[e] and num_loss_tokens[e] describe example e of the store. They and `counter` must
+  // outlive the planner; `counter` supplies weights and the labels of truncated examples. Memory:
+  // at most 12 bytes an example. `start`: where it continues another plan; earlier steps are never
+  // planned.
+  // Throws Error(kData) when an example is too long (policy error) or no example is left. Throws
+  // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch, or
+  // (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
   Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options, PlanStart start = {});
   ~Planner();
 
-  // Lays steps over ranks by these instead of the options' own budget, cost and speeds: each from
-  // its step on, the first one also before. Ascending. A budget may be below the options', for
-  // which the constructor's checks were made: packs and chunks above it come apart, and a sequence
-  // above it has a micro-batch of its own. Not while other threads plan.
+  // Replaces the options' budget, cost and speeds: each layout from its step on, the first one also
+  // before. Ascending steps. A budget may be below the options', for which the constructor made its
+  // checks. Packs and chunks above it are divided; a sequence above it has a micro-batch of its
+  // own. Do not call it while other threads plan.
   void set_layouts(std::span<const PlanLayout> layouts);
 
-  // Steps of the first `num_epochs` epochs, or `at_most` where these are more. Epochs may differ
-  // where steps are counted in tokens. An epoch's last step holds what is left.
+  // Number of steps of the first `num_epochs` epochs, at most `at_most`. Epochs may differ where
+  // steps are counted in tokens. An epoch's last step holds the rest.
   std::int64_t num_steps(std::int64_t num_epochs,
                          std::optional<std::int64_t> at_most = std::nullopt) const;
-  // Steps of a run: `max_steps`, which may end within an epoch or repeat more than `num_epochs`; or
-  // those of `num_epochs` epochs.
+  // Number of steps of a run: `max_steps`, which may end within an epoch or repeat more than
+  // `num_epochs`; or those of `num_epochs` epochs.
   std::int64_t num_run_steps(const RunSection& run) const;
-  // Where all epochs have as many steps.
+  // Has a value where all epochs have equal numbers of steps.
   std::optional<std::int64_t> steps_per_epoch() const;
-  // Ranks may count the steps of epochs in shares: the first one that num_steps() would have to
-  // make, the steps of one (Epochs::count_steps), and what others counted from `first` on.
+  // Ranks may divide the counting of epochs' steps. These give the first epoch that num_steps()
+  // would have to make, the steps of one (Epochs::count_steps), and accept the counts of other
+  // ranks.
   std::optional<std::int64_t> first_uncounted_epoch() const;
   std::int64_t count_steps(std::int64_t epoch) const;
   void add_counts(std::int64_t first, std::span<const std::int64_t> counts) const;
-  // The first global step behind the epoch that `step` is of.
+  // The first global step after the epoch of `step`.
   std::int64_t epoch_end(std::int64_t step) const;
-  // Whether global step `step` is its epoch's last one.
+  // True when global step `step` is the last one of its epoch.
   bool ends_epoch(std::int64_t step) const { return epoch_end(step) == step + 1; }
-  // Of global step `step` (from 0, across epochs).
+  // The position of global step `step` (from 0, across epochs).
   StepPosition position(std::int64_t step) const;
-  // Where another plan of the same examples goes on when this one's steps before `step` are done.
-  // Looks at the steps of that epoch.
+  // The start of a plan of the same examples that continues this one after the steps before `step`.
+  // It reads the steps of that epoch.
   PlanStart start_at(std::int64_t step) const;
-  const PlanStart& start() const;  // its own
+  const PlanStart& start() const;  // of this plan
   const SelectionCounts& losses() const;
   const PlanOptions& options() const;
-  // The plan of a global step. Its examples do not depend on the number of ranks; under padding,
-  // padding_free and balanced neither on the strategy. Thread-safe.
+  // The plan of a global step. Its examples do not depend on the number of ranks; padding,
+  // padding_free and balanced have equal examples. Thread-safe.
   StepPlan plan(std::int64_t step) const;
-  // Makes what plan() keeps of an epoch, so that its first step need not. Thread-safe.
+  // Makes the cached part of an epoch, so that its first step does not wait for it. Thread-safe.
   void prepare_epoch(std::int64_t epoch) const;
-  // Whether that is done and still kept. Thread-safe, without waiting.
+  // True when the epoch is prepared and still cached. Thread-safe; never waits.
   bool is_epoch_prepared(std::int64_t epoch) const;
 
  private:

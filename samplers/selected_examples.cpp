@@ -19,8 +19,8 @@ std::vector<ExampleIndex> SelectedExamples::table() const {
   return examples;
 }
 
-// list_[k] - k of the selected examples come before list_[k]: as many k as have at most `place` of
-// them are skipped.
+// list_[k] - k selected examples come before list_[k]. The result skips as many k as have at most
+// `place` of them.
 ExampleIndex SelectedExamples::beyond_left_out(std::size_t place) const {
   std::size_t low = 0;
   std::size_t high = list_.size();

@@ -1,4 +1,4 @@
-// The examples of a store that are trained, by number.
+// The examples of a store that are trained, by index.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@ namespace packtrain {
 
 using ExampleIndex = std::uint32_t;  // 4 bytes: a table for 100 million examples stays small
 
-// Ascending. Kept as the shorter of two lists, of what is in it or of what was left out: nothing
-// where all are in it, and at most 2 bytes an example of the store.
+// Ascending indices. Stored as the shorter of two lists: selected examples, or those left out. It
+// is empty when all are selected, and takes at most 2 bytes an example of the store.
 class SelectedExamples {
  public:
   using Iterator = IndexIterator<SelectedExamples>;
 
   SelectedExamples() = default;
-  // Of 0 .. num_examples - 1 all but `left_out`, which is ascending.
+  // Selects all of 0 .. num_examples - 1 except `left_out`, which is ascending.
   SelectedExamples(std::size_t num_examples, std::vector<ExampleIndex> left_out);
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // O(1), or O(log list) where the list is of what was left out.
+  // O(1), or O(log list) where the list is of those left out.
   ExampleIndex operator[](std::size_t place) const {
     if (list_.empty()) return static_cast<ExampleIndex>(place);
     return is_of_selected_ ? list_[place] : beyond_left_out(place);
@@ -34,7 +34,7 @@ class SelectedExamples {
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size_}; }
 
-  // Each in turn, O(size + list).
+  // Visits each example in order, O(size + list).
   template <typename Visit>
   void for_each(Visit&& visit) const {
     if (is_of_selected_) {
@@ -51,7 +51,7 @@ class SelectedExamples {
       }
     }
   }
-  std::vector<ExampleIndex> table() const;  // 4 bytes for each
+  std::vector<ExampleIndex> table() const;  // 4 bytes an example
 
  private:
   ExampleIndex beyond_left_out(std::size_t place) const;

@@ -83,7 +83,7 @@ bool Selection::select(std::size_t example) {
   return true;
 }
 
-// Of a truncated example with labels. Its mask is read where all labels may lie behind the cut.
+// For a truncated example with labels. Reads its mask only where all labels may come after the cut.
 bool Selection::keeps_a_label(std::size_t example) const {
   if (num_loss_tokens_[example] > lengths_[example] - max_length_) return true;
   return counter_.has_label_before(static_cast<std::int64_t>(example),
@@ -128,7 +128,7 @@ std::int64_t Selection::num_loss_tokens(const Piece& piece) const {
   if (piece.begin == 0 && !piece.continues) {
     return num_loss_tokens(static_cast<ExampleIndex>(piece.example));
   }
-  // Its first token is nobody's label here; the token after it is one where the piece continues.
+  // The piece's first token is no label in it. The token after it is one where the piece continues.
   const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
   return counter_.loss_tokens_between(piece.example, piece.begin + 1, end);
 }

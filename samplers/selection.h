@@ -1,5 +1,5 @@
-// Selection: which examples of a store are trained, and how much of each. Nothing is left out
-// without being counted.
+// Selection: which examples of a store are trained, and how many tokens of each. Everything left
+// out is counted.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 
 namespace packtrain {
 
-// What was left out or cut, of one epoch. An example is counted once, in the order given here.
+// Counts of examples left out or cut in one epoch. An example counts once, in the first of these
+// that applies.
 struct SelectionCounts {
   std::int64_t empty_examples = 0;    // no tokens
   std::int64_t dropped_examples = 0;  // longer than max_length, policy drop
   std::int64_t masked_examples = 0;   // no label
-  // Longer than max_length, policy truncate, all labels behind the cut.
+  // Longer than max_length, policy truncate, all labels after the cut.
   std::int64_t truncated_to_empty_examples = 0;
   std::int64_t truncated_examples = 0;  // longer than max_length, policy truncate; trained
   std::int64_t split_examples = 0;      // longer than max_length, policy split; all of it trained
@@ -26,29 +27,31 @@ struct SelectionCounts {
 
 class Selection {
  public:
-  // `lengths`, `num_loss_tokens` [num_examples of the store] and `counter` must outlive it.
-  // Reads neither where their bounds say that all examples are selected whole.
-  // Throws Error(kData) when an example is too long under policy error (fully masked ones are no
-  // reason to stop) or no example is left.
+  // `lengths`, `num_loss_tokens` [num_examples of the store] and `counter` must outlive it. It
+  // reads neither array where their bounds show that all examples are selected whole. Throws
+  // Error(kData) when an example is too long under policy error, unless it is fully masked, or when
+  // no example is left.
   Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
             const LossCounter& counter, TooLong too_long, std::int64_t max_length);
 
   const SelectedExamples& examples() const { return examples_; }
   const SelectionCounts& losses() const { return counts_; }
-  // Of a selected example: the tokens that are trained, after truncation.
+  // Number of trained tokens of a selected example, after truncation.
   std::int32_t length(ExampleIndex example) const;
   // Tokens of its first and longest piece: all of them, or data.max_length of a split example.
   std::int32_t piece_length(ExampleIndex example) const;
-  // The one with the longest piece, the first of several; nothing where the bounds of all lengths
-  // say that no piece has more than `enough` tokens.
+  // The example with the longest piece, the first of several. Returns nothing where the bounds of
+  // all lengths show that no piece has more than `enough` tokens.
   std::optional<ExampleIndex> longest_above(std::int64_t enough) const;
-  // Appends its pieces: one, or for a split example as few as there can be, whole but the last.
+  // Appends the pieces of an example. A split example has as few as possible, all full but the
+  // last.
   void append_pieces(ExampleIndex example, std::vector<Piece>& pieces) const;
   std::int64_t num_loss_tokens(ExampleIndex example) const;
-  // Labels of a piece of a selected example. Of a cut one its own tokens are read, no others.
+  // Number of labels of a piece of a selected example. For a cut example only the piece's tokens
+  // are read.
   std::int64_t num_loss_tokens(const Piece& piece) const;
-  // Starts loading what the functions above read of the example: a shuffled order would wait for
-  // memory at each.
+  // Starts loading the example's values for the functions above, because a shuffled order would
+  // wait for memory at each.
   void prefetch(ExampleIndex example) const {
     lengths_.prefetch(example);
     num_loss_tokens_.prefetch(example);

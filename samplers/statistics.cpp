@@ -5,7 +5,7 @@
 namespace packtrain {
 namespace {
 
-// Sum over micro-batches of the slowest rank, and over everything.
+// Sums over micro-batches: of the slowest rank, and of all ranks.
 struct Load {
   double slowest = 0;
   double total = 0;
@@ -13,7 +13,7 @@ struct Load {
   double imbalance(double num_ranks) const { return total > 0 ? slowest * num_ranks / total : 1.0; }
 };
 
-// What one rank does in one micro-batch.
+// The work of one rank in one micro-batch.
 struct Work {
   std::int64_t num_tokens = 0;
   std::int64_t num_rows = 0;  // before rounding up

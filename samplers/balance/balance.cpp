@@ -20,14 +20,15 @@ std::int64_t div_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// No assignment has fewer: a bin holds `max_tokens`, and of items above a (k + 1)th of that only k.
-// The second is what tells where most examples are nearly as long as the budget, or rows do not
-// divide it: to try each number from the first on would be to balance many times in vain.
+// A lower bound: a bin holds `max_tokens`, and at most k items that are longer than max_tokens / (k
+// + 1). The second condition is the stronger one when most examples are nearly as long as the
+// budget. Starting from the bound avoids failed attempts at balancing.
 int fewest_micro_batches(std::span<const BalanceItem> items, int num_ranks,
                          std::int64_t max_tokens) {
   constexpr std::int64_t kMaxAlike = 8;
   std::int64_t num_tokens = 0;
-  std::array<std::int64_t, kMaxAlike + 1> num_longer{};  // [k] than max_tokens / (k + 1)
+  std::array<std::int64_t, kMaxAlike + 1>
+      num_longer{};  // [k] items longer than max_tokens / (k + 1)
   for (const BalanceItem& item : items) {
     num_tokens += item.tokens;
     for (std::int64_t k = kMaxAlike; k > 0 && item.tokens * (k + 1) > max_tokens; --k) {
@@ -60,10 +61,10 @@ class Balancer {
   TradeSearch trade_;
   std::span<const SortEntry> order_;
   std::vector<BalanceItem> sorted_;
-  std::vector<double> alike_;     // [ranks] of 1
+  std::vector<double> alike_;     // [ranks] all 1
   std::vector<double> slowness_;  // [ranks] 1 / speed
   Bins best_;
-  Bins bins_;  // being tried
+  Bins bins_;  // the attempt
 };
 
 Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
@@ -71,7 +72,8 @@ Placement Balancer::balance(std::span<const BalanceItem> items, int num_ranks,
   sort(items, max_tokens);
   set_speeds(num_ranks, speeds);
   int num_micro_batches = fewest_micro_batches(items, num_ranks, max_tokens);
-  // Ends: with as many bins as items, longest first on ranks alike gives each item an empty one.
+  // The loop ends: with as many bins as items, longest first on ranks of equal speed gives each
+  // item an empty bin.
   while (!find_best(slowness_, num_micro_batches, max_tokens)) ++num_micro_batches;
   return to_placement();
 }
@@ -86,7 +88,7 @@ Placement Balancer::trade(std::span<const BalanceItem> items, const Placement& p
     best_.append(best_.first_bin(micro_batch) + static_cast<std::size_t>(rank), item);
   }
   trade_.improve(best_);
-  exchange_.improve_with_pairs(best_);  // where bins have room
+  exchange_.improve_with_pairs(best_);  // for bins with free space
   return to_placement();
 }
 
@@ -121,8 +123,8 @@ void Balancer::set_speeds(int num_ranks, std::span<const double> speeds) {
   }
 }
 
-// Leaves in best_ the better of the greedy starts, improved; false when none found room for every
-// item.
+// Stores the better of the greedy starts in best_ and improves it. Returns false when no start
+// found a bin for every item.
 bool Balancer::find_best(std::span<const double> slowness, int num_micro_batches,
                          std::int64_t max_tokens) {
   bool found = false;
@@ -135,12 +137,12 @@ bool Balancer::find_best(std::span<const double> slowness, int num_micro_batches
     found = true;
   };
   if (!std::ranges::equal(slowness, alike_) && find_best(alike_, num_micro_batches, max_tokens)) {
-    best_.change_ranks(slowness);  // so speeds never make it worse than ignoring them
+    best_.change_ranks(slowness);  // with speeds the result is never worse than without them
     best_.group_by_time();
     found = true;
   }
   consider(place_longest_first);
-  if (num_micro_batches > 1) consider(place_least_increase);  // with one, the same
+  if (num_micro_batches > 1) consider(place_least_increase);  // equal to longest first with one
   if (!found) consider(place_best_fit);
   if (found) exchange_.improve_with_pairs(best_);
   return found;
@@ -156,7 +158,7 @@ Placement Balancer::to_placement() {
     for (std::int32_t rank = 0; rank < best_.num_ranks; ++rank, ++bin) {
       for (ItemNumber item = best_.bins[bin].first; item != kNoItem; item = best_.next[item]) {
         placement.slots[order_[item].item] = {rank, m};
-        placement.num_micro_batches = m + 1;  // those the exchanges emptied come last
+        placement.num_micro_batches = m + 1;  // micro-batches that exchanges emptied come last
       }
     }
   }

@@ -51,7 +51,7 @@ void Bins::remove(std::size_t bin, ItemNumber item) {
   for (; *link != item; link = &next[before]) before = *link;
   *link = next[item];
   if (from.last == item) from.last = before;
-  // Emptied: exactly nothing, not a rounding error away from it.
+  // An empty bin has a time of exactly 0, without a rounding error.
   from.time = from.first == kNoItem ? 0.0 : from.time - items[item].cost * from.slowness;
   from.tokens -= items[item].tokens;
 }
@@ -88,9 +88,9 @@ void Bins::group_by_time() {
     std::ranges::stable_sort(bins, slower);
     return;
   }
-  // Each rank keeps its bins, sorted. No arrangement of them is better: the k slowest bins of a
-  // rank are in k micro-batches, so in any arrangement at least k micro-batches last as long as the
-  // k-th slowest bin of every rank, and here the k-th micro-batch lasts no longer than that.
+  // Each rank keeps its bins, sorted by time. No arrangement is better: the k slowest bins of a
+  // rank are in k micro-batches. In any arrangement at least k micro-batches last as long as the
+  // k-th slowest bin of every rank. Here the k-th micro-batch lasts no longer than that.
   std::vector<Bin> own(static_cast<std::size_t>(num_micro_batches));
   const auto stride = static_cast<std::size_t>(num_ranks);
   for (std::size_t rank = 0; rank < stride; ++rank) {

@@ -1,4 +1,4 @@
-// The state that balancing works on: items sorted by cost, bins with their loads.
+// The state of balancing: items sorted by cost, and bins with their loads.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace packtrain {
 
-// An item's place in descending order of cost: a smaller number is never a cheaper item.
+// The position of an item in descending order of cost. A smaller number is never a cheaper item.
 using ItemNumber = std::uint32_t;
 constexpr ItemNumber kNoItem = std::numeric_limits<ItemNumber>::max();
 
-// Bin b is what rank b % num_ranks trains in micro-batch b / num_ranks. Its items are a linked list
-// through `next`, so that bins cost no memory of their own and an item moves without copying.
+// Bin b is what rank b % num_ranks trains in micro-batch b / num_ranks. The items of a bin form a
+// linked list through `next`: bins own no memory and an item moves without copying.
 struct Bins {
   struct Bin {
     double time = 0;  // cost of its items * slowness
@@ -25,10 +25,11 @@ struct Bins {
     ItemNumber last = kNoItem;
   };
 
-  // Empty bins. `slowness` [num_ranks]. The items and it must outlive their use. Memory is reused.
+  // Makes all bins empty. `slowness` has [num_ranks] values. It and the items must outlive their
+  // use. Memory is reused.
   void reset(std::span<const BalanceItem> sorted_items, std::span<const double> slowness,
              int micro_batches, std::int64_t budget);
-  // The same items in the same bins, other ranks.
+  // Keeps the items of each bin and replaces the ranks.
   void change_ranks(std::span<const double> slowness);
 
   bool has_capacity(std::size_t bin, ItemNumber item) const {
@@ -37,7 +38,7 @@ struct Bins {
   double time_with(std::size_t bin, ItemNumber item) const {
     return bins[bin].time + items[item].cost * bins[bin].slowness;
   }
-  void append(std::size_t bin, ItemNumber item) {  // its number is higher than those in the bin
+  void append(std::size_t bin, ItemNumber item) {  // `item` must be above all numbers in the bin
     Bin& to = bins[bin];
     to.time = time_with(bin, item);
     to.tokens += items[item].tokens;

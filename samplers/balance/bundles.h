@@ -1,4 +1,4 @@
-// What a search moves from one bin to another at a time: an item, or two together.
+// Bundles: one item, or two items, that a search moves together from one bin to another.
 #pragma once
 
 #include <cstdint>

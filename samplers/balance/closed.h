@@ -1,4 +1,4 @@
-// What is too full for an item, until an item comes that is short enough.
+// Candidates without space for an item, kept until a shorter item comes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Closed {
     heap_.push_back({tokens, what});
     std::ranges::push_heap(heap_, std::ranges::greater{}, &Entry::tokens);
   }
-  // Whether something holds no more than `most` tokens: take() is it.
+  // True when a candidate holds at most `most` tokens. take() returns it.
   bool any(std::int64_t most) const { return !heap_.empty() && heap_.front().tokens <= most; }
   std::size_t take() {
     std::ranges::pop_heap(heap_, std::ranges::greater{}, &Entry::tokens);
@@ -25,7 +25,9 @@ class Closed {
     heap_.pop_back();
     return what;
   }
-  std::int64_t min_tokens() const { return heap_.front().tokens; }  // of what is closed, if any
+  std::int64_t min_tokens() const {
+    return heap_.front().tokens;
+  }  // of the closed candidates; there must be one
 
  private:
   struct Entry {

@@ -26,8 +26,8 @@ std::span<const SortEntry> DescendingSort::operator()(std::span<const BalanceIte
   sorted_.resize(items.size());
   if (items.empty()) return sorted_;
 
-  // About as many bins as items. Leading bits of a floating-point number are nearly its logarithm,
-  // so long tails do not crowd the rest into one bin.
+  // About as many bins as items. The leading bits of a floating-point number approximate its
+  // logarithm, so a few very large costs do not put all others into one bin.
   const int shift = std::max<int>(0, std::bit_width(most - least) - std::bit_width(items.size()));
   const auto bin_of = [&](const SortEntry& entry) { return (most - entry.cost_bits) >> shift; };
   ends_.assign(((most - least) >> shift) + 1, 0);

@@ -9,17 +9,18 @@
 
 namespace packtrain {
 
-// An item by its cost: compared as an integer, which orders numbers >= 0 as their values do.
+// An item's cost as an integer. Integers of numbers >= 0 have the order of the numbers.
 struct SortEntry {
   std::uint64_t cost_bits = 0;
   std::uint32_t item = 0;  // its index
 };
 
-// Sorts into equal bins by the leading bits of the cost, then each bin: O(n) for costs that differ,
-// O(n log n) at worst. Equal costs keep their order. Memory is reused from call to call.
+// Distributes items into equal bins by the leading bits of the cost, then sorts each bin. O(n) for
+// costs that differ, O(n log n) at worst. Equal costs keep their order. Memory is reused from call
+// to call.
 class DescendingSort {
  public:
-  // Valid until the next call.
+  // The result is valid until the next call.
   std::span<const SortEntry> operator()(std::span<const BalanceItem> items);
 
  private:

@@ -1,4 +1,4 @@
-// A tournament of bins of which some are too full for an item.
+// A tournament of bins in which some bins have too little space for an item.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace packtrain {
 
-// Finds among some bins the one that is first done with an item and has room for it. A bin that
-// wins without room is closed until an item comes that is short enough. Where items come in
-// descending order of tokens, too, as those of which the longer is the costlier do, a bin is closed
-// at most once for each item it gets: a few matches a level of the tree and item, however full the
-// bins are.
+// Finds the bin that finishes first with an item, among the bins that have space for it. A winner
+// without space is closed until a shorter item comes. Usually longer items cost more, so that items
+// also come in descending order of tokens. Then a bin is closed at most once for each item that it
+// gets. An item costs a few matches for each level of the tree, also when the bins are full.
 template <typename Tournament>
 class EarliestFinish {
  public:
-  // Bins [first, first + count), empty. `bins` must outlive the search. Memory is reused.
+  // Starts with the empty bins [first, first + count). `bins` must outlive the search. Memory is
+  // reused.
   void reset(const Bins& bins, std::size_t first, std::size_t count) {
     bins_ = &bins;
     first_ = first;
@@ -27,10 +27,11 @@ class EarliestFinish {
     tournament_.reset(std::span(bins.bins).subspan(first, count));
   }
 
-  // kNoBin when none has room. Items come in descending order of cost.
+  // Returns kNoBin when no bin has space. Items come in descending order of cost.
   std::size_t find(ItemNumber item) {
     const BalanceItem& wanted = bins_->items[item];
-    const std::int64_t most = bins_->max_tokens - wanted.tokens;  // in a bin with room
+    const std::int64_t most =
+        bins_->max_tokens - wanted.tokens;  // in a bin with space for the item
     while (closed_.any(most)) {
       const std::size_t bin = closed_.take();
       tournament_.set(bin, bins_->bins[first_ + bin].time);
@@ -45,10 +46,10 @@ class EarliestFinish {
     }
   }
 
-  // `bin`, the one found last, has got the item.
+  // Call it after `bin`, the result of find(), received the item.
   void update(std::size_t bin) { tournament_.set(bin - first_, bins_->bins[bin].time); }
 
-  // Of the emptiest bin, when none has room.
+  // The tokens of the emptiest bin. Valid after find() returned kNoBin.
   std::int64_t min_tokens() const { return closed_.min_tokens(); }
   const Tournament& tournament() const { return tournament_; }
 

@@ -5,9 +5,9 @@
 namespace packtrain {
 namespace {
 
-constexpr double kClose = 1e-3;         // to the bound, relative: not worth more work
-constexpr double kGoodShare = 0.5;      // of the greatest possible gain: not worth another partner
-constexpr double kSmallestGain = 1e-9;  // relative: ends the search where rounding begins
+constexpr double kClose = 1e-3;     // relative distance to the bound that is not worth more work
+constexpr double kGoodShare = 0.5;  // of the greatest possible gain; then no other partner is tried
+constexpr double kSmallestGain = 1e-9;  // relative; smaller gains are rounding errors
 constexpr std::size_t kPartners = 16;   // lightest bins of a micro-batch that are tried
 constexpr int kMaxOthers = 16;          // neighbouring micro-batches that are tried
 constexpr std::size_t kMaxPaired = 24;  // items of a bin up to which pairs are tried
@@ -58,7 +58,7 @@ bool ExchangeSearch::fits(std::size_t slow, std::size_t partner, std::int64_t to
          bins[partner].tokens + tokens <= bins_->max_tokens;
 }
 
-// One exchange inside micro-batch m that lowers the greater of the two times.
+// Makes one exchange inside micro-batch m that lowers the greater of the two times.
 bool ExchangeSearch::level(int m) {
   const std::size_t slow = by_time(m).slowest();
   const Bins::Bin& from = bins_->bins[slow];
@@ -67,7 +67,7 @@ bool ExchangeSearch::level(int m) {
   for (const std::uint32_t partner : lightest_bins(m)) {
     const Bins::Bin& to = bins_->bins[partner];
     const double gap = from.time - to.time;
-    const double wanted = gap / (from.slowness + to.slowness);  // makes them equally long
+    const double wanted = gap / (from.slowness + to.slowness);  // equalizes both times
     if (partner == slow || best_.gain >= kGoodShare * wanted * from.slowness) continue;
     try_partner(slow, partner, wanted, [&](double handed) {
       return std::min(handed * from.slowness, gap - handed * to.slowness);
@@ -76,14 +76,14 @@ bool ExchangeSearch::level(int m) {
   return apply(m, slow);
 }
 
-// One exchange between micro-batch m's slowest bin and another micro-batch that shortens the step:
-// what m gains is more than what the other loses.
+// Makes one exchange between micro-batch m's slowest bin and another micro-batch that shortens the
+// step: m gains more than the other loses.
 bool ExchangeSearch::shorten(int m) {
   const std::size_t slow = by_time(m).slowest();
   const Bins::Bin& from = bins_->bins[slow];
   const std::span<const std::uint32_t> all = by_time(m).bins();
   const double second = all.size() > 1 ? bins_->bins[all[all.size() - 2]].time : 0.0;
-  const double most = from.time - second;  // what m can gain
+  const double most = from.time - second;  // the greatest gain of m
   if (most <= kSmallestGain * from.time) return false;
   list_bundles(slow, gives_);
   best_ = {};
@@ -94,7 +94,7 @@ bool ExchangeSearch::shorten(int m) {
     const double slowest = bins_->bins[by_time(other).slowest()].time;
     for (const std::uint32_t partner : lightest_bins(other)) {
       const Bins::Bin& to = bins_->bins[partner];
-      const double room = slowest - to.time;  // what costs the other nothing
+      const double room = slowest - to.time;  // time that does not lengthen the other
       if (best_.gain >= kGoodShare * std::min(most, room)) break;
       const double wanted = (most / from.slowness + room / to.slowness) / 2;
       try_partner(slow, partner, wanted, [&](double handed) {
@@ -105,7 +105,7 @@ bool ExchangeSearch::shorten(int m) {
   return apply(m, slow);
 }
 
-// The items of `bin`, and its pairs where these are wanted, in descending order of cost.
+// Lists the items of `bin`, and its pairs when requested, in descending order of cost.
 void ExchangeSearch::list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const {
   list_items(*bins_, bin, bundles);
   if (most_items_ < 2 || bundles.size() > kMaxPaired) return;
@@ -130,8 +130,9 @@ void ExchangeSearch::forget_takes(std::size_t bin) {
   if (takes.bin == bin) takes.bin = kNoPartner;
 }
 
-// Tries each bundle of the slow bin with the two of the partner (or nothing) whose swap hands over
-// just more and just less cost than `wanted`. One pass: both lists descend in cost.
+// Tries each bundle of the slow bin with two bundles of the partner (or nothing). Their swaps
+// transfer the cost just above and just below `wanted`. One pass suffices, because both lists
+// descend in cost.
 template <typename Gain>
 void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double wanted,
                                  const Gain& gain) {
@@ -142,7 +143,7 @@ void ExchangeSearch::try_partner(std::size_t slow, std::size_t partner, double w
       best_ = {partner, give, take, gained};
     }
   };
-  std::size_t next = 0;  // first of `takes` too cheap to hand over less than `wanted`
+  std::size_t next = 0;  // first of `takes` too cheap to transfer less than `wanted`
   for (const Bundle& give : gives_) {
     while (next < takes.size() && takes[next].cost > give.cost - wanted) ++next;
     if (next > 0) offer(give, takes[next - 1]);

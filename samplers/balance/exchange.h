@@ -1,4 +1,4 @@
-// Local search: the slowest rank of a micro-batch hands cost over to lighter ranks.
+// Local search: the slowest rank of a micro-batch transfers cost to lighter ranks.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace packtrain {
 
-// Swaps items between the slowest bin of a micro-batch and one of the lightest bins (of the same
-// micro-batch, or of another one when that shortens the step) until nothing helps or the step is
-// within 0.1 % of bins.bound(). Never raises bins.total() and never exceeds the budget. The number
-// of exchanges is at most a small multiple of the number of bins.
+// Swaps items between the slowest bin of a micro-batch and one of the lightest bins. That bin is in
+// the same micro-batch, or in another one when this shortens the step. The search ends when no swap
+// helps or the step is within 0.1 % of bins.bound(). It never raises bins.total() and never exceeds
+// the budget. The number of exchanges is at most a small multiple of the number of bins.
 class ExchangeSearch {
  public:
-  // At most one item goes each way: cheap, and enough where bins hold many items.
+  // Moves at most one item each way. This is cheap, and enough where bins hold many items.
   void improve(Bins& bins) { search(bins, 1); }
-  // Where that ends, also up to two items each way: bins of few items need it.
+  // Then also moves up to two items each way, which bins of few items need.
   void improve_with_pairs(Bins& bins) { search(bins, 2); }
 
  private:
@@ -33,13 +33,13 @@ class ExchangeSearch {
     double gain = 0;  // of the step
   };
 
-  // What a partner can give back, kept until it changes: the light bins are asked again and again.
+  // The bundles of a partner, cached until the partner changes, because light bins are tried often.
   struct Takes {
     std::size_t bin = kNoPartner;
     std::vector<Bundle> bundles;  // descending cost, the last is empty
   };
   static constexpr std::size_t kNoPartner = std::numeric_limits<std::size_t>::max();
-  static constexpr std::size_t kMaxTakes = 2048;  // of a few kilobytes
+  static constexpr std::size_t kMaxTakes = 2048;  // entries of a few kilobytes each
 
   void search(Bins& bins, int most_items);
   bool sweep(int most_items);
@@ -56,13 +56,13 @@ class ExchangeSearch {
   void list_bundles(std::size_t bin, std::vector<Bundle>& bundles) const;
   const std::vector<Bundle>& takes_of(std::size_t bin);
   void forget_takes(std::size_t bin);
-  // Whether the slow bin and `partner` keep to the budget when `tokens` are handed over.
+  // True when both bins stay within the budget after `tokens` move from the slow bin to `partner`.
   bool fits(std::size_t slow, std::size_t partner, std::int64_t tokens) const;
 
   Bins* bins_ = nullptr;
   int most_items_ = 1;  // of a bundle
   int exchanges_left_ = 0;
-  double close_ = 0;                                          // a total that is good enough
+  double close_ = 0;                                          // the search ends at this total
   std::vector<TimeOrder> by_time_;                            // [micro-batches]
   std::vector<Bundle> gives_;                                 // descending cost
   std::vector<Takes> takes_ = std::vector<Takes>(kMaxTakes);  // by bin % kMaxTakes

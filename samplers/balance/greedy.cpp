@@ -26,8 +26,8 @@ bool longest_first(Bins& bins) {
   return true;
 }
 
-// Of each micro-batch only the bin that is first done comes into question: it is also the one that
-// lengthens it least. Micro-batches still empty are alike, so one of them stands for all.
+// In each micro-batch only the bin that finishes first can win: it also lengthens the micro-batch
+// least. Empty micro-batches are equal, so the search looks at one of them.
 template <typename Tournament>
 class LeastIncrease {
  public:
@@ -88,7 +88,7 @@ class LeastIncrease {
   Bins* bins_ = nullptr;
   std::vector<EarliestFinish<Tournament>> searches_;  // [micro-batches]
   std::vector<double> slowest_;                       // [micro-batches]
-  std::vector<std::size_t> open_;                     // micro-batches with room, and one empty
+  std::vector<std::size_t> open_;                     // micro-batches with space, and one empty
   Closed closed_;                                     // the others
   std::size_t num_begun_ = 0;
 };
@@ -112,10 +112,10 @@ bool place_best_fit(Bins& bins) {
   std::iota(by_tokens.begin(), by_tokens.end(), 0U);
   std::ranges::stable_sort(by_tokens, std::ranges::greater{},
                            [&](ItemNumber item) { return bins.items[item].tokens; });
-  std::set<std::pair<std::int64_t, std::size_t>> opened;  // room left, bin
+  std::set<std::pair<std::int64_t, std::size_t>> opened;  // free space, bin
   for (const ItemNumber item : by_tokens) {
     auto fullest = opened.lower_bound({bins.items[item].tokens, 0});
-    if (fullest == opened.end()) {  // none of these: open the next
+    if (fullest == opened.end()) {  // none has space: open the next bin
       if (opened.size() == bins.bins.size()) return false;
       fullest = opened.emplace(bins.max_tokens, opened.size()).first;
     }

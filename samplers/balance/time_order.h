@@ -1,4 +1,4 @@
-// The bins of a micro-batch in ascending order of time, kept while single bins change.
+// The bins of a micro-batch in ascending order of time, updated as single bins change.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace packtrain {
 
-// A sorted array: what one change moves is a few kilobytes at thousands of ranks, which takes less
-// than looking up its new place. Ties go to the lower bin.
+// A sorted array. One change moves a few kilobytes at thousands of ranks, which is faster than a
+// search for the new position. Ties go to the lower bin.
 class TimeOrder {
  public:
   // `bins` must outlive its use. Memory is reused.
@@ -27,9 +27,9 @@ class TimeOrder {
   std::span<const std::uint32_t> bins() const { return order_; }
   std::size_t slowest() const { return order_.back(); }
 
-  // The time of `bin`, one of the lightest, has changed, of no other.
+  // Call it when only the time of `bin` has changed, which is one of the lightest.
   void changed(std::size_t bin) { restore(place_of(bin), order_.end()); }
-  // Nor of any but the slowest.
+  // Call it when only the time of the slowest bin has changed.
   void slowest_changed() { restore(order_.end() - 1, order_.end()); }
   void slowest_and_another_changed(std::size_t bin) {
     restore(place_of(bin), order_.end() - 1);
@@ -48,11 +48,11 @@ class TimeOrder {
     }
   };
 
-  Iterator place_of(std::size_t bin) {  // near the beginning: the lightest are what is changed
+  Iterator place_of(std::size_t bin) {  // searches from the begin, because light bins change
     return std::find(order_.begin(), order_.end(), static_cast<std::uint32_t>(bin));
   }
 
-  // Puts what is at `place` where it belongs before `end`, where all others are in order.
+  // Moves the entry at `place` to its sorted position before `end`. All other entries are sorted.
   void restore(Iterator place, Iterator end) {
     const Iterator above = std::lower_bound(place + 1, end, *place, Lighter{bins_});
     if (above != place + 1) {

@@ -21,7 +21,7 @@ void EqualSpeedTournament::set(std::size_t bin, double time) {
   for (std::size_t node = num_leaves_ + bin; node > 1; node /= 2) {
     nodes_[node] = winner;
     const Player rival = nodes_[node ^ 1];
-    // Ties go to the left. Without branches: who wins cannot be predicted.
+    // Ties go to the left. No branches, because the winner is not predictable.
     const bool lost = rival.time_bits < winner.time_bits + (node & 1);
     winner.time_bits = lost ? rival.time_bits : winner.time_bits;
     winner.bin = lost ? rival.bin : winner.bin;
@@ -32,7 +32,7 @@ void EqualSpeedTournament::set(std::size_t bin, double time) {
 void SpeedTournament::reset(std::span<const Bins::Bin> bins) {
   num_leaves_ = std::bit_ceil(bins.size());
   players_.assign(num_leaves_, {});
-  nodes_.assign(2 * num_leaves_, {kClosed, 0});  // no match is played yet: no winner holds
+  nodes_.assign(2 * num_leaves_, {kClosed, 0});  // no match is played yet, so no winner is valid
   for (std::size_t bin = 0; bin < num_leaves_; ++bin) {
     if (bin < bins.size()) players_[bin] = {0.0, bins[bin].slowness};
     nodes_[num_leaves_ + bin] = {0.0, bin};
@@ -67,7 +67,7 @@ void SpeedTournament::play(std::size_t node) {
   const Player& winner = right_wins ? b : a;
   const Player& loser = right_wins ? a : b;
   double holds_to = std::max(left.holds_to, right.holds_to);
-  // A loser on a slower rank gains as the cost falls, and wins once it has made up for its time.
+  // A loser on a slower rank gains on the winner as the cost falls.
   if (loser.slowness > winner.slowness && loser.time < winner.time) {
     const double overtakes = (winner.time - loser.time) / (loser.slowness - winner.slowness);
     holds_to = std::max(holds_to, std::min(overtakes, cost_));

@@ -1,6 +1,7 @@
-// Which bin is done first with an item: tournament trees (D. E. Knuth, The Art of Computer
-// Programming 3, 5.4.1) that a change of one bin costs a match a level. Node n is won by the better
-// of nodes 2n and 2n + 1; node 1 is the final; the leaves are the bins. Ties go to the lower bin.
+// Finds the bin that finishes first with an item, with tournament trees (D. E. Knuth, The Art of
+// Computer Programming 3, 5.4.1). A change of one bin costs one match for each level. Node n is won
+// by the better of nodes 2n and 2n + 1. Node 1 is the final, and the leaves are the bins. Ties go
+// to the lower bin.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,14 @@
 namespace packtrain {
 
 constexpr std::size_t kNoBin = std::numeric_limits<std::size_t>::max();
-constexpr double kClosed =
-    std::numeric_limits<double>::infinity();  // time of a bin that is left out
+constexpr double kClosed = std::numeric_limits<double>::infinity();  // time of a closed bin
 
-// Between ranks alike the bin of least time is first done, whatever the item.
+// At equal speeds the bin of least time finishes first, for any item.
 class EqualSpeedTournament {
  public:
-  // Empty bins. Memory is reused.
+  // Starts with empty bins. Memory is reused.
   void reset(std::span<const Bins::Bin> bins);
-  // kNoBin when all are closed.
+  // Returns kNoBin when all bins are closed.
   std::size_t first(double /*cost*/) const {
     return nodes_[1].time_bits == bits(kClosed) ? kNoBin : nodes_[1].bin;
   }
@@ -30,7 +30,7 @@ class EqualSpeedTournament {
 
  private:
   struct Player {
-    std::uint64_t time_bits = 0;  // integers compare as the numbers >= 0 whose bits they hold do
+    std::uint64_t time_bits = 0;  // as bits: integers order as the numbers >= 0 do
     std::uint64_t bin = 0;
   };
 
@@ -40,20 +40,20 @@ class EqualSpeedTournament {
   std::vector<Player> nodes_;
 };
 
-// Between ranks of different speed it depends on the item: cost c is done at time + c * slowness. A
-// kinetic tournament (J. Basch, L. Guibas, J. Hershberger, "Data structures for mobile data",
-// J. Algorithms 1999), where what moves is not time but the cost of the item, which may not rise
-// from call to call: each node knows down to which cost its winner remains it, and only the nodes
-// where that has passed are played again.
+// At different speeds the winner depends on the item: a bin finishes cost c at time + c * slowness.
+// This is a kinetic tournament (J. Basch, L. Guibas, J. Hershberger, "Data structures for mobile
+// data", J. Algorithms 1999). Its parameter is the cost of the item instead of time, and it may not
+// rise from call to call. Each node stores down to which cost its winner is valid. Only nodes that
+// the cost has passed are played again.
 class SpeedTournament {
  public:
-  // Empty bins. Memory is reused.
+  // Starts with empty bins. Memory is reused.
   void reset(std::span<const Bins::Bin> bins);
-  // kNoBin when all are closed. `cost` must not exceed that of the call before.
+  // Returns kNoBin when all bins are closed. `cost` must not exceed that of the previous call.
   std::size_t first(double cost);
   void set(std::size_t bin, double time);
 
-  // Since the beginning: what the work is proportional to.
+  // Matches since the start. The work is proportional to it.
   std::int64_t num_matches() const { return num_matches_; }
 
  private:
@@ -62,7 +62,7 @@ class SpeedTournament {
     double slowness = 1;
   };
   struct Node {
-    double holds_to = 0;  // at a lower cost a winner of this subtree may be another
+    double holds_to = 0;  // at a lower cost the subtree may have another winner
     std::size_t bin = 0;
   };
 

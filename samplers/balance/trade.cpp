@@ -6,12 +6,12 @@
 namespace packtrain {
 namespace {
 
-constexpr double kClose = 1e-3;         // to the mean, relative: not worth more work
-constexpr double kGoodShare = 0.7;      // of the greatest possible gain: not worth another partner
-constexpr double kSmallestGain = 1e-9;  // relative: ends the search where rounding begins
+constexpr double kClose = 1e-3;     // relative distance to the mean that is not worth more work
+constexpr double kGoodShare = 0.7;  // of the greatest possible gain; then no other partner is tried
+constexpr double kSmallestGain = 1e-9;  // relative; smaller gains are rounding errors
 constexpr std::size_t kPartners = 8;    // lightest bins that are tried
-constexpr std::size_t kMaxPaired = 24;  // of a bin's items, the costliest
-constexpr int kMaxScanned = 64;         // bundles that fit in return for one
+constexpr std::size_t kMaxPaired = 24;  // costliest items of a bin from which pairs are made
+constexpr int kMaxScanned = 64;         // fitting bundles that are tried in return for one
 constexpr int kTradesPerBin = 4;        // bound on the work
 
 }  // namespace
@@ -29,7 +29,7 @@ void TradeSearch::improve(Bins& bins) {
   }
 }
 
-// One trade inside the micro-batch that lowers the greater of two times.
+// Makes one trade inside the micro-batch that lowers the greater of two times.
 bool TradeSearch::level() {
   const auto& bins = bins_->bins;
   const std::size_t slow = by_time_.slowest();
@@ -65,14 +65,14 @@ const std::vector<Bundle>& TradeSearch::bundles_of(std::size_t bin) {
   return bundles;
 }
 
-// Each bundle of the slow bin with those of the partner that both bins have room for.
+// Tries each bundle of the slow bin with those of the partner for which both bins have space.
 void TradeSearch::try_partner(std::size_t slow, std::size_t partner) {
   const Bins::Bin& from = bins_->bins[slow];
   const Bins::Bin& to = bins_->bins[partner];
   const double gap = from.time - to.time;
   const std::vector<Bundle>& gives = bundles_of(slow);
   const std::vector<Bundle>& takes = bundles_of(partner);
-  std::size_t begin = 0;  // of what is long enough: the partner keeps to the budget
+  std::size_t begin = 0;  // first bundle long enough for the partner's budget
   for (const Bundle& give : gives) {
     const std::int64_t shortest = give.tokens - (bins_->max_tokens - to.tokens);
     const std::int64_t longest = give.tokens + (bins_->max_tokens - from.tokens);

@@ -1,4 +1,4 @@
-// Local search among full bins, where what comes must be no longer than what goes.
+// Local search among full bins. The bundle that enters a bin is no longer than the one that leaves.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace packtrain {
 
-// The slowest bin of a micro-batch trades one or two of its items for one or two of a lighter bin
-// of about as many tokens but less cost: attention costs more in one long example than in two that
-// are half as long. Goes on until nothing helps or the micro-batch is within 0.1 % of its mean.
-// ExchangeSearch chooses by cost first, which in full bins hardly ever fits; this one by tokens.
-// Never raises bins.total() and never exceeds the budget.
+// The slowest bin of a micro-batch trades one or two items with a lighter bin, for items of about
+// as many tokens but less cost. Attention costs more in one long example than in two of half the
+// length. The search ends when no trade helps or the micro-batch is within 0.1 % of its mean.
+// ExchangeSearch chooses by cost first, which hardly ever fits full bins; this search chooses by
+// tokens. It never raises bins.total() and never exceeds the budget.
 class TradeSearch {
  public:
   void improve(Bins& bins);
@@ -33,8 +33,8 @@ class TradeSearch {
 
   Bins* bins_ = nullptr;
   TimeOrder by_time_;                         // the micro-batch's bins
-  double total_ = 0;                          // of their times
-  std::vector<std::vector<Bundle>> bundles_;  // [bins] ascending tokens; empty: to be listed
+  double total_ = 0;                          // sum of their times
+  std::vector<std::vector<Bundle>> bundles_;  // [bins] ascending tokens; empty: not listed yet
   Trade best_;
 };
 

@@ -1,5 +1,4 @@
-// Batches: an epoch's order cut into optimizer steps, before anybody knows how many ranks there
-// are.
+// Batches: an epoch's order cut into optimizer steps. They do not depend on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,13 @@
 
 namespace packtrain {
 
-// What one optimizer step trains.
+// The pieces of one optimizer step.
 struct StepPieces {
   std::vector<Piece> pieces;  // in the step's order
-  // What stays together in one micro-batch: pack p is pieces[pack_begins[p]] up to, without it,
-  // pieces[pack_begins[p + 1]] or the end. Empty: every piece goes where it fits best.
+  // Packs, each placed in one micro-batch as a whole. Pack p is pieces[pack_begins[p]] up to
+  // pieces[pack_begins[p + 1]] or the end. Empty: each piece is placed by itself.
   std::vector<std::size_t> pack_begins;
-  // An example that several steps share is counted where it begins.
+  // An example that several steps share is counted in the step where it begins.
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
@@ -31,7 +30,7 @@ struct StepPieces {
   // Appends one piece of an example that other steps may share.
   void append(const Selection& selection, const Piece& piece);
 
-  // What stays together, one after the other: packs, or single pieces where there are none.
+  // Units that are placed as a whole, one after another: packs, or single pieces without packs.
   std::size_t num_packs() const { return pack_begins.empty() ? pieces.size() : pack_begins.size(); }
   std::span<const Piece> pack(std::size_t p) const;
 };
@@ -40,12 +39,12 @@ class EpochBatches {
  public:
   virtual ~EpochBatches() = default;
   virtual std::int64_t num_steps() const = 0;  // at least 1
-  // The same question of one step, answered without finding those behind it where that is possible.
+  // True when the epoch has this step. It finds no later steps where that is possible.
   virtual bool has_step(std::int64_t step_of_epoch) const { return step_of_epoch < num_steps(); }
   virtual StepPieces step(std::int64_t step_of_epoch) const = 0;  // 0 .. num_steps() - 1
 };
 
-// What batches are made of. `order` is consumed; the rest must outlive the batches.
+// The inputs of batches. `order` is consumed; the rest must outlive the batches.
 struct BatchInputs {
   const Selection& selection;
   const PlanOptions& options;

@@ -16,12 +16,12 @@ FreeSpaceIndex::FreeSpaceIndex(std::int64_t largest) {
 }
 
 std::size_t FreeSpaceIndex::find(std::int64_t tokens) const {
-  // Rounded up, where class_of rounds down: the class of `tokens` may hold smaller rooms.
+  // Rounded up, where class_of rounds down: the class of `tokens` may hold smaller free spaces.
   std::size_t index = class_of(tokens + (std::int64_t{1} << shift_) - 1);
   for (std::size_t level = 0; level < kNumLevels && index / 64 < kNumWords[level]; ++level) {
     std::uint64_t bits = word(level, index / 64) >> (index % 64);
     if (bits == 0) {
-      index = index / 64 + 1;  // the words to the right, by the level above
+      index = index / 64 + 1;  // continue with the next words, by the level above
       continue;
     }
     index += static_cast<std::size_t>(std::countr_zero(bits));

@@ -1,4 +1,5 @@
-// Which rooms are left in open packs: the smallest that is large enough, in a few instructions.
+// Index of the free space of open packs: finds the smallest that is large enough in a few
+// instructions.
 #pragma once
 
 #include <array>
@@ -8,19 +9,20 @@
 
 namespace packtrain {
 
-// A set of room classes, as a tree of 64-bit words: a bit of an upper level says whether the word
-// below it holds any (P. van Emde Boas' idea, 1975, with a fixed fan-out of 64). Up to 65,535
-// tokens each room is a class of its own; beyond, classes of 2, 4, ... neighbouring rooms.
+// A set of size classes, as a tree of 64-bit words. A bit of an upper level is set when the word
+// below it is not zero (the idea of P. van Emde Boas, 1975, with a fixed fan-out of 64). Up to
+// 65,535 tokens each size is a class of its own. Above, a class holds 2, 4, ... neighbouring sizes.
 class FreeSpaceIndex {
  public:
   static constexpr std::size_t kNumClasses = std::size_t{1} << 16;
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-  // For rooms of 0 .. `largest` tokens.
+  // For free spaces of 0 .. `largest` tokens.
   explicit FreeSpaceIndex(std::int64_t largest);
 
   std::size_t class_of(std::int64_t room) const { return static_cast<std::size_t>(room) >> shift_; }
-  // The smallest class in the set all of whose rooms are `tokens` or more; kNone if there is none.
+  // The smallest class in the set whose sizes are all `tokens` or more. Returns kNone if there is
+  // none.
   std::size_t find(std::int64_t tokens) const;
   void insert(std::size_t free_space_class);
   void erase(std::size_t free_space_class);

@@ -35,7 +35,7 @@ void PackWindow::add(Item item, std::int32_t tokens) {
   if (++slot_ == places_.size()) slot_ = 0;
 }
 
-// The fullest pack with room, unlinked, or a new one.
+// Removes the fullest pack with space from the lists and returns it, or a new pack.
 PackWindow::Slot PackWindow::take_pack(std::int32_t tokens) {
   const std::size_t free_space_class = rooms_.find(tokens);
   if (free_space_class == FreeSpaceIndex::kNone) {
@@ -82,7 +82,7 @@ void PackWindow::close(Slot pack) {
 }
 
 std::vector<std::uint32_t> PackWindow::finish() {
-  for (std::size_t i = 0; i < places_.size(); ++i) {  // in the order in which they opened
+  for (std::size_t i = 0; i < places_.size(); ++i) {  // in the order in which packs opened
     if (places_[slot_].last_item != kNone) close(slot_);
     if (++slot_ == places_.size()) slot_ = 0;
   }

@@ -1,11 +1,11 @@
-// Bin packing online, in a window of the order: each item goes into the fullest open pack that has
-// room for it (best fit), or opens one; a pack is closed when it is full or `window` items old.
+// Online bin packing in a window of the order. Each item goes into the fullest open pack that has
+// space for it (best fit), or opens one. A pack is closed when it is full or `window` items old.
 //
-// Best fit never sorts, so a pack is as mixed as the order is, and the window bounds how far an
-// item moves: an item added at place i leaves at a place e with |e - i| < window. For a pack that
-// opened at place o has items of places o .. o + window - 1 only. When it closes, at most
-// o + window items have been added, so none leaves `window` places late; and all packs that opened
-// `window` places before have been closed, so none leaves `window` places early.
+// Best fit does not sort, so a pack is as mixed as the order. The window bounds how far an item
+// moves: an item added at position i leaves at a position e with abs(e - i) < window. A pack that
+// opened at position o has only items of positions o .. o + window - 1. When it closes, at most o +
+// window items have been added, so no item leaves `window` positions late. All packs that opened
+// `window` positions before are closed, so no item leaves `window` positions early.
 // Analysis of best fit: D. S. Johnson et al., "Worst-case performance bounds for simple
 // one-dimensional packing algorithms", SIAM J. Comput. 3, 1974.
 #pragma once
@@ -23,27 +23,28 @@ class PackWindow {
  public:
   using Item = std::uint32_t;
 
-  // Packs of `capacity` tokens. Items leave, pack after pack, into `packed`, which needs room for
-  // all that are added; it may be where they are read from, since none leaves before it is added.
-  // Memory: 24 bytes a place of the window, 0.3 MB, and 4 bytes a pack.
+  // Makes packs of `capacity` tokens. Items are written to `packed`, pack after pack. `packed`
+  // holds all items that are added. It may be the array that items are read from, because no item
+  // is written before it is added. Memory: 24 bytes a position of the window, 0.3 MB, and 4 bytes a
+  // pack.
   PackWindow(std::int64_t capacity, std::size_t window, std::span<Item> packed);
 
-  // An item of 1 .. capacity tokens. O(1).
+  // Adds an item of 1 .. capacity tokens. O(1).
   void add(Item item, std::int32_t tokens);
-  // Closes what is open. Returns where in `packed` each pack begins.
+  // Closes all open packs. Returns the first position of each pack in `packed`.
   std::vector<std::uint32_t> finish();
 
  private:
-  using Slot = std::uint32_t;  // place % window
+  using Slot = std::uint32_t;  // position % window
   static constexpr Slot kNone = std::numeric_limits<Slot>::max();
 
-  // A place of the window: the item added there, and the pack that it opened.
+  // A position of the window: the item added there, and the pack that it opened.
   struct Place {
     Item item = 0;
-    Slot next_item = kNone;  // of the same pack; the last one's is the first: a ring
-    Slot last_item = kNone;  // of the pack; kNone: none opened here, or it is closed
-    std::int32_t room = 0;   // left in the pack, in tokens
-    Slot next_pack = kNone;  // with room of the same class
+    Slot next_item = kNone;  // of the same pack; the last one's is the first (a ring)
+    Slot last_item = kNone;  // of the pack; kNone: no pack opened here, or it is closed
+    std::int32_t room = 0;   // free tokens of the pack
+    Slot next_pack = kNone;  // with free space of the same class
     Slot previous_pack = kNone;
   };
 
@@ -55,7 +56,7 @@ class PackWindow {
   std::int32_t capacity_;
   std::span<Item> packed_;
   std::vector<Place> places_;     // [window]
-  std::vector<Slot> first_pack_;  // [room class]
+  std::vector<Slot> first_pack_;  // [size class]
   FreeSpaceIndex rooms_;
   Slot slot_ = 0;  // of the item added next
   std::uint32_t num_left_ = 0;

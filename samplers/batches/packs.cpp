@@ -12,10 +12,10 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kPrefetched = 16;  // places ahead
+constexpr std::size_t kPrefetched = 16;  // positions ahead
 
-// The pieces of an epoch as numbers, so that they take 4 bytes each: the first piece of an example
-// has the example's number, further pieces have the numbers behind the last example's.
+// The pieces of an epoch as numbers of 4 bytes each. The first piece of an example has the
+// example's number. Further pieces have numbers after the last example's.
 class PieceNumbers {
  public:
   PieceNumbers(const Selection& selection, Order order)
@@ -25,7 +25,7 @@ class PieceNumbers {
     if (selection.losses().split_examples > 0) numbers_ = with_further_pieces(numbers_);
   }
 
-  // Of the pieces, in the epoch's order.
+  // The numbers of the pieces, in the epoch's order.
   std::vector<std::uint32_t> take_numbers() { return std::move(numbers_); }
 
   Piece operator[](std::uint32_t number) const {
@@ -73,7 +73,7 @@ class PieceNumbers {
   }
 
   const Selection& selection_;
-  std::size_t num_examples_;  // of the store, as far as they are trained
+  std::size_t num_examples_;  // of the store
   std::vector<std::uint32_t> numbers_;
   std::vector<FurtherPiece> further_;
 };
@@ -124,7 +124,7 @@ class Packs final : public EpochBatches {
   std::int64_t packs_per_step_;
   PieceNumbers pieces_;
   std::vector<std::uint32_t> numbers_;  // of pieces, pack after pack
-  std::vector<std::uint32_t> begins_;   // [packs] their first places in `numbers_`
+  std::vector<std::uint32_t> begins_;   // [packs] their first positions in `numbers_`
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kPrefetched = 16;  // places ahead
+constexpr std::size_t kPrefetched = 16;  // positions ahead
 
 class Rows final : public EpochBatches {
  public:
@@ -28,7 +28,7 @@ class Rows final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     StepPieces step;
     Position at = begin_of(step_of_epoch);
-    std::int64_t room = 0;  // in the row
+    std::int64_t room = 0;  // free tokens of the row
     while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
       selection_.prefetch(order_[std::min(at.place + kPrefetched, order_.size() - 1)]);
       const bool begins_row = room == 0;
@@ -58,7 +58,7 @@ class Rows final : public EpochBatches {
     return steps_[static_cast<std::size_t>(step_of_epoch)];
   }
 
-  // Where step `step` begins, or all do: found as they are asked for. The mutex is held.
+  // Finds the begins of steps up to `step`, at most to the epoch's end. The mutex is held.
   void find(std::int64_t step) const {
     for (; place_ < order_.size() && std::ssize(steps_) <= step; ++place_) {
       selection_.prefetch(order_[std::min(place_ + kPrefetched, order_.size() - 1)]);
@@ -71,7 +71,7 @@ class Rows final : public EpochBatches {
     }
   }
 
-  // What is left of the example from `at` on, or as much as there is room for.
+  // The rest of the example from `at` on, or the first `room` tokens of it.
   Piece cut(Position at, std::int64_t room) const {
     const ExampleIndex example = order_[at.place];
     const std::int64_t left = selection_.length(example) - at.token;
@@ -88,9 +88,9 @@ class Rows final : public EpochBatches {
   Order order_;
   mutable std::mutex mutex_;
   mutable std::vector<Position> steps_;  // [steps found] where each begins
-  mutable std::size_t place_ = 0;        // up to which the order was walked
+  mutable std::size_t place_ = 0;        // position in the order reached so far
   mutable std::int64_t begin_ = 0;       // its first token, counted from the epoch's first
-  mutable std::int64_t next_step_ = 0;   // the same of the step that is found next
+  mutable std::int64_t next_step_ = 0;   // begin of the next step, counted in the same way
 };
 
 }  // namespace

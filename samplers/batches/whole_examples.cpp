@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-// Of the places `first` to `first + count - 1` of the order.
+// The step of positions `first` to `first + count - 1` of the order.
 StepPieces step_of(const Selection& selection, const Order& order, std::size_t first,
                    std::size_t count) {
   std::vector<ExampleIndex> examples(count);
@@ -44,7 +44,7 @@ class CountedBatches final : public EpochBatches {
   Order order_;
 };
 
-// Steps are found as they are asked for: an epoch of a billion examples need not be walked first.
+// Steps are found on request, so that an epoch of a billion examples is not walked first.
 class TokenBatches final : public EpochBatches {
  public:
   explicit TokenBatches(BatchInputs inputs)
@@ -78,7 +78,7 @@ class TokenBatches final : public EpochBatches {
   }
 
  private:
-  // Where step `step` begins, or all do. The mutex is held.
+  // Finds the begins of steps up to `step`, at most to the epoch's end. The mutex is held.
   void find(std::int64_t step) const {
     for (; place_ < order_.size() && std::ssize(begins_) <= step; ++place_) {
       const std::int32_t length = selection_.length(order_[place_]);
@@ -95,8 +95,8 @@ class TokenBatches final : public EpochBatches {
   Order order_;
   mutable std::mutex mutex_;
   mutable std::vector<ExampleIndex> begins_;  // [steps found] places in the order
-  mutable std::size_t place_ = 0;             // up to which the order was walked
-  mutable std::int64_t tokens_ = 0;           // of the last step found, up to there
+  mutable std::size_t place_ = 0;             // position in the order reached so far
+  mutable std::int64_t tokens_ = 0;           // of the last step found, up to that position
 };
 
 }  // namespace

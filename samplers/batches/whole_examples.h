@@ -7,12 +7,11 @@
 
 namespace packtrain {
 
-// By number: global_batch_size examples; the epoch's last step has what is left.
-// By tokens: as many examples as stay within global_batch_tokens together, or one that alone is
-// longer (a split one).
+// By number: global_batch_size examples a step; the epoch's last step has the rest. By tokens: as
+// many examples as fit into global_batch_tokens, or one split example that alone is longer.
 std::unique_ptr<EpochBatches> make_whole_example_batches(BatchInputs inputs);
 
-// Of every epoch alike; nothing when that depends on the order.
+// The number of steps of every epoch. Nothing when it depends on the order.
 std::optional<std::int64_t> whole_example_steps(const Selection& selection,
                                                 const PlanOptions& options);
 

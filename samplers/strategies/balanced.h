@@ -1,5 +1,5 @@
-// balanced: the whole optimizer batch laid at once over ranks x as few micro-batches as the token
-// budget allows, so that the ranks wait for each other as little as possible (balance/balance.h).
+// balanced: assigns the whole optimizer batch to ranks x as few micro-batches as the token budget
+// allows, so that ranks wait as little as possible for each other (balance/balance.h).
 #pragma once
 
 #include "samplers/batches/epoch_batches.h"
@@ -9,11 +9,11 @@
 
 namespace packtrain {
 
-// Nothing to check: every example fits a micro-batch, and micro-batches are added as needed.
+// Checks nothing: every example fits a micro-batch, and micro-batches are added as needed.
 void check_balanced(const Selection& selection, const PlanOptions& options);
 
-// Packs, or pieces where there are none, are what is laid out, and stay in the step's order inside
-// a micro-batch. The assignment of fixed_length, too.
+// Assigns packs, or pieces where there are no packs. They keep the step's order inside a
+// micro-batch. fixed_length uses it, too.
 Assignment assign_balanced(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -1,7 +1,7 @@
-// fixed_length: the examples of an epoch run together and cut into rows of data.max_length tokens;
-// the offline mode of arXiv 2407.09105. Full rows whatever the lengths, at the price of cut
-// examples, and of steps that hold other examples than those of the strategies that keep them
-// whole. The rows of a step are laid over ranks and micro-batches as balanced lays examples.
+// fixed_length: concatenates the examples of an epoch and cuts them into rows of data.max_length
+// tokens; the offline mode of arXiv 2407.09105. Rows are full for any lengths, but examples are
+// cut, and steps hold other examples than those of strategies that keep examples whole. The rows of
+// a step are assigned to ranks and micro-batches as in balanced.
 #pragma once
 
 #include "samplers/options.h"

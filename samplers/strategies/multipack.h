@@ -1,9 +1,9 @@
 // multipack: bin packing to a token budget near the shuffled order, after the sampler of that name
-// (github.com/imoneoi/multipack_sampler), which drops the end of an epoch that cannot feed all
-// ranks and ends an epoch silently at an example longer than its budget. Here the packs of a step
-// are chosen before anybody knows ranks, the end is trained, and what cannot fit is an error. The
-// packs of a step are laid over ranks and micro-batches as balanced lays examples. Packs of equal
-// tokens differ in cost, for attention's squares, so ranks then trade examples of their packs.
+// (github.com/imoneoi/multipack_sampler). That sampler drops the end of an epoch that cannot feed
+// all ranks, and silently ends an epoch at an example longer than its budget. Here packs do not
+// depend on ranks, the end is trained, and an example that cannot fit is an error. The packs of a
+// step are assigned to ranks and micro-batches as in balanced. Packs of equal tokens differ in
+// attention cost, so ranks then trade examples of their packs.
 #pragma once
 
 #include "samplers/batches/epoch_batches.h"
@@ -17,7 +17,7 @@ namespace packtrain {
 // tokens.
 void check_multipack(const Selection& selection, const PlanOptions& options);
 
-// As many micro-batches as the packs need. Which examples the step has stays as it is.
+// Uses as many micro-batches as the packs need. The examples of the step do not change.
 Assignment assign_multipack(const StepPieces& step, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -1,5 +1,5 @@
-// padding: the micro-batches of padding_free, each example padded to the longest of its
-// micro-batch: what rectangular batches cost. The budget counts the pads.
+// padding: the micro-batches of padding_free, with each example padded to the longest of its
+// micro-batch, as in rectangular batches. The budget counts the padding.
 #pragma once
 
 #include "samplers/batches/epoch_batches.h"

@@ -15,7 +15,7 @@ namespace {
 
 using Chunks = std::vector<std::span<const Piece>>;
 
-// How many of the pieces, the first at least, a micro-batch of the budget holds.
+// Number of pieces from the front, at least one, that fit a micro-batch of the budget.
 std::size_t num_that_fit(std::span<const Piece> pieces, std::int64_t max_tokens, bool pads) {
   std::int64_t num_tokens = 0;
   std::int64_t longest = 0;
@@ -28,8 +28,8 @@ std::size_t num_that_fit(std::span<const Piece> pieces, std::int64_t max_tokens,
   return pieces.size();
 }
 
-// `micro_batch_size` pieces each, in their order. Chunks above the budget, which was lowered since
-// it was checked, are cut.
+// Makes chunks of `micro_batch_size` pieces in their order. The budget may have been lowered since
+// the check; chunks above it are cut.
 Chunks chunks_of(std::span<const Piece> pieces, const PlanOptions& options, bool pads) {
   Chunks chunks;
   const auto size = static_cast<std::size_t>(options.micro_batch_size);

@@ -45,7 +45,7 @@ std::vector<BalanceItem> items_of(const Groups& groups, const PlanOptions& optio
 Assignment assignment_of(const Groups& groups, const Placement& placement, int num_ranks) {
   Assignment ranks = empty_assignment(num_ranks, placement.num_micro_batches);
   const auto num_micro_batches = static_cast<std::size_t>(placement.num_micro_batches);
-  std::vector<std::size_t> sizes(ranks.size() * num_micro_batches);  // [rank][micro-batch], pieces
+  std::vector<std::size_t> sizes(ranks.size() * num_micro_batches);  // [rank][micro-batch] pieces
   for (std::size_t p = 0; p < placement.slots.size(); ++p) {
     const auto [rank, micro_batch] = placement.slots[p];
     sizes[static_cast<std::size_t>(rank) * num_micro_batches +

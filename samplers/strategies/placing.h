@@ -1,4 +1,5 @@
-// From what stays together to an assignment: the way in and out of balance/ for strategies.
+// Converts between strategies and balance/: packs or pieces to items, and placements to
+// assignments.
 #pragma once
 
 #include <span>
@@ -11,18 +12,18 @@
 
 namespace packtrain {
 
-// Each is what stays together: a pack, a piece, or pieces joined to one sequence.
+// Each is placed as a whole: a pack, a piece, or pieces joined to one sequence.
 using Groups = std::vector<std::span<const Piece>>;
 
-// The step's packs, or pieces where there are none. A pack above the budget, which was lowered
-// since it was made, comes apart into its sequences.
+// The step's packs, or pieces where there are no packs. The budget may have been lowered since
+// packs were made; a pack above it is divided into its sequences.
 Groups packs_of(const StepPieces& step, std::int64_t max_tokens);
 
-// Costs and tokens, as balance() takes them. A sequence above a lowered budget is given all of it,
-// so that it fills a micro-batch of its own.
+// Costs and tokens of the groups, for balance(). A sequence above a lowered budget counts as the
+// whole budget, so that it fills a micro-batch of its own.
 std::vector<BalanceItem> items_of(const Groups& groups, const PlanOptions& options);
 
-// `groups` where `placement` has them, in their order inside a micro-batch.
+// The `groups` at their slots in `placement`, in their order inside a micro-batch.
 Assignment assignment_of(const Groups& groups, const Placement& placement, int num_ranks);
 
 }  // namespace packtrain

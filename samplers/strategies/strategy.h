@@ -1,7 +1,6 @@
-// A strategy says how an epoch's order becomes optimizer steps, and how a step's pieces are laid
-// over ranks and micro-batches. The first part knows no ranks, so that the loss does not depend on
-// them; padding, padding_free and balanced share it, so that theirs does not depend on the
-// strategy.
+// A strategy defines how an epoch's order becomes optimizer steps, and how a step's pieces are
+// assigned to ranks and micro-batches. The first part does not depend on ranks, so neither does the
+// loss. padding, padding_free and balanced share it, so that their losses are equal.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +16,22 @@ namespace packtrain {
 
 struct StrategyEntry {
   Strategy strategy;
-  // Throws Error(kConfig) when some step of some epoch might exceed the token budget. That every
-  // single piece fits has been checked before.
+  // Throws Error(kConfig) when some step of some epoch might exceed the token budget. The caller
+  // has checked that every single piece fits.
   void (*check)(const Selection& selection, const PlanOptions& options);
   // The optimizer steps of an epoch. A pure function of its argument.
   std::unique_ptr<EpochBatches> (*make_batches)(BatchInputs inputs);
-  // How many those are, of every epoch alike; nothing when epochs differ.
+  // Their number, where every epoch has the same; nothing when epochs differ.
   std::optional<std::int64_t> (*steps_per_epoch)(const Selection& selection,
                                                  const PlanOptions& options);
-  // The step's pieces, each exactly once, rows whole. A pure function of its arguments.
+  // Assigns the step's pieces, each exactly once, with rows as a whole. A pure function of its
+  // arguments.
   Assignment (*assign)(const StepPieces& step, const PlanOptions& options);
 };
 
 const StrategyEntry& find_strategy(Strategy strategy);
-// Whether its steps are packs or rows of its own, counted in tokens, and not, as those of all
-// others, the examples of the order.
+// True when the steps of the strategy are packs or rows, counted in tokens. The steps of the others
+// are examples of the order.
 bool makes_own_steps(Strategy strategy);
 
 // `num_micro_batches` empty micro-batches for each rank.
