@@ -145,7 +145,7 @@ class Trainer {
   void sample(std::int64_t steps_done);
   TrainingState state(std::int64_t steps_done) const;
   void save(std::int64_t steps_done, bool is_last);
-  // Does nothing when a save of these steps has begun.
+  // Returns when a complete checkpoint of these steps exists.
   void save_now(std::int64_t steps_done);
   [[noreturn]] void stop(std::int64_t steps_done);
   [[noreturn]] void fail_after_saving(std::int64_t steps_done, const EvaluationError& error);

@@ -1,4 +1,4 @@
-// The lowest validation losses of a run: which checkpoints are worth keeping for them.
+// The lowest validation losses of a run, which decide the checkpoints to keep.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@ namespace packtrain {
 
 class BestLosses {
  public:
-  // Knows `count` of them; `so_far`: those of the run before it was resumed, ascending.
+  // Keeps the `count` lowest. `so_far`: those of the run before it was resumed, ascending.
   BestLosses(int count, std::vector<double> so_far);
 
-  // Whether the weights after `step` steps are among the best. What is not finite is not.
+  // Adds a loss. True when the weights after `step` steps are among the best. Ignores non-finite
+  // losses.
   bool add(std::int64_t step, double loss);
-  // Of the weights after `step` steps, where they were the last to be evaluated.
+  // Loss of the weights after `step` steps, if they were evaluated last.
   std::optional<double> after(std::int64_t step) const;
   const std::vector<double>& lowest() const { return lowest_; }  // ascending
 

@@ -1,5 +1,5 @@
-// Ranks that evaluate together: what one of them meets, all hear of between micro-batches, so that
-// all go on, begin anew or end alike.
+// Evaluation by all ranks together. Ranks share failures and requests between micro-batches, so
+// that all of them continue, start again or end.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@
 
 namespace packtrain {
 
-// An evaluation, or the writing of samples, that failed: thrown on every rank, the same. The
-// weights are what they were.
+// An evaluation, or the writing of samples, failed. Thrown on every rank with the same text. The
+// weights are unchanged.
 class EvaluationError : public Error {
  public:
   using Error::Error;
 };
 
-// A rank was asked to stop: thrown on every rank.
+// A rank was asked to stop. Thrown on every rank.
 class EvaluationStopped : public std::exception {};
 
-// Memory ran out on some rank: thrown on every rank. Smaller micro-batches may do.
+// Memory ran out on some rank. Thrown on every rank. Smaller micro-batches may fit.
 class EvaluationOutOfMemory : public std::exception {
  public:
   explicit EvaluationOutOfMemory(std::string message) : message_(std::move(message)) {}
@@ -37,17 +37,18 @@ class EvaluationOutOfMemory : public std::exception {
 
 class CollectiveEvaluation {
  public:
-  // `stop_requested`, or none: asked at each agree().
+  // `stop_requested`, or none, is called in each agree().
   CollectiveEvaluation(World& world, const std::function<bool()>& stop_requested)
       : world_(world), stop_requested_(stop_requested) {}
 
-  // Does this rank's part; what it throws is for agree() to tell. False where it threw.
+  // Runs this rank's part. Stores what it throws, for agree(). False when it threw.
   bool attempt(const std::function<void()>& work);
-  // ShardedModel::evaluate() of what `make` returns, of as many micro-batches on every rank. Where
-  // this rank cannot, it joins the others'; the tensor is undefined then.
+  // ShardedModel::evaluate() of the result of `make`, with the same number of micro-batches on
+  // every rank. A rank that has failed still joins the others' collectives; its tensor is
+  // undefined.
   at::Tensor evaluate(ShardedModel& model, std::size_t num_micro_batches,
                       const std::function<std::span<const DeviceBatch>()>& make);
-  // Collective. Throws one of the above where a rank has met it since the last call.
+  // Collective. Throws one of the above if a rank failed since the last call.
   void agree();
 
  private:

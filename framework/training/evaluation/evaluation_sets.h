@@ -1,5 +1,5 @@
-// The stores of data.validation: evaluated one after the other, each with a loss of its own. The
-// loss of one of them decides what is best and when to stop.
+// The stores of data.validation. Each is evaluated separately and has its own loss. The loss of one
+// of them decides which weights are best and when to stop.
 #pragma once
 
 #include <cstddef>
@@ -22,27 +22,28 @@ namespace packtrain {
 
 class EvaluationSets {
  public:
-  // Opens the stores. `best_by`: the name of the one that decides; empty: the first.
+  // Opens the stores. `best_by`: name of the deciding one; empty: the first.
   EvaluationSets(const std::vector<ValidationStore>& stores, const std::string& best_by);
 
-  // Once, before evaluate(): lays the stores over ranks and micro-batches. Everything given must
-  // outlive this. Throws Error(kData) for a store with ids outside the model's vocabulary.
+  // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. All arguments
+  // must outlive the object. Throws Error(kData) for a store with ids outside the model's
+  // vocabulary.
   void prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
                Device& device, World& world);
 
-  // Collective; every rank gets the same record: that of the set that decides, and where sets have
-  // names those of all. Throws what Evaluator::evaluate() does.
+  // Collective. Every rank gets the same record: that of the deciding set, and when sets have names
+  // those of all. Throws the errors of Evaluator::evaluate().
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
                             const std::function<bool()>& stop_requested = {});
 
-  // Of all sets (Evaluator::lower_budget).
+  // Lowers the budget of all sets (Evaluator::lower_budget).
   void lower_budget(std::int64_t max_tokens);
 
   void for_each(
       const std::function<void(const std::string& name, const TokenStore& store)>& visit) const;
 
   bool empty() const { return sets_.empty(); }
-  // Name of the set that decides; empty without names.
+  // Name of the deciding set; empty without names.
   std::string deciding() const { return empty() ? "" : sets_[early_stopping_set_].name; }
 
  private:

@@ -1,4 +1,4 @@
-// Loss of a validation store, exact over ranks and packing: the mean over all supervised tokens.
+// Loss of a validation store: the exact mean over all supervised tokens, for any ranks and packing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,26 +20,26 @@ namespace packtrain {
 
 class Evaluator {
  public:
-  // Everything given must outlive the evaluator.
+  // All arguments must outlive the evaluator.
   Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, Device& device,
             World& world);
 
-  // Collective; every rank gets the same record. `stop_requested`, or none, is asked between
-  // micro-batches. Where memory runs out, the budget is lowered, and the evaluation begins again.
-  // Throws on every rank EvaluationStopped, or EvaluationError where it cannot be done.
+  // Collective. Every rank gets the same record. `stop_requested`, or none, is called between
+  // micro-batches. When memory runs out, the budget is lowered and the evaluation starts again.
+  // Throws EvaluationStopped, or EvaluationError when it cannot be done, on every rank.
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
                             const std::function<bool()>& stop_requested = {});
 
-  // From here on micro-batches of several examples have at most so many tokens. The same on all
-  // ranks; a higher budget than the one in force changes nothing.
+  // Limits the tokens of micro-batches with several examples from here on. The same on all ranks. A
+  // budget above the one in force changes nothing.
   void lower_budget(std::int64_t max_tokens);
   std::int64_t budget() const { return budget_; }
 
  private:
-  // Of all micro-batches on all ranks: the sum of losses, and where the store has several sources
-  // what sum_by_source() gives.
+  // The sum of losses over all micro-batches and ranks. With several sources, the result of
+  // sum_by_source().
   std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested);
-  // Of this rank's `count` micro-batches from `first` on; undefined where it could not.
+  // Sums of this rank's `count` micro-batches from `first` on. Undefined when it failed.
   at::Tensor sums_of(ShardedModel& model, std::size_t first, std::size_t count,
                      CollectiveEvaluation& joint);
   void replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step);

@@ -1,4 +1,4 @@
-// What a sharded model writes after prompts: token by token, all ranks together.
+// Generates text after prompts with a sharded model, token by token, on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,17 +23,18 @@ struct GenerationOptions {
   std::uint64_t seed = 0;
   std::int64_t vocab_size = 0;  // the model's
   std::int64_t max_tokens_per_micro_batch = 0;
-  std::int64_t lowered = 0;  // what micro-batches of several texts are to have at most; 0: the same
-  std::function<bool()> stop_requested = {};  // or none; asked between tokens
+  std::int64_t lowered =
+      0;  // limit for micro-batches of several texts; 0: max_tokens_per_micro_batch
+  std::function<bool()> stop_requested = {};  // or none; called between tokens
 };
 
-// The ids written after each prompt, in the prompts' order: max_new_tokens of them, or fewer of
-// which the last is one of the prompt's ends. Each token is one forward pass over all texts as they
-// are so far; nothing is kept between passes, so that sharding, packing and every family serve as
-// in evaluation. The same for any number of ranks but for rounding, and from run to run: draws go
-// by seed, step, prompt and place. Prompts and options must be the same on all ranks, and fit a
-// micro-batch each. Where memory runs out, they are laid over smaller micro-batches. Collective.
-// Throws on every rank EvaluationStopped, or EvaluationError where it cannot be done.
+// The ids generated after each prompt, in the prompts' order. There are max_new_tokens of them, or
+// fewer when the last is one of the prompt's ends. Each token is one forward pass over all texts.
+// Nothing is cached between passes, so sharding, packing and all families work as in evaluation.
+// Draws depend on seed, step, prompt and position. The result is the same from run to run, and for
+// any number of ranks except for rounding. Prompts and options must be the same on all ranks, and
+// each prompt must fit in a micro-batch. When memory runs out, micro-batches get smaller.
+// Collective. Throws EvaluationStopped, or EvaluationError when it cannot be done, on every rank.
 std::vector<std::vector<std::int32_t>> generate_continuations(const std::vector<Prompt>& prompts,
                                                               const GenerationOptions& options,
                                                               std::int64_t step,

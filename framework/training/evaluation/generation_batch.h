@@ -1,5 +1,5 @@
-// Prompts and what a model has added to them, as a token store: so that the planner and the
-// collator of evaluations serve them.
+// A token store of prompts and their continuations, so that the evaluation's planner and collator
+// can be used for generation.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace packtrain {
 
-// Each text has its final length from the beginning, of zeros where tokens are to come: causal
-// attention never looks at these, and the shapes of a batch stay what they are from token to token.
-// The one supervised token of a text is its next one.
+// Each text has its final length from the start, with zeros for tokens to come. Causal attention
+// never reads these, and the shapes of a batch stay constant. The next token of a text is its only
+// supervised one.
 class GenerationBatch final : public TokenStore {
  public:
-  // `max_new_tokens` > 0: the room behind each prompt. `vocab_size`: of the model.
+  // `max_new_tokens` > 0: tokens reserved after each prompt. `vocab_size`: of the model.
   GenerationBatch(const std::vector<Prompt>& prompts, std::int64_t max_new_tokens,
                   std::int64_t vocab_size);
 

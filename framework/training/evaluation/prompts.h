@@ -1,4 +1,4 @@
-// Beginnings of examples, for a model that is being trained to go on with.
+// Prompts from evaluation examples, which the model continues during training.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace packtrain {
 
 struct Prompt {
   std::string set;    // the evaluation set's name, or ""
-  std::string store;  // where the example is from
+  std::string store;  // folder of the example's store
   std::int64_t example = 0;
   std::vector<std::int32_t> ids;          // at least one
-  std::vector<std::int32_t> reference;    // what the example goes on with, at least one
-  std::unordered_set<std::int32_t> ends;  // after one of these a continuation ends
+  std::vector<std::int32_t> reference;    // the example's own continuation, at least one token
+  std::unordered_set<std::int32_t> ends;  // tokens that end a continuation
 };
 
-// Up to `num_prompts` examples of the store, spread evenly over it. An example's prompt is what
-// comes before its first supervised token, its reference the supervised tokens from there to the
-// next that is not; an example supervised from its second token on (plain text) has a prompt of
-// `prompt_tokens`, or half of it where it is not longer than that. Left out is what has nothing to
-// predict, or is longer than `max_tokens` with its continuation.
-// `ends`: the model's tokens that end a text; a prompt has besides the special token of the store's
-// tokenizer, if it is one, that its own reference ends with.
+// Chooses up to `num_prompts` examples of the store, evenly spaced. The prompt is the part before
+// the first supervised token. The reference is the supervised tokens from there to the next
+// unsupervised one. An example supervised from its second token on (plain text) has a prompt of
+// `prompt_tokens`, or half of it if it is not longer than that. Skips examples without a token to
+// predict, and those longer than `max_tokens` with their continuation.
+// `ends`: the model's tokens that end a text. If a prompt's own reference ends with a special token
+// of the store's tokenizer, that token is added for this prompt.
 std::vector<Prompt> choose_prompts(const TokenStore& store, const std::string& set,
                                    const SamplesSection& options, std::int64_t max_tokens,
                                    const std::unordered_set<std::int32_t>& ends);
 
-// "eos_token_id" of a config.json: one, several or none.
+// "eos_token_id" of a config.json: no, one or several tokens.
 std::unordered_set<std::int32_t> end_tokens(const std::string& config_json);
 
 }  // namespace packtrain

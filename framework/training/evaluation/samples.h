@@ -1,5 +1,4 @@
-// samples.jsonl in the run folder: how the model goes on with beginnings of examples, every so many
-// steps.
+// Writes samples.jsonl in the run folder: the model's continuations of prompts, every N steps.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +17,16 @@ namespace packtrain {
 
 class Samples {
  public:
-  // Rank 0 opens the file and cuts what was written after `first_step`. Everything given by
-  // reference must outlive this. Throws Error(kConfig) when there is no prompt.
+  // Rank 0 opens the file and removes lines after `first_step`. Arguments passed by reference must
+  // outlive the object. Throws Error(kConfig) when there is no prompt.
   Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
           const std::string& run_folder, std::int64_t first_step, Device& device, World& world);
 
-  // Collective; `step`: 1 after the first one. A line for each prompt. Throws what
-  // generate_continuations() does.
+  // Collective. Writes a line for each prompt. `step` counts from 1. Throws the errors of
+  // generate_continuations().
   void write(ShardedModel& model, std::int64_t step);
 
-  // From here on micro-batches of several texts have at most so many tokens.
+  // Limits the tokens of micro-batches with several texts from here on.
   void lower_budget(std::int64_t max_tokens) { options_.lowered = max_tokens; }
 
  private:

@@ -1,4 +1,4 @@
-// How an evaluation that takes too much memory is laid out anew.
+// Smaller micro-batches for an evaluation that ran out of memory.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace packtrain {
 
-// Three quarters of the tokens of the plan's largest micro-batch of several examples, as for a
-// step (plan/run_plan.h); 0 where every example has one alone already.
+// Three quarters of the tokens of the plan's largest micro-batch with several examples, as in
+// plan/run_plan.h. 0 when every micro-batch has one example.
 std::int64_t smaller_budget(const StepPlan& plan, std::int64_t budget);
 
-// Of `what`, where smaller_budget() gives 0.
+// The error of the evaluation `what` when smaller_budget() returns 0.
 EvaluationError does_not_fit(const std::string& what, const EvaluationOutOfMemory& error);
 
 }  // namespace packtrain

@@ -18,17 +18,18 @@ struct MeasuredCost {
   std::vector<double> speeds;  // [ranks]
 };
 
-// Micro-batches of different make-up, of the examples of the steps from `first_step` on: few long
-// and many short ones, full and half full, and a mixture. Full is a rank's fair share of a step, or
-// the budget in force where that is less; each holds at least one sequence, and sequences whole.
+// Micro-batches of different composition, from the examples of the steps from `first_step` on: few
+// long sequences, many short ones, and a mixture, full and half full. A full one holds a rank's
+// equal share of a step, or the budget in force if that is less. Each holds at least one sequence.
+// No sequence is cut.
 std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t first_step);
 
-// Forward and backward of these through the model, all ranks the same one at the same time, the
-// gradients thrown away: weights, optimizer state and random streams stay as they are. A rank's
-// time is from an empty compute stream to an empty one, less what the stream stood in waits for
-// communication. Each micro-batch once to warm up, then up to five times, as long as all takes no
-// more than 2 s or 1 % of the run, whichever is more (but twice at least). Every rank computes the
-// same result from the timings of all. Collective; logs what was found in one line.
+// Runs forward and backward of these micro-batches and discards the gradients. All ranks run the
+// same one at the same time. Weights, optimizer state and random streams do not change. A rank's
+// time is measured between two points at which its compute stream is empty, without the stream's
+// waits for communication. Each micro-batch runs once to warm up, then two to five times. The time
+// limit of the repeats is 2 s or 1 % of the run, whichever is more. Every rank computes the same
+// result from the timings of all. Collective. Logs the result in one line.
 MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int64_t first_step,
                           ShardedModel& model, const Device& device, World& world);
 

@@ -99,9 +99,9 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
                             std::int64_t device_bytes, const std::string& remedies);
 
-// How to share one copy of the state among more ranks, as the end of an advice: "use more ranks",
-// or a larger parallel.shard_size when groups are smaller than the run. Empty when that cannot
-// bring the plan within `limit_bytes`.
+// How to share one copy of the state among more ranks, as the end of an advice. It is "use more
+// ranks", or a larger parallel.shard_size when groups are smaller than the run. Empty when that
+// cannot bring the plan within `limit_bytes`.
 std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
                            std::int64_t limit_bytes);
 

@@ -1,5 +1,5 @@
-// Reading a model's state once: the ranks of the first replica read files, each its own part, and
-// every other replica gets it over the communicator between replicas.
+// Reads a model's state once. The ranks of the first replica read files, each its own part. Every
+// other replica receives the state over the communicator between replicas.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 namespace packtrain {
 
 struct ReadFailure {
-  Error error;             // of the first rank that met one
+  Error error;             // of the first rank that failed
   bool is_damage = false;  // every rank that failed found a damaged checkpoint
 };
 
 // Collective. Calls `read` with the shards of each rank of the first replica, which it fills.
-// Returns the failure, the same on every rank, or nothing; then all replicas hold what was read.
+// Returns the failure, the same on every rank, or nothing. On success all replicas hold the state.
 std::optional<ReadFailure> collective_read(
     ShardedModel& model, Communicator& control,
     const std::function<void(std::span<const ShardView>)>& read);

@@ -1,4 +1,4 @@
-// Where a run's model comes from: its shape, and the weights it starts with.
+// Where a run's model comes from: its configuration and its first weights.
 #pragma once
 
 #include <optional>
@@ -25,9 +25,9 @@ struct ModelSource {
   std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
 };
 
-// model.path (a Hugging Face folder, or a training checkpoint of ours) or model.config.
-// Throws Error(kConfig) when the folder is neither, and for a model.resize_vocabulary that it
-// cannot have.
+// Finds model.path (a Hugging Face folder, or a packtrain checkpoint) or model.config. Throws
+// Error(kConfig) when the folder is neither, or when model.resize_vocabulary does not fit the
+// model.
 ModelSource find_model(const ModelSection& model);
 ModelSource checkpoint_source(const std::string& folder);
 
@@ -41,24 +41,24 @@ RecomputePolicy recompute_policy(Recompute recompute);
 void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
                           const Device& device);
 
-// Whether this backend computes the attention of all layers.
+// True when this backend computes the attention of all layers.
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
                       const Device& device);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
-// parallel.shard_size: what `auto` came to (plan/shard_size.h).
+// parallel.shard_size: the resolved value (plan/shard_size.h).
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world);
 
-// Throws Error(kConfig) where model.frozen names every parameter.
+// Throws Error(kConfig) when model.frozen matches every parameter.
 void require_trainable(ShardedModel& model);
 
-// Fills the shards' weights from the folder of a source that has one.
+// Fills the shards' weights from the source's folder.
 void read_weights(const ModelSource& source, std::span<const ShardView> shards);
 
-// Random from `seed`, or read from the source's folder, by one replica for all: the same at any
-// number of ranks. Collective over `control`, which has all ranks of the model. An Error of one
-// rank is thrown on every rank.
+// Loads the first weights: random from `seed`, or from the source's folder. One replica makes them
+// for all. The result is the same at any number of ranks. Collective over `control`, which has all
+// ranks of the model. An Error of one rank is thrown on every rank.
 void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
                   Communicator& control);
 

@@ -1,4 +1,4 @@
-// Ranks that were started alike.
+// Checks that all ranks were started with the same settings.
 #pragma once
 
 #include "framework/config/config.h"
@@ -6,8 +6,8 @@
 
 namespace packtrain {
 
-// Collective. Throws Error(kConfig), the same on every rank, naming the first rank and key that
-// differ from rank 0's. A rank may have its own metrics endpoint, debug aids and faults.
+// Collective. Throws Error(kConfig), the same on every rank, with the first rank and key that
+// differ from rank 0's. Metrics endpoints, debug options and faults may differ.
 void check_same_settings(const Config& config, World& world);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The device and the communicators of this rank, chosen from the configuration and the machine.
+// Chooses this rank's device and communicators from the configuration and the machine.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@ struct RunDevice {
   Backend backend = Backend::kLocal;
 };
 
-// `auto`: NCCL where ranks see GPUs, else what CPU ranks talk by (MPI or tcp, as they were
-// started), or local for a single rank. Collective. Throws Error(kDevice) when there are GPUs but
-// not one for each rank, or an asked-for backend cannot serve: never a silent fallback.
+// `auto`: NCCL when ranks see GPUs, else the backend that CPU ranks were started with (MPI or tcp),
+// or local for a single rank. Collective. Throws Error(kDevice) when there are GPUs but not one for
+// each rank, or when a requested backend is not available. It never falls back silently.
 RunDevice choose_device(const Config& config, World& world);
 
 at::ScalarType scalar_type(Precision precision);
 ShardingOptions sharding_options(const Config& config);
-// The path that gradients take, where it can be had.
+// Options of the path that gradients take, if it is available.
 CommunicatorOptions reduce_options(const Config& config);
-// Communicators over all ranks for weights and for gradients, by the paths of parallel.gather_path
-// and parallel.reduce_path; `auto` takes the fastest measured (docs/performance.md) and, where that
-// cannot be had, what can. With the checks and faults that the configuration asks for. Collective.
+// Communicators over all ranks for weights and for gradients. Their paths are parallel.gather_path
+// and parallel.reduce_path. `auto` takes the fastest measured path (docs/performance.md) that is
+// available. The configured checks and faults are included. Collective.
 std::unique_ptr<Communicator> connect_gather(const Config& config, const RunDevice& device,
                                              World& world);
 std::unique_ptr<Communicator> connect_reduce(const Config& config, const RunDevice& device,

@@ -1,4 +1,4 @@
-// Whether stores and model speak of the same tokens.
+// Checks that the token ids of stores and model have the same meaning.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace packtrain {
 
-// Throws Error(kData) where the ids of a store of data.train or data.validation mean other tokens
-// than those of model.path's tokenizer, as far as both have a tokenizer.json: a vocabulary of the
-// right size says nothing of that. A few ids may differ, such as reserved tokens that were named.
+// Throws Error(kData) when ids of a store of data.train or data.validation mean other tokens than
+// in model.path's tokenizer. Compares only when both have a tokenizer.json. An equal vocabulary
+// size alone does not show that tokenizers are equal. A few ids may differ, such as reserved tokens
+// that got a name.
 void check_tokenizers(const Config& config);
 
-// The same of one store and the tokens by id of a tokenizer that lies in `folder`.
+// The same for one store. `tokens`: tokens by id of the tokenizer in `folder`.
 void check_store_tokenizer(const std::string& store, const std::string& folder,
                            const std::vector<std::string>& tokens, const std::string& advice);
 

@@ -1,4 +1,4 @@
-// The examples a run trains on.
+// Opens and checks the store that a run trains on.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace packtrain {
 
-// data.train, several stores joined (framework/data/joined_store.h). Throws Error(kData), and
-// Error(kConfig) when a store is named twice.
+// Opens data.train. Several stores are joined (framework/data/joined_store.h). Throws Error(kData),
+// and Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
 
 // The store's fingerprint. The first rank of each host (`local_rank` 0) reads the lengths for it,
-// and the store of every rank keeps what it found. Collective. Throws, the same on every rank,
-// what reading threw on the first rank where it did, and Error(kData) where a host's store is
-// another one than that of rank 0.
+// and the store object of every rank caches the result. Collective. Throws the error of the first
+// rank whose reading failed, the same on every rank. Throws Error(kData) when a host's store
+// differs from rank 0's.
 std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
                               Communicator& control);
 
@@ -29,12 +29,13 @@ inline constexpr const char* kExceedsMaxPositionsAdvice =
 inline constexpr const char* kTruncatedToEmptyAdvice =
     "Raise data.max_length, or choose data.too_long: split.";
 
-// How many examples data.too_long: truncate leaves nothing of that is learned; empty where none.
+// Number of examples without a supervised token after data.too_long: truncate, as a sentence. Empty
+// when there are none.
 std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& store,
                                const DataSection& data);
 
-// Why the longest example, as data.max_length leaves it, has more tokens than the model knows
-// positions (0: any number); empty where it has not.
+// Why the longest example, after data.max_length, has more tokens than the model has positions (0:
+// any number). Empty when it fits.
 std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
                                   std::int64_t max_positions);
 

@@ -1,5 +1,5 @@
-// This rank's batches, step by step, made ahead of time on a thread of its own; the next epoch's
-// order and packs on another one, while this epoch is trained.
+// Prepares this rank's batches ahead of time on its own thread. Another thread makes the next
+// epoch's order and packs while this epoch is trained.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace packtrain {
 
-// Host memory for batches, taken and given back: pinning memory costs more than filling it.
+// A pool of host memory for batches, because pinning memory costs more than filling it.
 class HostBufferPool {
  public:
   explicit HostBufferPool(Device& device) : device_(device) {}
-  // Both from any thread.
+  // Both are safe from any thread.
   HostBuffer take(std::size_t size);
   void release(HostBuffer buffer);
 
@@ -46,7 +46,7 @@ struct BatchSourceOptions {
   Normalize normalize = Normalize::kTokens;
   std::int64_t max_tokens_per_micro_batch = 0;
   CostModel cost;
-  bool sources = false;             // of each supervised token, in the batches
+  bool sources = false;             // batches hold the source of each supervised token
   std::vector<double> speeds = {};  // as in PlanOptions
 };
 
@@ -57,7 +57,7 @@ class BatchSource {
               const BatchSourceOptions& options, std::int64_t first_step, std::int64_t total_steps);
 
   PreparedStep next();
-  // Gives a step's memory back, when the device has read it.
+  // Returns a step's memory to the pool. Call it when the device has read it.
   void recycle(PreparedStep step);
   // Seconds that next() waited since the last call.
   double take_wait_s();
@@ -72,7 +72,7 @@ class BatchSource {
   std::int64_t total_steps_;
   HostBufferPool pool_;
   LabelWeights label_weights_;
-  std::int64_t newest_epoch_ = -1;  // that was begun; its successor is being made
+  std::int64_t newest_epoch_ = -1;  // newest epoch begun; the next one is being prepared
   std::future<void> next_epoch_;
   double wait_s_ = 0;
   ReadAhead<PreparedStep> steps_;  // last: its thread uses all of the above

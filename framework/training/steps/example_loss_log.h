@@ -1,6 +1,6 @@
-// The ledger: which examples a rank trained in each step, and the loss of each. One file a rank,
-// examples/rank-N.jsonl in the run folder; all files together hold every piece of every step once,
-// through all resumes and numbers of ranks.
+// The example loss log: which examples a rank trained in each step, and the loss of each. Each rank
+// writes one file, examples/rank-N.jsonl in the run folder. All files together hold every piece of
+// every step once, over all resumes and numbers of ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,14 +19,14 @@ namespace packtrain {
 
 class ExampleLossLog {
  public:
-  // Opens this rank's file and cuts what was written after `first_step`. `store` and `device` must
-  // outlive the ledger. Throws Error(kInternal) when the file cannot be read or written.
+  // Opens this rank's file and removes lines after `first_step`. `store` and `device` must outlive
+  // the log. Throws Error(kInternal) when the file cannot be read or written.
   ExampleLossLog(const std::string& run_folder, int rank, std::int64_t first_step,
                  const TokenStore& store, Device& device);
 
   // Starts copying the step's row losses to the host, on the current stream.
   HostBuffer fetch(const at::Tensor& row_losses);
-  // Writes the step's lines, once `row_losses` has arrived. `step`: 1 after the first one.
+  // Writes the step's lines. Call it when `row_losses` has arrived. `step` counts from 1.
   void write(HostBuffer row_losses, std::int64_t step, std::span<const PackedBatch> micro_batches);
 
  private:
@@ -35,9 +35,8 @@ class ExampleLossLog {
   HostBufferPool buffers_;
 };
 
-// Before the ranks open their files, by one rank: makes the folder for a ledger, and in the files
-// of ranks from `num_ranks` on (0: when there is no ledger) cuts what was written after
-// `first_step`.
+// Call it on one rank before the ranks open their files. Makes the folder for the log. Removes
+// lines after `first_step` in the files of ranks from `num_ranks` on (0: the run has no log).
 void prepare_example_loss_logs(const std::string& run_folder, int num_ranks,
                                std::int64_t first_step);
 

@@ -1,5 +1,5 @@
-// Batches of sizes that come again: a batch is padded to a size and copied to where all batches of
-// that size lie, so that a CUDA graph made of one serves the others.
+// Batches in fixed memory for CUDA graphs. A batch is padded to one of a few sizes and copied to
+// the memory of that size, so that one graph serves all batches of the size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,22 +24,23 @@ struct BatchSize {
   friend auto operator<=>(const BatchSize&, const BatchSize&) = default;
 };
 
-// The smallest size for a batch with a label: as many rows; as many supervised rows as the bucket
-// of its matrix products has (ops/matmul/token_bucket.h), or all; sequences and longest one of the
-// bucket of its attention (ops/attention/cudnn_buckets.h); as many examples as sequences, or, of
-// sequences with several, the next power of two.
+// The smallest static size for a batch with a label:
+//   rows          unchanged
+//   supervised    rounded up to the bucket of its products (ops/matmul/token_bucket.h), or all rows
+//   sequences     and the longest one: rounded up to cudnn_buckets.h (ops/attention)
+//   examples      as sequences; with several in a sequence, the next power of two
 BatchSize padded_size(const PackedBatch& batch);
 
 class StaticBatch {
  public:
   StaticBatch(const BatchSize& size, const Device& device);
 
-  // Copies the batch to the device, on the current stream and without waiting. Supervised rows are
-  // filled up with rows without a label, of weight 0, sequences and examples with empty ones behind
-  // the last: loss and gradients are the batch's own. padded_size(batch) must be this size.
+  // Copies the batch to the device on the current stream, without waiting. Padding consists of
+  // supervised rows with weight 0 and no label, and of empty sequences and examples at the end.
+  // Loss and gradients do not change. padded_size(batch) must be this size.
   void load(const PackedBatch& batch);
 
-  // Always in the same memory.
+  // Its memory never changes.
   const DeviceBatch& batch() const { return batch_; }
 
  private:

@@ -1,5 +1,5 @@
-// Forward and backward of a rank alone as CUDA graphs, one for each size of batch that comes again.
-// Between kernels of a graph the GPU idles less: worth it where kernels are short.
+// Forward and backward of a single rank as CUDA graphs, one for each recurring size of batch.
+// Between kernels of a graph the GPU idles less, which helps when kernels are short.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,30 +19,31 @@
 
 namespace packtrain {
 
-// Whether steps with micro-batches of up to `max_tokens` gain by graphs; `auto`: at most 0.6 TFLOP
-// a layer. Measured on an H200 (benchmarks/step_graph): 8.5, 5.5 and 4.6 % at 0.12, 0.25 and 0.51
-// TFLOP a layer of Qwen2.5-0.5B, 3.8 and 1.7 % at 0.47 and 0.95 of Llama-3.2-1B, whose products are
-// larger.
+// True when steps with micro-batches of up to `max_tokens` are faster with graphs. `auto`: at most
+// 0.6 TFLOP a layer. Measured gains on an H200 (benchmarks/step_graph): 8.5, 5.5 and 4.6 % at 0.12,
+// 0.25 and 0.51 TFLOP a layer of Qwen2.5-0.5B. Llama-3.2-1B, whose products are larger, gains 3.8
+// and 1.7 % at 0.47 and 0.95.
 bool should_use_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int64_t max_tokens);
 
-// Whether a graph can hold a step of this model: a graph cannot wait for what the host reads, as
-// products of experts do where `has_grouped_kernels` is false (ops/experts/grouped_matmul.h).
+// True when a graph can hold a step of this model. A graph cannot wait for values that the host
+// reads. Products of experts do that if `has_grouped_kernels` is false
+// (ops/experts/grouped_matmul.h).
 bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels);
 
 class StepGraphs {
  public:
-  // The model must be a rank's alone, and its attention cuDNN's: other backends read boundaries on
-  // the host. All must outlive this.
+  // The model must be on one rank and use cuDNN attention: other backends read boundaries on the
+  // host. Both arguments must outlive this object.
   StepGraphs(ShardedModel& model, const Device& device) : model_(model), device_(device) {}
 
-  // One micro-batch, with labels.
+  // True for one micro-batch with labels.
   static bool serves(std::span<const PackedBatch> micro_batches);
 
-  // ShardedModel::train of a batch that serves() accepts, padded to its size. The first of a size
-  // runs kernel by kernel, which times products and builds plans; the second is captured. The first
-  // 16 sizes that come twice have graphs, as long as memory holds two steps. The loss, and what
-  // lies with the batch, is overwritten by the next batch of the size.
-  // Where memory runs out there is no loss, and no step more until release().
+  // ShardedModel::train for a batch that serves() accepts, padded to its size. The first batch of a
+  // size runs without a graph, which times products and builds plans. The second one is captured.
+  // The first 16 sizes that recur get graphs, as long as memory holds two steps. The next batch of
+  // the size overwrites the loss and the tensors of the batch.
+  // After out of memory there is no loss, and no further step is allowed until release().
   struct Trained {
     at::Tensor loss;
     const DeviceBatch& batch;
@@ -50,7 +51,7 @@ class StepGraphs {
   };
   Trained train(const PackedBatch& batch);
 
-  // Forgets all graphs, whose memory is free then. Nothing of them may be under way.
+  // Destroys all graphs and frees their memory. None of them may be in flight.
   void release();
 
   std::int64_t num_graphs() const { return num_graphs_; }
@@ -58,7 +59,7 @@ class StepGraphs {
  private:
   struct Graph {
     std::unique_ptr<StaticBatch> batch;
-    std::unique_ptr<CapturedWork> work;  // or none yet
+    std::unique_ptr<CapturedWork> work;  // nothing before the capture
     at::Tensor loss;
     const void* gradient = nullptr;  // where the work writes it
   };

@@ -1,5 +1,5 @@
-// How long each optimizer step took, by the device's clock: the host is a step ahead of a GPU, and
-// what it sees of a step's end may be late.
+// Times each optimizer step by the device's clock. The host is a step ahead of a GPU and may see
+// the end of a step late.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-// What a step's time goes to; kBetween: waiting for the host, which is busy with something else.
+// Phases of a step. kBetween: the device waits for the host.
 enum class StepPhase { kBetween, kForward, kBackward, kOptimizer };
 
 struct StepTimes {
@@ -22,13 +22,13 @@ struct StepTimes {
 
 class StepTimer {
  public:
-  // `compute`: the stream that ends the steps. Both must outlive this.
+  // `compute`: the stream on which steps end. Both must outlive this object.
   StepTimer(const Device& device, Stream& compute) : device_(device), compute_(compute) {}
 
   void restart();               // the next step begins now; none is in flight
-  void enter(StepPhase phase);  // what the stream is given from now on is of that phase
-  void end_step();              // what the stream was given so far is the step's
-  StepTimes take_step();        // of the oldest step that was not taken; waits for its end
+  void enter(StepPhase phase);  // work queued from now on belongs to this phase
+  void end_step();              // work queued so far belongs to the step
+  StepTimes take_step();        // the oldest step that was not taken; waits for its end
 
  private:
   struct Mark {
@@ -42,7 +42,7 @@ class StepTimer {
 
   const Device& device_;
   Stream& compute_;
-  std::deque<Mark> marks_;  // the first: where the oldest step began
+  std::deque<Mark> marks_;  // the first: begin of the oldest step
   std::vector<std::unique_ptr<TimedEvent>> unused_;
 };
 

@@ -1,4 +1,4 @@
-// run.trace_steps: a timeline of some steps, in the run folder.
+// run.trace_steps: writes a timeline of some steps to the run folder.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace packtrain {
 
 class StepTrace {
  public:
-  // `num_steps`: those this process will make; a warning when none of them is to be traced.
-  // `device` and `world` must outlive it.
+  // `num_steps`: number of steps of this process. Warns when none of them is to be traced. `device`
+  // and `world` must outlive the object.
   StepTrace(const RunSection& run, std::int64_t num_steps, Device& device, World& world);
 
-  // Steps of this process are counted from 1. begin() goes before the first traced one.
+  // Steps of this process are counted from 1. Call begin() before the first traced one.
   bool begins_at(std::int64_t number) const { return is_on_ && number == first_; }
   bool ends_at(std::int64_t number) const { return is_on_ && number == last_; }
-  // Collective. A device that cannot be recorded is a warning: the trace shows the host alone.
+  // Collective. Warns when the device cannot be recorded; the trace then shows the host alone.
   void begin();
-  // Waits for the device and writes run.output/trace/rank-N.json; nothing when none was begun. A
-  // fault is a warning: training goes on.
+  // Waits for the device and writes run.output/trace/rank-N.json. Does nothing when no trace was
+  // begun. A failure is a warning, and training continues.
   void end();
 
  private:

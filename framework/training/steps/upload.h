@@ -1,4 +1,4 @@
-// A packed batch's way to the device.
+// Copies a packed batch to the device.
 #pragma once
 
 #include "collators/packed_batch.h"
@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// Copies the batch's one buffer to `device` in one go, on the current stream (asynchronous from
-// pinned memory: keep `batch` until that stream has passed), and makes views of it. On the CPU the
-// views are of the buffer itself: keep `batch` as long as the result.
+// Copies the batch's one buffer to `device` in one transfer on the current stream, and makes views
+// of it. The copy is asynchronous from pinned memory: `batch` must live until it is complete. On
+// the CPU the views use the buffer itself: `batch` must outlive the result.
 DeviceBatch upload(const PackedBatch& batch, const Device& device);
 
 }  // namespace packtrain
