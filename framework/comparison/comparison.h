@@ -1,5 +1,5 @@
-// What strategies are worth beside each other: figures of finished runs, at the end, at equal
-// optimizer steps and at equal device time.
+// Compares strategies by figures of finished runs: at the end, at equal optimizer steps and at
+// equal device time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace packtrain {
 
 constexpr std::size_t kWarmupSteps = 3;     // of a run: kernels load, caches fill
-constexpr std::size_t kLastLossSteps = 10;  // that the training loss is a mean of
+constexpr std::size_t kLastLossSteps = 10;  // the training loss is a mean over these
 
 // One finished run.
 struct ComparedRun {
@@ -56,17 +56,17 @@ struct Comparison {
   std::vector<ComparedRun> runs;
 };
 
-// Device time of a run after each of its steps, [num_steps] seconds: evaluation and checkpoints are
-// not in it, and a warm-up step counts as long as the mean of the others (where there are others).
+// Device time of a run after each of its steps, [num_steps] seconds. It does not include evaluation
+// and checkpoints. A warm-up step counts as the mean of the other steps, if there are others.
 std::vector<double> device_seconds(const RunHistory& history);
 
-// Validation loss over optimizer steps, or over device seconds.
+// Validation loss by optimizer steps, or by device seconds.
 std::vector<CurvePoint> loss_over_steps(const RunHistory& history);
 std::vector<CurvePoint> loss_over_seconds(const RunHistory& history);
 
-// `runs`: at least one, each with a step; every strategy with every seed. Losses between two
-// evaluations are interpolated; a figure that a run of the strategy lacks, or
-// that is not finite there, is nothing.
+// `runs`: at least one, each with a step, and every strategy with every seed. Losses between two
+// evaluations are interpolated. A figure is empty when a run of the strategy lacks it or it is not
+// finite there.
 Comparison compare_runs(std::vector<ComparedRun> runs, int num_ranks,
                         std::optional<double> device_time_s);
 

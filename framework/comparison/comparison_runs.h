@@ -1,5 +1,5 @@
-// Training every strategy from the same start: planned before anything runs, then one after the
-// other in the same world.
+// Trains every strategy from the same start. All runs are planned first, then run one after another
+// in the same world.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ComparisonOptions {
   std::string output;         // folder of all runs; "" = run.output
   bool equal_tokens = false;  // a step of fixed_length and multipack is as many rows of
                               // data.max_length as hold the tokens that others have on average
-  std::optional<double> device_time_s;  // to compare at; nothing: the least of any run
+  std::optional<double> device_time_s;  // device time to compare at; nothing: the least of any run
 };
 
 struct PlannedRun {
@@ -33,15 +33,15 @@ struct PlannedRun {
   double cost_utilization = 1;  // of the first epoch
 };
 
-// One run a strategy and seed (run.seed, run.seed + 1, ...), seed by seed. Where run.evaluate_steps
-// is 0 it becomes a tenth of the shortest run, so that there is a curve. Throws an Error that names
-// the strategy when one cannot be planned, and Error(kConfig) when the folder of a run holds one of
-// other settings or of another number of ranks.
+// One run for each strategy and seed (run.seed, run.seed + 1, ...), seed by seed. If
+// run.evaluate_steps is 0, it becomes a tenth of the shortest run, so that there is a curve. Throws
+// an Error naming the strategy when one cannot be planned. Throws Error(kConfig) when a run's
+// folder holds a run of other settings or of another number of ranks.
 std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts);
 
-// Trains what is not finished yet and compares. Collective; the comparison is on rank 0, nothing on
-// others. Throws Error(kStopped) when asked to stop, as run_training does: called again, it goes
-// on from there.
+// Trains the unfinished runs and compares. Collective. Rank 0 gets the comparison, other ranks
+// nothing. Throws Error(kStopped) when asked to stop, as run_training does. Another call resumes
+// from there.
 std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
                                          const ComparisonOptions& options, World& world);
 

@@ -1,4 +1,4 @@
-// A curve through few points.
+// Interpolation of a curve through few points.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ struct CurvePoint {
   double y = 0;
 };
 
-// y at `x` on the straight line between the two points around it; `points` ascend in x. Nothing
-// before the first point and after the last one: a curve is never continued.
+// y at `x` on the straight line between the two points around it. `points` ascend in x. Nothing
+// before the first point and after the last one: a curve is not extrapolated.
 std::optional<double> interpolate(std::span<const CurvePoint> points, double x);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// A comparison as text for people, CSV, Markdown and JSON. One table of columns makes all four.
+// Writes a comparison as text for people, CSV, Markdown and JSON, from one table of columns.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace packtrain {
 
-// A line a strategy. Several seeds: "mean ± spread". What is not known is "-".
+// One line a strategy. With several seeds: "mean ± spread". Unknown values are "-".
 std::string comparison_to_text(const Comparison& comparison);
 std::string comparison_to_markdown(const Comparison& comparison);
 
-// Header, then a line a strategy; each figure in two columns, KEY and KEY_spread, empty when not
-// known.
+// A header, then one line a strategy. Each figure has two columns, KEY and KEY_spread, which are
+// empty when it is unknown.
 std::string comparison_to_csv(const Comparison& comparison);
 
-// One object: the figures of each strategy, and of each run its evaluations with their device time.
+// One object: the figures of each strategy, and for each run its evaluations with their device
+// time.
 std::string comparison_to_json(const Comparison& comparison);
 
 }  // namespace packtrain

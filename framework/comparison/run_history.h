@@ -1,4 +1,4 @@
-// What a run wrote of itself: the lines of its metrics.jsonl.
+// Reads what a run wrote: the lines of its metrics.jsonl.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 namespace packtrain {
 
 struct RunHistory {
-  std::vector<StepRecord> steps;              // in order, every one
-  std::vector<EvaluationRecord> evaluations;  // in order; loss and step alone are filled in
+  std::vector<StepRecord> steps;              // all steps, in order
+  std::vector<EvaluationRecord> evaluations;  // in order; only loss and step are filled in
 };
 
-// Lines of `text` as Metrics writes them, NaN for a null (what was not finite); `path` names it in
-// errors. Throws Error(kData) with the line for what is no such line, and for steps that do not
-// follow each other from 1.
+// Parses `text`, lines that Metrics wrote; null becomes NaN (a non-finite value). `path` names it
+// in errors. Throws Error(kData) with the line number for any other line, and when steps do not
+// count from 1 without gaps.
 RunHistory parse_history(std::string_view text, const std::string& path);
 
 // metrics.jsonl of a run folder.

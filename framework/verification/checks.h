@@ -1,5 +1,5 @@
-// The checks, one file each. None is collective: they compare what was measured before, or measure
-// on the lone model.
+// The checks, one file each. None is collective: they compare earlier measurements, or measure on
+// the single-rank model.
 #pragma once
 
 #include "framework/config/config.h"
@@ -19,27 +19,27 @@ struct Tolerances {
 
 Tolerances tolerances_of(const PrecisionSection& precision);
 
-// The step as planned against its examples one by one, both on the lone model: which rows are
-// supervised, their labels, weights and losses, the step's loss and every parameter's gradient.
+// Compares the planned step with its examples one by one, both on the single-rank model. Compares
+// which rows are supervised, their labels, weights and losses, the step's loss and every gradient.
 CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
                          const Measured& packed, const Measured& one_by_one);
 
-// The contamination detector: in this rank's micro-batches each example's tokens are replaced in
-// turn, before collation; the losses of all other examples must stay bit-equal. That holds for
-// models in which rows meet nowhere but in attention; where they also meet in experts' matrix
-// products, losses may move by rounding, Tolerances::token_loss at most.
+// Detects contamination. In this rank's micro-batches it replaces each example's tokens in turn,
+// before collation. The losses of all other examples must stay bit-equal. If rows also meet in
+// matrix products of experts, losses may change by rounding, at most by Tolerances::token_loss.
 CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
                             ShardedModel& lone, const Device& device);
 
-// This rank's batches against the plan's pieces: their tokens, the sequences' boundaries, and
-// position IDs, from which the same boundaries must follow.
+// Compares this rank's batches with the plan's pieces: tokens, sequence boundaries and position
+// IDs, from which the same boundaries must follow.
 CheckResult check_boundaries(const VerifiedModel& subject, const VerifiedStep& step);
 
-// The attention weights themselves, of two examples that the run's collator put into one batch:
-// exactly zero across examples and ahead of a token, positive behind it, and with sum 1.
+// Checks the attention weights of two examples that the run's collator put into one batch. They
+// must be zero across examples and for later tokens, positive for earlier tokens, and have sum 1.
 CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& step, Device& device);
 
-// The run's own sharded step (`mine`, its loss summed over ranks) against the lone model's.
+// Compares the run's own sharded step (`mine`, its loss summed over ranks) with the single-rank
+// model's.
 CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine, const Measured& lone,
                         int num_ranks);
 

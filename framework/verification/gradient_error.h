@@ -1,4 +1,4 @@
-// How far a gradient is from what it should be.
+// Relative error of a gradient.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace packtrain {
 
-// Whole gradients by parameter, with what errors are measured against.
+// Whole gradients by parameter, which errors are measured against.
 class ReferenceGradients {
  public:
-  // `whole`: of a lone model, which owns all of each parameter.
+  // `whole`: of a single-rank model, which owns all of each parameter.
   explicit ReferenceGradients(const std::vector<OwnedGradient>& whole);
 
-  // |got - reference| / |reference|, 2-norms: of the elements owned, and of the whole parameter's
-  // gradient. A parameter that hardly has a gradient, less than 1e-6 of the model's norm, is
-  // measured against that instead. NaN when any element is not finite.
+  // |got - reference| / |reference|, 2-norms: of the owned elements, and of the whole parameter's
+  // gradient. If the parameter's gradient is below 1e-6 of the model's norm, that value is the
+  // denominator. NaN when any element is not finite.
   double error_of(const OwnedGradient& got) const;
 
  private:

@@ -1,4 +1,4 @@
-// Running a model on batches and reading everything back: losses row by row and every gradient.
+// Runs a model on batches and reads back the losses of rows and all gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@
 
 namespace packtrain {
 
-// What a rank owns of a parameter's gradient.
+// The part of a parameter's gradient that a rank owns.
 struct OwnedGradient {
   std::string parameter;
   std::int64_t begin = 0;  // first owned element of the flattened parameter
@@ -31,15 +31,15 @@ struct Measured {
 };
 
 // Forward and backward of the batches as micro-batches of one step. Collective over the model's
-// ranks; loss and rows are this rank's, the gradients are summed over ranks.
+// ranks. Loss and rows are this rank's. Gradients are summed over ranks.
 Measured measure_step(ShardedModel& model, const Device& device,
                       std::span<const PackedBatch* const> batches);
 
-// The rows' unweighted losses [num_loss_tokens], by a forward alone. Collective.
+// The rows' unweighted losses [num_loss_tokens], by a forward only. Collective.
 std::vector<float> measure_rows(ShardedModel& model, const Device& device,
                                 const PackedBatch& batch);
 
-// The whole model on this rank's device, without the other ranks.
+// The whole model on this rank's device, without other ranks.
 class SingleRankModel {
  public:
   SingleRankModel(const Config& config, const ModelSource& source, const RunDevice& device);

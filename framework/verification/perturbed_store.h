@@ -1,5 +1,5 @@
-// A token store in which every token of one example is another one: what the contamination
-// detector trains beside the real store. Lengths, masks and all other examples are the real ones.
+// A token store in which every token of one example is changed. The contamination detector compares
+// it with the real store. Lengths, masks and all other examples are unchanged.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace packtrain {
 
 class PerturbedStore final : public TokenStore {
  public:
-  // `store` must outlive it. Ids stay inside 0 .. vocab_size - 1; with a vocabulary of one token
-  // there is nothing to change.
+  // `store` must outlive the object. Ids stay inside 0 .. vocab_size - 1. With a vocabulary of one
+  // token nothing changes.
   PerturbedStore(const TokenStore& store, std::int64_t example, std::int64_t vocab_size);
 
   const StoreInfo& info() const override { return info_; }
@@ -38,7 +38,7 @@ class PerturbedStore final : public TokenStore {
 
  private:
   const TokenStore& store_;
-  StoreInfo info_;  // with the vocabulary that the changed ids are of
+  StoreInfo info_;  // with the vocabulary of the changed ids
   std::int64_t example_;
   std::vector<std::int32_t> ids_;
 };

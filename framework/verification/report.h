@@ -1,4 +1,4 @@
-// What verification found: one result a check, the same on every rank once merged.
+// Results of verification: one for each check, the same on every rank after merging.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace packtrain {
 
-// The largest error a check has seen, and where.
+// The largest error of a check and its location.
 struct WorstError {
   std::string name;        // "gradient"
   double value = 0;        // relative; 0 = bit-equal
@@ -17,22 +17,22 @@ struct WorstError {
 };
 
 struct CheckResult {
-  static constexpr std::size_t kMaxListed = 8;  // failures kept as text, of each rank
+  static constexpr std::size_t kMaxListed = 8;  // failures kept as text, for each rank
 
   std::string name;                 // for machines: "packed"
   std::string claim;                // for people: "packed = one by one"
   std::string case_name;            // what is counted: "examples"
-  std::int64_t num_cases = 0;       // 0: there was nothing to compare
+  std::int64_t num_cases = 0;       // 0: nothing was compared
   bool same_on_every_rank = false;  // the ranks did the same work: cases are counted once
   std::vector<WorstError> errors = {};
   std::vector<std::string> failures = {};  // each names the example, parameter or rank
-  std::int64_t num_failures = 0;           // those that are not listed included
+  std::int64_t num_failures = 0;           // includes those that are not listed
 
   bool passed() const { return num_failures == 0; }
   void fail(std::string text);
-  // Keeps the larger of it and the error of that name. NaN is larger than all.
+  // Keeps the larger of `value` and the error of that name. NaN is larger than all.
   void note_error(const std::string& error_name, double value, const std::string& where);
-  // Adds what the same check found in another step.
+  // Adds the result of the same check in another step.
   void add(const CheckResult& other);
 };
 
@@ -48,8 +48,8 @@ struct VerificationReport {
   std::vector<std::string> failed_checks() const;  // names
 };
 
-// The results of all ranks as one, the same on each. A failure that not every rank saw is given
-// the ranks that did: "rank 1: ...". Collective: the check must be the same one everywhere.
+// Merges the results of all ranks, the same on each. A failure that not every rank saw gets the
+// ranks that saw it: "rank 1: ...". Collective. All ranks must pass the same check.
 CheckResult merge_over_ranks(const CheckResult& mine, Communicator& control);
 
 }  // namespace packtrain

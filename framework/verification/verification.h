@@ -1,6 +1,6 @@
-// Is this configuration right on this machine? Proved before it costs anything: the first steps of
-// the run, with the run's own plan, collator, model, kernels, dtypes and ranks, held against the
-// same examples trained one by one on one device. The way in to framework/verification.
+// Verifies a configuration on this machine before training. Runs the first steps of the run with
+// the run's own plan, collator, model, kernels, dtypes and ranks. Compares them with the same
+// examples trained one by one on one device. Entry point of framework/verification.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace packtrain {
 
 struct VerificationOptions {
-  // Examples of a step, at most the run's own; where steps are counted in tokens, rows of
-  // data.max_length for as many examples of mean length, with fixed_length one a rank at least.
-  // Empty: 16, or 2 a rank if that is more.
+  // Examples of a step, at most the run's own. When steps are counted in tokens, it is converted to
+  // rows of data.max_length for as many examples of mean length. With fixed_length that is at least
+  // one row a rank. Empty: 16, or 2 a rank if that is more.
   std::optional<std::int64_t> num_examples;
   std::int64_t num_steps =
       1;            // from the run's first on, at most all; weights stay the initial ones
-  Collate collate;  // empty: that of batch.strategy. Tests give damaged ones
+  Collate collate;  // empty: that of batch.strategy; tests pass damaged ones
 };
 
-// Runs every check and returns what they found, failures too: the same on every rank. Collective.
-// Every rank also holds the whole model for a while. Throws Error(kConfig) when that does not fit
-// its device, and what opening data, model and devices throws.
+// Runs every check and returns the results, failures included. They are the same on every rank.
+// Collective. Every rank also holds the whole model for some time. Throws Error(kConfig) when it
+// does not fit the device. Also throws the errors of opening data, model and devices.
 VerificationReport run_verification(const Config& config, World& world,
                                     const VerificationOptions& options = {});
 

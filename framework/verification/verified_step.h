@@ -1,5 +1,5 @@
-// The step that is verified: its plan, its batches as the run would make them, and the same
-// examples one by one.
+// The step that is verified: its plan, its batches as the run makes them, and the same examples one
+// by one.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace packtrain {
 using Collate = std::function<PackedBatch(const TokenStore& store, const MicroBatch& pieces,
                                           const LossNormalization& normalization)>;
 
-// What every check is given.
+// Inputs of every check.
 struct VerifiedModel {
   const Config& config;
   const DecoderConfig& decoder;
@@ -41,13 +41,13 @@ struct VerifiedStep {
 
 VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan);
 
-// Where the plan puts the pieces of a micro-batch: found from the pieces alone, so that a batch can
-// be held against it.
+// Position of a micro-batch's pieces in the plan. Computed from the pieces alone, so that a batch
+// can be compared with it.
 struct PlannedRows {
   std::vector<std::int64_t> first_row;  // [pieces]
   std::int64_t num_rows = 0;            // used by pieces and their pads, without the dummy sequence
 
-  // The piece that row belongs to, -1 for pads.
+  // The piece that `row` belongs to; -1 for pads.
   std::int64_t piece_at(std::int64_t row, const MicroBatch& pieces) const;
 };
 
@@ -61,7 +61,7 @@ struct SupervisedRow {
   float loss = 0;  // unweighted
 };
 
-// The supervised rows of a batch, by piece; rows that no piece owns are `unowned_rows`.
+// The supervised rows of a batch by piece. `unowned_rows` belong to no piece.
 struct SupervisedRows {
   std::vector<std::vector<SupervisedRow>> of_piece;  // [pieces]
   std::vector<std::int64_t> unowned_rows;            // rows of the batch
@@ -71,7 +71,7 @@ struct SupervisedRows {
 SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& pieces,
                                const PlannedRows& planned, std::span<const float> losses);
 
-// "example 17", or "example 17 (tokens 512 to 1023)" when the piece is not all of it.
+// "example 17", or "example 17 (tokens 512 to 1023)" when the piece is only a part of it.
 std::string describe(const Piece& piece, const TokenStore& store);
 
 }  // namespace packtrain

@@ -23,8 +23,8 @@ struct Prompt {
 // Chooses up to `num_prompts` examples of the store, evenly spaced. The prompt is the part before
 // the first supervised token. The reference is the supervised tokens from there to the next
 // unsupervised one. An example supervised from its second token on (plain text) has a prompt of
-// `prompt_tokens`, or half of it if it is not longer than that. Skips examples without a token to
-// predict, and those longer than `max_tokens` with their continuation.
+// `prompt_tokens`. If it is not longer than that, its first half is the prompt. Skips examples
+// without a token to predict, and those longer than `max_tokens` with their continuation.
 // `ends`: the model's tokens that end a text. If a prompt's own reference ends with a special token
 // of the store's tokenizer, that token is added for this prompt.
 std::vector<Prompt> choose_prompts(const TokenStore& store, const std::string& set,

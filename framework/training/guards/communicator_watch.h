@@ -1,5 +1,5 @@
-// Ends a process whose communicators have met a fault of the network or of a peer: the work given
-// to the device would wait in a kernel until the watchdog's limit is over.
+// Ends a process whose communicators report a fault of the network or of another rank. Work already
+// queued on the device would otherwise wait in a kernel until the watchdog's limit.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@ namespace packtrain {
 
 class CommunicatorWatch {
  public:
-  // `poll` throws an Error when there is a fault (ShardedModel::poll_errors); it is called every
-  // `interval` on a thread of the watch's own until the watch is destroyed. The process then prints
-  // the error as `rank`'s and ends with the error's exit code.
+  // `poll` throws an Error when there is a fault (ShardedModel::poll_errors). A thread calls it
+  // every `interval` until the object is destroyed. On a fault the process prints the error as
+  // `rank`'s and exits with the error's exit code.
   CommunicatorWatch(std::function<void()> poll, int rank,
                     std::chrono::milliseconds interval = std::chrono::seconds(1));
   ~CommunicatorWatch();

@@ -1,4 +1,4 @@
-// A failing rank ends, whatever its libraries do: aborting a communicator may hang for ever
+// Limits the time in which a failing rank must exit. Aborting a communicator may hang for ever
 // (NVIDIA/nccl issues 549, 1013, 1777), and the other ranks wait for this one.
 #pragma once
 
@@ -14,12 +14,12 @@ class ExitDeadline {
  public:
   explicit ExitDeadline(std::chrono::milliseconds limit = std::chrono::seconds(10))
       : limit_(limit) {}
-  ~ExitDeadline();  // what was in danger of hanging is over
+  ~ExitDeadline();  // ends the deadline
   ExitDeadline(const ExitDeadline&) = delete;
   ExitDeadline& operator=(const ExitDeadline&) = delete;
 
-  // From now on the process has the limit until this object goes, else it prints `text` and ends
-  // with `exit_code` at once, without another word to any library. Once.
+  // Starts the limit, which ends when this object is destroyed. When it expires, the process prints
+  // `text` and exits with `exit_code` immediately, without calling any library. Call it once.
   void arm(const std::string& text, int exit_code);
 
  private:

@@ -1,4 +1,4 @@
-// The end of a process in which something hangs or may: not one more word to any library.
+// Exits a process in which something hangs or may hang, without calling any library.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace packtrain {
 
-// By write(2): stdio's locks may be held by what hangs.
+// Uses write(2), because a hanging thread may hold the locks of stdio.
 void print_unbuffered(const std::string& text);
 
-// Prints, gives the other ranks the time to print theirs, and ends with the category's exit code.
+// Prints, waits until the other ranks can print their errors, and exits with the category's exit
+// code.
 [[noreturn]] void fast_exit(const std::string& text, ErrorCategory category);
 
 }  // namespace packtrain

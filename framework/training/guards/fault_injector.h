@@ -1,4 +1,4 @@
-// Injects the fault that the configuration asks for (`fault.kind`), once, and says so.
+// Injects the configured fault (`fault.kind`) once and logs it.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@ namespace packtrain {
 
 class FaultInjector {
  public:
-  // Nothing is injected after a restart (PACKTRAIN_RESTARTS above 0): the fault has been there.
+  // Injects nothing after a restart (PACKTRAIN_RESTARTS above 0), since the fault has already
+  // occurred.
   FaultInjector(const FaultSection& fault, int rank);
 
-  // The run is in `phase`, of step `number` (from 1). abort: SIGABRT; hang: never returns; slow:
-  // sleeps; stop: SIGTERM, as a scheduler sends. The load and the shutdown are of no step.
+  // The run is in `phase` of step `number` (from 1); load and shutdown have no step. abort:
+  // SIGABRT. hang: never returns. slow: sleeps. stop: SIGTERM, as a scheduler sends.
   void maybe_inject(FaultPhase phase, std::int64_t number = 0);
-  // Before the step's forward. out_of_memory: once, at the block that fault.block,
-  // fault.micro_batch and fault.backward name; spin: a kernel that never ends; the kinds of
-  // collectives: parallel/faulty_communicator.h.
+  // Call it before the step's forward. out_of_memory: once, at the block that fault.block,
+  // fault.micro_batch and fault.backward name. spin: a kernel that never ends. For faults of
+  // collectives see parallel/faulty_communicator.h.
   void before_compute(std::int64_t number, std::size_t num_micro_batches, ShardedModel& model);
-  // Between backward and the optimizer. nan_gradient: one element of this rank's
-  // shard; flip_bit: of the first weight that other ranks hold as well.
+  // Call it between backward and the optimizer. nan_gradient: one element of this rank's shard.
+  // flip_bit: of the first weight that other ranks hold as well.
   void before_update(std::int64_t number, ShardedModel& model);
 
  private:
   bool is_due(FaultPhase phase, std::int64_t number) const;
-  bool fires(FaultKind kind, std::int64_t number);  // whatever fault.phase says
+  bool fires(FaultKind kind, std::int64_t number);  // for any fault.phase
   void log_fault(std::int64_t number);
 
   FaultSection fault_;

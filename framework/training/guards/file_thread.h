@@ -1,5 +1,5 @@
-// Work on files that may hang for ever, as those of a shared file system do: on a thread that
-// nobody waits for longer than a moment.
+// Does work on files in its own thread, because files of a shared file system may hang for ever. No
+// other thread waits for it longer than a short limit.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@ namespace packtrain {
 
 class FileThread {
  public:
-  // Does `work` at once and then every `interval`, and `last` at the end. Both must own what they
-  // use: where the files hang, the thread is left behind with them.
+  // Does `work` immediately and then every `interval`, and `last` at the end. Both must own what
+  // they use: if the files hang, the thread and its objects are abandoned.
   FileThread(std::function<void()> work, std::function<void()> last,
              std::chrono::milliseconds interval);
-  // Waits two seconds at most for the work under way and the last.
+  // Waits at most two seconds for the running work and `last`.
   ~FileThread();
   FileThread(const FileThread&) = delete;
   FileThread& operator=(const FileThread&) = delete;
 
-  // Has the work done once more, from its beginning; whether it came to an end within `limit`.
+  // Does the work once more from its start. True when it ended within `limit`.
   bool ask(std::chrono::milliseconds limit);
 
  private:

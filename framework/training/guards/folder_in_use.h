@@ -1,4 +1,4 @@
-// A run's folder belongs to one job at a time: two would mix checkpoints, metrics and logs.
+// Ensures that one job at a time uses a run's folder. Two would mix checkpoints, metrics and logs.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace packtrain {
 
-// Returns at once where no other job leaves signs of life (watchdog.h) in `run_folder`. One that
-// does may be on its way out, as after a host was lost: waits for it, ten seconds for one of this
-// host, a minute for another's, and throws Error(kConfig) naming it when it goes on. Collective.
+// Returns immediately when no other job writes heartbeats (watchdog.h) in `run_folder`. Otherwise
+// that job may be about to end, as after the loss of a host. Waits ten seconds for a job of this
+// host and a minute for one of another host. If that job continues, throws Error(kConfig) naming
+// it. Collective.
 void wait_for_folder(const std::string& run_folder, World& world);
 
 }  // namespace packtrain

@@ -1,6 +1,6 @@
-// Whether ranks still hold alike what they should: a bit that flips in one copy of the weights
-// makes no number infinite, and no loss tells. Sums of the copies' words are compared bitwise over
-// all ranks; nothing waits for the device, the verdict comes with the step's outcome.
+// Checks that ranks hold equal copies of the replicated state. A bit that flips in one copy of the
+// weights makes no number infinite, and the loss does not show it. Sums over the copies' bits are
+// compared over all ranks. Nothing waits for the device: the result comes with the step's outcome.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ namespace packtrain {
 // or more the majority is right; of two nobody can tell.
 std::string describe_difference(const std::vector<std::int64_t>& sums, int stride);
 
-// Whether describe_difference() would say nothing. Linear in the ranks.
+// True when describe_difference() would return "". Linear in the ranks.
 bool all_replicas_equal(std::span<const std::int64_t> sums, int stride);
 
 class ReplicaCheck {
@@ -32,18 +32,19 @@ class ReplicaCheck {
   ReplicaCheck(ShardedModel& model, Device& device, const World& world, std::int64_t every,
                std::uint64_t seed);
 
-  // Between the gradient and the update of step `number` (from 1), where one is due. Reads all that
-  // is replicated once. Collective.
+  // Call it between the gradient and the update of step `number` (from 1). Starts a check if one is
+  // due. It reads all replicated state once. Collective.
   void begin(std::int64_t number, double learning_rate);
-  // When the outcome of step `number` has been read: throws Error(kReplicasDiffer) naming what
-  // differs and the rank, the same on every rank.
+  // Call it when the outcome of step `number` has been read. Throws Error(kReplicasDiffer), the
+  // same on every rank, with the rank and the part that differ.
   void judge(std::int64_t number);
-  // Both at once, for what is to be saved after step `number`. Collective; waits for the device.
+  // begin() and judge() together, before a save after step `number`. Collective. Waits for the
+  // device.
   void check_now(std::int64_t number, double learning_rate);
 
  private:
   struct Sums {
-    std::int64_t number = 0;  // of the step they are of; 0: judged
+    std::int64_t number = 0;  // the step of the sums; 0: judged
     HostBuffer memory;
     at::Tensor host;  // int64 [ranks, parts], view of memory
   };
@@ -56,7 +57,7 @@ class ReplicaCheck {
   std::int64_t every_;
   std::int64_t seed_;
   std::vector<ReplicatedState> state_;
-  std::array<Sums, 2> sums_;  // taken in turn: one step may be in flight
+  std::array<Sums, 2> sums_;  // used alternately: one step may be in flight
 };
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// Who owns a run's folder: RUN/progress/owner, made exclusively before anything else is done there.
+// Locks a run's folder by RUN/progress/owner, created exclusively before any other file there.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace packtrain {
 
-// A process, so that another one with its number is told from it.
+// Identifies a process, also when another one reuses its number.
 struct FolderOwner {
   std::string host;     // for people
-  std::string machine;  // where process numbers mean the same: boot and process namespace
+  std::string machine;  // scope of process numbers: boot and process namespace
   int pid = 0;
   std::string started;  // the process's start time, in the kernel's ticks
   std::string id;       // random
@@ -22,22 +22,23 @@ struct FolderOwner {
 FolderOwner this_process(const std::string& host);
 
 struct LockTimeouts {
-  std::chrono::milliseconds own_machine{10'000};  // how long one that lives may take to end
+  std::chrono::milliseconds own_machine{10'000};  // how long a living owner may take to end
   std::chrono::milliseconds elsewhere{60'000};
-  // How long the sign of one elsewhere, which is renewed every second, must stand still.
+  // How long the file time of an owner on another machine must stay unchanged. It changes every
+  // second.
   std::chrono::milliseconds still{15'000};
 };
 
 class RunFolderLock {
  public:
-  // Makes RUN/progress/owner for `self`. Of several that try at the same moment one gets it; an
-  // owner that is dead is taken over: on this machine a process that is gone or started at another
-  // time, elsewhere one whose file's time stood still by our own clock. Waits for one that lives,
-  // as it may be on its way out, then throws Error(kConfig) naming it; a folder that cannot be
-  // written is Error(kInternal).
+  // Creates RUN/progress/owner for `self`. When several processes try, one succeeds. A dead owner
+  // is replaced. On this machine an owner is dead when its process is gone or has another start
+  // time. On another machine it is dead when its file's time stays unchanged by our own clock.
+  // Waits for a living owner, which may be about to end, then throws Error(kConfig) naming it.
+  // Throws Error(kInternal) when the folder cannot be written.
   RunFolderLock(const std::string& run_folder, const FolderOwner& self,
                 const LockTimeouts& limits = {});
-  ~RunFolderLock();  // the folder is nobody's
+  ~RunFolderLock();  // releases the folder
   RunFolderLock(const RunFolderLock&) = delete;
   RunFolderLock& operator=(const RunFolderLock&) = delete;
 

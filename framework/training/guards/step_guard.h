@@ -1,5 +1,5 @@
-// Watches the numbers of a run: steps that are not finite, or far above those before them, are not
-// applied; how many of these a run bears, and what it does about them, is the configuration's.
+// Skips steps whose loss or norm is not finite or far above previous steps. The configuration says
+// how many skipped steps a run accepts and what it then does.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,18 @@
 
 namespace packtrain {
 
-// The latest steps' values of a number that is watched. What is not finite, or was refused, is not
-// in it, so that one outlier does not widen the bound for the next.
+// The latest values of loss or norm. It leaves out non-finite values and those of skipped steps, so
+// that an outlier does not raise the bound of later steps.
 class SpikeWindow {
  public:
-  // A spike is above median + threshold * 1.4826 * (median of the distances from the median):
-  // deviations as of a normal distribution, by numbers that outliers do not move (Hampel, 1974).
-  // Distances count as at least 1 % of the median. No bound before half of `size` steps are known.
+  // A spike is above median + threshold * 1.4826 * (median of the distances from the median). This
+  // estimates the deviation of a normal distribution by values that outliers do not change (Hampel,
+  // 1974). Distances count as at least 1 % of the median. There is no bound before half of `size`
+  // steps are known.
   SpikeWindow(std::int64_t size, double threshold) : size_(size), threshold_(threshold) {}
 
   void add(std::int64_t step, double value);
-  // From steps before `before`; infinity for none.
+  // Bound from steps before `before`; infinity when there is none.
   double bound(std::int64_t before) const;
 
   struct Entry {
@@ -41,16 +42,16 @@ class SpikeWindow {
 
 class StepGuard {
  public:
-  // `left_out`: steps (numbers from 1) whose update is not applied whatever it is. `state`: what
-  // state() gave when the run was saved, or empty.
+  // `left_out`: steps (numbers from 1) whose update is never applied. `state`: the saved state(),
+  // or empty.
   StepGuard(const GuardSection& options, std::set<std::int64_t> left_out, const std::string& state);
 
-  // Of step `number`, the same on every rank and after a resume: from outcomes at least two steps
-  // old, because on a GPU the latest one is still under way.
+  // Bounds of step `number`, the same on every rank and after a resume. They use outcomes that are
+  // at least two steps old, because on a GPU the latest one is still in flight.
   RefusalBounds bounds(std::int64_t number) const;
 
   enum class Verdict { kApplied, kSkipped, kRewind };
-  // Of each step in turn. Throws Error(kNonFinite) where the run is to stop.
+  // Call it for each step in order. Throws Error(kNonFinite) when the run must stop.
   Verdict judge(std::int64_t number, const StepOutcome::Values& values);
 
   std::string state() const;  // JSON

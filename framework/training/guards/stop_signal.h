@@ -1,10 +1,11 @@
-// Asked to stop: SIGUSR1, SIGTERM and SIGINT ask for a checkpoint at the end of the step.
+// Handles requests to stop: SIGUSR1, SIGTERM and SIGINT ask for a checkpoint at the end of the
+// step.
 #pragma once
 
 namespace packtrain {
 
-// While it lives the three signals only raise a flag. A SIGTERM or SIGINT after any of them ends
-// the process at once, as it would have without us; SIGUSR1 may be repeated. At most one exists.
+// While the object exists, the three signals only set a flag. A SIGTERM or SIGINT after any of them
+// has its default effect and ends the process. SIGUSR1 may be repeated. At most one object exists.
 class StopSignal {
  public:
   StopSignal();

@@ -1,4 +1,4 @@
-// Compares the ranks' own times, to find the one that all others wait for.
+// Compares the ranks' own times and finds the slowest rank.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace packtrain {
 
-// What a rank does in a step besides waiting for other ranks.
+// Parts of a rank's step that are not waits for other ranks.
 enum class OwnTime { kData, kCompute };
 inline constexpr int kNumOwnTimes = 2;
 
@@ -23,23 +23,24 @@ struct Straggler {
   int rank = 0;
   OwnTime phase = OwnTime::kCompute;
   double ratio = 1;             // of its time to the ranks' median
-  double seconds_per_step = 0;  // beyond the median
+  double seconds_per_step = 0;  // above the median
 };
 
-// Of the phase and rank whose time exceeds the ranks' median the most. `seconds` [ranks,
-// kNumOwnTimes]: added up over `num_steps` steps. The ratio is of the rank's whole own time with
-// that phase's excess over the median's, so that a phase of microseconds is no straggler.
+// Finds the phase and rank whose time exceeds the ranks' median the most. `seconds` [ranks,
+// kNumOwnTimes]: sums over `num_steps` steps. The excess of that phase is added to the median of
+// the ranks' whole own times; the ratio is that sum to the median. A phase of microseconds is
+// therefore no straggler.
 Straggler find_straggler(std::span<const double> seconds, int num_ranks, std::int64_t num_steps);
 
 class StragglerDetector {
  public:
-  // `ratio`: guard.straggler_ratio; 0: never compares. Rank 0 warns of a rank that is above it in
-  // two comparisons in a row, once until another is, or none.
+  // `ratio`: guard.straggler_ratio; 0: never compares. Rank 0 warns of a rank above it in two
+  // comparisons in a row. It warns again only after another rank, or none, was above it.
   StragglerDetector(double ratio, Communicator& control) : ratio_(ratio), control_(control) {}
 
-  // Takes this rank's times of a step and writes the latest answer into its record. Collective
-  // where the step's number is a multiple of kSteps. A process's first step, in which libraries are
-  // still choosing and loading, does not count.
+  // Adds this rank's times of a step and writes the latest result into its record. Collective when
+  // the step's number is a multiple of kSteps. Ignores a process's first step, in which libraries
+  // load and choose algorithms.
   void judge(const WaitedTime& waited, StepRecord& record);
 
   static constexpr std::int64_t kSteps = 16;

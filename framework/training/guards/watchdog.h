@@ -1,5 +1,5 @@
-// Ends a process whose run stands still. A thread of its own, which calls neither the device, a
-// communicator nor a file system, so that nothing that hangs can hold it up.
+// Ends a process whose run makes no progress. Its thread calls no device, communicator or file
+// system, so nothing that hangs can block it.
 #pragma once
 
 #include <array>
@@ -21,21 +21,21 @@ enum class RunPhase { kStart, kStep, kCheckpoint };  // the last: a save or an e
 
 class Watchdog {
  public:
-  // In `run_folder`/progress each rank leaves a sign of life every second, from which the others
-  // can tell which one is missing; nowhere with "". Where files hang, or cannot be written, only
-  // names are missing.
+  // Each rank writes a heartbeat file in `run_folder`/progress every second; "" writes none. The
+  // other ranks find missing ranks by it. When files hang or cannot be written, the report lacks
+  // their names.
   Watchdog(const GuardSection& limits, const std::string& run_folder, World& world);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // The phase begins now: its limit counts from here. `step`: from 1. When it is over and enter()
-  // was not called again, the process prints where it stands, its latest collectives and which
-  // ranks are behind, and ends with exit code 72.
+  // The phase begins now and its limit starts. `step` counts from 1. If enter() is not called again
+  // before the limit, the process prints its position, its latest collectives and the ranks that
+  // are late. It then exits with code 72.
   void enter(RunPhase phase, std::int64_t step);
 
-  // From half of the phase's limit on, what is overdue, so that others may look before the process
-  // ends; "" before that. From any thread.
+  // A description of what is overdue, from half of the phase's limit on, so that it can be examined
+  // before the process ends. "" before that. Safe from any thread.
   std::string overdue() const;
 
  private:
@@ -46,7 +46,7 @@ class Watchdog {
     std::int64_t step = 0;
     Clock::time_point begin = Clock::now();
   };
-  struct Signs;  // what the thread that writes and reads them owns
+  struct Signs;  // data of the thread that writes and reads heartbeats
 
   void watch();
   [[noreturn]] void end(const Position& at);

@@ -18,8 +18,8 @@ struct MeasuredCost {
   std::vector<double> speeds;  // [ranks]
 };
 
-// Micro-batches of different composition, from the examples of the steps from `first_step` on: few
-// long sequences, many short ones, and a mixture, full and half full. A full one holds a rank's
+// Micro-batches of different composition: few long sequences, many short ones, and a mixture, full
+// and half full. Their examples come from the steps from `first_step` on. A full one holds a rank's
 // equal share of a step, or the budget in force if that is less. Each holds at least one sequence.
 // No sequence is cut.
 std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t first_step);

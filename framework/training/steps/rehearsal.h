@@ -1,5 +1,5 @@
 // A rehearsal runs some of the plan's micro-batches before the first step and discards the
-// gradients. cuBLASLt times algorithms and cuDNN compiles plans at the first batch of a size, and
+// gradients. At the first batch of a size, cuBLASLt times algorithms and cuDNN compiles plans, and
 // the GPU waits meanwhile. The rehearsal does this for the sizes of the plan. Rarer sizes are left
 // to their first use.
 #pragma once

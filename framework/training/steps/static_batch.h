@@ -1,5 +1,5 @@
 // Batches in fixed memory for CUDA graphs. A batch is padded to one of a few sizes and copied to
-// the memory of that size, so that one graph serves all batches of the size.
+// the memory of that size. One graph then serves all batches of the size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,11 +24,11 @@ struct BatchSize {
   friend auto operator<=>(const BatchSize&, const BatchSize&) = default;
 };
 
-// The smallest static size for a batch with a label:
-//   rows          unchanged
-//   supervised    rounded up to the bucket of its products (ops/matmul/token_bucket.h), or all rows
-//   sequences     and the longest one: rounded up to cudnn_buckets.h (ops/attention)
-//   examples      as sequences; with several in a sequence, the next power of two
+// The smallest static size for a batch with a label. It has as many rows. Supervised rows are
+// rounded up to the bucket of their products (ops/matmul/token_bucket.h), at most to all rows.
+// Sequences and the longest one are rounded up to the bucket of attention
+// (ops/attention/cudnn_buckets.h). Examples equal sequences; when sequences hold several, they are
+// rounded up to a power of two.
 BatchSize padded_size(const PackedBatch& batch);
 
 class StaticBatch {
