@@ -1,4 +1,4 @@
-// Writing a weight gradient where it belongs.
+// Writes a weight gradient to its parameter.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,14 @@
 
 namespace packtrain {
 
-// Writes `value` (any float dtype) into parameter.grad, or adds it; nothing when grad is undefined.
+// Writes `value` (any float dtype) to parameter.grad, or adds it. Does nothing when grad is
+// undefined.
 void write_gradient(const Parameter& parameter, const at::Tensor& value);
-// The same with left [M, K] x right [K, N], written or added to by the product itself; the gradient
-// is float32 or has their dtype.
+// The same for left [M, K] x right [K, N]. The GEMM itself writes or adds. The gradient is float32
+// or has their dtype.
 void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
                          const at::Tensor& right);
-// The gradient of a parameter that had no part in this micro-batch.
+// The gradient of a parameter that this micro-batch did not use.
 void write_zero_gradient(const Parameter& parameter);
 
 }  // namespace packtrain

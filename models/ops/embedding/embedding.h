@@ -1,9 +1,12 @@
-// Embedding look-up:  y_t = W[id_t];  dW[v] = sum of g_t over all t with id_t = v. The ids are
-// int32 [T], W [V, H] and y [T, H] float32 or bfloat16, dW float32 or W's dtype. dW is summed in
-// float32: on the CPU in the order of t, on CUDA in an order that the sorted ids fix, where a
-// frequent id has partial sums of 32 rows each. Both are deterministic. Ids must be below V, which
-// the token store checks. Elements that must move: forward 2 T H, backward T H + V H. A backward
-// that adds to a gradient moves T H and twice the rows of ids present.
+// Embedding look-up:
+//    y_t = W[id_t];  dW[v] = sum of g_t over all t with id_t = v
+// The ids are int32 [T]. W [V, H] and y [T, H] are float32 or bfloat16, dW is float32 or W's dtype.
+// dW is summed in float32 in a fixed order. On the CPU this is the order of t. On CUDA the sorted
+// ids fix it, and a frequent id has partial sums of 32 rows each. Ids must be below V, which the
+// token store checks.
+//
+// Elements that must move: forward 2 T H, backward T H + V H. If it adds to a gradient: T H and
+// twice the rows of ids present.
 #pragma once
 
 #include <ATen/core/Tensor.h>

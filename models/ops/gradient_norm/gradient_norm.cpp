@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumSums = 5;  // loss, squared norm, three requests; then details
+constexpr std::int64_t kNumSums = 5;  // loss, squared norm, three requests; details follow
 
 at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
   return details.defined() ? at::cat({values, details}) : values;

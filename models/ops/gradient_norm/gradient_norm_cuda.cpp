@@ -12,8 +12,8 @@
 namespace packtrain {
 namespace {
 
-// Blocks of the first pass: eight on each of a GPU's 132 multiprocessors; fixed, so that every GPU
-// adds in the same order.
+// Blocks of the first pass: eight for each of 132 multiprocessors. Fixed, so that every GPU adds in
+// the same order.
 constexpr int kNumPartials = 1056;
 constexpr std::int64_t kNumSums = 2 + kNumRequests;
 constexpr std::int64_t kNumOutcomes = 3 + kNumRequests;

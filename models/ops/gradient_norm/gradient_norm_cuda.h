@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// The functions of gradient_norm.h on a GPU. Throw Error(kDevice) when built without CUDA.
+// The functions of gradient_norm.h on a GPU. All throw Error(kDevice) in a build without CUDA.
 at::Tensor squared_norm_partials_cuda(const at::Tensor& values);
 at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss,
                           const RequestFlags& requests, const at::Tensor& details);

@@ -1,4 +1,4 @@
-// Stands in for the CUDA operator where CUDA is not built.
+// Replaces the CUDA operator in a build without CUDA.
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/gradient_norm/gradient_norm_cuda.h"
 

@@ -1,4 +1,4 @@
-// The end of a step as kernels see it: raw pointers.
+// Arguments of the kernels of gradient_norm.cu: raw pointers.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct StepScalarsArguments {
   std::uint8_t* skip = nullptr;
 };
 
-// `stream` is a cudaStream_t. Throw Error(kDevice) when the launch fails.
+// `stream` is a cudaStream_t. All throw Error(kDevice) when the launch fails.
 void launch_squared_norm(const SquaredNormArguments& arguments, void* stream);
 void launch_step_sums(const StepSumsArguments& arguments, void* stream);
 void launch_step_scalars(const StepScalarsArguments& arguments, void* stream);

@@ -1,13 +1,15 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), over the last dimension, of a residual stream
-// that may still have to be added up:
-//   s = x + residual;  m = mean(s);  r = 1 / sqrt(mean((s - m)^2) + epsilon);  n = (s - m) r
-//   y = n w + b
-//   ds = r (g w - mean(g w) - n mean(g w n)) + grad_residual;   dw = sum of g n;  db = sum of g
-// x, residual, y [T, H] float32 or bfloat16, w and b [H] of the same dtype, dw and db float32 or
-// that dtype; all maths in float32, rounded once (s too, before it is normed). Any H; rows that are
-// whole 16-byte runs are fast. Deterministic: partial sums of dw and db go by a fixed partition of
-// the rows. Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H, and T H
-// each for grad_residual and recomputed_output.
+// Layer normalization (Ba et al., arXiv 1607.06450) over the last dimension. It can first add a
+// residual:
+//    s = x + residual;  m = mean(s);  r = 1 / sqrt(mean((s - m)^2) + epsilon);  n = (s - m) r
+//    y = n w + b
+//    ds = r (g w - mean(g w) - n mean(g w n)) + grad_residual;   dw = sum of g n;  db = sum of g
+// x, residual and y [T, H] are float32 or bfloat16. w and b [H] have the same dtype, dw and db that
+// dtype or float32. Computes in float32 and rounds once; s is rounded before the norm. Any H is
+// allowed; rows of whole 16-byte vectors are fast. Deterministic: partial sums of dw and db follow
+// a fixed partition of the rows.
+//
+// Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H. grad_residual and
+// recomputed_output add T H each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +33,8 @@ struct LayerNormOutput {
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
                                    const Parameter* bias, const LayerNormOptions& options,
                                    const at::Tensor& residual = {});
-// Writes d weight and d bias, returns dx (with grad_residual added, when defined).
-// `recomputed_output` [T, H], when defined, receives y once more.
+// Writes dw and db. Returns dx, plus grad_residual when it is defined. Writes y to
+// `recomputed_output` [T, H] when it is defined.
 at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                const Parameter& weight, const Parameter* bias,

@@ -22,7 +22,7 @@ NormArguments arguments_of(const at::Tensor& x, const Parameter& weight, const P
   return arguments;
 }
 
-// The backward kernel, and the sums of its partial sums.
+// Launches the backward kernel and the sum of its partial sums.
 void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parameter& weight,
                      const Parameter* bias) {
   ColumnSumsArguments sums;

@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As layer_norm_forward and layer_norm_backward, on CUDA tensors.
+// The functions of layer_norm.h on CUDA tensors.
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
                                         const Parameter* bias, const LayerNormOptions& options,
                                         const at::Tensor& residual);

@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// Rows of partial sums that a backward of these arguments writes.
+// Rows of partial sums that backward writes for these arguments.
 std::int64_t layer_norm_backward_blocks(const NormArguments& arguments);
 
 // Forward, or backward when grad_output is set. `stream` is a cudaStream_t. Throws Error(kDevice)

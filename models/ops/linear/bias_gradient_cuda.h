@@ -4,8 +4,8 @@
 
 namespace packtrain {
 
-// Writes (or adds) the columns' sums of grad_output [T, N], T and N > 0, contiguous on CUDA, into
-// bias.grad: summed in float32, rounded once.
+// Writes the column sums of grad_output [T, N] to bias.grad, or adds them. T and N are above 0; the
+// tensor is contiguous on CUDA. Sums in float32 and rounds once.
 void bias_gradient_cuda(const at::Tensor& grad_output, const Parameter& bias);
 
 }  // namespace packtrain

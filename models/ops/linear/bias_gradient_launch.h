@@ -12,11 +12,12 @@ struct BiasGradientArguments {
   std::int64_t num_rows = 0;
   std::int64_t num_columns = 0;
   std::int64_t num_splits = 0;
-  bool bfloat16 = false;  // grad_output
+  bool bfloat16 = false;  // dtype of grad_output
   GradientTarget target;
 };
 
-// Into how many ranges of rows the sum is split: a function of the shape alone.
+// Number of ranges of rows that are summed separately. It depends only on the shape, so sums are
+// deterministic.
 std::int64_t num_bias_gradient_splits(std::int64_t num_rows, std::int64_t num_columns);
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when a launch fails.

@@ -1,15 +1,14 @@
-// The cross-entropy of rows of logits, without the product before it (linear_cross_entropy.h has
-// the formulas). 2 N V elements moved; what of a row does not fit in a multiprocessor's shared
-// memory (of two, for rows far wider than one's) is read twice, the second time mostly from the
-// second-level cache.
+// Cross-entropy of rows of logits, without the projection before it (linear_cross_entropy.h has the
+// formulas). Moves 2 N V elements. The part of a row that does not fit in shared memory (of two
+// multiprocessors for very wide rows) is read twice, the second time mostly from L2.
 #pragma once
 
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace packtrain {
 
-// Of logits [N, V] (rows start at multiples of 16 bytes): fills targets.row_losses, and with
-// `gradients` turns the logits into their gradient, in place. What lies between the rows may be
+// logits [N, V], with rows that start at multiples of 16 bytes. Fills targets.row_losses. With
+// `gradients` it overwrites the logits by their gradient. Elements between the rows may be
 // overwritten.
 void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
                    const CrossEntropyOptions& options);

@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-// cross_entropy of tensors on CUDA.
+// cross_entropy() on CUDA tensors.
 void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& targets,
                         bool gradients, const CrossEntropyOptions& options);
 

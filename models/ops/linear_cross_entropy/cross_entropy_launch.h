@@ -11,7 +11,7 @@ struct CrossEntropyArguments {
   float* losses = nullptr;               // [num_rows], written
   std::int64_t num_rows = 0;
   std::int64_t vocab_size = 0;
-  std::int64_t row_stride = 0;  // in elements; a multiple of 16 bytes, as is the start
+  std::int64_t row_stride = 0;  // elements; rows start at multiples of 16 bytes
   float soft_cap = 0;           // 0: none
   float z_loss = 0;
   bool gradients = false;

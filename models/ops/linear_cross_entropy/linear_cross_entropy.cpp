@@ -19,23 +19,23 @@ namespace {
 
 constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
-constexpr std::int64_t kRowStep = 128;  // rows of a tile of the products
+constexpr std::int64_t kRowStep = 128;  // rows of a tile of the GEMMs
 constexpr std::int64_t kFloatBytes = 4;
-constexpr std::int64_t kAligned = 8;  // elements: what fast products and 16-byte accesses ask for
+constexpr std::int64_t kAligned = 8;  // elements that fast GEMMs and 16-byte accesses need
 
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Rows of logits start at multiples of 16 bytes whatever the vocabulary: kernels and products need
-// that to read 16 bytes at once.
+// Rows of logits start at multiples of 16 bytes for any vocabulary size. Kernels and GEMMs need
+// that for 16-byte accesses.
 std::int64_t logits_stride(std::int64_t vocab_size) {
   return round_up(vocab_size, kAligned);
 }
 
-// Words of the vocabulary that go through a product whose rows or columns they are: as many as are
-// a multiple of kAligned, then the few that are left. cuBLAS has but old kernels for odd sizes,
-// several times slower.
+// Ranges of the vocabulary for GEMMs that have words as rows or columns: first a multiple of
+// kAligned, then the rest. For odd sizes cuBLAS has only old kernels, which are several times
+// slower.
 struct WordRange {
   std::int64_t begin;
   std::int64_t count;
@@ -63,15 +63,15 @@ void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tenso
   }
 }
 
-// The weight with rows of zeros up to a multiple of kAligned words. d x is one sum over all words:
-// of two products the second would be added to the first one's rounded sum, or the other way round
-// (matmul.h), and the few words' share, alike in all rows, would be rounded away in each of them.
+// Pads the weight with rows of zeros to a multiple of kAligned words. dx is one sum over all words,
+// so it cannot be two GEMMs: the second one would be added to the rounded sum of the first
+// (matmul.h). In each row the small contribution of the last words would then be rounded away.
 at::Tensor aligned_weight(const at::Tensor& weight) {
   const std::int64_t more = round_up(weight.size(0), kAligned) - weight.size(0);
   return more == 0 ? weight : at::constant_pad_nd(weight, {0, 0, 0, more});
 }
 
-// grad_logits [rows, a multiple of kAligned]; what lies beyond the vocabulary becomes zero.
+// grad_logits is [rows, a multiple of kAligned]. Elements beyond the vocabulary become zero.
 void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits, std::int64_t vocab_size,
                   const at::Tensor& aligned) {
   const std::int64_t more = aligned.size(0) - vocab_size;
@@ -85,8 +85,8 @@ void add_grad_weight(const Parameter& weight, const at::Tensor& grad_logits, con
   }
 }
 
-// Sums a parameter's gradient over chunks: straight into the gradient where one chunk is all or the
-// gradient is float32, else apart.
+// Sums a parameter's gradient over chunks. It uses the gradient itself when there is one chunk or
+// the gradient is float32. Otherwise it uses a separate float32 sum.
 class ChunkedGradient {
  public:
   ChunkedGradient(const Parameter& parameter, bool single_chunk)
@@ -99,7 +99,7 @@ class ChunkedGradient {
     }
   }
 
-  // `write` writes a chunk's share as that of the parameter given to it, or adds it.
+  // `write` writes the gradient of one chunk to the parameter that it is given, or adds it.
   template <typename Write>
   void add(const Write& write) {
     write(target_);
@@ -112,7 +112,7 @@ class ChunkedGradient {
 
  private:
   Parameter parameter_;
-  Parameter target_;  // parameter_ or the sum apart, adding from the second chunk on
+  Parameter target_;  // parameter_ or the separate sum; adds from the second chunk on
   bool apart_ = false;
 };
 

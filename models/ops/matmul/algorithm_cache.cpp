@@ -14,12 +14,12 @@ namespace packtrain {
 namespace {
 
 constexpr int kNumCandidates = 12;
-constexpr int kNumBesideNear = 3;  // candidates, beside the choices for nearby numbers of tokens
+constexpr int kNumBesideNear = 3;  // candidates, in addition to choices for near numbers of tokens
 constexpr std::int64_t kNearFactor = 2;  // in tokens
 constexpr std::size_t kMaxNear = 4;      // choices
 
-// Weights' sizes are the model's; the other side is tokens: rows of the output, or (weight
-// gradients, whose left matrix lies transposed) what is summed over.
+// The sizes of weights are fixed by the model. The other dimension is tokens: rows of the output,
+// or the summed dimension of weight gradients, whose left matrix is transposed.
 std::int64_t& tokens_of(std::int64_t& rows, std::int64_t& inner, bool left_transposed) {
   return left_transposed ? inner : rows;
 }
@@ -40,8 +40,8 @@ bool is_captured(cudaStream_t stream) {
               "Sizes that are multiples of 8 are always supported.");
 }
 
-// The heuristics' candidates for the call; `of_bucket`: for the largest number of tokens of its
-// bucket.
+// The heuristic's candidates for the call. `of_bucket` asks for the largest number of tokens of the
+// call's bucket.
 std::vector<cublasLtMatmulAlgo_t> candidates_of(cublasLtHandle_t handle, GemmCall call,
                                                 const GemmWorkspace& workspace, bool of_bucket,
                                                 int max_candidates) {
@@ -68,8 +68,8 @@ void add_new(std::vector<cublasLtMatmulAlgo_t>& algorithms, const cublasLtMatmul
 }  // namespace
 
 std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCall& call) {
-  // A product added to its own output runs as the product alone would: by then that one, which came
-  // first, has been timed.
+  // A GEMM that adds to its own output uses the key of the GEMM without addend. That one came first
+  // and has been timed by then.
   const bool addend = call.addend.data != nullptr && !adds_to_output(call);
   Key key{call.rows,
           call.columns,
@@ -107,7 +107,7 @@ std::vector<cublasLtMatmulAlgo_t> AlgorithmCache::choices_near(const Choices& ch
   return near;
 }
 
-// Not of the call but of its bucket, so that the choice does not depend on what came first.
+// For the bucket and not for the call, so that the choice does not depend on which call came first.
 cublasLtMatmulAlgo_t AlgorithmCache::heuristic_choice(cublasLtHandle_t handle, const GemmCall& call,
                                                       const GemmWorkspace& workspace) {
   return candidates_of(handle, call, workspace, true, 1)[0];
@@ -169,7 +169,7 @@ void AlgorithmCache::run(cublasLtHandle_t handle, const GemmCall& call,
   const auto status =
       descriptors.run(handle, call, algorithm_of(handle, call, workspace), workspace);
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  // The bucket's algorithm may not fit this very number of tokens; a fresh one does.
+  // The bucket's algorithm may not support this number of tokens; one for the call itself does.
   const auto candidates = descriptors.candidates(handle, workspace.bytes, 1);
   if (candidates.empty()) throw_unsupported(call, cublasLtGetStatusString(status));
   check_cublas(descriptors.run(handle, call, candidates[0], workspace), call.text().c_str());

@@ -1,9 +1,10 @@
-// Which cuBLASLt algorithm runs a product. Chosen on first use and kept for the process, one choice
-// for all numbers of tokens of a token_bucket(), weights' sizes exactly. With timing: the
-// heuristics' candidates run on the call's own operands, writing its output again and again, and
-// the fastest is kept; that waits for the GPU. Of up to 24 candidates, some 30 ms; where numbers of
-// tokens near it were timed before, their choices and the heuristics' first few are enough, some 6.
-// Where that may not be (a graph is captured, the output is also the addend, the time that timing
+// Chooses the cuBLASLt algorithm of a GEMM on first use and keeps it for the process. All numbers
+// of tokens of a token_bucket() share one choice; the sizes of weights are exact. Timing runs the
+// heuristic's candidates on the call's own operands, writes its output several times, and keeps the
+// fastest. It waits for the GPU: about 30 ms for up to 24 candidates. If near numbers of tokens
+// were timed before, their choices and the heuristic's first few are sufficient, about 6 ms. Timing
+// is not possible while a graph is captured, when the output is also the addend, and when the time
+// for it is used up. The nearest choice is used until timing is possible.
 // may take is used up) the nearest choice serves until it may.
 #pragma once
 
@@ -19,15 +20,16 @@ namespace packtrain {
 
 class AlgorithmCache {
  public:
-  // Runs the call on the current device. Throws Error(kDevice) naming it when cuBLASLt cannot.
+  // Runs the call on the current device. Throws Error(kDevice), which names the call, when cuBLASLt
+  // cannot.
   void run(cublasLtHandle_t handle, const GemmCall& call, const GemmWorkspace& workspace);
   void set_timing(bool timing);
-  // From now on timing takes at most this share of the time; 1 is no limit.
+  // From now on timing takes at most this fraction of the time; 1 means no limit.
   void limit_timing(double share);
-  std::int64_t num_timed() const { return num_timed_; }  // products, so far
+  std::int64_t num_timed() const { return num_timed_; }  // GEMMs so far
 
  private:
-  // What a choice depends on.
+  // Properties of a call that a choice depends on.
   struct Key {
     std::int64_t rows, columns, inner;
     std::int64_t left_stride, right_stride, addend_stride, out_stride;
@@ -38,16 +40,16 @@ class AlgorithmCache {
 
   struct Choice {
     cublasLtMatmulAlgo_t algorithm;
-    bool settled;  // else until there is time for timing
+    bool settled;  // false: to be timed later
   };
-  // Of a product's weights, whatever the number of tokens: choices by token_bucket().
+  // Choices for one weight, by token_bucket().
   using Choices = std::map<std::int64_t, Choice>;
 
-  // Of a call with no tokens: its tokens are in the second.
+  // Returns the key, which has no number of tokens, and the number of tokens.
   static std::pair<Key, std::int64_t> key_of(const GemmCall& call);
   static cublasLtMatmulAlgo_t heuristic_choice(cublasLtHandle_t handle, const GemmCall& call,
                                                const GemmWorkspace& workspace);
-  // The settled ones of products with about as many tokens, the nearest first.
+  // Settled choices for near numbers of tokens, nearest first.
   static std::vector<cublasLtMatmulAlgo_t> choices_near(const Choices& choices,
                                                         std::int64_t tokens);
   cublasLtMatmulAlgo_t fastest(cublasLtHandle_t handle, const GemmCall& call,
@@ -64,7 +66,7 @@ class AlgorithmCache {
   bool timing_ = true;
   double timing_share_ = 1;
   Clock::time_point limited_since_;
-  double limited_seconds_ = 0;  // spent on timing since then
+  double limited_seconds_ = 0;  // spent on timing since limit_timing()
   double timing_seconds_ = 0;
   std::int64_t num_timed_ = 0;
   std::map<Key, Choices> chosen_;

@@ -10,15 +10,17 @@ namespace packtrain {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Below this ratio of the heuristics' favourite another is taken. Short runs are at higher clocks
-// than a step is: less of a difference does not last once the GPU runs at its limit of power
-// (Llama-3-8B's products of 8,192 tokens: 0.3 % slower at 0.99 than at 0.97, docs/performance.md).
+// Another algorithm must be below this ratio of the heuristic's first choice. Short runs have
+// higher clocks than a step. A smaller difference disappears when the GPU runs at its power limit
+// (Llama-3-8B's GEMMs of 8,192 tokens: 0.3 % slower at 0.99 than at 0.97, docs/performance.md).
 constexpr double kClearlyFaster = 0.97;
-constexpr double kOutOfTheRace = 1.15;  // slower than the best by this after a round: dropped
+constexpr double kOutOfTheRace =
+    1.15;  // dropped after a round when slower than the best by this ratio
 constexpr double kRoundMicroseconds = 300;
 constexpr int kMaxRepeats = 16;
 constexpr int kNumRounds = 3;
-constexpr double kLongMicroseconds = 1000;  // a product of so long is measured well enough by one
+constexpr double kLongMicroseconds =
+    1000;  // one run of a GEMM this long is a sufficient measurement
 
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
@@ -50,7 +52,7 @@ class Stopwatch {
   Event stop_ = make_event();
 };
 
-// Candidates take turns, so that all see the same clocks.
+// Candidates alternate, so that all run at the same clocks.
 class Race {
  public:
   Race(cublasLtHandle_t handle, GemmDescriptors& descriptors, const GemmCall& call,
@@ -78,7 +80,7 @@ class Race {
     }
   }
 
-  // By the last round's times, which with all earlier ones are forgotten.
+  // Compares the times of the last round and discards the times of all rounds.
   void drop_slower_than(double ratio) {
     const double best = fastest(last_);
     for (std::size_t i = 0; i < total_.size(); ++i) {
@@ -125,7 +127,7 @@ AlgorithmTimes time_algorithms(cublasLtHandle_t handle, GemmDescriptors& descrip
                                const std::vector<cublasLtMatmulAlgo_t>& candidates,
                                const GemmWorkspace& workspace) {
   Race race(handle, descriptors, call, candidates, workspace);
-  race.run_round(1);  // also loads the kernels: not counted
+  race.run_round(1);  // loads the kernels; not counted
   race.run_round(1);
   race.drop_slower_than(kOutOfTheRace);
   const double microseconds = race.fastest_of_round();

@@ -11,7 +11,8 @@ cudaDataType_t data_type(bool bfloat16) {
   return bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-// A row-major [rows, columns] matrix, as the column-major [columns, rows] that its memory is too.
+// Describes a row-major [rows, columns] matrix as the column-major [columns, rows] matrix that has
+// the same memory.
 cublasLtMatrixLayoutOpaque_t layout_of(const GemmMatrix& matrix, std::int64_t rows,
                                        std::int64_t columns, bool bfloat16) {
   cublasLtMatrixLayoutOpaque_t layout;

@@ -1,4 +1,4 @@
-// cuBLASLt without its boilerplate: one product, its descriptors, its candidate algorithms.
+// A thin layer over cuBLASLt: one GEMM, its descriptors and its candidate algorithms.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-// One matrix as it lies in memory: rows of `stride` elements, or (transposed) columns.
+// A matrix in memory: rows of `stride` elements or, transposed, columns.
 struct GemmMatrix {
   const void* data = nullptr;
   std::int64_t stride = 0;
@@ -21,7 +21,7 @@ struct GemmMatrix {
 struct GemmCall {
   GemmMatrix left;
   GemmMatrix right;
-  GemmMatrix addend;  // data null: none; may be out
+  GemmMatrix addend;  // null data: none; may be out
   GemmMatrix out;
   const void* bias = nullptr;  // null: none
   std::int64_t rows = 0;
@@ -31,28 +31,28 @@ struct GemmCall {
   bool bfloat16_output = false;
 
   void* out_data() const { return const_cast<void*>(out.data); }
-  // "[2, 3] x [3, 4], bfloat16 -> float32"
+  // For example "[2, 3] x [3, 4], bfloat16 -> float32".
   std::string text() const;
 };
 
-// Where algorithms keep partial sums, and where they run.
+// Memory for the partial sums of algorithms, and the stream.
 struct GemmWorkspace {
   void* data = nullptr;
   std::size_t bytes = 0;
   cudaStream_t stream = nullptr;
 };
 
-// cuBLASLt's descriptors of one call. cuBLASLt knows columns only, so it is told of the transposed
+// cuBLASLt's descriptors of one call. cuBLASLt is column-major, so it computes the transposed
 // product: out^T = right^T left^T.
 class GemmDescriptors {
  public:
   explicit GemmDescriptors(const GemmCall& call);
 
-  // At most `max_candidates` algorithms, the heuristics' favourite first. Never one that sums parts
-  // in the output's dtype or with atomic operations.
+  // Returns at most `max_candidates` algorithms, the first choice of the heuristic first. Excludes
+  // algorithms that sum parts in the output's dtype or with atomics.
   std::vector<cublasLtMatmulAlgo_t> candidates(cublasLtHandle_t handle, std::size_t workspace_bytes,
                                                int max_candidates);
-  // Runs the call these descriptors were made of (or one of the same shape).
+  // Runs the call of these descriptors, or one of the same shape.
   cublasStatus_t run(cublasLtHandle_t handle, const GemmCall& call,
                      const cublasLtMatmulAlgo_t& algorithm, const GemmWorkspace& workspace);
 
@@ -65,10 +65,10 @@ class GemmDescriptors {
   std::array<std::size_t, 4> alignments_;  // of left, right, addend, out, in bytes
 };
 
-// The largest power of two, at most 16, that divides an address: what kernels differ in.
+// The largest power of two, at most 16, that divides an address. Kernels differ by this alignment.
 std::size_t address_alignment(const void* address);
 
-// Throws Error(kDevice) naming the call unless CUBLAS_STATUS_SUCCESS.
+// Throws Error(kDevice), which names the call, unless the status is CUBLAS_STATUS_SUCCESS.
 void check_cublas(cublasStatus_t status, const char* what);
 
 }  // namespace packtrain

@@ -63,7 +63,7 @@ void check(const at::Tensor& out, const at::Tensor& left, const at::Tensor& righ
                 "rows of stride 1 (left and right: rows or columns)");
 }
 
-// Where there is nothing to multiply, or nowhere to write to.
+// Handles an empty output or an empty sum.
 void without_product(const at::Tensor& out, const GemmTerms& terms) {
   if (!terms.addend.defined()) {
     out.zero_();
@@ -73,7 +73,8 @@ void without_product(const at::Tensor& out, const GemmTerms& terms) {
   if (terms.bias.defined()) out.add_(terms.bias);
 }
 
-// In float32 with one rounding, but for plain products of one dtype, which libtorch rounds once.
+// Computes in float32 and rounds once. GEMMs of one dtype without further terms use libtorch, which
+// also rounds once.
 void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
               const GemmTerms& terms) {
   at::Tensor target = out;

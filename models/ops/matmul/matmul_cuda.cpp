@@ -18,7 +18,7 @@ struct DestroyHandle {
   void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
 };
 
-// What products of one device share.
+// State that the GEMMs of a device share.
 struct DeviceState {
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle> handle;
   AlgorithmCache algorithms;
@@ -32,7 +32,7 @@ struct State {
   std::map<int, DeviceState> devices;
 };
 
-// Never destroyed: when the process ends, the driver is gone before static objects are.
+// Never destroyed, because at process end the driver is gone before static objects are.
 State& state() {
   static State& shared = *new State;
   return shared;

@@ -1,5 +1,5 @@
-// Packs differ a little in tokens from step to step: choices made for one number of tokens hold for
-// all within a sixteenth of it.
+// Numbers of tokens of packs differ a little from step to step. A choice made for one number is
+// used for all numbers within a sixteenth of it.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// The number of tokens (> 0) that stands for all of its bucket: the largest.
+// Returns the largest number of tokens (> 0) of the bucket, which represents it.
 inline std::int64_t token_bucket(std::int64_t num_tokens) {
   constexpr std::int64_t kMinStep = 64;
   const auto power =

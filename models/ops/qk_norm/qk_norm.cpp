@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-// 1 + w or w of every head: float32 [heads + kv, D].
+// Scale of each head, 1 + w or w: float32 [heads + kv, D].
 at::Tensor scale_of(const QkNorm& norm, std::int64_t num_heads) {
   const std::int64_t head_dim = norm.query.value.size(0);
   const at::Tensor query = norm.query.value.to(at::kFloat).expand({norm.num_query_heads, head_dim});

@@ -1,9 +1,11 @@
-// Queries and keys normalised head by head and turned by their positions, in one kernel (Qwen 3,
-// Gemma 3):  y = rotary(RMSNorm(x)),  each head of D elements by itself, w_q [D] for all query
-// heads and w_k [D] for all key heads. Formulas: rms_norm.h, rotary.h. qkv [T, heads + 2 kv, D]
-// stays as it is, backward needs it; float32 or bfloat16, maths in float32, rounded once.
-// Deterministic. Elements that must move: forward 2 T D (heads + 2 kv), backward
-// 3 T D (heads + kv) + 2 T D kv.
+// QK-norm: RMSNorm of each query and key head, then rotary positions, in one kernel (Qwen 3, Gemma
+// 3):
+//    y = rotary(RMSNorm(x)) for each head of D elements
+// w_q [D] is for all query heads and w_k [D] for all key heads. rms_norm.h and rotary.h have the
+// formulas. qkv [T, heads + 2 kv, D] is not changed, because backward needs it. float32 or
+// bfloat16; computes in float32 and rounds once. Deterministic.
+//
+// Elements that must move: forward 2 T D (heads + 2 kv), backward 3 T D (heads + kv) + 2 T D kv.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,16 +26,17 @@ struct QkNorm {
 };
 
 struct QkNormOutput {
-  at::Tensor qkv;          // [T, heads + 2 kv, D]; values as they were
+  at::Tensor qkv;          // [T, heads + 2 kv, D]; values are copied
   at::Tensor inverse_rms;  // float32 [T, heads + kv], for backward
 };
 
-// position_ids, frequencies, rotary: as rotary_forward_'s; num_rotated_heads = heads + kv.
+// position_ids, frequencies and rotary are as for rotary_forward_, with num_rotated_heads = heads +
+// kv.
 QkNormOutput qk_norm_forward(const at::Tensor& qkv, const QkNorm& norm,
                              const at::Tensor& position_ids, const at::Tensor& frequencies,
                              const RotaryOptions& rotary);
-// Writes both weights' gradients, returns d qkv [T, heads + 2 kv, D]. The gradients of queries,
-// keys and values [T, their heads, D] may have any strides but 1 within a head.
+// Writes the gradients of both weights. Returns d qkv [T, heads + 2 kv, D]. The gradients of
+// queries, keys and values [T, their heads, D] may have any strides, but 1 within a head.
 at::Tensor qk_norm_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,
                             const at::Tensor& grad_value, const at::Tensor& qkv,
                             const at::Tensor& inverse_rms, const QkNorm& norm,

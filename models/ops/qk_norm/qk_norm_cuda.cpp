@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// `qkv` contiguous.
+// `qkv` must be contiguous.
 QkNormArguments arguments_of(const at::Tensor& qkv, const QkNorm& norm,
                              const at::Tensor& position_ids, const at::Tensor& frequencies,
                              const RotaryOptions& rotary) {
@@ -33,7 +33,7 @@ QkNormArguments arguments_of(const at::Tensor& qkv, const QkNorm& norm,
   return arguments;
 }
 
-// The backward kernel, and the sums of its partial sums.
+// Launches the backward kernel and the sum of its partial sums.
 void launch_backward(QkNormArguments& arguments, const at::Tensor& qkv, const QkNorm& norm) {
   ColumnSumsArguments sums;
   sums.num_columns = arguments.head_dim;

@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As qk_norm_forward and qk_norm_backward, on CUDA tensors.
+// The functions of qk_norm.h on CUDA tensors.
 QkNormOutput qk_norm_forward_cuda(const at::Tensor& qkv, const QkNorm& norm,
                                   const at::Tensor& position_ids, const at::Tensor& frequencies,
                                   const RotaryOptions& rotary);

@@ -7,11 +7,11 @@
 namespace packtrain {
 
 struct QkNormArguments {
-  HeadParts qkv;    // queries and keys as they were; forward has no use of values
-  HeadParts grads;  // backward; null data: forward
+  HeadParts qkv;    // queries and keys before the norm; forward does not read values
+  HeadParts grads;  // backward; null data means forward
   const void* query_weight = nullptr;  // [head_dim]
   const void* key_weight = nullptr;    // [head_dim]
-  void* output = nullptr;              // [num_rows, all heads, head_dim]; forward leaves values
+  void* output = nullptr;        // [num_rows, all heads, head_dim]; forward does not write values
   float* inverse_rms = nullptr;  // [num_rows, queries and keys]; forward writes, backward reads
   float* partials = nullptr;     // backward: [qk_norm_backward_blocks(), 2, head_dim], or null
   std::int64_t num_output_heads = 0;  // all
@@ -23,11 +23,11 @@ struct QkNormArguments {
   bool bfloat16 = false;
 };
 
-// Rows of partial sums that a backward of these arguments writes.
+// Rows of partial sums that backward writes for these arguments.
 std::int64_t qk_norm_backward_blocks(const QkNormArguments& arguments);
 
-// `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails, Error(kInternal) for
-// heads too wide.
+// `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails, and Error(kInternal) for
+// heads that are too wide.
 void launch_qk_norm(const QkNormArguments& arguments, void* stream);
 
 }  // namespace packtrain

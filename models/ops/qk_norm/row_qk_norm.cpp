@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// The heads that one weight is for.
+// The heads that share a weight.
 struct Part {
   const Parameter& weight;
   std::int64_t first_head;
@@ -32,7 +32,7 @@ std::array<Part, 2> parts_of(const at::Tensor& qkv, const QkNorm& norm) {
           Part{norm.key, norm.num_query_heads, num_key_heads_of(qkv, norm)}};
 }
 
-// All heads of a token as one row, in place.
+// A view of all heads of a token as one row.
 at::Tensor rows_of(const at::Tensor& heads) {
   return heads.view({heads.size(0), heads.size(1) * heads.size(2)});
 }
@@ -42,7 +42,7 @@ at::Tensor values_of(const at::Tensor& qkv, const QkNorm& norm) {
   return qkv.narrow(1, qkv.size(1) - num_value_heads, num_value_heads);
 }
 
-// In elements of 16 bytes where rows are whole ones: libtorch copies rows that lie apart element by
+// Copies elements of 16 bytes where rows are whole ones. libtorch copies strided rows element by
 // element.
 void copy_rows(const at::Tensor& to, const at::Tensor& from) {
   constexpr auto kWide = at::kComplexDouble;

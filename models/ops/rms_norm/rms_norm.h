@@ -1,12 +1,14 @@
-// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467), over the last dimension,
-// of a residual stream that may still have to be added up:
-//   s = x + residual;  r = 1 / sqrt(mean(s^2) + epsilon);  v = offset + w;  y = s r v
-//   ds = r (g v - s r mean(g v s r)) + grad_residual;   dw = sum over rows of g s r
-// x, residual, y [T, H] float32 or bfloat16, w [H] of the same dtype, dw float32 or that dtype; all
-// maths in float32, rounded once (s too, before it is normed). Any H; rows that are whole 16-byte
-// runs are fast. Deterministic: dw's partial sums go by a fixed partition of the rows.
-// Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H, and T H each for
-// grad_residual and recomputed_output.
+// Root-mean-square normalization (Zhang and Sennrich, arXiv 1910.07467) over the last dimension. It
+// can first add a residual:
+//    s = x + residual;  r = 1 / sqrt(mean(s^2) + epsilon);  v = offset + w;  y = s r v
+//    ds = r (g v - s r mean(g v s r)) + grad_residual;   dw = sum over rows of g s r
+// x, residual and y [T, H] are float32 or bfloat16. w [H] has the same dtype, dw that dtype or
+// float32. Computes in float32 and rounds once; s is rounded before the norm. Any H is allowed;
+// rows of whole 16-byte vectors are fast. Deterministic: partial sums of dw follow a fixed
+// partition of the rows.
+//
+// Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H. grad_residual and
+// recomputed_output add T H each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,20 +30,21 @@ struct RmsNormOutput {
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
                                const RmsNormOptions& options, const at::Tensor& residual = {});
-// Writes d weight, returns dx (with grad_residual added, when defined). `recomputed_output` [T, H],
-// when defined, receives y once more.
+// Writes dw. Returns dx, plus grad_residual when it is defined. Writes y to `recomputed_output` [T,
+// H] when it is defined.
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const at::Tensor& inverse_rms, const Parameter& weight,
                              const RmsNormOptions& options, const at::Tensor& grad_residual = {},
                              const at::Tensor& recomputed_output = {});
 
-// The same without copies for rows that lie apart, as queries do among keys and values: x, y and
-// grad [T, H] with the same stride from row to row, elements side by side. Throw Error(kInternal)
-// on others.
-// Writes y, which must not overlap x; returns inverse_rms.
+// The same for strided rows without copies, as queries have between keys and values. x, y and grad
+// [T, H] have the same row stride and contiguous elements. Both throw Error(kInternal) for other
+// tensors.
+//
+// Writes y, which must not overlap x, and returns inverse_rms.
 at::Tensor rms_norm_forward_into(const at::Tensor& y, const at::Tensor& x, const Parameter& weight,
                                  const RmsNormOptions& options);
-// Writes d weight and turns `grad`, that of y, into dx.
+// Writes dw and replaces `grad`, the gradient of y, by dx.
 void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& inverse_rms,
                         const Parameter& weight, const RmsNormOptions& options);
 

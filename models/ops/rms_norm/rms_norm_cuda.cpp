@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// Of x [T, H], elements side by side.
+// The elements of a row of x [T, H] are contiguous.
 NormArguments arguments_of(const at::Tensor& x, const Parameter& weight,
                            const RmsNormOptions& options) {
   NormArguments arguments;
@@ -29,7 +29,7 @@ at::Tensor empty_statistics(const at::Tensor& x) {
   return at::empty({x.size(0), 1}, x.options().dtype(at::kFloat));
 }
 
-// The backward kernel, and the sums of its partial sums.
+// Launches the backward kernel and the sum of its partial sums.
 void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parameter& weight) {
   ColumnSumsArguments sums;
   sums.num_columns = arguments.hidden;

@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As in rms_norm.h, on CUDA tensors.
+// The functions of rms_norm.h on CUDA tensors.
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
                                     const RmsNormOptions& options, const at::Tensor& residual);
 at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,

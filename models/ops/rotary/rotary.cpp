@@ -10,14 +10,14 @@
 namespace packtrain {
 namespace {
 
-// Element 0 (or 1) of every pair of the heads x [T, heads, D]: a view [T, heads, P].
+// Element 0 (or 1) of each pair of the heads x [T, heads, D], as a view [T, heads, P].
 at::Tensor pair_element(const at::Tensor& x, std::int64_t num_pairs, bool interleaved,
                         std::int64_t element) {
   if (!interleaved) return x.narrow(2, element * num_pairs, num_pairs);
   return x.narrow(2, 0, 2 * num_pairs).slice(2, element, {}, 2);
 }
 
-// Turns the heads x [T, heads, D] in place; `direction` 1 turns forward, -1 back.
+// Rotates the heads x [T, heads, D] in place. `direction` is 1 for forward and -1 for backward.
 void turn_(const at::Tensor& x, const at::Tensor& position_ids, const at::Tensor& frequencies,
            const RotaryOptions& options, double direction) {
   const at::Tensor angles =

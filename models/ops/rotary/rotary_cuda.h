@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// As rotary_forward_ and rotary_backward, on CUDA tensors.
+// The functions of rotary.h on CUDA tensors.
 void rotary_forward_cuda_(const at::Tensor& qkv, const at::Tensor& position_ids,
                           const at::Tensor& frequencies, const RotaryOptions& options);
 at::Tensor rotary_backward_cuda(const at::Tensor& grad_query, const at::Tensor& grad_key,

@@ -36,7 +36,7 @@ double llama3_frequency(double frequency, const RotaryScaling& scaling) {
   return (1.0 - blend) * slowed + blend * frequency;
 }
 
-// The index, not whole, of the frequency that turns `num_turns` times within the original length.
+// Fractional index of the frequency that rotates `num_turns` times within the original length.
 double index_turning(double num_turns, const RotaryConfig& config, std::int64_t dim) {
   const double wave =
       static_cast<double>(config.scaling.original_max_positions) / (2.0 * std::numbers::pi);
@@ -58,7 +58,7 @@ double yarn_frequency(double frequency, std::int64_t i, const RotaryConfig& conf
   return frequency * (slowed / config.scaling.factor + (1.0 - slowed));
 }
 
-// The exponent of s (see the header) that frequency i is multiplied by.
+// Exponent of s (see the header) in the factor of frequency i.
 double stretch_exponent(std::int64_t i, std::int64_t dim) {
   return -2.0 * static_cast<double>(i) / static_cast<double>(dim - 2);
 }
@@ -125,8 +125,8 @@ std::vector<float> rotary_frequencies(const RotaryConfig& config, std::int64_t d
 RotaryFrequencies::RotaryFrequencies(RotaryConfig config, std::int64_t dim)
     : id_(next_id()), config_(std::move(config)), dim_(dim) {}
 
-// float32 [P]; longrope: [2, P], of short and of long sequences; dynamic: float64 [2, P], unscaled
-// frequencies and the exponents of the stretch.
+// float32 [P]. longrope has [2, P], for short and long sequences. dynamic has float64 [2, P],
+// unscaled frequencies and exponents of s.
 at::Tensor RotaryFrequencies::constants(const at::Device& device) const {
   const std::lock_guard lock(mutex_);
   if (constants_.defined() && constants_.device() == device) return constants_;
@@ -152,7 +152,7 @@ at::Tensor RotaryFrequencies::constants(const at::Device& device) const {
   return constants_;
 }
 
-// float32 [S, P] for sequences of `lengths` [S].
+// Returns float32 [S, P] for sequences of `lengths` [S].
 at::Tensor RotaryFrequencies::by_sequence(const at::Tensor& lengths) const {
   const at::Tensor constants = this->constants(lengths.device());
   const RotaryScaling& scaling = config_.scaling;

@@ -6,14 +6,14 @@
 
 namespace packtrain {
 
-// The query and key heads of `parts` turn, value heads are copied; all go to `output`.
+// Query and key heads of `parts` rotate, value heads are copied. All are written to `output`.
 struct RotaryArguments {
   HeadParts parts;
   void* output = nullptr;  // [num_rows, num_output_heads, head_dim]
   std::int64_t num_output_heads = 0;
   std::int64_t num_rows = 0;
   int head_dim = 0;
-  bool in_place = false;  // output is where the parts lie: what does not turn is not touched
+  bool in_place = false;  // output is the input: elements that do not rotate are not written
   RotaryAngles angles;
   bool bfloat16 = false;
 };
