@@ -28,7 +28,7 @@ std::optional<Statistic> statistic(std::span<const Figure> values) {
   return result;
 }
 
-// Steps that are no warm-up: all of a run that has nothing else.
+// Steps after the warm-up; all steps when the run has no others.
 std::span<const StepRecord> steady_steps(const RunHistory& history) {
   const std::span steps(history.steps);
   return steps.subspan(steps.size() > kWarmupSteps ? kWarmupSteps : 0);
@@ -60,7 +60,7 @@ std::span<const StepRecord> last_steps(const RunHistory& history) {
   return steps.last(std::min(kLastLossSteps, steps.size()));
 }
 
-// Of the last steps whose loss is a number.
+// Mean over the last steps with a finite loss.
 double training_loss(const RunHistory& history) {
   double loss = 0;
   double tokens = 0;
@@ -72,7 +72,7 @@ double training_loss(const RunHistory& history) {
   return loss / tokens;
 }
 
-// Of all runs of a strategy.
+// Counts over all runs of a strategy.
 std::int64_t count_left_out(const std::string& strategy, const Comparison& comparison) {
   std::int64_t count = 0;
   for (const ComparedRun& run : comparison.runs) {
@@ -89,7 +89,7 @@ Figure final_validation_loss(const RunHistory& history) {
   return at_end ? Figure(evaluations.back().loss) : std::nullopt;
 }
 
-// Against the run of strategy padding that has the same seed.
+// Speed relative to the run of strategy padding with the same seed.
 Figure speedup(const ComparedRun& run, std::span<const ComparedRun> runs) {
   const auto baseline = std::ranges::find_if(runs, [&](const ComparedRun& other) {
     return other.strategy == kBaseline && other.seed == run.seed;

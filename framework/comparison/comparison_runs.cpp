@@ -24,7 +24,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kEvaluations = 10;  // of the shortest run, where the user set none
+constexpr std::int64_t kEvaluations = 10;  // of the shortest run, if the user set none
 
 struct Surveyed {
   std::int64_t num_steps = 0;
@@ -32,7 +32,7 @@ struct Surveyed {
   double tokens_per_step = 0;
 };
 
-// Packs, and so the number of steps, follow the budget: each rank must find the same one.
+// Packs and the number of steps depend on the budget, so every rank must find the same one.
 void require_common_budget(const Config& config) {
   const bool is_common =
       config.batch.max_tokens_per_micro_batch.has_value() || config.memory.limit_gib.has_value();
@@ -43,7 +43,7 @@ void require_common_budget(const Config& config) {
               "Set memory.limit_gib, or batch.max_tokens_per_micro_batch itself.");
 }
 
-// Plans the first epoch; throws what training would throw before its first step.
+// Plans the first epoch. Throws the errors that training would throw before its first step.
 Surveyed survey(const Config& config, const RankHosts& hosts) {
   const auto store = open_training_store(config.data);
   const DecoderConfig decoder = find_model(config.model).decoder;
@@ -85,7 +85,7 @@ Config strategy_config(const ComparisonOptions& options, const std::string& stra
                              fmt::format("batch.global_batch_tokens={}", tokens)});
 }
 
-// What `plan` throws, with the strategy's name.
+// Adds the strategy's name to errors of `plan`.
 template <class Plan>
 auto naming(const std::string& strategy, const Plan& plan) {
   try {
@@ -106,7 +106,7 @@ void set_evaluations(std::vector<PlannedRun>& runs) {
   }
 }
 
-// A run that was begun here is continued or taken as it is only when it is this very run.
+// A run that exists in the folder is continued, or used if finished, only when it is the same run.
 void check_folder(const PlannedRun& run, int num_ranks) {
   const std::string& folder = run.config.run.output;
   const std::string path = folder + "/config.yaml";
@@ -129,7 +129,7 @@ void check_folder(const PlannedRun& run, int num_ranks) {
               advice);
 }
 
-// Rank 0's answer, so that all ranks skip the same runs.
+// Rank 0 decides, so that all ranks skip the same runs.
 bool is_finished(const PlannedRun& run, World& world) {
   const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
   std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;

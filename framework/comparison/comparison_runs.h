@@ -20,8 +20,8 @@ struct ComparisonOptions {
   std::vector<std::string> strategies;
   int num_seeds = 1;
   std::string output;         // folder of all runs; "" = run.output
-  bool equal_tokens = false;  // a step of fixed_length and multipack is as many rows of
-                              // data.max_length as hold the tokens that others have on average
+  bool equal_tokens = false;  // a step of fixed_length and multipack has as many rows of
+                              // data.max_length as hold the mean tokens of a step of the others
   std::optional<double> device_time_s;  // device time to compare at; nothing: the least of any run
 };
 

@@ -43,7 +43,7 @@ std::string cell(const Column& column, const StrategyFigures& figures, bool with
   return text;
 }
 
-// Titles, then a row a strategy.
+// A row of titles, then a row for each strategy.
 std::vector<Row> cells(const Comparison& comparison) {
   std::vector<Row> rows = {{"strategy"}};
   for (const Column& column : kColumns) rows.front().emplace_back(column.title);
@@ -57,7 +57,7 @@ std::vector<Row> cells(const Comparison& comparison) {
   return rows;
 }
 
-// What the last two columns are, and what is measured how.
+// Explains the last two columns and how figures are measured.
 std::string notes(const Comparison& comparison) {
   return fmt::format(
       "{} rank{}, {} seed{}{}. Validation loss at the end, after {} optimizer steps and after "
@@ -70,7 +70,7 @@ std::string notes(const Comparison& comparison) {
       comparison.equal_steps, comparison.equal_seconds, kWarmupSteps, kLastLossSteps);
 }
 
-// Steps whose loss is in no mean.
+// Notes steps whose loss is in no mean.
 std::string left_out(const Comparison& comparison) {
   std::string text;
   for (const StrategyFigures& figures : comparison.strategies) {
@@ -82,7 +82,7 @@ std::string left_out(const Comparison& comparison) {
   return text;
 }
 
-// Characters, not bytes: continuation bytes of UTF-8 are none.
+// Counts characters, not bytes, by leaving out continuation bytes of UTF-8.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
@@ -122,7 +122,8 @@ std::string comparison_to_text(const Comparison& comparison) {
   for (const Row& row : rows) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       const std::string fill(widths[c] - width(row[c]), ' ');
-      text += c == 0 ? row[c] + fill : "  " + fill + row[c];  // names to the left, figures right
+      text += c == 0 ? row[c] + fill
+                     : "  " + fill + row[c];  // names left-aligned, figures right-aligned
     }
     text += '\n';
   }

@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// What was not finite is null in the file.
+// The file has null for non-finite numbers.
 void read(const nlohmann::json& value, double& number) {
   number = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }

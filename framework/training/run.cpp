@@ -54,7 +54,7 @@ std::optional<std::int64_t> run_trainer(Trainer& trainer) {
   }
 }
 
-// Nobody is kept waiting by a rank that was lost, or that is to make room for another job.
+// A lost rank, or one that must end for another job, does not wait for readers of the metrics.
 void tell_end(Trainer& trainer, const Error& error) {
   if (error.category() == ErrorCategory::kStopped) {
     trainer.end(RunState::kStopped, "", /*waits=*/false);
@@ -63,7 +63,7 @@ void tell_end(Trainer& trainer, const Error& error) {
   }
 }
 
-// The folder comes first: what another job writes there is not to be touched.
+// Claims the folder first, so that no file of another job is changed.
 std::unique_ptr<RunFolderLock> claim_folder(const Config& config, World& world) {
   const Watchdog limit(config.guard, "", world);  // files may hang, and other ranks wait
   check_same_settings(config, world);
@@ -76,7 +76,7 @@ std::unique_ptr<RunFolderLock> claim_folder(const Config& config, World& world) 
   return claim;
 }
 
-// As rank 0 sees it: other hosts may know an older folder.
+// Rank 0 looks, because file caches of other hosts may be old.
 bool has_checkpoint(const Config& config, World& world) {
   std::int64_t found = 0;
   if (world.rank() == 0) {
@@ -86,7 +86,7 @@ bool has_checkpoint(const Config& config, World& world) {
   return found == 1;
 }
 
-// A trainer that fails gives up its communicators on its way out.
+// A trainer that fails aborts its communicators when it is destroyed.
 std::optional<std::int64_t> train(const Config& config, World& world,
                                   const std::set<std::int64_t>& left_out) {
   ExitDeadline deadline;
@@ -97,7 +97,7 @@ std::optional<std::int64_t> train(const Config& config, World& world,
     return rewound;
   } catch (const Error& error) {
     tell_end(trainer, error);
-    // Other errors are every rank's, and a save that is under way is to be ended well.
+    // Every rank throws the other errors, and a save in flight must be completed.
     if (error.category() == ErrorCategory::kDevice) {
       deadline.arm(fmt::format("rank {}: {}", world.rank(), error.what()), error.exit_code());
     }
@@ -107,7 +107,7 @@ std::optional<std::int64_t> train(const Config& config, World& world,
 
 }  // namespace
 
-// A run that is rewound is resumed: nothing is kept of the way back but the step it leaves out.
+// A run that returns to a checkpoint resumes from it. It only keeps the steps that it leaves out.
 void run_training(const Config& config, World& world) {
   const std::unique_ptr<RunFolderLock> claim = claim_folder(config, world);
   Config current = config;
@@ -118,7 +118,7 @@ void run_training(const Config& config, World& world) {
     left_out.insert(*rewound);
     const bool has_own = has_checkpoint(config, world);
     if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
-    world.control().barrier();  // nobody saves before all have looked
+    world.control().barrier();  // no rank saves before all have looked
     log_warning("step {} was refused: going back to {}, and on without its update", *rewound,
                 has_own ? "the newest checkpoint" : "the start");
   }

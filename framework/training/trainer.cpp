@@ -38,7 +38,7 @@ StepOutcome::Values read_outcome(StepOutcome& outcome) {
 Trainer::~Trainer() = default;
 
 std::optional<std::int64_t> Trainer::run() {
-  evaluate_and_sample(first_step_);  // what comes before training, or was left to do
+  evaluate_and_sample(first_step_);  // due before training, or left over by the checkpoint
   clock_->restart();
   for (std::int64_t step = first_step_; step < total_steps_ && !early_stopping_->is_over();
        ++step) {
@@ -113,7 +113,7 @@ void Trainer::train_step(std::int64_t step) {
   clock_->end_step();
   pending.waited = model_->compute().take_waited();
   pending_.push_back(std::move(pending));
-  // A GPU is kept busy by reading each outcome one step late.
+  // Each outcome is read one step late, so that the GPU always has work.
   const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
   while (pending_.size() > num_in_flight) finish_oldest();
 }
@@ -121,7 +121,7 @@ void Trainer::train_step(std::int64_t step) {
 StepRequests Trainer::requests() {
   StepRequests requests{.stop = stop_signal_.requested(),
                         .out_of_memory = out_of_memory_.has_value()};
-  // A shared file system answers in milliseconds: not at every step.
+  // A shared file system needs milliseconds for an answer, too long for every step.
   if (world_.rank() == 0 && now_s() - last_look_s_ > kLookEveryS) {
     std::error_code ignored;
     last_look_s_ = now_s();
@@ -159,7 +159,7 @@ void Trainer::finish_oldest() {
   replicas_->judge(step + 1);
   num_ranks_out_of_memory_ = std::max(num_ranks_out_of_memory_, values.num_ranks_out_of_memory);
   save_agreed_ = save_agreed_ || values.requests.save;
-  if (dropped_ || values.requests.out_of_memory) {  // a step after a dropped one is refused as well
+  if (dropped_ || values.requests.out_of_memory) {  // a step after a discarded one is discarded too
     dropped_ = dropped_.value_or(step);
     clock_->take_step();
     return batches_->recycle(std::move(pending.prepared));

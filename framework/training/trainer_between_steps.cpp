@@ -1,5 +1,5 @@
-// What comes after a step besides training: saving first, then evaluations and samples, so that
-// these cost nothing that was trained when they fail or are broken off.
+// Work between steps: saves first, then evaluations and samples. If these fail or are interrupted,
+// no trained step is lost.
 #include <fmt/format.h>
 
 #include "framework/checkpoint/checkpoint.h"
@@ -32,7 +32,7 @@ void Trainer::evaluate(std::int64_t steps_done) {
       evaluations_->evaluate(*model_, steps_done, [this] { return stop_signal_.requested(); });
   due_.evaluation = false;
   metrics_->evaluation(record);
-  if (steps_done == 0) return;  // nothing trained, nothing to keep
+  if (steps_done == 0) return;  // nothing trained, nothing to save
   early_stopping_->add(steps_done, record.loss);
   if (early_stopping_->is_over() && samples_ != nullptr) due_.samples = true;
   keep_loss(steps_done, best_->add(steps_done, record.loss));

@@ -1,4 +1,4 @@
-// A step on the device, up to the gradients: as a CUDA graph or kernel by kernel.
+// Executes a step on the device, up to the gradients: as a CUDA graph or kernel by kernel.
 #include <ATen/ops/cat.h>
 
 #include "framework/training/steps/expert_load.h"

@@ -1,7 +1,7 @@
-// A step whose memory runs out on some rank. That rank joins what is left of the step, and of a
-// step behind it that was begun before the others know; its loss is NaN, so the device refuses both
-// on every rank. Their outcomes tell all ranks, which then lay the same optimizer batch over more
-// micro-batches. Nobody waits for anybody that was not waited for before.
+// Handles a step whose memory runs out on some rank. That rank joins the remaining collectives of
+// the step, and of the next one if it began before the others know. Its loss is NaN, so the device
+// skips both updates on every rank. The outcomes inform all ranks, which lay the same optimizer
+// batch over more micro-batches. Recovery adds no synchronization.
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -25,7 +25,7 @@ bool is_divisible(const MicroBatch& pieces) {
   return num_sequences > 1;
 }
 
-// Of the micro-batch, or of all of them for -1: whether a smaller one would do with less.
+// True when a smaller part of the micro-batch, or of any of them for -1, needs less memory.
 bool can_be_divided(const std::vector<MicroBatch>& micro_batches, int micro_batch) {
   if (micro_batch >= 0)
     return is_divisible(micro_batches.at(static_cast<std::size_t>(micro_batch)));
@@ -81,7 +81,7 @@ std::int64_t Trainer::recover() {
   finish_all();
   const std::int64_t step = *dropped_;
   model_->compute().synchronize();
-  batches_.reset();  // laid out as before
+  batches_.reset();  // prepared for the old layout
   if (graphs_ != nullptr) graphs_->release();
   const std::int64_t budget = plan_->layout().max_tokens_per_micro_batch;
   const std::int64_t lowered = plan_->lower_budget(step);

@@ -1,4 +1,4 @@
-// What a Trainer tells its watchers: of the run when it starts, of every step, of the end.
+// Reports of the Trainer to metrics and logs: at the start, of every step, and at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace packtrain {
 namespace {
 
-// The scheduler's name of the job, where there is one.
+// The scheduler's job ID; "" without a scheduler.
 std::string job_id() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"}) {
     if (const char* value = std::getenv(name)) return value;
@@ -68,7 +68,7 @@ void Trainer::start_metrics() {
     if (due_.evaluation) cut_evaluation_of(config_.run.output + "/metrics.jsonl", first_step_);
     prepare_example_loss_logs(config_.run.output, keeps_ledger ? world_.size() : 0, first_step_);
   }
-  world_.control().barrier();  // the folder is there
+  world_.control().barrier();  // the folder exists
   if (keeps_ledger) {
     loss_log_ = std::make_unique<ExampleLossLog>(config_.run.output, world_.rank(), first_step_,
                                                  *train_store_, *device_.device);
@@ -84,7 +84,7 @@ void Trainer::start_metrics() {
 
 void Trainer::end(RunState state, const std::string& reason, bool waits) {
   metrics_->end(state, reason, waits ? config_.metrics.last_scrape_timeout_s : 0);
-  if (state == RunState::kDone) world_.control().barrier();  // all have been scraped
+  if (state == RunState::kDone) world_.control().barrier();  // metrics of all ranks were scraped
   if (world_.rank() == 0) remove_metrics_targets(config_.run.output, run_name(config_));
 }
 

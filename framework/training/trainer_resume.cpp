@@ -1,4 +1,4 @@
-// What a run goes on from: found, read by one replica, handed to the others.
+// Resumes a run: finds the checkpoint, one replica reads it, the others receive it.
 #include <fmt/format.h>
 
 #include <optional>
@@ -18,7 +18,7 @@
 namespace packtrain {
 namespace {
 
-// Checkpoints without a plan header say at least which data and seed they belong to.
+// A checkpoint without a plan header still states its data and seed.
 ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
   if (state.weights_only) {
     throw Error(ErrorCategory::kCheckpoint,

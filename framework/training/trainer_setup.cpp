@@ -1,4 +1,4 @@
-// How a Trainer comes to be: data, plan, model, weights, metrics, in this order.
+// Sets up a Trainer: data, plan, model, weights, metrics, in this order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace packtrain {
 Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left_out)
     : config_(config), world_(world), faults_(config.fault, world.rank()) {
   set_log_position(0, "start");
-  // Before anything is opened: files may hang.
+  // Before any file is opened, because files may hang.
   watchdog_ = std::make_unique<Watchdog>(config_.guard, config_.run.output, world_);
   open_data();
   source_ = find_model(config_.model);
@@ -59,7 +59,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
   start_metrics();
   start_samples();
   make_batches(first_step_);
-  // A graph is captured from the very calls that would be timed.
+  // A graph would capture the calls that record times.
   if (graphs_ == nullptr) {
     model_->watch_compute([this](ActionKind kind) {
       clock_->enter(kind == ActionKind::kForward ? StepPhase::kForward : StepPhase::kBackward);
@@ -87,7 +87,7 @@ void Trainer::open_data() {
   });
 }
 
-// Losses of another set say nothing about this one's.
+// Losses of another evaluation set cannot be compared with this one's.
 void Trainer::start_evaluation_tracking(const std::optional<ResumePoint>& resumed) {
   const bool goes_on = resumed && resumed->validation_set == evaluations_->deciding();
   const bool matters = config_.checkpoint.keep_best > 0 || config_.run.early_stopping_patience > 0;
@@ -142,7 +142,7 @@ void Trainer::make_plan(const std::optional<ResumePoint>& resumed) {
   }
 }
 
-// Once the run's folder is there.
+// Requires the run's folder.
 void Trainer::start_samples() {
   if (config_.samples.steps.is_never()) return;
   const GenerationOptions options{.samples = config_.samples,
@@ -199,7 +199,7 @@ void Trainer::log_memory_plan() {
                     world_.size() / model_->num_replicas(), gather_slots_);
 }
 
-// On the CPU nothing depends on sizes, and deterministic runs take what heuristics name.
+// On the CPU nothing depends on sizes. Deterministic runs use the heuristic's choice.
 void Trainer::prepare_sizes() {
   if (device_.device->kind() == DeviceKind::kCpu || config_.precision.deterministic) return;
   SizeOptions options;

@@ -20,10 +20,10 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int32_t kProbeTokens = 48;  // of each example: both fit the collators' 128 rows
+constexpr std::int32_t kProbeTokens = 48;  // of each example: both fit into the collators' 128 rows
 
-// Two neighbours of a micro-batch, joined ones if there are any; of a step without neighbours its
-// first piece twice.
+// Two adjacent pieces of a micro-batch, joined ones if there are any. Without adjacent pieces, the
+// step's first piece twice.
 MicroBatch find_neighbours(const VerifiedStep& step) {
   MicroBatch found;
   for (const auto& micro_batches : step.plan.ranks) {
@@ -39,7 +39,7 @@ MicroBatch find_neighbours(const VerifiedStep& step) {
   return found;
 }
 
-// Their beginnings.
+// The first kProbeTokens tokens of both pieces.
 MicroBatch probe_pieces(const VerifiedStep& step) {
   MicroBatch probe = find_neighbours(step);
   for (Piece& piece : probe) {
@@ -61,8 +61,8 @@ at::Tensor random_queries_and_keys(std::int64_t num_rows, const AttentionShape& 
   return values;
 }
 
-// Values that are 1 where a token meets its own column, columns begin .. begin + head_dim - 1: the
-// output then is these columns of the matrix of weights itself.
+// Values for columns begin .. begin + head_dim - 1. A token's value is 1 in its own column, so the
+// output equals these columns of the matrix of attention weights.
 at::Tensor one_hot_values(std::int64_t num_rows, std::int64_t begin, const AttentionShape& shape) {
   at::Tensor values = at::zeros({num_rows, shape.num_kv_heads, shape.head_dim}, at::kFloat);
   const std::int64_t end = std::min(begin + shape.head_dim, num_rows);
@@ -72,8 +72,8 @@ at::Tensor one_hot_values(std::int64_t num_rows, std::int64_t begin, const Atten
   return values;
 }
 
-// float32 [num_rows, num_heads, num_rows] on the host: weights[t, h, s] is what t gives s in head
-// h.
+// float32 [num_rows, num_heads, num_rows] on the host. weights[t, h, s]: attention weight of query
+// t for key s in head h.
 at::Tensor attention_weights(const DeviceBatch& batch, const AttentionShape& shape,
                              at::ScalarType type) {
   const at::NoGradGuard no_grad;
@@ -131,7 +131,7 @@ class WeightsCheck {
                              layers(), head, token, describe(pieces_[p], subject_.store), sum));
   }
 
-  // One failure for each pair of examples is enough to find it.
+  // Reports one failure for each pair of examples.
   void report(std::size_t p, std::int32_t token, std::int64_t head, std::int64_t other,
               float weight) {
     const std::int64_t owner = planned_.piece_at(other, pieces_);
@@ -154,7 +154,7 @@ class WeightsCheck {
   const MicroBatch& pieces_;
   PlannedRows planned_;
   at::Tensor weights_;
-  std::int64_t window_;  // of the layers looked at; 0: none
+  std::int64_t window_;  // of the checked layers; 0: none
   CheckResult& result_;
   std::set<std::pair<std::size_t, std::int64_t>> reported_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using Boundaries = std::vector<std::int32_t>;
 
-// Each piece, with its pads, a sequence of its own; then the dummy sequence.
+// Each piece with its pads is a sequence; the dummy sequence is last.
 Boundaries planned_boundaries(const PlannedRows& planned, std::int64_t num_rows) {
   Boundaries boundaries(planned.first_row.begin(), planned.first_row.end());
   boundaries.push_back(static_cast<std::int32_t>(planned.num_rows));
@@ -75,7 +75,7 @@ class BatchCheck {
     }
   }
 
-  // Tells the first boundary that is not where it should be.
+  // Reports the first boundary that differs from the plan.
   void compare(const char* what, const Boundaries& got, const Boundaries& wanted) {
     if (got == wanted) return;
     const auto [g, w] = std::ranges::mismatch(got, wanted);

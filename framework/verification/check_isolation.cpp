@@ -11,8 +11,8 @@
 namespace packtrain {
 namespace {
 
-// No bit; but an expert's rows are multiplied together, and how many there are decides how a
-// product is rounded.
+// Zero without experts. An expert multiplies rows of all examples together, and their number
+// decides how products are rounded.
 double allowed_move(const VerifiedModel& subject) {
   const bool has_experts = num_expert_layers(subject.decoder, subject.decoder.num_layers) > 0;
   return has_experts ? tolerances_of(subject.config.precision).token_loss : 0;
@@ -34,7 +34,7 @@ class Isolation {
     before_ = rows_of(subject.store);
   }
 
-  // Each example once, be it in several pieces.
+  // Changes each example once, even if it has several pieces.
   void change_each(CheckResult& result) const {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       const std::int64_t example = pieces_[p].example;
@@ -68,7 +68,7 @@ class Isolation {
     }
   }
 
-  // In nats; 0 when all losses are bit-equal, infinite when one appeared or went.
+  // In nats. 0 when all losses are bit-equal, infinite when the number of supervised rows changed.
   static double largest_move(const std::vector<SupervisedRow>& before,
                              const std::vector<SupervisedRow>& after) {
     if (before.size() != after.size()) return HUGE_VAL;
@@ -101,7 +101,7 @@ CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& st
                      .errors = {{"moved"}}};
   const auto& micro_batches = step.plan.ranks[static_cast<std::size_t>(subject.rank)];
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
-    if (micro_batches[m].size() < 2) continue;  // nobody to disturb
+    if (micro_batches[m].size() < 2) continue;  // no other example
     Isolation(subject, step, m, lone, device).change_each(result);
   }
   return result;

@@ -9,14 +9,14 @@
 namespace packtrain {
 namespace {
 
-// Weights come from one formula; only its rounding may differ.
+// Both sides use one formula for weights; only rounding may differ.
 constexpr double kWeightTolerance = 1e-6;
 
 double relative_error(double got, double want) {
   return got == want ? 0 : std::abs(got - want) / std::abs(want);
 }
 
-// A token's loss is measured against itself or 1 nat: near 0 it is a difference of large numbers.
+// Relative to the token's loss, at least to 1 nat: a loss near 0 is a difference of large numbers.
 double row_error(float got, float want) {
   return std::abs(got - want) / std::max(1.0, std::abs(static_cast<double>(want)));
 }

@@ -16,7 +16,7 @@ DeviceBatch upload_with_row_losses(const PackedBatch& packed, const Device& devi
   return batch;
 }
 
-// After the work of the current stream.
+// Reads values after the work of the current stream.
 std::vector<float> on_host(const at::Tensor& values) {
   const at::Tensor copy = values.cpu().contiguous();
   const auto* data = copy.const_data_ptr<float>();
@@ -36,7 +36,7 @@ std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
   return gradients;
 }
 
-// The lone rank is a group by itself, whatever number of ranks the run's groups have.
+// The single rank is its own shard group, for any shard size of the run.
 Config one_in_a_group(Config config) {
   config.parallel.shard_size = 1;
   return config;

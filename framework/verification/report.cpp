@@ -34,7 +34,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Equal texts once, in order of appearance, with the ranks that say it unless all do.
+// Lists equal texts once, in order of appearance. Adds the ranks of a text unless all ranks have
+// it.
 std::vector<std::string> merge_failures(const std::vector<std::string>& mine,
                                         Communicator& control) {
   const auto of_rank = all_gather_texts(fmt::format("{}", fmt::join(mine, "\n")), control);

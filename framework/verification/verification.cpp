@@ -25,9 +25,9 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kDefaultExamples = 16;
-constexpr std::int64_t kDefaultExamplesPerRank = 2;  // packing needs company
+constexpr std::int64_t kDefaultExamplesPerRank = 2;  // packing needs several examples
 
-// The configuration with smaller steps: everything else stays as it is.
+// The configuration with smaller steps and no other change.
 Config limit_examples(Config config, const TokenStore& store, const VerificationOptions& options,
                       int num_ranks) {
   BatchSection& batch = config.batch;
@@ -38,8 +38,8 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
     batch.global_batch_size = std::min(*batch.global_batch_size, limit);
     return config;
   }
-  // Steps counted in tokens: those of as many examples of mean length, but never less than the
-  // longest example. With fixed_length whole rows, one a rank at least.
+  // Steps counted in tokens hold as many examples of mean length, at least the longest example.
+  // With fixed_length they hold whole rows, at least one for each rank.
   const StoreInfo& info = store.info();
   const std::int64_t mean = info.num_tokens / std::max<std::int64_t>(info.num_examples, 1) + 1;
   const std::int64_t row = config.data.max_length;
@@ -111,7 +111,8 @@ class Verification {
   }
 
  private:
-  // The lone model lies on every rank of the host at once: on CPUs they share its memory.
+  // Every rank of a host holds the single-rank model at the same time. On CPUs they share its
+  // memory.
   void require_room() const {
     const auto room = static_cast<std::int64_t>(device_.device->total_memory_bytes());
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
@@ -131,7 +132,8 @@ class Verification {
         "num_hidden_layers), or on fewer CPU ranks; every layer runs the same code.");
   }
 
-  // All that one rank can check by itself; returns the packed steps as the lone model sees them.
+  // Runs all checks that one rank can do alone. Returns the packed steps measured on the
+  // single-rank model.
   std::vector<Measured> check_alone() {
     log_info("examples one by one, then packed, on each rank alone");
     SingleRankModel lone(config_, source_, device_);

@@ -24,7 +24,7 @@ bool CollectiveEvaluation::attempt(const std::function<void()>& work) {
   } catch (const c10::OutOfMemoryError& error) {
     out_of_memory_ = OutOfMemory("an evaluation", -1, 0, error.what()).message();
   } catch (const Error& error) {
-    // A device or a communicator that fails is not met by all, and cannot be used any more.
+    // Other ranks do not see a failed device or communicator, and it cannot be used any more.
     if (error.category() == ErrorCategory::kDevice) throw;
     failure_ = error;
   }
@@ -60,7 +60,7 @@ void CollectiveEvaluation::agree() {
   }
 }
 
-// The first rank's that has one.
+// Throws the failure of the first rank that has one.
 void CollectiveEvaluation::throw_collective_failure() {
   const auto code = failure_ ? std::to_string(failure_->exit_code()) : "";
   const auto codes = all_gather_texts(code, world_.control());

@@ -18,7 +18,7 @@
 namespace packtrain {
 namespace {
 
-// Micro-batches whose losses are added up on the device in float32; beyond, on the host in double.
+// The device adds losses of this many micro-batches in float32. The host adds these sums in double.
 constexpr std::size_t kMicroBatchesAtOnce = 4;
 
 StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t lowered,
@@ -87,7 +87,7 @@ std::vector<double> Evaluator::sums(ShardedModel& model,
   for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
     const at::Tensor part =
         sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint);
-    model.compute().take_waited();  // of no step
+    model.compute().take_waited();  // belongs to no step
     joint.agree();
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.const_data_ptr<double>()[i];
   }
@@ -98,7 +98,7 @@ std::vector<double> Evaluator::sums(ShardedModel& model,
 
 at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count,
                               CollectiveEvaluation& joint) {
-  const LossNormalization sum;  // every token weighs what its mask byte says
+  const LossNormalization sum;  // each token has the weight of its mask byte
   CollatorOptions options;
   options.sources = num_sources() > 1;
   std::vector<PackedBatch> packed;

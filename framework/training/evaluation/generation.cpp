@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t kNone = -1;
 
-// The texts spread over the ranks, so that each has one micro-batch where they are small: packs
-// that take any text while they are below the mean are no more than ranks.
+// Spreads the texts over the ranks, one micro-batch each if they are small. A pack takes any text
+// while it is below the mean, so there are at most as many packs as ranks.
 StepPlan plan_texts(const GenerationBatch& texts, const GenerationOptions& options, int num_ranks) {
   const ExampleCounts lengths = texts.lengths();
   const auto all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
@@ -80,7 +80,7 @@ class Writer {
         for (const DeviceBatch& batch : batches) logits.push_back(batch.row_logits.to(at::kCPU));
       });
     });
-    model.compute().take_waited();  // of no step
+    model.compute().take_waited();  // belongs to no step
     joint_.agree();
     for (std::size_t m = 0; m < packed.size(); ++m) append(packed[m].pieces, logits[m]);
   }

@@ -18,7 +18,7 @@ std::int32_t likeliest(std::span<const float> logits) {
   return static_cast<std::int32_t>(best);
 }
 
-// Not normalised; the largest is 1.
+// Not normalized; the largest is 1.
 std::vector<double> weights_of(std::span<const float> logits, double highest, double temperature) {
   std::vector<double> weights(logits.size());
   std::ranges::transform(logits, weights.begin(), [&](float logit) {
@@ -27,8 +27,8 @@ std::vector<double> weights_of(std::span<const float> logits, double highest, do
   return weights;
 }
 
-// The ids by falling weight, of equal ones the lower first, up to the first of which the weights
-// reach `wanted`.
+// The ids by descending weight, of equal ones the lower first, up to the first at which the sum of
+// weights reaches `wanted`.
 std::vector<std::int32_t> heaviest(std::span<const double> weights, double wanted) {
   std::vector<std::int32_t> ids(weights.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -58,7 +58,7 @@ std::int32_t choose_token(std::span<const float> logits, const NextTokenOptions&
     left -= weights[id];
     if (left < 0) return id;
   }
-  return ids.back();  // rounding
+  return ids.back();  // reached only by rounding
 }
 
 }  // namespace packtrain

@@ -54,7 +54,7 @@ std::vector<Prompt> choose_prompts(const TokenStore& store, const std::string& s
   const std::int64_t wanted = std::min(options.num_prompts, num_examples);
   std::vector<Prompt> prompts;
   for (std::int64_t k = 0; k < wanted; ++k) {
-    // The first that serves in the k-th part of the store.
+    // The first usable example in the k-th part of the store.
     const std::int64_t last = num_examples * (k + 1) / wanted;
     std::optional<Prompt> prompt;
     for (std::int64_t e = num_examples * k / wanted; e < last && !prompt; ++e) {

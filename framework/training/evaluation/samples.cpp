@@ -47,7 +47,8 @@ Samples::Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
 void Samples::write(ShardedModel& model, std::int64_t step) {
   const auto continuations =
       generate_continuations(prompts_, options_, step, model, device_, world_);
-  static const std::function<bool()> kNoPartner;  // what is written is not to be written again
+  static const std::function<bool()>
+      kNoPartner;  // a stop request must not cause the same lines to be written twice
   CollectiveEvaluation joint(world_, kNoPartner);
   joint.attempt([&] {
     if (file_ == nullptr) return;

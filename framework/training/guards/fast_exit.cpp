@@ -23,7 +23,7 @@ void print_unbuffered(const std::string& text) {
 }
 
 void fast_exit(const std::string& text, ErrorCategory category) {
-  try {  // standard error may be a file on what hangs
+  try {  // standard error may be a file on a file system that hangs
     std::thread([text] { print_unbuffered(text); }).detach();
   } catch (const std::system_error&) {
     print_unbuffered(text);

@@ -35,7 +35,7 @@ bool strikes_by_phase(FaultKind kind) {
          kind == FaultKind::kStop;
 }
 
-// A high bit of a weight's fraction.
+// Flips a high bit of the first weight's fraction.
 void flip_bit(const std::vector<ReplicatedState>& state) {
   for (const ReplicatedState& part : state) {
     const at::Tensor& weights = part.tensors.front();
@@ -91,7 +91,7 @@ void FaultInjector::before_compute(std::int64_t number, std::size_t num_micro_ba
   }
   if (fires(FaultKind::kSpin, number)) model.compute().run(spin_forever);
   if (!fires(FaultKind::kOutOfMemory, number)) return;
-  armed_ = false;  // the step is tried again
+  armed_ = false;  // the repeated step must not fail again
   const auto place = [](std::int64_t wanted, std::size_t count) {
     return wanted < 0 ? static_cast<int>(count) - 1 : static_cast<int>(wanted);
   };

@@ -14,8 +14,9 @@ class FaultInjector {
   // occurred.
   FaultInjector(const FaultSection& fault, int rank);
 
-  // The run is in `phase` of step `number` (from 1); load and shutdown have no step. abort:
-  // SIGABRT. hang: never returns. slow: sleeps. stop: SIGTERM, as a scheduler sends.
+  // The run is in `phase` of step `number` (from 1). Load and shutdown have no step. The faults of
+  // this call: abort raises SIGABRT; hang never returns; slow sleeps; stop raises SIGTERM, as a
+  // scheduler does.
   void maybe_inject(FaultPhase phase, std::int64_t number = 0);
   // Call it before the step's forward. out_of_memory: once, at the block that fault.block,
   // fault.micro_batch and fault.backward name. spin: a kernel that never ends. For faults of

@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLongDead{60};  // signs this old are nobody's
+constexpr std::chrono::seconds kLongDead{60};  // the writer of an older heartbeat has ended
 constexpr std::chrono::milliseconds kLookEvery{100};
-constexpr int kLooks = 30;  // longer than a living rank is silent
+constexpr int kLooks = 30;  // longer than the longest interval between two heartbeats
 constexpr std::chrono::seconds kOwnHostEndsWithin{10};
 constexpr std::chrono::seconds kOtherHostEndsWithin{60};
 
@@ -43,7 +43,7 @@ std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
   return signs;
 }
 
-// Of a rank that writes: its signs become newer while we look.
+// A heartbeat whose rank is alive: its file is rewritten during the looks.
 std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::string& own_host) {
   const std::vector<Heartbeat> signs = possibly_live_heartbeats(folder, own_host);
   for (int look = 0; look < kLooks && !signs.empty(); ++look) {

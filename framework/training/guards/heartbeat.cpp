@@ -38,7 +38,7 @@ std::string heartbeat_text(const Heartbeat& sign, const std::string& phase) {
                                {"phase", phase},
                                {"num_collectives", sign.num_collectives}};
   std::string text = json.dump();
-  text.resize(kSignBytes - 1, ' ');  // over the whole of the last one
+  text.resize(kSignBytes - 1, ' ');  // overwrites all of the previous text
   return text + '\n';
 }
 

@@ -18,12 +18,12 @@
 namespace packtrain {
 namespace {
 
-// Where each rank believes to be comes first.
+// Compares the ranks' positions in the run before their weights.
 constexpr std::array kPositionNames = {"the number of the step", "the learning rate",
                                        "the seed of random numbers"};
 constexpr std::int64_t kNumPositions = std::ssize(kPositionNames);
 
-// One pass over memory. Any bit that differs changes the sum.
+// Reads the memory once. Any single bit that differs changes the sum.
 at::Tensor sum_of_words(const std::vector<at::Tensor>& tensors, const at::Tensor& zero) {
   at::Tensor sum = zero;
   for (const at::Tensor& tensor : tensors) {
@@ -48,7 +48,7 @@ bool all_replicas_equal(std::span<const std::int64_t> sums, int stride) {
 
 std::string describe_difference(const std::vector<std::int64_t>& sums, int stride) {
   for (int first = 0; first < stride; ++first) {
-    std::map<std::int64_t, std::vector<int>> ranks_of;  // by what they hold
+    std::map<std::int64_t, std::vector<int>> ranks_of;  // by sum
     int count = 0;
     for (int rank = first; rank < static_cast<int>(sums.size()); rank += stride, ++count) {
       ranks_of[sums[static_cast<std::size_t>(rank)]].push_back(rank);

@@ -17,9 +17,9 @@
 
 namespace packtrain {
 
-// What each rank's words of one part of the state add up to, [ranks]: empty when `alike` ranks
-// (every `stride`-th one of the world) hold the same, else which ranks differ, for people. Of three
-// or more the majority is right; of two nobody can tell.
+// Compares each rank's sum over one part of the state, `sums` [ranks]. Every `stride`-th rank of
+// the world must hold the same. Empty when they do, else the ranks that differ, for people. With
+// three or more copies the majority is taken as right. With two it cannot be decided.
 std::string describe_difference(const std::vector<std::int64_t>& sums, int stride);
 
 // True when describe_difference() would return "". Linear in the ranks.
@@ -27,8 +27,8 @@ bool all_replicas_equal(std::span<const std::int64_t> sums, int stride);
 
 class ReplicaCheck {
  public:
-  // `every`: steps; 0: never. `seed`: of the run's random numbers, which are functions of it and
-  // the step. The model must outlive it. One rank has nothing to compare.
+  // `every`: steps; 0: never. `seed`: seed of the run's random numbers, which are functions of it
+  // and the step. The model must outlive the object. Does nothing with one rank.
   ReplicaCheck(ShardedModel& model, Device& device, const World& world, std::int64_t every,
                std::uint64_t seed);
 

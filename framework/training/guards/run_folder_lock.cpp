@@ -41,7 +41,7 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
-// "" of a file that cannot be read.
+// "" when the file cannot be read.
 std::string first_line(const std::string& path) {
   try {
     const std::string text = read_text(path, ErrorCategory::kInternal);
@@ -51,7 +51,7 @@ std::string first_line(const std::string& path) {
   }
 }
 
-// "" where it may not be seen, "ended" of one that waits for its parent alone.
+// "" when it is not visible, "ended" for a zombie process.
 std::string start_time(int pid) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = line.rfind(')');
@@ -64,7 +64,7 @@ std::string start_time(int pid) {
   return field;
 }
 
-// On its own machine.
+// Only valid on the owner's machine.
 bool is_gone(const FolderOwner& owner) {
   if (::kill(owner.pid, 0) != 0 && errno == ESRCH) return true;
   const std::string started = start_time(owner.pid);
@@ -80,7 +80,7 @@ std::string to_text(const FolderOwner& owner) {
   return json.dump() + "\n";
 }
 
-// A look at the file. An owner that has not written its text yet, or could not, has no id.
+// State of the lock file. An owner that has not written its text yet, or could not, has no id.
 struct Look {
   FolderOwner owner;
   timespec written{};
@@ -94,7 +94,7 @@ struct Look {
 
 std::optional<Look> look_at(const fs::path& path) {
   Look look;
-  // Opened: file systems of several hosts then ask the server.
+  // Opening it makes network file systems ask the server.
   const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (opened < 0) return std::nullopt;
   const Descriptor file(opened);
@@ -115,7 +115,7 @@ std::optional<Look> look_at(const fs::path& path) {
   return look;
 }
 
-// Makes the file, which must not be there; whether this call did.
+// Creates the file. False when it exists.
 bool create(const fs::path& path, const FolderOwner& self) {
   const int opened = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (opened < 0) {
@@ -126,12 +126,12 @@ bool create(const fs::path& path, const FolderOwner& self) {
   }
   const Descriptor file(opened);
   const std::string text = to_text(self);
-  // On a full disk the file has no text: it is owned all the same.
+  // On a full disk the file has no text, but the lock holds.
   [[maybe_unused]] const ssize_t written = ::write(file.get(), text.data(), text.size());
   return true;
 }
 
-// Whether an owner is dead, by several looks at its file.
+// Decides by several looks at the file whether an owner is dead.
 class Judge {
  public:
   Judge(std::string machine, std::chrono::milliseconds still)
@@ -139,7 +139,7 @@ class Judge {
 
   bool is_own_machine(const FolderOwner& owner) const { return owner.machine == machine_; }
 
-  // Called again and again with what is there.
+  // Called repeatedly with the current state.
   bool is_dead(const Look& look) {
     if (is_own_machine(look.owner)) return is_gone(look.owner);
     const Clock::time_point now = Clock::now();
@@ -157,13 +157,13 @@ class Judge {
   Clock::time_point since_;
 };
 
-// One process at a time may replace the owner `dead`: the one that made the file named after it.
+// Only one process may replace the owner `dead`: the one that created the file named after it.
 bool take_over(const fs::path& path, const FolderOwner& dead, const FolderOwner& self) {
   std::error_code ignored;
   const fs::path right = path.string() + ".after-" + (dead.id.empty() ? "unknown" : dead.id);
   if (!create(right, self)) {
     std::this_thread::sleep_for(kTakeoverEndsWithin);
-    // The one that took it had time enough: it died over it.
+    // The process that created it has exceeded its time, so it has died.
     const auto now = look_at(path);
     if (now && now->owner.id == dead.id) fs::remove(right, ignored);
     return false;
@@ -190,7 +190,7 @@ void claim(const std::string& run_folder, const fs::path& path, const FolderOwne
   bool told = false;
   while (!create(path, self)) {
     auto look = look_at(path);
-    if (!look) {  // given up meanwhile, or not to be read
+    if (!look) {  // released meanwhile, or unreadable
       look.emplace();
       look->owner.host = "not known";
     } else if (judge.is_dead(*look)) {
@@ -225,7 +225,7 @@ RunFolderLock::RunFolderLock(const std::string& run_folder, const FolderOwner& s
   make_folders(folder.string(), ErrorCategory::kInternal);
   const fs::path path = folder / "owner";
   claim(run_folder, path, self, limits);
-  // Its time, not its text: that goes to the server at once.
+  // Renews the file's time, not its text, because the time reaches the server immediately.
   const auto renew = [path] { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); };
   const auto on_lock_lost = [path, id = self.id] {
     const auto look = look_at(path);

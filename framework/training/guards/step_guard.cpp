@@ -17,8 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNormalDeviation = 1.4826;  // of the median distance, for normal values
-constexpr double kSmallestDistance = 0.01;   // of the median
+constexpr double kNormalDeviation =
+    1.4826;  // scales the median distance of normal values to their deviation
+constexpr double kSmallestDistance = 0.01;  // relative to the median
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -42,7 +43,7 @@ void restore(const json& entries, SpikeWindow& window) {
 
 void SpikeWindow::add(std::int64_t step, double value) {
   entries_.push_back({step, value});
-  // One more than the window: the newest is not yet part of it (StepGuard::bounds).
+  // One more than the window, because the newest is not part of it yet (StepGuard::bounds).
   while (std::ssize(entries_) > size_ + 1) entries_.pop_front();
 }
 

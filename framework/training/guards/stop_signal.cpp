@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
 
-// Two signals at once may be handled by two threads.
+// Two threads may handle two signals at the same time.
 std::atomic<bool> stop_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 std::array<struct sigaction, kSignals.size()> previous_actions{};
 
-// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one: only
-// the others mean it when they come again.
+// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one. Only
+// a repeated SIGTERM or SIGINT means that the process must end.
 void on_signal(int signal) {
   if (stop_requested.exchange(true) && signal != SIGUSR1) {
     std::signal(signal, SIG_DFL);
@@ -45,7 +45,7 @@ StopSignal::StopSignal() {
 
 StopSignal::~StopSignal() {
   for (std::size_t s = 0; s < kSignals.size(); ++s) {
-    sigaction(kSignals[s], &previous_actions[s], nullptr);  // nothing to do about a failure here
+    sigaction(kSignals[s], &previous_actions[s], nullptr);  // a failure here has no remedy
   }
 }
 

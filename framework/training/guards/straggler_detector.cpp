@@ -60,7 +60,7 @@ void StragglerDetector::judge(const WaitedTime& waited, StepRecord& record) {
   record.slowest_phase = name_of(latest_->phase);
 }
 
-// Rank 0 alone gets the times of all, and tells whom it found.
+// Only rank 0 gathers all times; it then broadcasts the result.
 Straggler StragglerDetector::agree_on_straggler() {
   const bool judges = control_.rank() == 0;
   const auto num_times = static_cast<std::size_t>(control_.size()) * kNumOwnTimes;

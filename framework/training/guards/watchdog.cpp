@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kSignEvery{1};
 constexpr std::chrono::seconds kLookEvery{1};
-constexpr std::chrono::seconds kNamesWithin{2};  // once the limit is over
+constexpr std::chrono::seconds kNamesWithin{2};  // after the limit
 constexpr double kOverdueShare = 0.5;            // of a limit
-constexpr double kSilentAfterS = 4;              // a rank that does not run
+constexpr double kSilentAfterS = 4;  // older heartbeats belong to a rank that does not run
 
 const char* phase_name(RunPhase phase) {
   constexpr std::array kNames = {"start", "step", "checkpoint or evaluation"};
@@ -44,10 +44,10 @@ const char* limit_key(RunPhase phase) {
 struct Sign {
   int rank = 0;
   Heartbeat life;
-  double age_s = 0;  // by the clock of the file system, which all signs share
+  double age_s = 0;  // by the clock of the file system, which all heartbeats share
 };
 
-// Where every rank waits for every other, what lies between them is suspect.
+// When every rank waits for another, the network between their hosts is suspect.
 std::string hosts_of(const std::vector<Sign>& signs) {
   std::map<std::string, std::vector<int>> ranks;
   for (const Sign& sign : signs) ranks[sign.life.host].push_back(sign.rank);
@@ -84,14 +84,14 @@ struct Watchdog::Signs {
   std::string host;
   int rank = 0;
   int num_ranks = 1;
-  std::unique_ptr<OutputFile> file;  // the thread's alone
+  std::unique_ptr<OutputFile> file;  // used by the thread only
   std::mutex mutex;
   RunPhase phase = RunPhase::kStart;
   std::int64_t step = 0;
   bool wants_names = false;
-  std::string missing;  // by the latest look at all signs
+  std::string missing;  // from the latest look at all heartbeats
 
-  // A failure is no reason to end a run: without signs only names are missing.
+  // A failure does not end a run. Without heartbeats the report lacks names.
   void work() {
     std::unique_lock lock(mutex);
     const bool reads = wants_names;
@@ -104,7 +104,7 @@ struct Watchdog::Signs {
     lock.unlock();
     try {
       if (!file) open();
-      file->write_at(0, std::as_bytes(std::span(text)));  // not synced
+      file->write_at(0, std::as_bytes(std::span(text)));  // without fsync
       if (!reads) return;
       std::string found = read();
       lock.lock();
@@ -115,7 +115,7 @@ struct Watchdog::Signs {
 
   void open() {
     make_folders(folder, ErrorCategory::kInternal);
-    remove();  // of a process that was killed
+    remove();  // a file left by a killed process
     file = std::make_unique<OutputFile>(heartbeat_path(folder, rank).string(),
                                         OutputFile::Mode::kCreate, ErrorCategory::kInternal);
   }
@@ -191,7 +191,7 @@ std::string Watchdog::overdue() const {
                      age.count(), at.step, phase_name(at.phase), limit_key(at.phase), limit_s);
 }
 
-// The limit first: nothing here waits for a file.
+// Checks the limit without waiting for a file.
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kLookEvery, [this] { return over_; })) {
@@ -204,7 +204,7 @@ void Watchdog::watch() {
   }
 }
 
-// As they are now where the files answer, else not known.
+// Names from the current heartbeats if the files can be read, else "not known".
 std::string Watchdog::missing_ranks() {
   if (heartbeat_thread_ == nullptr) return "missing: not known";
   {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kNumTerms = 3;  // linear, quadratic, constant
 using Terms = std::array<double, kNumTerms>;
 
-constexpr double kSingular = 1e-12;  // of normal equations whose diagonal is 1
+constexpr double kSingular = 1e-12;  // limit for the pivots of normal equations whose diagonal is 1
 
 Terms terms_of(const TimedWork& work) {
   return {work.num_tokens, work.squares, 1.0};
@@ -36,7 +36,7 @@ double squared_error(const Terms& coefficients, std::span<const TimedWork> works
   return sum;
 }
 
-// The relative errors' normal equations: matrix * coefficients = right.
+// Normal equations of the relative errors: matrix * coefficients = right.
 struct NormalEquations {
   std::array<Terms, kNumTerms> matrix{};
   Terms right{};
@@ -56,8 +56,8 @@ NormalEquations normal_equations(std::span<const TimedWork> works) {
   return equations;
 }
 
-// Makes the terms outside `chosen` 0 and the diagonal 1; the latter by measuring term i in units
-// of scale[i], because seconds a token and a squared token are many powers of ten apart.
+// Sets the terms outside `chosen` to 0 and the diagonal to 1. Term i is measured in units of
+// scale[i], because seconds a token and a squared token differ by many powers of ten.
 Terms restrict_to(unsigned chosen, NormalEquations& equations) {
   Terms scale{};
   for (std::size_t i = 0; i < kNumTerms; ++i) {
@@ -71,7 +71,8 @@ Terms restrict_to(unsigned chosen, NormalEquations& equations) {
   return scale;
 }
 
-// Gauss-Jordan elimination; the matrix is symmetric and not negative, so no pivoting is needed.
+// Gauss-Jordan elimination. The matrix is symmetric and positive semidefinite, so it needs no
+// pivoting.
 std::optional<Terms> solve(unsigned chosen, NormalEquations equations) {
   const Terms scale = restrict_to(chosen, equations);
   auto& [matrix, right] = equations;
@@ -106,7 +107,7 @@ CostModel fit_cost(std::span<const TimedWork> works) {
   Terms best{};
   double least = std::numeric_limits<double>::infinity();
   for (unsigned chosen = 1; chosen < (1U << kNumTerms); ++chosen) {
-    if ((chosen & 3U) == 0) continue;  // the constant alone
+    if ((chosen & 3U) == 0) continue;  // only the constant
     const auto found = solve(chosen, equations);
     if (!found || std::ranges::any_of(*found, [](double value) { return value < 0; })) continue;
     const double error = squared_error(*found, works);

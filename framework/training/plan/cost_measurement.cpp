@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMaxSteps = 8;  // whose examples are drawn from
-constexpr double kMinRepeats = 2;      // one alone would tell nothing of noise
+constexpr std::int64_t kMaxSteps = 8;  // steps that the examples are taken from
+constexpr double kMinRepeats = 2;      // one repeat would show nothing about noise
 constexpr double kMaxRepeats = 5;
 constexpr double kMinAllowedS = 2.0;
 constexpr double kShareOfRun = 0.01;
@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What attention works inside of: joined pieces stay with the one that they are joined to.
+// The unit of attention. Joined pieces belong to the sequence of the piece they are joined to.
 struct Sequence {
   std::vector<Piece> pieces;
   std::int64_t num_tokens = 0;
@@ -39,7 +39,7 @@ void add_sequences(const MicroBatch& micro_batch, std::vector<Sequence>& sequenc
   });
 }
 
-// The first sequences that fit into `max_tokens` together, at least one.
+// The first sequences that together fit into `max_tokens`, at least one.
 MicroBatch first_sequences(std::span<const Sequence> sequences, std::int64_t max_tokens) {
   MicroBatch taken;
   std::int64_t tokens = 0;
@@ -51,11 +51,11 @@ MicroBatch first_sequences(std::span<const Sequence> sequences, std::int64_t max
   return taken;
 }
 
-// A micro-batch ready to run, and what its time is explained by.
+// A micro-batch ready to run, with the quantities that its time is fitted to.
 struct Work {
   PackedBatch packed;
   DeviceBatch batch;
-  double num_rows = 0;  // rows are what is computed; pads of the row multiple among them
+  double num_rows = 0;  // computed rows, including pads of the row multiple
   double squares = 0;   // AttentionSpan's
 };
 
@@ -71,7 +71,7 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
   return work;
 }
 
-// This rank's own time.
+// This rank's own time, without waits for communication.
 double time_of(const Work& work, ShardedModel& model) {
   Stream& compute = model.compute();
   compute.synchronize();
@@ -88,7 +88,8 @@ std::vector<double> time_all(std::span<const Work> works, ShardedModel& model) {
   return seconds;
 }
 
-// How often the works can be repeated when the warm-up took `pass_s`; the same on every rank.
+// Number of repeats that the time limit allows. `pass_s`: time of the warm-up. The same on every
+// rank.
 int affordable_repeats(double pass_s, std::int64_t remaining_steps, std::size_t num_works,
                        World& world) {
   world.control().all_reduce(&pass_s, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);

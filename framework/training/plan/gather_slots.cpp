@@ -9,10 +9,10 @@
 namespace packtrain {
 namespace {
 
-// Of what a rank may use: evaluations, samples and what other jobs do keep some room.
+// Share of the limit. The rest stays free for evaluations, samples and other work.
 constexpr double kShare = 0.94;
 
-// What needs no look at the memory, which not every host tells.
+// Decides the cases that need no memory limit, which some hosts do not report.
 std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKind device,
                                        int num_ranks) {
   if (parallel.gather_slots) return static_cast<int>(*parallel.gather_slots);
@@ -32,7 +32,7 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
         .total();
   };
   const int all = std::max(kMinGatherSlots, static_cast<int>(decoder.num_layers));
-  // One by one: where layers are not alike, which of them meet in a slot decides how large it is.
+  // Counts down one by one. When layers differ, a slot's size depends on the layers that share it.
   int slots = all;
   while (slots > kMinGatherSlots && need(slots) > room) --slots;
   return slots;

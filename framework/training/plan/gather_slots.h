@@ -11,7 +11,7 @@
 
 namespace packtrain {
 
-// `auto`: kLeastGatherSlots. A GPU that shards weights adds as many as the memory plan of
+// `auto`: kMinGatherSlots. A GPU that shards weights adds as many as the memory plan of
 // micro-batches of `max_tokens` allows with a tenth of the device free. A block whose weights stay
 // from forward to backward is gathered once a step instead of twice.
 // Collective. Must run before the run allocates anything on the device. parallel.shard_size: the

@@ -12,17 +12,17 @@
 namespace packtrain {
 namespace {
 
-// Steps whose batches and plans are there at once: three ahead, one that is being made, one under
-// way and one that is judged (steps/batch_source.cpp, trainer.cpp).
+// Steps whose batches and plans exist at the same time. Three are prepared ahead, one is being
+// made, one is in flight, and the outcome of one is read (steps/batch_source.cpp, trainer.cpp).
 constexpr std::int64_t kStepsHeld = 6;
-// Of a row of a batch: id, position, label, and of a supervised one index and weight.
+// Bytes of a batch's row: id, position, label; a supervised row also has an index and a weight.
 constexpr std::int64_t kBytesOfRow = 20;
-constexpr std::int64_t kMoreRoom = 4;  // buffers are a quarter larger than what was asked for
-// Epochs whose order is kept: this one and the next.
+constexpr std::int64_t kMoreRoom = 4;  // buffers are a quarter larger than requested
+// Epochs whose order is kept: the current and the next one.
 constexpr std::int64_t kEpochsHeld = 2;
 constexpr std::int64_t kOrderBytes = 4;    // of an example
-constexpr std::int64_t kPackBytes = 4;     // of an example, and at most as much for its pack
-constexpr std::int64_t kStoredBytes = 12;  // of an example, in a shard: where it begins, its labels
+constexpr std::int64_t kPackBytes = 4;     // of an example; its pack needs at most as much
+constexpr std::int64_t kStoredBytes = 12;  // of an example in a shard: its begin and label count
 
 void add(std::vector<MemoryEntry>& entries, const char* name, std::int64_t bytes,
          std::string what) {
@@ -40,14 +40,14 @@ std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
   return found == plan.allocated.end() ? 0 : found->bytes;
 }
 
-// Of what a rank owns.
+// Of the part that a rank owns.
 std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
   const std::int64_t weights =
       bytes_named(device, "master weights") + bytes_named(device, "frozen weights");
   return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
 }
 
-// What a checkpoint is written from while steps go on (saving/state_snapshot.h).
+// Source of an asynchronous checkpoint (saving/state_snapshot.h).
 std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
   if (!config.checkpoint.asynchronous || config.checkpoint.save_steps.is_never()) return 0;
   return saved_bytes(config, device);

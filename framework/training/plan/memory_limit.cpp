@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-// Soaks of 1,000 steps of all sizes: the allocator holds 2 to 3 % more than tensors need at most.
+// In runs of 1,000 steps of all sizes the allocator held at most 2 to 3 % more than the tensors.
 constexpr double kGpuShare = 0.96;
 constexpr double kHostShare = 0.5;
 

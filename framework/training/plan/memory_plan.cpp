@@ -19,18 +19,20 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kMebibyteBytes = std::int64_t{1} << 20;
-// Measured on H200s (driver 580, CUDA 13.0, NCCL 2.28.9, cuDNN 9.19) as what cudaMemGetInfo lacks:
-// once a context is made; for kernels, cuBLASLt and cuDNN when all have been used; for two NCCL
-// communicators, their memory registered, on one rank and on several (two and four alike; 80 MiB
-// less where both use rings); and for a third one between shard groups.
+// Memory that is missing from cudaMemGetInfo's free memory. Measured on H200s (driver 580, CUDA
+// 13.0, NCCL 2.28.9, cuDNN 9.19):
+// The context needs kContextBytes. Kernels, cuBLASLt and cuDNN need kLibraryBytes once all were
+// used. Two NCCL communicators with registered memory need kNcclBytesAlone on one rank and
+// kNcclBytes on several. Two and four ranks need the same; 80 MiB less if both communicators use
+// rings. A third one, between shard groups, needs kThirdCommunicatorBytes.
 constexpr std::int64_t kContextBytes = 528 * kMebibyteBytes;
 constexpr std::int64_t kLibraryBytes = 20 * kMebibyteBytes;
 constexpr std::int64_t kNcclBytesAlone = 1040 * kMebibyteBytes;
 constexpr std::int64_t kNcclBytes = 1500 * kMebibyteBytes;
 constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
-// Of a batch's tokens, positions, labels, weights and indices, 4 bytes each.
+// A row's token, position, label, weight and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
-constexpr std::int64_t kRowsOfSequence = 256;  // where nothing better is known
+constexpr std::int64_t kRowsOfSequence = 256;  // assumed when the length is not known
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -124,7 +126,7 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
       fmt::format("{}, owned", name_of(compute)));
   add(entries, "moments", 2 * sizes_.trainable * bytes_of(config_.optimizer.moments),
       fmt::format("two, {}", name_of(config_.optimizer.moments)));
-  // Sharded gradients have room for a float32 sum from the start.
+  // Sharded gradients have memory for a float32 sum from the start.
   const bool wide = is_sharded() || several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
   add(entries, "gradient", sizes_.trainable * bytes_of(gradient),

@@ -80,7 +80,7 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
   const std::int64_t largest_num_rows =
       std::ranges::max(loads_, {}, &MemoryLoad::largest_num_rows).largest_num_rows;
   for (MemoryLoad load : loads_) {
-    load.several_micro_batches = several;  // the gradient stays as large as it once was
+    load.several_micro_batches = several;  // the gradient buffer never shrinks
     load.largest_num_rows = largest_num_rows;
     MemoryPlan plan = planner_->plan(load);
     if (plan.total() > plan_.total()) plan_ = std::move(plan);

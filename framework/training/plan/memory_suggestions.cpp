@@ -19,13 +19,14 @@ struct Rung {
   bool narrow_moments;
 };
 
-// Cheapest first: moments of bfloat16 cost no time, but round; whole layers cost a third.
+// Cheapest first. bfloat16 moments cost no time but precision; recomputing whole layers costs a
+// third.
 constexpr Rung kLadder[] = {{Recompute::kSelective, "selective", false},
                             {Recompute::kSelective, "selective", true},
                             {Recompute::kFull, "full", false},
                             {Recompute::kFull, "full", true}};
 
-// Changes `config`; the settings that this takes, none where it has them already.
+// Applies the rung to `config`. Returns the changed settings; none when all are set already.
 std::vector<std::string> climb(const Rung& rung, Config& config) {
   std::vector<std::string> settings;
   if (rung.recompute > config.memory.recompute) {
@@ -43,12 +44,12 @@ std::string amount(std::int64_t bytes) {
   return fmt::format("takes {:.2f} GiB", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
 }
 
-// More ranks that share one copy of the state: multiples of today's groups, so of whole hosts
-// where these are.
+// More ranks that share one copy of the state: multiples of today's groups, which are whole hosts
+// if today's groups are.
 std::string more_sharing(const Config& config, const DecoderConfig& decoder,
                          const MemoryRanks& ranks, const MemoryLoad& load,
                          const MemoryLimit& limit) {
-  constexpr int kMaxRanks = 64;  // times those that are there
+  constexpr int kMaxRanks = 64;  // times today's number
   const int now = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
   MemoryRanks changed = ranks;
   const auto bytes = [&] { return MemoryPlanner(config, decoder, changed).plan(load).total(); };
@@ -74,7 +75,7 @@ std::string fewer_tokens(const Config& config, const DecoderConfig& decoder,
   try {
     return fmt::format("batch.max_tokens_per_micro_batch=auto takes {} tokens",
                        largest_token_budget(config, decoder, ranks, limit));
-  } catch (const Error&) {  // no room for the longest example
+  } catch (const Error&) {  // the longest example does not fit
     return {};
   }
 }

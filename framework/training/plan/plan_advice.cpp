@@ -21,7 +21,7 @@ class EveryTokenCounts final : public LossCounter {
   }
 };
 
-// Every so many-th length that is trained, as long as it is trained.
+// Every N-th length, leaving out examples that are not trained.
 std::vector<std::int32_t> sample_lengths(const ExampleCounts& lengths, const PlanOptions& options) {
   const auto stride = static_cast<std::size_t>((std::ssize(lengths) + kMaxSample - 1) / kMaxSample);
   std::vector<std::int32_t> sample;
@@ -44,7 +44,7 @@ class Search {
       const EveryTokenCounts counter;
       const Planner planner(sample_, ones_, counter, options);
       PlanSummary survey(survey_);
-      // The last step of an epoch may be short: not what most steps are like.
+      // The last step of an epoch may be short and is not typical.
       const std::int64_t num_full = std::max<std::int64_t>(1, planner.num_steps(1) - 1);
       const std::int64_t most = std::clamp<std::int64_t>(
           kMaxPlannedExamples * num_full / std::ssize(sample_), 1, kMaxSteps);

@@ -24,7 +24,7 @@ const std::string* find(const PlanSettings& settings, const char* key) {
   return found == settings.end() ? nullptr : &found->second;
 }
 
-// Strategies that make the same steps are one value.
+// Strategies that make the same steps have one value, a list with commas.
 std::string strategy_name(const std::string& text) {
   return text.find(',') == std::string::npos ? text : "balanced";
 }
@@ -39,7 +39,7 @@ Config checked_config(const std::vector<Setting>& values) {
   }
 }
 
-// What decides a step's examples; how they are laid over ranks is not asked for.
+// Options that decide a step's examples. The layout over ranks is left at its default.
 PlanOptions options_from(const PlanSettings& settings, int order_version) {
   constexpr auto kNoBudget = std::numeric_limits<std::int32_t>::max();
   std::vector<Setting> values = {
@@ -64,7 +64,7 @@ PlanOptions options_from(const PlanSettings& settings, int order_version) {
   return options;
 }
 
-// Where the plan that follows one of these options begins, at `step`.
+// Start of the plan that replaces the one of `options` at `step`.
 PlanStart start_behind(const PlanOptions& options, PlanStart start, std::int64_t step,
                        const TokenStore& store, const LossCounter& counter) {
   const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options,
@@ -72,7 +72,7 @@ PlanStart start_behind(const PlanOptions& options, PlanStart start, std::int64_t
   return planner.start_at(step);
 }
 
-// Where the plan of the checkpoint's own settings began.
+// Start of the plan with the checkpoint's own settings.
 PlanStart start_of(const PlanHeader& header, const TokenStore& store, const LossCounter& counter) {
   const auto& earlier = header.earlier;
   if (earlier.empty()) {

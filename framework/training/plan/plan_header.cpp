@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kMeasured = "measured";
 constexpr const char* kFlops = "flops";
 constexpr const char* kData = "data.train";
-constexpr const char* kContents = "data.train.contents";  // beside it, for tokens of equal lengths
+constexpr const char* kContents =
+    "data.train.contents";  // added to data.train, to distinguish tokens of equal lengths
 
 Json to_json(const PlanEntry& entry) {
   const CostModel& cost = entry.layout.cost;
@@ -56,7 +57,7 @@ PlanEntry entry_from(const Json& json) {
   json.at("cost").at("linear").get_to(layout.cost.linear);
   json.at("cost").at("quadratic").get_to(layout.cost.quadratic);
   json.at("cost").at("constant").get_to(layout.cost.constant);
-  // Files of before there were windows have neither.
+  // Files from versions without windows have neither.
   layout.cost.span.windowed_share = json.at("cost").value("windowed_share", 0.0);
   layout.cost.span.window = json.at("cost").value("window", 0.0);
   json.at("speeds").get_to(layout.speeds);
@@ -87,7 +88,7 @@ Json to_json(const PlanSettings& settings) {
   return json;
 }
 
-// What most headers do not have.
+// Most headers do not have these members.
 void read_continuation(const Json& json, PlanHeader& header) {
   header.ends_epoch = json.value("ends_epoch", false);
   if (!json.contains("start")) return;

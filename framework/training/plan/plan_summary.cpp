@@ -7,15 +7,15 @@
 namespace packtrain {
 namespace {
 
-// What one rank does in one micro-batch.
+// Work of one rank in one micro-batch.
 struct Work {
   std::int64_t tokens = 0;
   std::int64_t rows = 0;
   std::int64_t split_examples = 0;
-  double cost = 0;          // of what is executed: tokens and pads
+  double cost = 0;          // of executed tokens and pads
   double useful_cost = 0;   // of tokens
   double largest_cost = 0;  // of one sequence
-  double flops = 0;         // of what is executed
+  double flops = 0;         // of executed tokens and pads
 };
 
 Work work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {

@@ -19,7 +19,8 @@
 namespace packtrain {
 namespace {
 
-// `auto` keeps the checkpoint's budget: packs are made of it, and a run is one run.
+// `auto` keeps the checkpoint's budget, because packs depend on it and must not change within a
+// run.
 std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
                        const std::optional<ResumePoint>& resumed, const Device& device,
                        World& world) {
@@ -39,13 +40,14 @@ std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
   return budget.tokens;
 }
 
-// `auto` keeps the groups of the checkpoint where as many ranks go on.
+// `auto` keeps the groups of the checkpoint when the number of ranks is the same.
 int kept_shard_size(const PlanHeader& header, int num_ranks) {
   if (header.entries.empty() || header.entries.back().num_ranks != num_ranks) return 0;
   return header.entries.back().shard_size;
 }
 
-// The most rows of a micro-batch of more than one sequence: what another layout can make smaller.
+// The most rows of a micro-batch with several sequences. Another layout can make only these
+// smaller.
 std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   std::int64_t largest = 0;
   for (const auto& micro_batches : plan.ranks) {
@@ -116,7 +118,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
 
 RunPlan::~RunPlan() = default;
 
-// A budget that is configured anew counts from its step on; the same one is lowered still.
+// A newly configured budget holds from its step on. An unchanged one stays lowered.
 void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
   if (header_.entries.empty()) return;
   const PlanEntry& newest = header_.entries.back();

@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-// Micro-batches to have room for, the first of them rather.
+// Rows of the micro-batches that must fit; the first size is preferred.
 std::vector<std::int64_t> rows_wanted(const Config& config) {
   const std::int64_t multiple = CollatorOptions{}.row_multiple;
   const std::int64_t least = (config.data.max_length + multiple - 1) / multiple * multiple;

@@ -9,7 +9,8 @@
 namespace packtrain {
 namespace {
 
-// Of `num_epochs` epochs from `first` on. Rank r counts every size-th from number r on.
+// Step counts of `num_epochs` epochs from `first` on. Of N ranks, rank r counts every N-th from r
+// on.
 std::vector<std::int64_t> share_counts(const Planner& planner, std::int64_t first,
                                        std::int64_t num_epochs, Communicator& control) {
   const std::int64_t num_ranks = control.size();

@@ -63,7 +63,8 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
   std::int64_t low = least;  // fits
   std::int64_t high =
       std::min(round_up(most_useful, multiple), kLargestNumRows / multiple * multiple) / multiple;
-  if (fits(high)) return high * multiple;  // one micro-batch holds a step, which takes less
+  if (fits(high))
+    return high * multiple;  // one micro-batch holds a whole step, which needs less memory
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
     if (fits(middle)) {

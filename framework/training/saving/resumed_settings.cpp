@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Values = std::map<std::string, Json>;  // by "section.key"
 
-// Beside those of plan_settings().
+// Keys in addition to those of plan_settings().
 constexpr std::array kKeysFixedOnResume = {
     "model.frozen",
     "model.resize_vocabulary",
@@ -55,7 +55,7 @@ Values values_of(const std::string& yaml, const std::string& where) {
   return values;
 }
 
-// Calls `read` on what a checkpoint says, whose faults are the checkpoint's.
+// Reads a value of the checkpoint. Errors name the checkpoint.
 template <class Read>
 auto of_checkpoint(const std::string& folder, const char* what, const Read& read) {
   std::string fault;
@@ -76,8 +76,8 @@ class Comparison {
   Comparison(Values saved, Values present)
       : saved_(std::move(saved)), present_(std::move(present)) {}
 
-  // A key that the checkpoint lacks is younger than it: it had its default, which names what was
-  // done before there was the key.
+  // A key that the checkpoint lacks was added later. Its default describes the behaviour of the
+  // older version.
   void compare(const std::string& key) {
     static const Values kDefaults = values_of(dump_config(Config()), "defaults");
     const auto found = saved_.find(key);
@@ -86,7 +86,7 @@ class Comparison {
     if (saved != present) add({key, saved.dump(), present.dump()});
   }
 
-  // Which store weighs how much; paths are compared by what is in them.
+  // Compares loss weights by store. Paths are compared by the stores' contents.
   void compare_loss_weights() {
     const std::string saved = loss_weights(saved_);
     const std::string present = loss_weights(present_);
@@ -118,7 +118,7 @@ class Comparison {
   std::vector<SettingChange> changes_;
 };
 
-// Not of the model: who wrote the file.
+// False for members that only describe the program which wrote the file.
 bool describes_model(std::string_view key) {
   return !key.starts_with('_') && key != "transformers_version";
 }
@@ -143,7 +143,7 @@ std::vector<SettingChange> model_changes(const std::string& saved_text,
   return changes;
 }
 
-// Checkpoints of older versions have none.
+// Checkpoints of older versions have no model config.
 std::vector<SettingChange> changes_of_model(const ResumePoint& resumed,
                                             const std::string& present) {
   if (resumed.model_config.empty()) return {};
@@ -155,8 +155,8 @@ std::vector<SettingChange> changes_of_model(const ResumePoint& resumed,
   return model_changes(resumed.model_config, present);
 }
 
-// Whether a step's learning rate is another one in a longer run: not where it does not look at the
-// length, and not in the stable part of warmup_stable_decay, which is there to be made longer.
+// True when a step's learning rate changes with the run's length. Some schedules do not depend on
+// it. The stable part of warmup_stable_decay does not either, because it is meant to be extended.
 bool depends_on_length(const ScheduleSection& schedule, std::int64_t step, std::int64_t before,
                        std::int64_t now) {
   if (num_warmup_steps(schedule, before) != num_warmup_steps(schedule, now)) return true;
@@ -176,8 +176,8 @@ bool is_of_decay(std::string_view key) {
   return key.starts_with("schedule.decay_");
 }
 
-// The length that a change of keys or batches does not explain: earlier versions took run.max_steps
-// for a limit of the epochs' steps.
+// Compares lengths that no changed key or batch explains: earlier versions used run.max_steps as a
+// limit of the epochs' steps.
 void compare_lengths(const ResumePoint& resumed, const CurrentSettings& present, bool same_batches,
                      Comparison& comparison) {
   const ScheduleSection& schedule = present.config.schedule;

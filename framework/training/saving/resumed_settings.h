@@ -19,10 +19,10 @@ struct CurrentSettings {
   std::int64_t total_steps = 0;
 };
 
-// Changed settings that affect a run's numbers: data, order and batches, the model, optimizer,
-// schedule and precision, and the run's length when the schedule depends on it. Settings of layout
-// over ranks, memory, reports, saves and watchdogs may change at any time and are not compared.
-// Keys that an older checkpoint lacks are not compared.
+// Changed settings that affect a run's numbers: data, order, batches, model, optimizer, schedule
+// and precision. Also the run's length when the schedule depends on it. Settings of layout over
+// ranks, memory, reports, saves and watchdogs may change at any time and are not compared. Keys
+// that an older checkpoint lacks are not compared.
 std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
                                             const CurrentSettings& present);
 

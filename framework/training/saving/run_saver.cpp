@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-// Adds the time of its life to a sum.
+// Adds the time of its own lifetime to a sum.
 class WaitTimer {
  public:
   explicit WaitTimer(double& sum_s) : sum_s_(sum_s) {}
@@ -36,8 +36,8 @@ double unix_time_s() {
   return std::chrono::duration<double>(since).count();
 }
 
-// launch/packtrain-run restarts a run only as long as it saves something. Throws nothing: the
-// checkpoint is whole on all ranks, and one rank must not take it for a failed one.
+// launch/packtrain-run restarts a run only while it makes checkpoints. Must not throw: the
+// checkpoint is complete on all ranks, and no rank may treat it as failed.
 void notify_launcher(std::int64_t step) noexcept {
   const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
   if (path == nullptr) return;
@@ -155,12 +155,12 @@ void RunSaver::settle(bool throws) {
     pending_.get();
     num_consecutive_failures_ = 0;
   } catch (const Error& error) {
-    // All ranks agree on a save that failed, and on nothing else.
+    // Ranks agree on failed saves only, not on other errors.
     if (error.category() != ErrorCategory::kCheckpoint) throw;
     ++num_failed_;
     ++num_consecutive_failures_;
     if (throws || num_consecutive_failures_ > config_.checkpoint.max_failed_saves) throw;
-    // All ranks know of it: one says so.
+    // All ranks know of it, so only one logs it.
     log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
         "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
         error.what(), num_consecutive_failures_, config_.checkpoint.max_failed_saves);

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-// A copy that converts runs on the current stream; the compute stream reads next what it writes.
+// A converting copy runs on the current stream. The compute stream reads its result next.
 void wait_for_current_stream(at::Device device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxGpus = 32;  // of a host
 constexpr std::size_t kMaxName = 64;
 constexpr std::size_t kMaxBusId = 16;
 
-// As it is sent: texts end in zeros.
+// Fixed-size form for the exchange; texts end in zeros.
 struct Sent {
   std::array<char, kMaxName> host{};
   std::array<std::array<char, kMaxBusId>, kMaxGpus> bus_ids{};
@@ -39,7 +39,7 @@ int num_ranks_of(const std::vector<GpusOfRank>& ranks, const std::string& host) 
   return static_cast<int>(std::ranges::count(ranks, host, &GpusOfRank::host));
 }
 
-// Why this rank, which has none, has none.
+// Why this rank has no GPU.
 std::string lack_of(const std::vector<GpusOfRank>& ranks, std::size_t rank) {
   const GpusOfRank& own = ranks[rank];
   std::string begin =

@@ -34,7 +34,7 @@
 namespace packtrain {
 namespace {
 
-// What computes attention, kind of layer by kind of layer.
+// Logs the attention backend of each kind of layer.
 void log_attention(const DecoderConfig& decoder, Precision compute, const Device& device) {
   for (const AttentionShape& shape : distinct_attentions(decoder)) {
     const AttentionBackend backend =
@@ -46,7 +46,7 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
   }
 }
 
-// Other streams read next what this one has written.
+// Other streams read next what the current one has written.
 void wait_for_current_stream(at::Device device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
@@ -98,7 +98,7 @@ ModelSource read_checkpoint_source(const std::string& folder) {
               "Give its folder as model.path, or its 'text_config' as model.config.");
 }
 
-// All but what the config says.
+// Fills all members except those read from the config.
 ModelSource read_source(const ModelSection& model) {
   ModelSource source;
   if (model.path.empty()) {
@@ -116,7 +116,7 @@ ModelSource read_source(const ModelSection& model) {
   return source;
 }
 
-// Errors name the folder.
+// Adds the folder to errors.
 DecoderConfig parse_source(const ModelSource& source) {
   try {
     return parse_decoder_config(source.config_json);
@@ -217,13 +217,14 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.recompute = recompute_policy(config.memory.recompute);
-  // Heads that no kernel serves are an error now, not at the first batch.
+  // Reports head sizes that no kernel supports now, not at the first batch.
   prepare_attention_of(decoder, config.precision.compute,
                        config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
                        *run_device.device);
   log_attention(decoder, config.precision.compute, *run_device.device);
   auto blocks = make_decoder(decoder, options);
-  // NCCL's memory is not libtorch's: it gets nothing of what that keeps of an earlier model.
+  // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
+  // models.
   release_unused_tensor_memory(*run_device.device);
   if (!config.parallel.shard_size) {
     throw Error(ErrorCategory::kInternal, "a model is made before its shard size is chosen");
@@ -254,7 +255,7 @@ void require_trainable(ShardedModel& model) {
 
 namespace {
 
-// The model as the folder has it, before its vocabulary was resized.
+// The model as stored in the folder, before its vocabulary was resized.
 DecoderConfig stored_decoder(const ModelSource& source) {
   DecoderConfig stored = source.decoder;
   stored.vocab_size = source.stored_vocab_size;

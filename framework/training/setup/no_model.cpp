@@ -27,7 +27,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The folders in `folder` that `is_wanted`, in order.
+// The folders in `folder` that satisfy `is_wanted`, in order.
 template <typename Wanted>
 std::vector<std::string> folders_in(const fs::path& folder, Wanted is_wanted) {
   std::vector<std::string> found;
@@ -47,7 +47,7 @@ std::string some_of(std::vector<std::string> names) {
   return fmt::format("{}{}", fmt::join(names, ", "), is_all ? "" : ", ...");
 }
 
-// As the Hub has them, "Qwen/Qwen2.5-0.5B", also behind its address and with a revision.
+// A name as on the Hub, "Qwen/Qwen2.5-0.5B". It may follow the Hub's address and have a revision.
 struct HubName {
   std::string name;
   std::string revision;
@@ -81,7 +81,7 @@ std::string download_advice(const HubName& hub) {
       hub.name, hub.revision.empty() ? "" : " --revision " + hub.revision, folder, folder);
 }
 
-// A run that has a checkpoint.
+// For a run that has a checkpoint.
 std::string run_advice(const std::string& run, const std::string& newest) {
   return fmt::format(
       "It is a run's folder: give its newest checkpoint, {}; or `packtrain export {} --out "
@@ -108,7 +108,7 @@ std::optional<std::string> advice_of_runs(fs::path folder) {
       runs.front(), runs.front(), runs.front(), some_of(runs));
 }
 
-// Of a folder or file that is there.
+// For a folder or file that exists.
 std::string advice_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) {

@@ -32,7 +32,7 @@ std::string shared_settings(const Config& config) {
   return text;
 }
 
-// The line of `text` in which it begins to differ from `other`.
+// The first line of `text` that differs from `other`.
 std::string first_difference(std::string_view text, std::string_view other) {
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());
   const std::size_t before = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
@@ -51,7 +51,7 @@ void check_same_settings(const Config& config, World& world) {
   std::int64_t odd = digest == first_ranks ? world.size() : world.rank();
   control.all_reduce(&odd, 1, DataType::kInt64, ReduceOp::kMin, nullptr);
   if (odd == world.size()) return;
-  // The texts themselves only now, and of two ranks.
+  // Only the two ranks that differ send their whole texts.
   const bool is_told = world.rank() == 0 || world.rank() == odd;
   const std::vector<std::string> texts = all_gather_texts(is_told ? text : "", control);
   const std::string& first = texts.front();

@@ -51,7 +51,7 @@ Backend choose_backend(const Config& config, const World& world,
   return any_gpu ? Backend::kNccl : on_cpu;
 }
 
-// The paths are NCCL's: asked for by name elsewhere, they cannot be had.
+// Only NCCL has these paths. Another backend rejects a path that is given by name.
 void check_paths(const ParallelSection& parallel, Backend backend) {
   if (backend == Backend::kNccl) return;
   const auto refuse = [backend](const char* key) {
@@ -64,10 +64,10 @@ void check_paths(const ParallelSection& parallel, Backend backend) {
   if (parallel.reduce_path != ReducePath::kAuto) refuse("parallel.reduce_path");
 }
 
-// libtorch's operators that have no deterministic form throw from now on.
+// From now on libtorch's operators without a deterministic form throw.
 void use_deterministic_algorithms() {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // Our operators write all of what they allocate: filling it beforehand is for finding bugs.
+  // Our operators write all memory that they allocate. Filling it before only serves to find bugs.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
@@ -116,7 +116,7 @@ CommunicatorOptions reduce_options(const Config& config) {
     case ReducePath::kAuto:
       break;
   }
-  // What a gradient costs to reduce, against what its products cost, goes by the tokens alone.
+  // The cost of reducing a gradient, relative to that of its products, depends only on the tokens.
   constexpr std::int64_t kFewTokens = 3072;
   const auto tokens = config.batch.max_tokens_per_micro_batch;
   if (tokens && *tokens <= kFewTokens) return {.path = CollectivePath::kCopyEngine};

@@ -53,7 +53,7 @@ void check_tokenizers(const Config& config) {
   std::set<std::string> stores;
   for (const TrainStore& store : config.data.train) stores.insert(store.path);
   for (const ValidationStore& store : config.data.validation) stores.insert(store.path);
-  // Parsed when it is needed: most are equal byte by byte.
+  // Parsed on demand, because most tokenizers are equal byte by byte.
   std::optional<std::vector<std::string>> models;
   for (const std::string& store : stores) {
     if (read_tokenizer(fmt::format("{}/{}", store, kStoreTokenizerFolder)) == text) continue;

@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-// The ledger and messages name an example by its store's path.
+// The example loss log and messages identify an example by its store's path.
 void check_distinct(const std::vector<TrainStore>& stores) {
   std::vector<std::filesystem::path> paths;
   for (const TrainStore& store : stores) {
@@ -34,7 +34,7 @@ double wanted_part(const TrainStore& store) {
   return store.share ? *store.share : store.probability.value_or(0);
 }
 
-// What is trained of each example: tokens, as data.too_long leaves them, or 1.
+// Amount of training in each example: its tokens after data.too_long, or 1.
 std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection& data,
                                      bool in_tokens) {
   std::vector<std::int32_t> amounts;
@@ -53,11 +53,11 @@ std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection&
               "Raise data.max_length, or leave the store out.");
 }
 
-// Shares become repeats, whose counts are exact.
+// Converts shares to repeats, whose counts are exact.
 void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
   const bool in_tokens = data.train.front().share.has_value();
   if (!in_tokens && !data.train.front().probability) return;
-  double sum = 0;  // 1 but for rounding
+  double sum = 0;  // 1 except for rounding
   for (const TrainStore& train : data.train) sum += wanted_part(train);
   std::vector<MixturePart> mixture;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -121,7 +121,7 @@ std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& 
 std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
                                   std::int64_t max_positions) {
   const ExampleCounts lengths = store.lengths();
-  const auto bounds = lengths.bounds();  // where they are known no example is looked at
+  const auto bounds = lengths.bounds();  // if bounds are known, no example is read
   const std::int64_t longest =
       std::min<std::int64_t>(bounds ? bounds->most : std::ranges::max(lengths), data.max_length);
   if (max_positions == 0 || longest <= max_positions) return "";

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-// All other ranks wait for this one, which would read them: 4 GiB of ids.
+// Larger stores (4 GiB of ids) are not read, because all other ranks wait meanwhile.
 constexpr std::int64_t kMaxTokensAtStart = std::int64_t{1} << 30U;
 
 }  // namespace

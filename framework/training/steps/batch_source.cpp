@@ -38,7 +38,8 @@ HostBuffer HostBufferPool::take(std::size_t size) {
       return found;
     }
   }
-  return device_.allocate_host(size + size / 4);  // some room: the next batch may be a bit larger
+  return device_.allocate_host(size +
+                               size / 4);  // a quarter more, because the next batch may be larger
 }
 
 void HostBufferPool::release(HostBuffer buffer) {
@@ -65,7 +66,7 @@ PreparedStep BatchSource::next() {
   return step;
 }
 
-// Once an epoch. What an earlier one was asked for is over by then, or waited for.
+// Runs once an epoch. Assigning next_epoch_ waits for the previous task, which has usually ended.
 void BatchSource::prepare_next_epoch(const StepPlan& plan) {
   if (plan.epoch == newest_epoch_) return;
   newest_epoch_ = plan.epoch;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 3;
 
-// How many shares of the run are over after `done` steps. The addend is for shares such as 0.1,
-// which no double is: ten of them are the run.
+// Number of shares of the run that are over after `done` steps. The addend is for shares such as
+// 0.1, which are not exact in binary: ten of them must be the whole run.
 double shares_over(double share, std::int64_t done, std::int64_t total_steps) {
   const double part = static_cast<double>(done) / static_cast<double>(total_steps);
   return std::floor(part / share + 1e-9);

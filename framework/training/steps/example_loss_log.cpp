@@ -22,7 +22,7 @@ std::string ledger_folder(const std::string& run_folder) {
   return run_folder + "/examples";
 }
 
-// Of "rank-12.jsonl" 12.
+// 12 for "rank-12.jsonl".
 std::optional<int> rank_of(const std::filesystem::path& file) {
   const std::string stem = file.stem().string();
   if (file.extension() != ".jsonl" || !stem.starts_with(kPrefix)) return std::nullopt;

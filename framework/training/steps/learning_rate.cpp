@@ -15,8 +15,8 @@ std::int64_t share_of(double share, std::int64_t steps) {
   return static_cast<std::int64_t>(std::ceil(share * static_cast<double>(steps)));
 }
 
-// Where the warm-up ends in a schedule that was entered at `from`: what is over stays over, and
-// takes the share that it took of the steps until then.
+// End of the warm-up in a schedule that is continued at `from`. A finished warm-up stays finished.
+// It keeps its share of the steps done until then.
 std::int64_t warmup_end(const ScheduleSection& schedule, std::int64_t warmup_steps,
                         const SchedulePosition& from) {
   if (!schedule.warmup_steps) return warmup_steps;

@@ -41,12 +41,11 @@ class LearningRate {
   // highest rate, so that no step has rate 0. The last step of a decay has min_ratio of the highest
   // rate.
   // With warmup_stable_decay (Hu et al., "MiniCPM", arXiv 2404.06395, section 4.2) the rate is
-  // highest until the last D steps. Step d of these has this part of it:
-  //   min_ratio + (1 - min_ratio) f((d + 1) / D)
-  // The function f(x) is 1 - x, (1 + cos(pi x)) / 2, or 1 - sqrt(x) (Haegele et al., arXiv
-  // 2405.18392). With inverse_sqrt (Vaswani et al., "Attention Is All You Need", 2017, section 5.3)
-  // step s has sqrt(W / (s + 1)) of the highest rate. W is at least 1, the factor at least
-  // min_ratio.
+  // highest until the last D steps. Step d of these has min_ratio + (1 - min_ratio) f((d + 1) / D)
+  // of it. Here f(x) is 1 - x, (1 + cos(pi x)) / 2, or 1 - sqrt(x) (Haegele et al., arXiv
+  // 2405.18392).
+  // With inverse_sqrt (Vaswani et al., "Attention Is All You Need", 2017, section 5.3) step s has
+  // sqrt(W / (s + 1)) of the highest rate. W is at least 1, the factor at least min_ratio.
   double at(std::int64_t step) const;
   std::int64_t warmup_steps() const { return warmup_steps_; }
 

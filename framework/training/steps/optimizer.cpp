@@ -35,8 +35,8 @@ StepOutcome::Values StepOutcome::read() {
           std::vector<double>(values + kNumValues, values + host_.numel())};
 }
 
-// A unit is a launch of its own where it is gathered, so that the next step's first gathers start
-// while the others are updated.
+// Each gathered unit is updated by its own launch. The next step's first gathers can then start
+// while other units are updated.
 Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed)
     : model_(model), options_(options), seed_(seed) {
   const bool by_unit = model.slots().gathers();
@@ -58,7 +58,8 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
     at::Tensor partials = model_.squared_norm_partials();
-    if (model_.num_replicas() > 1) partials.div_(model_.num_replicas());  // each has the whole norm
+    if (model_.num_replicas() > 1)
+      partials.div_(model_.num_replicas());  // each replica has the whole norm
     const at::Tensor sums = step_sums(partials, loss, flags(requests), details);
     model_.sum_over_ranks(sums);
     const StepScalars scalars = step_scalars(sums, options_.max_grad_norm, bounds);

@@ -20,13 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using What = SizeKey::What;
 
-constexpr std::int64_t kMaxTokens = std::int64_t{4} << 20;  // looked at
-constexpr std::size_t kMaxRanks = 64;                       // looked at in a step
+constexpr std::int64_t kMaxTokens = std::int64_t{4} << 20;  // examined in total
+constexpr std::size_t kMaxRanks = 64;                       // examined in a step
 constexpr std::size_t kMaxRehearsals = 64;
 constexpr double kMaxSeconds = 15;
-constexpr double kTimingInSteps = 0.01;  // of their time, of all ranks together
+constexpr double kTimingInSteps = 0.01;  // share of the steps' time, for all ranks together
 
-// The slowest rank's seconds since `begin`, on every rank.
+// Seconds since `begin` on the slowest rank. Collective. The same on every rank.
 double agreed_seconds(Clock::time_point begin, World& world) {
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   world.control().all_reduce(&seconds, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);
@@ -38,12 +38,12 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
   const PackedBatch packed = collate(store, rehearsal.pieces, LossNormalization{}, {}, {});
   std::vector<DeviceBatch> batches(rehearsal.accumulated ? 2 : 1);
   model.compute().run([&](StreamHandle) { std::ranges::fill(batches, upload(packed, device)); });
-  // Where memory does not suffice, the step itself will tell: its batch can be laid otherwise.
+  // Ignores out of memory here: the step itself handles it by another layout of the batch.
   model.try_train(batches);
   model.compute().synchronize();
 }
 
-// Without labels.
+// Sizes without supervised rows.
 BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
   BatchSizes sizes;
   std::int64_t num_tokens = 0;
@@ -61,7 +61,7 @@ BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
   return sizes;
 }
 
-// A piece's last token has a label where the piece goes on.
+// A piece's last token has a label if the example continues after the piece.
 std::int64_t num_labels(const Piece& piece, const TokenStore& store, const LossCounter& counter) {
   const auto example = static_cast<std::size_t>(piece.example);
   const bool is_whole = piece.begin == 0 && piece.length == store.lengths()[example];
@@ -70,7 +70,7 @@ std::int64_t num_labels(const Piece& piece, const TokenStore& store, const LossC
                                      piece.begin + piece.length + (piece.continues ? 1 : 0));
 }
 
-// Adds what this micro-batch first asks for.
+// Adds this micro-batch to the plan if it has new keys.
 void look_at(const MicroBatch& pieces, const BatchSizes& sizes, bool accumulated,
              const SizeOptions& options, std::set<SizeKey>& met, RehearsalPlan& plan) {
   const std::size_t num_before = met.size();
@@ -154,7 +154,7 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
   while (done < at_most && agreed_seconds(begin, world) < kMaxSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
-  limit_matmul_timing(kTimingInSteps / world.size());  // while one times, the others wait
+  limit_matmul_timing(kTimingInSteps / world.size());  // while one rank times, the others wait
   model.compute().take_waited();
   log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "

@@ -23,7 +23,7 @@ void copy_and_fill(std::span<const Value> values, at::Tensor target, Value rest)
   std::fill(std::ranges::copy(values, out).out, out + target.numel(), rest);
 }
 
-// The supervised rows among as many others as the targets have room for, in the rows' order.
+// Writes the supervised rows and enough other rows to fill the targets, in the order of rows.
 void fill_supervised(const PackedBatch& batch, const at::Tensor& index, const at::Tensor& labels,
                      const at::Tensor& weights) {
   std::int64_t num_others = index.numel() - std::ssize(batch.loss_index);
@@ -77,7 +77,7 @@ at::Tensor StaticBatch::part(const at::Tensor& all, Part which) const {
 }
 
 void StaticBatch::load(const PackedBatch& batch) {
-  // Pinned memory of libtorch's allocator is not handed out again before the copy is done.
+  // libtorch's allocator does not reuse pinned memory before the copy is complete.
   const at::Tensor host =
       at::empty({begin_.back()}, at::TensorOptions(at::kInt).pinned_memory(on_gpu_));
   copy_and_fill<std::int32_t>(batch.input_ids, part(host, kIds), 0);
@@ -98,7 +98,7 @@ void StaticBatch::load(const PackedBatch& batch) {
   load_real_rows(batch);
 }
 
-// A graph reads them where they were when it was captured, so they are written there.
+// A graph reads these rows at the address of its capture, so they are written there.
 void StaticBatch::load_real_rows(const PackedBatch& batch) {
   if (batch_.routing == nullptr || !batch_.routing->real_rows.defined()) return;
   const at::Tensor host =

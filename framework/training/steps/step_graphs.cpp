@@ -34,7 +34,7 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
   if (is_first) graph.batch = std::make_unique<StaticBatch>(found->first, device_);
   model_.compute().run([&](StreamHandle) { graph.batch->load(batch); });
   model_.begin_step(/*num_micro_batches=*/1);
-  // A step of several micro-batches may have moved the gradient.
+  // A step of several micro-batches may have changed the gradient's address.
   const bool is_stale =
       graph.work != nullptr && graph.gradient != model_.gradient().const_data_ptr();
   const bool wanted = is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMaxGraphs &&
@@ -51,7 +51,7 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
   return {graph.loss, on_device};
 }
 
-// Graphs keep the memory of a step for themselves; steps without one need it once more.
+// Graphs keep the memory of a step. Steps without a graph need as much again.
 bool StepGraphs::has_capacity() const {
   const std::size_t of_a_step = device_.peak_memory_bytes() - device_.memory_use().allocated_bytes;
   return device_.available_memory_bytes() >= 2 * of_a_step;
@@ -64,9 +64,9 @@ std::optional<OutOfMemory> StepGraphs::capture_train(Graph& graph) {
   ShardedModel::Trained trained;
   graph.work =
       capture(model_.compute(), [&] { trained = model_.try_train({&graph.batch->batch(), 1}); });
-  if (graph.work == nullptr) return {};  // the CPU has none
+  if (graph.work == nullptr) return {};  // the CPU has no graphs
   if (trained.out_of_memory) {
-    graph.work = nullptr;  // of a part of the step
+    graph.work = nullptr;  // it holds only a part of the step
     return trained.out_of_memory;
   }
   graph.loss = std::move(trained.loss);

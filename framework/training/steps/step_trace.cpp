@@ -17,10 +17,10 @@
 namespace packtrain {
 namespace {
 
-// Before the first event even on a host whose clock is a little behind rank 0's.
+// The origin is before the first event even if a host's clock is slightly later than rank 0's.
 constexpr auto kLead = std::chrono::milliseconds(10);
 
-// The same on every rank. Collective.
+// The origin of the trace, the same on every rank. Collective.
 std::int64_t agreed_origin_ns(World& world) {
   const auto origin = std::chrono::system_clock::now().time_since_epoch() - kLead;
   std::int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(origin).count();
