@@ -81,7 +81,7 @@ class CheckedCommunicator final : public ForwardingCommunicator {
 
   std::unique_ptr<Communicator> control_;
   std::string name_;
-  std::vector<char> lines_;  // of all ranks, each ended by a zero
+  std::vector<char> lines_;  // of all ranks, each terminated by a zero
   std::uint64_t num_called_ = 0;
 };
 

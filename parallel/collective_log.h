@@ -1,5 +1,5 @@
-// What this process asked its communicators for most recently: for the report of a hang, which may
-// not touch the communicators themselves. Thread-safe.
+// The latest collectives of this process, for the report of a hang. Such a report must not use the
+// communicators themselves. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace packtrain {
 
-// A collective, from the call to its return. On NCCL that is the time in which it is queued, on the
-// CPU the collective itself.
+// A collective, from the call to its return. With NCCL the call only enqueues it; on the CPU the
+// call runs it.
 class CollectiveScope {
  public:
-  // `operation` must outlive the process: a literal.
+  // `operation` must be a string literal: it must live until the process ends.
   CollectiveScope(const char* operation, std::size_t count, DataType type);
   ~CollectiveScope();
   CollectiveScope(const CollectiveScope&) = delete;
@@ -25,7 +25,7 @@ class CollectiveScope {
   std::uint64_t number_;
 };
 
-// Says what the collectives that this thread calls are for, until it goes: " for NAME".
+// Labels the collectives that this thread calls during the object's lifetime: " for NAME".
 class CollectiveLabel {
  public:
   explicit CollectiveLabel(const std::string& name);
@@ -36,7 +36,7 @@ class CollectiveLabel {
 const std::string& collective_label();  // empty without one
 
 std::uint64_t num_collectives_begun();
-// Of at most the 8 latest, the newest last: "412: all_gather of 4096 x 2 bytes for
+// The latest collectives, at most 8, the newest last: "412: all_gather of 4096 x 2 bytes for
 // layers.3, under way".
 std::vector<std::string> latest_collectives();
 

@@ -7,9 +7,9 @@
 namespace packtrain {
 namespace {
 
-// Earlier ones of 2.28 corrupt data in symmetric kernels (release notes of NCCL 2.28.7).
+// Earlier versions of 2.28 corrupt data in symmetric kernels (release notes of NCCL 2.28.7).
 constexpr int kSoundSymmetricKernels = 22807;
-// NCCL gathers by copy engines from this driver on (ce_coll.cc of NCCL 2.28).
+// NCCL gathers by copy engines from this driver version on (ce_coll.cc of NCCL 2.28).
 constexpr int kCopyEngineDriver = 12050;
 
 std::string nccl_version_text(int version) {

@@ -1,4 +1,4 @@
-// Which path the collectives of NCCL take: decided from what all ranks have in common.
+// Selects the path of NCCL's collectives from properties that all ranks share.
 #pragma once
 
 #include <string>
@@ -7,28 +7,29 @@
 
 namespace packtrain {
 
-// The least that any rank of a communicator has.
+// For each property, the minimum over the ranks of a communicator.
 struct PathFacts {
-  int nccl_version = 0;     // at run time, as NCCL writes it: 22809 is 2.28.9
-  int driver_version = 0;   // CUDA's version that the driver knows: 12080 is 12.8
-  bool one_host = false;    // of all ranks
-  bool cta_policy = false;  // the environment leaves the choice of copy engines to us
-  bool windows = false;     // NCCL made a symmetric window when asked to
+  int nccl_version = 0;     // at run time, in NCCL's notation: 22809 is 2.28.9
+  int driver_version = 0;   // the CUDA version of the driver: 12080 is 12.8
+  bool one_host = false;    // all ranks are on one host
+  bool cta_policy = false;  // the environment does not set NCCL's policy of copy engines
+  bool windows = false;     // NCCL can make a symmetric window
 };
 
 struct PathChoice {
   CollectivePath path = CollectivePath::kRing;
-  std::string missing;  // what the path asked for would need; empty when it is taken
+  std::string missing;  // what the requested path lacks; empty when it is taken
 };
 
 const char* path_name(CollectivePath path);  // "ring", "symmetric", "copy_engine"
 
-// The path asked for or the next lower one that can be had: copy engines, symmetric kernels, ring.
-// Throws Error(kDevice) naming what is missing where a required one cannot be had.
+// Returns the requested path, or the next lower one that is available: copy engines, symmetric
+// kernels, ring. Throws Error(kDevice) naming what is missing where a required path is not
+// available.
 PathChoice choose_path(const CommunicatorOptions& options, const PathFacts& facts);
 
-// Throws Error(kDevice) when the NCCL found at run time is older than the one built against: it
-// may lack calls.
+// Throws Error(kDevice) when the NCCL found at run time is older than that of the build, because it
+// may lack functions.
 void require_nccl_version(int found, int built);
 
 }  // namespace packtrain

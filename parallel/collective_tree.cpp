@@ -5,7 +5,7 @@
 namespace packtrain {
 namespace {
 
-// rank + distance, mod size; both of them below size.
+// (rank + distance) mod size; both are below size.
 int rank_at(std::size_t rank, std::size_t distance, std::size_t size) {
   return static_cast<int>((rank + distance) % size);
 }

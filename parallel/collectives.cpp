@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-// Thousands of ranks may fail for one reason.
+// Limits the text, because thousands of ranks may fail for one reason.
 constexpr int kMaxReasons = 8;
 
 std::int64_t reduced(std::int64_t value, ReduceOp op, Communicator& control) {
@@ -34,14 +34,14 @@ Error error_from(const std::string& text) {
   return {category, std::string(texts.substr(0, length)), std::string(texts.substr(length))};
 }
 
-// What `work` threw, or nothing.
+// The error that `work` threw, or nothing.
 std::optional<Error> failure_of(const std::function<void()>& work) {
   try {
     work();
     return std::nullopt;
   } catch (const Error& error) {
     return error;
-  } catch (const std::exception& error) {  // out of memory, a tensor library's fault
+  } catch (const std::exception& error) {  // out of memory, or an error of libtorch
     return Error(ErrorCategory::kInternal, error.what());
   }
 }
@@ -62,7 +62,8 @@ std::string joined_reasons(const std::vector<std::string>& reasons) {
   return num_more == 0 ? joined : fmt::format("{}; and {} more ranks", joined, num_more);
 }
 
-// Lengths go to all: all pad to the longest. `exchange` fills its second argument where told.
+// All ranks exchange lengths and pad to the longest. `exchange` fills its second argument on the
+// ranks that receive.
 template <typename Exchange>
 std::vector<std::string> exchange_texts(const std::string& text, Communicator& control,
                                         bool is_told, Exchange&& exchange) {
@@ -128,7 +129,7 @@ std::string run_on_first_rank(Communicator& control, const std::function<std::st
   std::string answer;
   std::optional<Error> failure;
   if (control.rank() == 0) failure = failure_of([&] { answer = work(); });
-  // The first letter says which it is.
+  // The first letter distinguishes an error (-) from an answer (+).
   const std::string told = broadcast_text(
       failure ? fmt::format("-{}", text_of(*failure)) : fmt::format("+{}", answer), 0, control);
   if (told.front() == '-') throw error_from(told.substr(1));

@@ -1,4 +1,4 @@
-// Texts and errors exchanged between ranks, so that all ranks continue or all stop.
+// Exchanges texts and errors between ranks, so that all ranks continue or all stop.
 #pragma once
 
 #include <functional>
@@ -11,20 +11,20 @@
 
 namespace packtrain {
 
-// Collective. Every rank's text, by rank; texts may differ in length.
+// Collective. Returns every rank's text, by rank; texts may differ in length.
 std::vector<std::string> all_gather_texts(const std::string& text, Communicator& control);
 
-// Collective. The same on rank `root`; an empty vector on the others.
+// Collective. Returns every rank's text on rank `root`, and an empty vector on the others.
 std::vector<std::string> gather_texts(const std::string& text, int root, Communicator& control);
 
-// Collective. The text of rank `root`, on every rank.
+// Collective. Returns the text of rank `root` on every rank.
 std::string broadcast_text(const std::string& text, int root, Communicator& control);
 
 // Collective. True on every rank when `value` is true on any rank.
 bool any_rank(bool value, Communicator& control);
 
-// Collective. Calls `work` on every rank. When it threw on any rank, throws Error(kCheckpoint) with
-// `what` and the reasons of these ranks, the same on every rank. Success sends one number.
+// Collective. Calls `work` on every rank. When it threw on any rank, throws Error(kCheckpoint) on
+// every rank, with `what` and the reasons of these ranks. Success sends one number.
 void collective_try(const std::string& what, Communicator& control,
                     const std::function<void()>& work);
 
@@ -35,7 +35,7 @@ struct RankError {
   int rank = 0;
   Error error;
 };
-// Collective. The error of the lowest rank that has one, on every rank.
+// Collective. Returns on every rank the error of the lowest rank that has one.
 std::optional<RankError> first_rank_error(const std::optional<Error>& own, Communicator& control);
 
 }  // namespace packtrain

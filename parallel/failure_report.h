@@ -1,4 +1,4 @@
-// What a failing rank says, and how the reports of several become one message.
+// The report of a failing rank, and one message from the reports of several ranks.
 #pragma once
 
 #include <map>
@@ -20,10 +20,10 @@ struct ReportOfRank {
 std::string encode(const ReportOfRank& report);
 ReportOfRank decode_report(const std::string& message);
 
-// To standard error, with rank and host in front.
+// Prints to standard error, with rank and host in front.
 void print_with_rank(int rank, const ReportOfRank& report);
-// Prints the text once when all `size` ranks report the same, else each one's with its rank and
-// host. Returns the job's exit code: that of the lowest rank. `reports` must not be empty.
+// Prints the text once when all `size` ranks report the same. Else prints each report with its rank
+// and host. Returns the job's exit code: that of the lowest rank. `reports` must not be empty.
 int print_reports(const std::map<int, ReportOfRank>& reports, int size);
 
 }  // namespace packtrain

@@ -20,7 +20,7 @@ std::atomic<bool> link_lost = false;
   while (true) std::this_thread::sleep_for(std::chrono::hours(24));
 }
 
-// How many elements the call is made with; nothing where it is not made.
+// The number of elements for the call, or nothing when the call is skipped.
 std::optional<std::size_t> maybe_inject(std::size_t count) {
   switch (injected.exchange(CollectiveFault::kNone)) {
     case CollectiveFault::kSkip:

@@ -1,4 +1,4 @@
-// Faults of collectives, injected: the next call of this process goes wrong, once.
+// Injected faults of collectives: the next call of this process fails, once.
 #pragma once
 
 #include <memory>
@@ -7,15 +7,16 @@
 
 namespace packtrain {
 
-// kSkip: is not made; kOther: with half the elements; kFail: throws Error(kDevice), as where the
-// library reports a fault, and then abort() never returns, as NCCL's may not; kLose: never returns,
-// as where a link is lost, which poll_error() tells.
+// kSkip: the call is skipped. kOther: it has half the elements. kFail: it throws Error(kDevice), as
+// when the library reports a fault; afterwards abort() never returns, as NCCL's may not. kLose: it
+// never returns, as when a link is lost, which poll_error() reports.
 enum class CollectiveFault { kNone, kSkip, kOther, kFail, kLose };
 
-// Of the next all-gather, reduce-scatter or all-reduce of any communicator below. Thread-safe.
+// The fault of the next all-gather, reduce-scatter or all-reduce of any communicator of
+// with_injected_faults(). Thread-safe.
 void inject_collective_fault(CollectiveFault fault);
 
-// Passes calls on to `real`, but for what is injected.
+// Forwards calls to `real`, except for injected faults.
 std::unique_ptr<Communicator> with_injected_faults(std::unique_ptr<Communicator> real);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// Passes every call on to another communicator: what stands between overrides what it changes.
+// Forwards every call to another communicator. Subclasses override the calls that they change.
 #pragma once
 
 #include <memory>

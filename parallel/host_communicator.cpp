@@ -13,12 +13,12 @@
 namespace packtrain {
 namespace {
 
-// Elements reduced at a time: bounds the staging memory to this times size() - 1.
+// Elements reduced at a time. Limits staging memory to size() - 1 times this.
 constexpr std::size_t kMaxStagedElements = std::size_t{1} << 20U;
-// Of all ranks together: up to here every rank gathers all data and reduces them itself.
+// Bytes of all ranks together up to which every rank gathers all data and reduces it.
 constexpr std::size_t kMaxGatheredBytes = std::size_t{1} << 20U;
 
-// Whether the order in which they are added does not change the sum.
+// True when the order of the additions does not change the sum.
 bool is_integer(DataType type) {
   return type == DataType::kUInt8 || type == DataType::kInt16 || type == DataType::kInt32 ||
          type == DataType::kInt64;
@@ -90,7 +90,8 @@ void HostCommunicator::all_reduce(void* buffer, std::size_t count, DataType type
   const CollectiveScope scope("all_reduce", count, type);
   auto* data = static_cast<std::byte*>(buffer);
   if (count == 0) return;
-  // All hold the same bits: each rank reduces alike, or one does and tells the others.
+  // Every rank gets the same bits: all reduce in the same order, or one rank reduces and sends the
+  // result.
   if (count * size_of(type) <= kMaxGatheredBytes / static_cast<std::size_t>(size_)) {
     reduce_gathered(data, count, type, op);
   } else if (is_integer(type)) {
@@ -171,7 +172,7 @@ void HostCommunicator::reduce_ranges(const std::byte* data, const std::vector<Ra
   }
 }
 
-// Sends each rank its part of our data and stages the others' data for our part.
+// Sends each rank its part of our data, and stages the others' data for our part.
 void HostCommunicator::exchange_part(const std::byte* data, const std::vector<Range>& ranges,
                                      std::size_t offset, std::size_t width) {
   const auto part_bytes = [&](const Range& range) {

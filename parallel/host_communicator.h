@@ -1,5 +1,5 @@
-// Collectives for host memory, built of messages between pairs of ranks: counts of any size and a
-// fixed order of summation. What carries the messages is a backend's.
+// Collectives for host memory, built of messages between pairs of ranks. Counts have any size and
+// sums a fixed order. The backend transports the messages.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ class HostCommunicator : public Communicator {
                   void* stream) override;
   void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override;
   CommunicatorMemory allocate(std::size_t bytes) override;
-  void poll_error() override {}  // faults show in the calls themselves
+  void poll_error() override {}  // faults are reported by the calls themselves
 
  protected:
   HostCommunicator(int rank, int size) : rank_(rank), size_(size) {}
-  // To and from ranks of this communicator.
+  // Messages to and from ranks of this communicator.
   virtual std::unique_ptr<MessageSet> messages() = 0;
-  // Every rank's `bytes` at `send` into `all`, in their order.
+  // Gathers `bytes` at `send` of every rank into `all`, in the order of the ranks.
   void gather_all(const void* send, std::byte* all, std::size_t bytes);
 
  private:
@@ -40,13 +40,13 @@ class HostCommunicator : public Communicator {
   };
 
   int peer(int distance) const { return (rank_ + distance) % size_; }
-  // Small data, in the order of the ranks: every rank gathers all of them.
+  // For small data: every rank gathers all data and reduces it in the order of the ranks.
   void reduce_gathered(std::byte* data, std::size_t count, DataType type, ReduceOp op);
-  // Up a tree to rank 0 and down again, each rank the sum of its subtree.
+  // Reduces up a tree to rank 0, then broadcasts down. Each rank reduces its subtree.
   void reduce_up_tree(std::byte* data, std::size_t count, DataType type, ReduceOp op);
-  // In the order of the ranks: one rank reduces each element, from all others' messages.
+  // Each element is reduced by one rank, in the order of the ranks, from all others' messages.
   void reduce_by_shares(std::byte* data, std::size_t count, DataType type, ReduceOp op);
-  // Reduces every rank's `data` over `ranges[rank()]` into `result`; ranges[r] is what rank r gets.
+  // Reduces every rank's `data` over `ranges[rank()]` into `result`; rank r gets ranges[r].
   void reduce_ranges(const std::byte* data, const std::vector<Range>& ranges, std::byte* result,
                      DataType type, ReduceOp op);
   void exchange_part(const std::byte* data, const std::vector<Range>& ranges, std::size_t offset,
@@ -55,7 +55,7 @@ class HostCommunicator : public Communicator {
 
   int rank_;
   int size_;
-  std::vector<std::vector<std::byte>> staged_;  // [rank]: its part of what is being reduced
+  std::vector<std::vector<std::byte>> staged_;  // [rank] its part of the data that is reduced
 };
 
 }  // namespace packtrain

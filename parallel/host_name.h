@@ -7,12 +7,12 @@ namespace packtrain {
 
 class Communicator;
 
-// $NCCL_HOSTID, by which NCCL tells hosts apart too, else as gethostname() tells it; "unknown" when
-// it cannot.
+// $NCCL_HOSTID, which NCCL also uses to distinguish hosts, else gethostname(); "unknown" when that
+// fails.
 std::string host_name();
 
-// What tells machines of one name apart, as NCCL does: the boot that this process is in; "" where
-// $NCCL_HOSTID is set, or the system does not tell.
+// Distinguishes machines of one name, as NCCL does: the id of the system's boot. "" where
+// $NCCL_HOSTID is set, or where the system has no such id.
 std::string machine_id();
 
 struct HostOfRank {
@@ -20,11 +20,11 @@ struct HostOfRank {
   std::string machine;
 };
 
-// Names of the ranks' hosts, equal exactly for ranks of one machine: where several have one name,
-// each but the first has "NAME (of rank R)", R its lowest rank.
+// Names of the ranks' hosts, equal exactly for ranks of one machine. Where several machines have
+// one name, each but the first gets "NAME (of rank R)"; R is its lowest rank.
 std::vector<std::string> tell_hosts_apart(const std::vector<HostOfRank>& ranks);
 
-// The same for the ranks of `all`, over it. Collective.
+// Collective. The same for the ranks of `all`, which gathers the names.
 std::vector<std::string> gather_hosts(Communicator& all);
 
 }  // namespace packtrain

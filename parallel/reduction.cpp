@@ -60,7 +60,7 @@ struct Max {
 template <typename Op, typename T>
 void reduce(std::span<const std::byte* const> inputs, std::byte* output, std::size_t count) {
   using Accumulator = decltype(widen(T{}));
-  constexpr std::size_t kTile = 1024;  // the accumulators stay in the first-level cache
+  constexpr std::size_t kTile = 1024;  // keeps the accumulators in the L1 cache
   std::array<Accumulator, kTile> tile;
   for (std::size_t begin = 0; begin < count; begin += kTile) {
     const std::size_t size = std::min(kTile, count - begin);

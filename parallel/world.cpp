@@ -24,7 +24,7 @@ const char* name_of(Backend backend) {
 }
 
 std::unique_ptr<World> join_world() {
-  // Set by Open MPI's mpirun, by process managers that speak PMI, and by Slurm's PMIx plug-in.
+  // Set by Open MPI's mpirun, by PMI process managers, and by Slurm's PMIx plug-in.
   const bool launched = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ||
                         std::getenv("PMI_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr;
   if (launched) return make_mpi_world();

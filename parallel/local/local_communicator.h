@@ -1,4 +1,4 @@
-// The group of one rank: collectives are copies or nothing.
+// The communicator of one rank: collectives are copies or nothing.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ class LocalWorld final : public World {
   [[noreturn]] void fail(const std::string& text, int exit_code) override {
     std::fprintf(stderr, "%s\n", text.c_str());
     std::fflush(nullptr);
-    std::_Exit(exit_code);  // as with MPI_Abort, nothing is torn down: threads may be stuck
+    std::_Exit(exit_code);  // runs no destructors, as MPI_Abort: threads may be stuck
   }
 
  private:

@@ -1,11 +1,11 @@
-// Checked calls of MPI.
+// Checked calls of MPI functions.
 #pragma once
 
 #include <mpi.h>
 
 namespace packtrain {
 
-// Throws Error(kDevice) with the call's text, place and MPI's words for `status`.
+// Throws Error(kDevice) with the call, its location and MPI's text for `status`.
 [[noreturn]] void throw_mpi_error(int status, const char* call, const char* file, int line);
 
 }  // namespace packtrain

@@ -7,7 +7,7 @@
 
 #include "parallel/mpi/request_set.h"
 
-// MPI's status codes are not looked at in this file: the job ends whatever they say.
+// This file ignores MPI's status codes, because the job ends in any case.
 namespace packtrain {
 namespace {
 
@@ -20,12 +20,13 @@ constexpr int kReportTag = 1;
 constexpr int kTakenTag = 2;
 
 [[noreturn]] void abort_job(MPI_Comm comm, int exit_code) {
-  std::this_thread::sleep_for(kFlush);  // mpirun forwards what was printed, other ranks print
+  // Gives mpirun time to forward output, and other ranks time to print.
+  std::this_thread::sleep_for(kFlush);
   MPI_Abort(comm, exit_code);
   std::_Exit(exit_code);
 }
 
-// Rank 0: the reports of the ranks that fail within our patience, itself included.
+// Rank 0: collects the reports of the ranks that fail within kPatience, with its own.
 std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRank own) {
   std::map<int, ReportOfRank> reports;
   reports.emplace(0, std::move(own));
@@ -50,7 +51,7 @@ std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRan
   return reports;
 }
 
-// Another rank than 0: whether rank 0 took the report over within our patience.
+// Other ranks: returns true when rank 0 received the report within kPatience.
 bool hand_over_report(MPI_Comm comm, const std::string& message) {
   MPI_Request sent = MPI_REQUEST_NULL;
   MPI_Request taken = MPI_REQUEST_NULL;

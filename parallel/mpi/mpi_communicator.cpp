@@ -32,7 +32,7 @@ class MpiCommunicator final : public HostCommunicator {
     PACKTRAIN_MPI_CHECK(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   }
   ~MpiCommunicator() override {
-    // Freeing is collective: not while an exception ends this rank alone.
+    // Freeing is collective, so skip it while an exception ends this rank alone.
     if (!aborted_ && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
@@ -52,7 +52,7 @@ class MpiCommunicator final : public HostCommunicator {
     return make_mpi_communicator(part);
   }
   std::string path() const override { return "mpi"; }
-  // Frees this process's own threads; MPI has no way to free other ranks but ending the job.
+  // Frees this process's own threads. MPI can free other ranks only by ending the job.
   void abort() override { aborted_ = true; }
 
  private:

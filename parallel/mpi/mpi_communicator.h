@@ -1,4 +1,4 @@
-// The collectives of host_communicator.h over messages of MPI, with waiting that shares cores.
+// The collectives of host_communicator.h over MPI messages. Waiting yields the core.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,8 @@
 
 namespace packtrain {
 
-// Takes over `comm`. Needs MPI_THREAD_MULTIPLE when several threads use a communicator each.
+// Takes ownership of `comm`. Needs MPI_THREAD_MULTIPLE when several threads each use a
+// communicator.
 std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm comm);
 
 }  // namespace packtrain

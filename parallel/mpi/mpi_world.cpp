@@ -33,7 +33,7 @@ class MpiWorld final : public World {
   }
   ~MpiWorld() override {
     control_.reset();
-    // Finalizing waits for all ranks: not while an exception ends this one alone.
+    // Finalizing waits for all ranks, so skip it while an exception ends this rank alone.
     if (std::uncaught_exceptions() > 0) return;
     MPI_Comm_free(&failures_);
     MPI_Finalize();
@@ -86,7 +86,7 @@ class MpiWorld final : public World {
   std::string host_;
   int local_rank_ = 0;
   int local_size_ = 1;
-  MPI_Comm failures_ = MPI_COMM_NULL;  // the failing thread has it to itself
+  MPI_Comm failures_ = MPI_COMM_NULL;  // used only by the failing thread
   std::unique_ptr<Communicator> control_;
 };
 

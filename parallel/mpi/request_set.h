@@ -1,4 +1,4 @@
-// A set of messages under way, waited for without hogging the core.
+// A set of messages in flight; waiting yields the core.
 #pragma once
 
 #include <mpi.h>
@@ -12,12 +12,12 @@
 namespace packtrain {
 
 // Point-to-point messages of one collective. MPI keeps the order of messages between two ranks, so
-// collectives that follow each other need no tags of their own.
+// consecutive collectives need no tags of their own.
 class RequestSet final : public MessageSet {
  public:
-  // Gives up where `aborted` turns true.
+  // Waiting ends with an error when `aborted` becomes true.
   RequestSet(MPI_Comm comm, const std::atomic<bool>& aborted) : comm_(comm), aborted_(aborted) {}
-  // Gives up what is still under way (after an error; the job is about to end).
+  // Abandons messages still in flight, after an error that ends the job.
   ~RequestSet() override;
 
   void send(const void* data, std::size_t bytes, int to) override;
@@ -31,8 +31,8 @@ class RequestSet final : public MessageSet {
   std::vector<MPI_Request> requests_;
 };
 
-// Waits a little before the next look at something that other ranks must do first: ranks may share
-// cores, so after a few looks the core is given away, after many the thread sleeps.
+// Waits a little before the next poll for other ranks. Ranks may share cores: after a few polls the
+// thread yields the core, after many it sleeps.
 class BackoffWait {
  public:
   void operator()();

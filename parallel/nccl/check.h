@@ -1,11 +1,11 @@
-// Checked calls of NCCL.
+// Checked calls of NCCL functions.
 #pragma once
 
 #include <nccl.h>
 
 namespace packtrain {
 
-// Throws Error(kDevice) with the call's text, place and NCCL's words; `comm` may be null.
+// Throws Error(kDevice) with the call, its location and NCCL's text; `comm` may be null.
 [[noreturn]] void throw_nccl_error(ncclResult_t status, ncclComm_t comm, const char* call,
                                    const char* file, int line);
 

@@ -56,7 +56,7 @@ cudaStream_t cuda_stream(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
-// Copy engines are a property of the communicator; whether it uses them is up to its memory.
+// Copy engines are an option of the communicator. Its memory decides whether they are used.
 ncclConfig_t config_of(const CommunicatorOptions& options) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
@@ -121,7 +121,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   void check_part(const void* whole, std::size_t bytes) const;
-  // Whether copy engines bring the parts of a reduce-scatter together.
+  // True when copy engines collect the parts of a reduce-scatter.
   bool copies_parts(const void* send, std::size_t part_bytes, DataType type) const;
   void add_copied_parts(const void* send, void* receive, std::size_t count, DataType type,
                         cudaStream_t stream);
@@ -132,8 +132,8 @@ class NcclCommunicator final : public Communicator {
   CommunicatorOptions options_;
   int rank_ = 0;
   int size_ = 1;
-  std::optional<PathChoice> choice_;  // made with the first memory
-  CommunicatorMemory scratch_;        // where copy engines bring the parts of a reduce-scatter
+  std::optional<PathChoice> choice_;  // selected at the first allocate()
+  CommunicatorMemory scratch_;        // receives the parts of a reduce-scatter from copy engines
   Words words_;
 };
 
@@ -174,7 +174,8 @@ bool NcclCommunicator::copies_parts(const void* send, std::size_t part_bytes, Da
          (type == DataType::kBFloat16 || type == DataType::kFloat32) && handle_->in_window(send);
 }
 
-// A rank's next all-to-all waits for its sum, and peers write only once all ranks have come to it.
+// A rank's next all-to-all follows its sum on the stream. Peers write only after all ranks have
+// entered it, so one scratch buffer suffices.
 void NcclCommunicator::add_copied_parts(const void* send, void* receive, std::size_t count,
                                         DataType type, cudaStream_t stream) {
   const ncclComm_t comm = handle_->get();

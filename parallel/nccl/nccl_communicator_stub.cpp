@@ -1,4 +1,4 @@
-// Stands in for NCCL where CUDA is not built.
+// Replaces NCCL in a build without CUDA.
 #include "framework/support/error.h"
 #include "parallel/nccl/nccl_communicator.h"
 

@@ -21,14 +21,14 @@ namespace packtrain {
 namespace {
 
 constexpr std::chrono::seconds kAbortLimit{2};
-constexpr std::size_t kLargestPage = std::size_t{64} << 20;  // what is free may not be of use below
+constexpr std::size_t kLargestPage = std::size_t{64} << 20;  // smaller free parts may not be usable
 
-// NCCL's own words name neither the size nor what is free.
+// NCCL's own message has neither the size nor the free memory.
 void* allocate_memory(std::size_t bytes) {
   void* memory = nullptr;
   const ncclResult_t status = ncclMemAlloc(&memory, bytes);
   if (status == ncclSuccess) return memory;
-  cudaGetLastError();  // told below
+  cudaGetLastError();  // clears the error, which is reported below
   std::size_t free = 0;
   std::size_t total = 0;
   if (cudaMemGetInfo(&free, &total) == cudaSuccess && free < bytes + kLargestPage) {
@@ -73,7 +73,7 @@ bool NcclHandle::in_window(const void* memory) const {
 
 void NcclHandle::release(void* memory) {
   if (aborted_ || std::uncaught_exceptions() > 0) return;
-  cudaDeviceSynchronize();  // a failure here and below has been reported by the call that caused it
+  cudaDeviceSynchronize();  // the call that caused a failure here or below has reported it
   const auto window = windows_.find(memory);
   if (window != windows_.end()) {
     ncclCommWindowDeregister(comm_, window->second.window);
@@ -95,8 +95,8 @@ void NcclHandle::abort() {
   aborted_ = true;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
-  // It may never return: seen with windows on the communicator, known of lost peers
-  // (https://github.com/NVIDIA/nccl/issues/1013). The process ends soon after.
+  // ncclCommAbort may never return: observed with windows on the communicator, and known for lost
+  // peers (https://github.com/NVIDIA/nccl/issues/1013). The process ends soon after.
   const auto over = std::make_shared<std::promise<void>>();
   std::thread([comm, over] {
     ncclCommAbort(comm);
@@ -115,13 +115,13 @@ bool can_register_windows(ncclComm_t comm) {
   ncclWindow_t window = nullptr;
   PACKTRAIN_NCCL_CHECK(
       comm, ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC));
-  // A symmetric window is a structure that kernels read, so it lies on the device; where NCCL has
-  // none it gives nothing, or a handle of its own on the host.
+  // A symmetric window is a structure that kernels read, so it is in device memory. Without one
+  // NCCL returns null, or a handle in host memory.
   cudaPointerAttributes attributes{};
   const bool symmetric = window != nullptr &&
                          cudaPointerGetAttributes(&attributes, window) == cudaSuccess &&
                          attributes.type == cudaMemoryTypeDevice;
-  cudaGetLastError();  // a pointer that CUDA does not know is an answer, not a fault
+  cudaGetLastError();  // clears the error: CUDA does not know the pointer
   if (window != nullptr) PACKTRAIN_NCCL_CHECK(comm, ncclCommWindowDeregister(comm, window));
   PACKTRAIN_NCCL_CHECK(nullptr, ncclMemFree(memory));
   return symmetric;

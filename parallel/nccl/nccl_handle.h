@@ -1,5 +1,6 @@
-// A communicator of NCCL with the windows on it. The Communicator and the memory it gave out share
-// one, since either may go first: windows must be gone before the communicator, memory after both.
+// An NCCL communicator with its windows. The Communicator and its memory share one, because either
+// may be destroyed first. Windows must be deregistered before the communicator, and memory is freed
+// after both.
 #pragma once
 
 #include <nccl.h>
@@ -18,19 +19,19 @@ class NcclHandle {
 
   ncclComm_t get() const;  // throws Error(kDevice) once aborted or closed
 
-  // Memory of ncclMemAlloc on the current device. `symmetric`: registered as a symmetric window,
+  // Allocates with ncclMemAlloc on the current device. `symmetric`: registers a symmetric window,
   // which is collective (same sizes, same order).
   void* allocate(std::size_t bytes, bool symmetric);
-  // Once all of this process's work on the device is done. Nothing is freed after abort(), nor
-  // while an exception passes: peers may still read or write the memory.
+  // Frees the memory after all of this process's work on the device. Frees nothing after abort() or
+  // during an exception, because peers may still access the memory.
   void release(void* memory);
 
   bool in_window(const void* memory) const;
 
-  // Deregisters all windows and destroys the communicator, which waits for the peers: not while an
-  // exception ends this rank alone, then it is aborted.
+  // Deregisters all windows and destroys the communicator, which waits for the peers. During an
+  // exception that ends this rank alone it aborts the communicator.
   void close();
-  void abort();  // within 2 s, or leaves the communicator as it is
+  void abort();  // within 2 s; else the communicator stays as it is
 
  private:
   struct Window {
@@ -40,10 +41,10 @@ class NcclHandle {
 
   ncclComm_t comm_;
   bool aborted_ = false;
-  std::map<const void*, Window> windows_;  // by their first byte
+  std::map<const void*, Window> windows_;  // by their first address
 };
 
-// Whether NCCL makes symmetric windows on the communicator. Collective.
+// Collective. True when NCCL makes symmetric windows on the communicator.
 bool can_register_windows(ncclComm_t comm);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The path that all ranks of an NCCL communicator can take.
+// Selects a path that all ranks of an NCCL communicator can take.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@
 
 namespace packtrain {
 
-// Collective. `least` replaces each value by the least that any rank of the communicator has;
-// `windows` tells whether NCCL makes symmetric windows on it, and is asked, on all ranks or on
-// none, only where all else allows them. Throws as choose_path() does, on all ranks alike.
+// Collective. `least` replaces each value by the minimum over the communicator's ranks. `windows`
+// returns whether NCCL makes symmetric windows on it. It is called on all ranks or on none, and
+// only where everything else allows windows. Throws as choose_path() does, on all ranks.
 PathChoice agree_on_path(const CommunicatorOptions& options,
                          const std::function<void(std::span<std::int64_t>)>& least,
                          const std::function<bool()>& windows);

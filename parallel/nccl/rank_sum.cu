@@ -1,5 +1,5 @@
-// Bound by memory. Products beside it fill whole multiprocessors, so a block here gets one that
-// they leave, and must keep enough loads under way to be worth it.
+// Bound by memory bandwidth. Concurrent GEMMs fill whole multiprocessors, so a block of this kernel
+// gets one that they do not use. It must keep many loads in flight to use it well.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
@@ -9,8 +9,8 @@ namespace packtrain {
 namespace {
 
 constexpr int kThreads = 1024;
-constexpr int kLoads = 8;  // of 16 bytes, of a thread, under way
-// Of all parts: about 0.2 ms for a block. With 132 blocks steps were 1 % longer.
+constexpr int kLoads = 8;  // loads of 16 bytes that a thread keeps in flight
+// Bytes of all parts together: about 0.2 ms for a block. With 132 blocks steps were 1 % longer.
 constexpr std::int64_t kBytesPerBlock = std::int64_t{16} << 20;
 constexpr int kMaxBlocks = 132;
 
@@ -60,7 +60,8 @@ struct Sum<true> {
   }
 };
 
-// kRanks: their number, known beforehand so that a thread's loads are all under way at once.
+// kRanks: the number of ranks as a constant, so that all loads of a thread are in flight at the
+// same time.
 template <bool kBFloat16, int kRanks>
 __global__ void __launch_bounds__(kThreads)
     rank_sum_kernel(const Run* parts, Run* sum, const std::int64_t num_runs) {

@@ -1,4 +1,4 @@
-// The sum of what all ranks sent: the part of a reduce-scatter that copy engines cannot do.
+// Sums the data of all ranks: the part of a reduce-scatter that copy engines cannot do.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct RankSumArguments {
   std::int64_t num_bytes = 0;  // of a part: a multiple of 16, as all addresses are
 };
 
-// In float32, in the order of the ranks, rounded once: the same bits in every run. Takes few
-// multiprocessors, since matrix products want them at the same time. `stream` is a cudaStream_t.
-// Throws Error(kDevice) when the launch fails.
+// Sums in float32, in the order of the ranks, with one rounding: the same bits in every run. Uses
+// few multiprocessors, because GEMMs need them at the same time. `stream` is a cudaStream_t. Throws
+// Error(kDevice) when the launch fails.
 void launch_rank_sum(const RankSumArguments& arguments, void* stream);
 
 }  // namespace packtrain

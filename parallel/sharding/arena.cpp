@@ -38,7 +38,8 @@ Arena allocate_arena(Communicator& communicator, at::Device device,
     next += aligned_bytes(part);
   }
   const c10::impl::VirtualGuardImpl device_functions(device.type());
-  device_functions.synchronizeStream(device_functions.getStream(device));  // zeros before peers
+  // The zeros must be written before peers write.
+  device_functions.synchronizeStream(device_functions.getStream(device));
   return arena;
 }
 

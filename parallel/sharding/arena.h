@@ -1,5 +1,5 @@
-// Communication memory of one role, as one allocation: cheap to register, and every rank finds a
-// tensor at the same offset, as collectives on symmetric windows need it.
+// Communication memory of one role as one allocation. This is cheap to register, and a tensor has
+// the same offset on every rank, as collectives on symmetric windows require.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-DataType communicator_type(at::ScalarType type);  // of float32 and bfloat16
+DataType communicator_type(at::ScalarType type);  // float32 and bfloat16 only
 
 struct ArenaPart {
   std::int64_t numel = 0;
@@ -20,13 +20,13 @@ struct ArenaPart {
 };
 
 struct Arena {
-  std::vector<at::Tensor> tensors;  // one a part, 1-D
+  std::vector<at::Tensor> tensors;  // one for each part, 1-D
   std::int64_t num_bytes = 0;
 };
 
-// Tensors of zeros, each beginning at a multiple of 4096 bytes (a window's alignment in NCCL). They
-// share the memory, which is freed with the last of them. Peers may write from here on. Collective:
-// the same parts on every rank of `communicator`.
+// Collective: every rank of `communicator` passes the same parts. Returns tensors of zeros, each at
+// a multiple of 4096 bytes (the alignment of NCCL's windows). They share the memory; the last
+// tensor frees it. Peers may write as soon as it returns.
 Arena allocate_arena(Communicator& communicator, at::Device device,
                      std::span<const ArenaPart> parts);
 

@@ -37,7 +37,7 @@ std::int64_t numel_without_padding(const FlatLayout& layout) {
 }
 
 std::vector<DecayRange> decay_ranges(const FlatLayout& layout, int rank) {
-  std::int64_t split = 0;  // where decayed parameters end in the whole buffer
+  std::int64_t split = 0;  // end of the decayed parameters in the whole buffer
   for (const Segment& segment : layout.segments) {
     if (segment.spec.decay) split = round_up(segment.offset + segment.numel, kSegmentAlignment);
   }

@@ -1,4 +1,4 @@
-// debug.check_gathers: whether every rank gathered the same weights.
+// debug.check_gathers: checks that every rank gathered the same weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,18 +10,18 @@
 
 namespace packtrain {
 
-// Keeps a checksum of each rank's part of what was gathered, to be compared once a step: the
-// owner's own sum is the right one.
+// Stores a checksum of each rank's part of the gathered weights. Ranks compare them once a step;
+// the owner's checksum of its own part is the reference.
 class GatherCheck {
  public:
   explicit GatherCheck(int num_ranks) : num_ranks_(num_ranks) {}
 
-  // On the gather stream, behind the all-gather that wrote `whole` (1-D, the ranks' parts in
+  // Runs on the gather stream, after the all-gather that wrote `whole` (1-D, the ranks' parts in
   // order).
   void add(const std::string& unit, const at::Tensor& whole);
-  // Once everything added is done. Collective over the ranks that gathered; waits for the device.
-  // Throws Error(kReplicasDiffer), on all ranks alike, naming the unit, the rank that holds other
-  // weights and the rank that owns them. Forgets what was added.
+  // Compares all checksums after their gathers are complete, then clears them. Collective over the
+  // ranks that gathered; waits for the device. Throws Error(kReplicasDiffer) on all ranks, naming
+  // the unit, the rank with other weights and the rank that owns them.
   void compare(Communicator& communicator, void* stream);
 
  private:

@@ -10,7 +10,7 @@
 namespace packtrain {
 
 std::size_t first_late_reduction(const Schedule& schedule) {
-  int num_left = 2;  // those of the first block and of the one behind it
+  int num_left = 2;  // those of the first block and of the one after it
   for (std::size_t a = schedule.size(); a > 0; --a) {
     if (schedule[a - 1].kind == ActionKind::kReduce && --num_left == 0) return a - 1;
   }

@@ -1,4 +1,4 @@
-// A rank's device ran out of memory in a step.
+// The device memory of a rank ran out in a step.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace packtrain {
 
 class OutOfMemory : public Error {
  public:
-  // `phase`: what was being done, for people; `micro_batch`: of the step, with `num_rows` rows, or
-  // -1 for none of them alone; `detail`: what the allocator says, of which the first line is kept.
+  // `phase`: the work at that time, as text. `micro_batch`: its number in the step, with `num_rows`
+  // rows, or -1 for work of none. `detail`: the allocator's message; only its first line is kept.
   OutOfMemory(const std::string& phase, int micro_batch, std::int64_t num_rows,
               const std::string& detail);
 

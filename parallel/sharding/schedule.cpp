@@ -9,18 +9,19 @@ namespace {
 
 constexpr int kRotatingGradSlots = 2;
 
-// One use of a unit's weights by the compute stream, with what follows from its place in the step.
+// One use of a unit's weights by the compute stream, with what follows from its position in the
+// step.
 struct Use {
   ActionKind kind = ActionKind::kForward;
   int block = 0;
   int micro_batch = 0;
   int unit = 0;
   int weight_slot = 0;
-  int next_unit = -1;  // that the weight slot must hold for its next use; -1: none in this step
+  int next_unit = -1;  // next unit in the weight slot; -1: none in this step
   bool writes_gradient = false;
   bool first_write = false;  // of the unit's gradient in this micro-batch
   bool last_write = false;
-  bool accumulate = false;  // something is there already
+  bool accumulate = false;  // the memory already has a gradient, which is added to
 };
 
 std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
@@ -31,7 +32,7 @@ std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
     Use use{.kind = kind, .block = block, .micro_batch = micro_batch};
     use.unit = table.unit_of_block[block];
     use.weight_slot = slots.weight_slot_of_unit[use.unit];
-    // The last block may write its gradients in forward already.
+    // The last block may write its gradients already in forward.
     use.writes_gradient = options.training && !table.units[use.unit].trainable.empty() &&
                           (kind == ActionKind::kBackward || block == last);
     uses.push_back(use);
@@ -94,7 +95,7 @@ class Builder {
  private:
   bool changes_slot(const Use& use) const { return slots_.gathers() && use.next_unit != use.unit; }
 
-  // In place, there is something to do only where replicas meet, once a step.
+  // Gradients in place need a reduction only across replicas, once a step.
   bool is_reduced(const Use& use) const {
     return use.last_write && (!slots_.grads_in_place || completes(use));
   }
@@ -103,8 +104,8 @@ class Builder {
     return slots_.reduces() && use.micro_batch + 1 == options_.num_micro_batches;
   }
 
-  // The second to last block of a step's backward, where the last one's gradient is an embedding's
-  // and both travel.
+  // True for the second to last block of a step's backward, when the last block's gradient is an
+  // embedding's and both are reduced.
   bool defers_weight_grads(const Use& use) const {
     const int first = table_.first_trainable_block;
     if (use.kind != ActionKind::kBackward || use.block != first + 1 || !slots_.gathers())
@@ -114,7 +115,8 @@ class Builder {
            table_.units[last_unit].resident && last_unit != use.unit;
   }
 
-  // Each slot's first unit, in the order of first use, which is that of the optimizer's updates.
+  // Gathers each slot's first unit, in the order of first use. The optimizer updates units in that
+  // order.
   void gather_first_units() {
     std::vector<bool> seen(slots_.num_weight_slots, false);
     for (const Use& use : uses_) {
@@ -178,7 +180,7 @@ class Builder {
     schedule_.push_back(std::move(action));
   }
 
-  // Streams keep order: whoever waited for number n of one has waited for all before it.
+  // Streams keep their order: a wait for number n of a stream covers all earlier numbers.
   static bool needs_wait(int number, int& seen) {
     if (number <= seen) return false;
     seen = number;
@@ -200,15 +202,15 @@ class Builder {
   std::vector<int> reduction_of_slot_;  // [gradient slots] number of the reduction that read it
   int num_gathers_ = 0;
   int num_reductions_ = 0;
-  int gathers_seen_ = -1;         // by the compute stream
-  int reductions_seen_ = -1;      // by the compute stream
-  std::vector<bool> accumulate_;  // [units] the shard already holds a micro-batch's gradient
+  int gathers_seen_ = -1;         // the compute stream has waited for these
+  int reductions_seen_ = -1;      // the compute stream has waited for these
+  std::vector<bool> accumulate_;  // [units] the shard holds an earlier micro-batch's gradient
   int num_rotating_writes_ = 0;
-  std::pair<const Use*, int> deferred_weight_grads_ = {nullptr, -1};  // and its gradient slot
+  std::pair<const Use*, int> deferred_weight_grads_ = {nullptr, -1};  // with its gradient slot
 };
 
-// Slots of resident units, and of all gradients that are written in place. The first and the last
-// unit may share theirs; a unit of several blocks is in use all the time.
+// Assigns slots to resident units, and to all gradients that are written in place. The first and
+// the last unit may share theirs. A unit of several blocks is in use all the time.
 void give_own_slots(SlotTable& slots, const UnitTable& table, bool share) {
   slots.weight_slot_of_unit.assign(table.units.size(), -1);
   slots.grad_slot_of_unit.assign(table.units.size(), -1);

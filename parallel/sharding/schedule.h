@@ -1,23 +1,25 @@
 // The schedule of an optimizer step, as data: every gather, forward, backward and reduction in the
-// order in which the host issues them, on which stream, into which slot, behind which events.
-// Made without a device, so a test can replay it (tests/sharding) and the driver only obeys it.
-// Ranks here are those of one shard group; groups are replicas of each other.
+// order in which the host issues them. Each action has a stream, slots and events. Building it
+// needs no device, so a test can replay it (tests/sharding), and the driver only executes it. Ranks
+// are those of one shard group; groups are replicas of each other.
 //
-// Three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters). A weight slot
-// holds one gathered unit: resident units have their own, the others take turns at the
-// `num_rotating_slots` slots, unit number n of them always in slot n modulo their number, so that
-// the addresses of weights never change. A slot is gathered anew as soon as its next use needs
-// another unit: the last blocks of forward therefore stay for backward, and the first ones of
-// backward for the next micro-batch. A unit that the next step begins with is gathered as soon as
-// the optimizer has updated it. Gradients rotate in two slots; resident units have their own. One
-// rank scatters nothing: blocks write each unit's gradient where the optimizer reads it, and add to
-// it from the second micro-batch on. Replicas add up what the last micro-batch completed.
+// There are three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters).
 //
-// What comes last in a step is bare: behind the backward of the first block, usually an embedding
-// of many times a block's gradient and hardly any work, the reduction of its gradient would have
-// nothing to hide behind. So the block before it in backward puts off the products that make its
-// parameters' gradients until the first block is done, and the embedding's gradient travels
-// meanwhile.
+// A weight slot holds one gathered unit. Resident units have their own slots. The others rotate
+// over `num_rotating_slots` slots: unit n of them is always in slot n modulo their number, so that
+// the addresses of weights never change. A slot is gathered again as soon as its next use needs
+// another unit. So the last blocks of forward stay for backward, and the first ones of backward
+// stay for the next micro-batch. A unit that the next step begins with is gathered as soon as the
+// optimizer has updated it.
+//
+// Gradients rotate over two slots; resident units have their own. One rank needs no reduction:
+// blocks write each unit's gradient where the optimizer reads it, and add to it from the second
+// micro-batch on. Replicas sum the gradients after the last micro-batch.
+//
+// After the backward of the first block no compute is left to hide the reduction of its gradient.
+// This block is usually an embedding, with a gradient much larger than a block's and little
+// compute. So the previous block in backward defers its weight gradients until the first block is
+// done. The embedding's gradient is reduced meanwhile.
 #pragma once
 
 #include <vector>
@@ -26,24 +28,24 @@
 
 namespace packtrain {
 
-// kWeightGrad: what a backward put off.
+// kWeightGrad: the weight gradients that a backward deferred.
 enum class ActionKind { kGather, kForward, kBackward, kWeightGrad, kReduce };
-const char* name_of(ActionKind kind);  // for people to read
+const char* name_of(ActionKind kind);  // for messages
 enum class ActionStream { kGather, kCompute, kReduce };
 
 struct Action {
   ActionKind kind = ActionKind::kGather;
   int unit = 0;
-  int block = -1;         // forward, backward and gradients
-  int micro_batch = 0;    // forward, backward and gradients
+  int block = -1;         // forward, backward and weight gradients
+  int micro_batch = 0;    // forward, backward and weight gradients
   int weight_slot = -1;   // gather writes it; forward and backward read it
   int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
-  bool training = false;  // forward: keep what backward needs
+  bool training = false;  // forward: save activations for backward
   bool defers_weight_grads = false;  // backward: a kWeightGrad follows
-  // Reduce: add to the shard. Backward (and the last block's forward): add to what another block
-  // or, with gradients in place, another micro-batch wrote.
+  // Reduce: add to the shard. Backward (and the last block's forward): add to the gradient of
+  // another block or, with gradients in place, of another micro-batch.
   bool accumulate = false;
-  // Compute: the last use of the weight slot before it is gathered anew, in this step or the next.
+  // Compute: the last use of the weight slot before its next gather, in this step or the next.
   bool releases = false;
   bool completes = false;         // reduce: the unit's last one of the step
   std::vector<int> waits = {};    // events this waits for
@@ -60,32 +62,32 @@ struct ScheduleOptions {
 };
 
 struct SlotOptions {
-  int zero_stage = 3;               // 3: weights sharded; 2: weights stay gathered through a step
+  int zero_stage = 3;               // 3: weights sharded; 2: weights stay gathered during a step
   int gather_slots = 3;             // stage 3: rotating weight slots
   bool resident_embeddings = true;  // stage 3, false: embedding and head share their slots
   int num_ranks = 1;                // of a shard group
   int num_replicas = 1;             // shard groups
 };
 
-// Slots and events of a model, the same for all of its schedules.
+// Slots and events of a model, shared by all of its schedules.
 struct SlotTable {
   std::vector<int> weight_slot_of_unit;  // [units]
   int num_weight_slots = 0;              // resident units' slots first
   std::vector<int> grad_slot_of_unit;    // [units]; -1: rotates, or has no gradient
   int num_grad_slots = 0;                // the rotating ones last
   int num_rotating_grad_slots = 0;
-  // One rank: blocks use weights and write gradients where they lie in the shard.
+  // One rank: blocks use weights and write gradients directly in the shard.
   bool grads_in_place = false;
-  bool has_replicas = false;  // whose sums are added up when a gradient is complete
+  bool has_replicas = false;  // replicas sum a complete gradient
   int num_units = 0;
 
   bool gathers() const { return !grads_in_place; }
   bool reduces() const { return !grads_in_place || has_replicas; }
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
 
-  // Event numbers. `free`: a slot's last use is over, here or in the schedule before. `updated`:
-  // the optimizer has written the unit's weights. `reduced`: all reductions are done;
-  // `reduced_except_last`: all but the last ones, which nothing hides.
+  // Event numbers. `free`: the last use of a slot is done, in this or the previous schedule.
+  // `updated`: the optimizer has written the unit's weights. `reduced`: all reductions are done.
+  // `reduced_except_last`: all but the last ones, which no compute hides.
   int ready(int weight_slot) const { return weight_slot; }
   int free(int weight_slot) const { return num_weight_slots + weight_slot; }
   int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
@@ -96,8 +98,8 @@ struct SlotTable {
   int num_events() const { return reduced_except_last() + 1; }
 };
 
-// Stage 2, or one rank: every unit has its own weight slot; otherwise `gather_slots` rotate (at
-// least 1; more than there are rotating units are not made). One rank: gradients in place.
+// Stage 2, or one rank: every unit has its own weight slot. Otherwise `gather_slots` slots rotate:
+// at least 1, and at most as many as there are rotating units. One rank: gradients in place.
 SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options);
 
 Schedule make_schedule(const UnitTable& table, const SlotTable& slots,

@@ -17,12 +17,12 @@
 namespace packtrain {
 namespace {
 
-// Values are whole numbers up to 256, which every dtype holds exactly.
+// Values are whole numbers up to 256, which every dtype represents exactly.
 constexpr std::int64_t kGatherPeriod = 251;
 constexpr std::int64_t kReducePeriod = 113;
-constexpr std::int64_t kChunk = std::int64_t{1} << 22;  // bounds the memory of patterns
+constexpr std::int64_t kChunk = std::int64_t{1} << 22;  // limits the memory of patterns
 
-// Values of the elements that `indices` (int64) number.
+// The values of the elements with indices `indices` (int64).
 using Pattern = std::function<at::Tensor(const at::Tensor& indices)>;
 
 void for_chunks(const at::Tensor& flat, const Pattern& pattern,
@@ -42,7 +42,7 @@ void fill(const at::Tensor& flat, const Pattern& pattern) {
   });
 }
 
-// Whether any element is wrong; the host waits once.
+// True when any element is wrong. The host waits once.
 bool differs(const at::Tensor& flat, const Pattern& pattern) {
   const at::Tensor wrong = at::zeros({}, flat.options().dtype(at::kBool));
   for_chunks(flat, pattern, [&](const at::Tensor& chunk, const at::Tensor& wanted, std::int64_t) {
@@ -51,7 +51,7 @@ bool differs(const at::Tensor& flat, const Pattern& pattern) {
   return wrong.item<bool>();
 }
 
-// Says of what an element is, for people.
+// Describes an element in a message.
 using Naming = std::function<std::string(std::int64_t element)>;
 
 std::string describe_first_wrong(const at::Tensor& flat, const Pattern& pattern,
@@ -69,8 +69,8 @@ std::string describe_first_wrong(const at::Tensor& flat, const Pattern& pattern,
   return found;
 }
 
-// Of the first wrong element, where nothing was wrong before: every rank goes through all of the
-// collectives, so that none waits for one that gave up.
+// Records the first wrong element, unless `failure` is already set. Every rank runs all of the
+// collectives, so that none waits for a rank that stopped.
 void expect(const at::Tensor& flat, const Pattern& pattern, const Naming& name,
             std::string& failure) {
   if (!failure.empty() || !differs(flat, pattern)) return;
@@ -83,7 +83,7 @@ Pattern stamp_of(int rank) {
   };
 }
 
-// What all ranks' stamps are when they lie behind each other, `numel` elements each.
+// The stamps of all ranks one after another, `numel` elements each.
 Pattern stamps_of_all(std::int64_t numel) {
   return [numel](const at::Tensor& indices) {
     const at::Tensor rank = indices.floor_divide(numel);
@@ -108,7 +108,8 @@ void test_gather(const at::Tensor& owned, const at::Tensor& whole, const std::st
   owned.zero_();
 }
 
-// Rank `i` modulo their number adds a value to element i that tells its place, the others add 1.
+// Rank `i` modulo their number adds a value that identifies element i. The others add 1, or 0 above
+// 128 ranks.
 std::int64_t others_add(int num_ranks) {
   return num_ranks <= 128 ? 1 : 0;  // so that sums stay exact
 }
@@ -145,7 +146,7 @@ void test_reduction(const at::Tensor& whole, const at::Tensor& sum, const std::s
   sum.zero_();
 }
 
-// Across groups gradients are added up where they lie.
+// Across groups gradients are summed in place.
 void test_sum_across_groups(const at::Tensor& sum, const std::string& unit,
                             Communicator& communicator, StreamHandle stream, std::string& failure) {
   const int rank = communicator.rank();
@@ -180,7 +181,7 @@ void test_gathers(const SelfTestParts& parts, std::string& failure) {
   parts.gather_stream.synchronize();
 }
 
-// A unit whose gradient is written to the slot; -1 when there is none.
+// A unit whose gradient uses the slot; -1 when there is none.
 int user_of_grad_slot(const SelfTestParts& parts, int slot) {
   const int wanted = slot < parts.slots.first_rotating_grad_slot() ? slot : -1;
   const auto num_units = static_cast<int>(parts.table.units.size());

@@ -1,5 +1,5 @@
-// Known values through every slot before training: whether gathers and reductions do on this
-// machine, by the path taken and in the memory used, what they promise.
+// Sends known values through every slot before training. It checks gathers and reductions on this
+// machine, with the path and the memory that training uses.
 #pragma once
 
 #include "framework/device/device.h"
@@ -19,9 +19,9 @@ struct SelfTestParts {
   Communicator* replicas;  // across groups, on the reduce stream; null for one group
 };
 
-// Before weights are loaded, with the memory at rest; leaves zeros in weights and gradients.
-// Collective; returns when all is done. Throws Error(kDevice), on the rank where something is
-// wrong, naming collective, path, rank, unit and the first wrong element.
+// Call it before weights are loaded, while no work uses the memory. It leaves zeros in weights and
+// gradients. Collective; returns when all is done. Throws Error(kDevice) on the rank with a wrong
+// element, naming collective, path, rank, unit and element.
 void test_collectives(const SelfTestParts& parts);
 
 }  // namespace packtrain

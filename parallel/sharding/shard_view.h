@@ -1,5 +1,6 @@
-// What a rank owns of the model, by parameter: the meeting point of sharding, optimizer and
-// checkpoint. A parameter may straddle ranks; then each has a range of its flattened elements.
+// A rank's part of the model, by parameter: the interface between sharding, optimizer and
+// checkpoint. A parameter may be divided between ranks; each then has a range of its flattened
+// elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +17,7 @@ struct ShardView {
   std::int64_t begin = 0;           // first owned element of the flattened parameter
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
-  // 1-D views [numel] of flat buffers on the device. `weight` is what training keeps exactly:
+  // 1-D views [numel] of flat buffers on the device. `weight` is the exact state of training: the
   // float32 master for trainable parameters, the compute dtype for frozen ones. The moments are
   // float32 or bfloat16, undefined for frozen parameters.
   at::Tensor weight;

@@ -28,11 +28,11 @@ SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_
 
 struct ShardedModel::Pass {
   std::span<const DeviceBatch> batches;
-  at::Tensor x = {};  // what the next block is given: activation, or its gradient on the way back
-  at::Tensor loss = {};                           // sum over micro-batches so far
+  at::Tensor x = {};     // input of the next block: activation, or its gradient in backward
+  at::Tensor loss = {};  // sum over micro-batches so far
   std::vector<std::unique_ptr<Tape>> tapes = {};  // [blocks]
-  bool survives = false;                          // memory that runs out
-  bool joins = false;                             // computes nothing (any more)
+  bool survives = false;                          // running out of memory is no exception
+  bool joins = false;                             // joins collectives without computing
   std::optional<OutOfMemory> out_of_memory = {};
 
   void give_up() {
@@ -245,7 +245,7 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
 
 void ShardedModel::finish_backward(const Action& action, Pass& pass) {
   const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[action.block].get());
-  if (two_parts == nullptr) return;  // nothing was put off
+  if (two_parts == nullptr) return;  // no weight gradients were deferred
   compute_->run([&](StreamHandle) {
     two_parts->backward_weight(*pass.tapes[action.block]);
     pass.tapes[action.block].reset();

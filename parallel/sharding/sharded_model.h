@@ -1,5 +1,5 @@
-// A model sharded over ranks: the way in to `parallel/sharding`. Obeys a Schedule, action by
-// action, on three streams; knows blocks, never a decoder.
+// A model sharded over ranks: the main interface of `parallel/sharding`. It executes a Schedule,
+// action by action, on three streams. It depends on blocks, not on decoders.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +25,8 @@
 
 namespace packtrain {
 
-// `gather` and `reduce`: separate ones over the ranks of this rank's shard group, used from
-// separate streams. `replicas`: over the ranks that own the same part in each group; none for one
+// `gather` and `reduce`: two communicators over the ranks of this rank's shard group, used from
+// separate streams. `replicas`: over the ranks that own the same part in each group; null for one
 // group.
 struct ShardingCommunicators {
   std::unique_ptr<Communicator> gather;
@@ -37,63 +37,65 @@ struct ShardingCommunicators {
 class ShardedModel {
  public:
   // Collective. An exception that unwinds past the model aborts its communicators, so that no
-  // stream stays inside a collective that others will never join. The device must outlive the
-  // model.
+  // stream waits in a collective that others never join. The device must outlive the model.
   ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
                ShardingCommunicators communicators, const ShardingOptions& options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
 
-  // Forward and backward of all micro-batches of an optimizer step. Returns this rank's loss,
-  // float32 [] on the device (sum of weight * loss); afterwards, in compute-stream order,
-  // gradient() holds the gradient summed over ranks and micro-batches. Collective: every rank
-  // calls it with the same number of micro-batches.
+  // Collective: every rank calls it with the same number of micro-batches. Runs forward and
+  // backward of all micro-batches of an optimizer step. Returns this rank's loss, float32 [] on the
+  // device (sum of weight * loss). Afterwards, in compute-stream order, gradient() holds the
+  // gradient summed over ranks and micro-batches.
   at::Tensor train(std::span<const DeviceBatch> micro_batches);
-  // As train(), but memory that runs out on this rank is no exception: the rest of the step is
-  // joined, as by join_step(), and what is left in gradient() is for nobody.
+  // As train(), but does not throw when this rank runs out of memory. The rest of the step then
+  // runs as in join_step(), and gradient() is undefined.
   struct Trained {
-    at::Tensor loss;  // undefined where memory ran out
+    at::Tensor loss;  // undefined when memory ran out
     std::optional<OutOfMemory> out_of_memory;
   };
   Trained try_train(std::span<const DeviceBatch> micro_batches);
-  // Takes part in all collectives of a train() of so many micro-batches and computes nothing, so
-  // that the other ranks get to its end.
+  // Joins all collectives of a train() of `num_micro_batches` and computes nothing, so that the
+  // other ranks can complete the step.
   void join_step(std::size_t num_micro_batches);
-  // Called before each forward and backward; where it throws c10::OutOfMemoryError, memory has run
-  // out there. For faults that are injected.
+  // Called before each forward and backward. When it throws c10::OutOfMemoryError, the step treats
+  // it as running out of memory. For injected faults.
   void before_compute(std::function<void(const Action&)> hook) {
     before_compute_ = std::move(hook);
   }
-  // Called with kForward or kBackward before each of them, on the thread that gives the work: what
-  // compute() was given before is not its.
+  // Called with kForward or kBackward before each of them, on the thread that enqueues the work.
+  // Work that compute() enqueued earlier does not belong to it.
   void watch_compute(std::function<void(ActionKind)> hook) { watch_compute_ = std::move(hook); }
-  // What train() of so many micro-batches begins with: for work that repeats a captured train(),
-  // which one rank's is (framework/device/captured_work.h).
+  // The start of train() of `num_micro_batches`. For work that replays a captured train(), as one
+  // rank does (framework/device/captured_work.h).
   void begin_step(std::size_t num_micro_batches);
-  // Forward only; the losses of all micro-batches added up. Collective.
+  // Collective. Forward only; returns the sum of the losses of all micro-batches.
   at::Tensor evaluate(std::span<const DeviceBatch> micro_batches);
-  // As evaluate(), and what try_train() and join_step() are to train().
+  // try_evaluate() and join_evaluation() are to evaluate() what try_train() and join_step() are to
+  // train().
   Trained try_evaluate(std::span<const DeviceBatch> micro_batches);
   void join_evaluation(std::size_t num_micro_batches);
-  // train() or evaluate() by a schedule of the caller's: tests run damaged ones.
+  // train() or evaluate() with the caller's schedule; tests run damaged ones.
   at::Tensor run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches);
 
-  // To be called after writing master weights through shards(): renews what is gathered.
+  // Call it after writing master weights through shards(): it refreshes the weights that are
+  // gathered.
   void weights_changed();
-  // Collective. What the first replica has written through shards(), weights and moments, all
-  // others get: one replica reads files, the links between them carry the rest. Blocks the host.
+  // Collective. Sends what the first replica has written through shards(), weights and moments, to
+  // all others. So only one replica reads files. Blocks the host.
   void broadcast_first_replica();
-  // What compute was given so far writes the unit's weights: the next step may gather them.
+  // Work enqueued on compute so far writes the unit's weights. The next step may gather them after
+  // it.
   void unit_updated(int unit);
 
   std::vector<ShardView> shards() const { return storage_->shard_views(); }
   FlatState& state() { return storage_->state(); }
-  // This rank's part of the gradient of the last train(): 1-D [n], laid out as state().master; gaps
-  // hold zeros. float32 where several micro-batches were added up, else ShardingOptions::reduce.
+  // This rank's part of the gradient of the last train(): 1-D [n], in the layout of state().master;
+  // gaps hold zeros. The dtype is float32 with several micro-batches, else ShardingOptions::reduce.
   const at::Tensor& gradient() const { return storage_->gradient(); }
-  // The sum of squares of gradient(), in parts: float32 [n]. On the compute stream, once after
-  // train(), which has begun with it.
+  // Partial sums of squares of gradient(): float32 [n]. Call it on the compute stream, once after
+  // train(), which has started the sum.
   at::Tensor squared_norm_partials() { return squares_.take(); }
   const std::vector<OptimizerRange>& optimizer_ranges() const {
     return storage_->optimizer_ranges();
@@ -101,26 +103,27 @@ class ShardedModel {
   const UnitTable& units() const { return table_; }
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *compute_; }
-  // Adds up float32 [n] over all ranks, on the compute stream; between calls of train and evaluate.
+  // Sums float32 [n] over all ranks, on the compute stream, between calls of train and evaluate.
   void sum_over_ranks(const at::Tensor& values);
-  // int64 [ranks, n] of every rank's int64 [n], likewise; called on the compute stream.
+  // Gathers int64 [n] of every rank to int64 [ranks, n], on the compute stream, between calls of
+  // train and evaluate.
   at::Tensor gather_over_ranks(const at::Tensor& values);
   std::vector<ReplicatedState> replicated_state() const {
     return packtrain::replicated_state(*storage_, table_, slots_);
   }
-  // Throws Error(kDevice) when a communicator has met a fault that no call reported. From any
-  // thread, while the model lives.
+  // Throws Error(kDevice) when a communicator has met a fault that no call reported. Any thread may
+  // call it while the model lives.
   void poll_errors() const;
   int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
-  // Of the replicas of this rank's part of the model, the one that saves it.
+  // True for the one replica of this rank's part of the model that saves it.
   bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }
-  // How weights are gathered and gradients reduced, for people to read.
+  // The paths of gathers and reductions, as text.
   std::string paths() const;
-  // Bytes of communication memory, which the device's own allocator does not count.
+  // Bytes of communication memory, which the device's allocator does not count.
   std::int64_t communication_bytes() const { return storage_->communication_bytes(); }
 
  private:
-  struct Pass;  // what lives through one schedule: activations, tapes, the loss
+  struct Pass;  // state of one schedule's run: activations, tapes, the loss
   Trained try_run(std::span<const DeviceBatch> micro_batches, bool training);
   void join(std::size_t num_micro_batches, bool training);
   void execute(const Schedule& schedule, Pass& pass);

@@ -1,4 +1,4 @@
-// Steps and evaluations by name, and what a sharded model does between them.
+// Steps and evaluations by name, and the operations between them.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
@@ -77,9 +77,8 @@ void ShardedModel::unit_updated(int unit) {
   compute_->record(*events_[slots_.updated(unit)]);
 }
 
-// Decisions are taken by these sums, so all ranks must have the same bits: what the groups have is
-// added up in the groups' order, since libraries may add in another order for each place in a
-// group.
+// Ranks take decisions by these sums, so all need the same bits. The sums of the groups are added
+// in the groups' order, because libraries may add in another order for each position in a group.
 void ShardedModel::sum_over_ranks(const at::Tensor& values) {
   compute_->run([&](StreamHandle handle) {
     const at::NoGradGuard no_grad;
@@ -93,7 +92,7 @@ void ShardedModel::sum_over_ranks(const at::Tensor& values) {
   });
 }
 
-// Groups are consecutive ranks, so groups of ranks one after the other are the ranks in order.
+// Groups are consecutive ranks, so the groups one after another are the ranks in order.
 at::Tensor ShardedModel::gather_over_ranks(const at::Tensor& values) {
   const std::int64_t numel = values.numel();
   at::Tensor all = values;

@@ -1,4 +1,4 @@
-// How large each slot must be: as large as the largest unit that uses it.
+// The size of each slot: that of the largest unit that uses it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace packtrain {
 struct SlotSizes {                      // in elements
   std::vector<std::int64_t> weights;    // [weight slots]
   std::vector<std::int64_t> gradients;  // [gradient slots]
-  // [gradient slots] whether units of different layouts share it, so that gaps must be cleared.
+  // [gradient slots] true when units of different layouts share it, so that gaps must be cleared.
   std::vector<bool> is_mixed;
   std::int64_t largest_shard = 0;  // of a unit's trainable part
 };

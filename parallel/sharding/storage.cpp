@@ -97,7 +97,7 @@ void ShardedStorage::begin_step(bool several_micro_batches) {
   if (gradient_.defined() && gradient_.scalar_type() == type) return;
   const std::int64_t num_bytes = trainable_numel_ * static_cast<std::int64_t>(elementSize(type));
   if (!gradient_memory_.defined() || gradient_memory_.numel() < num_bytes) {
-    views_.clear();  // they hold what is to be freed
+    views_.clear();  // the views keep the memory alive
     gradient_ = gradient_memory_ = at::Tensor();
     gradient_memory_ = at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device_));
   }
@@ -107,7 +107,7 @@ void ShardedStorage::begin_step(bool several_micro_batches) {
   zero_padding();
 }
 
-// Blocks write all but the gaps, where the other dtype's numbers may have been.
+// Blocks write all but the gaps, which may hold numbers of the other dtype.
 void ShardedStorage::zero_padding() {
   for (std::size_t u = 0; u < table_.units.size(); ++u) {
     const FlatLayout& layout = table_.units[u].trainable;

@@ -1,5 +1,5 @@
-// All memory of a sharded model on one rank, allocated once: what it owns, what it gathers into,
-// what gradients are written to; and the views of it that blocks, optimizer and checkpoint use.
+// All memory of a sharded model on one rank, allocated once: shards, weight slots and gradients. It
+// also makes the views that blocks, optimizer and checkpoint use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,19 +23,21 @@ struct ShardingOptions {
   int gather_slots = 3;
   bool resident_embeddings = true;
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
-  at::ScalarType reduce = at::kFloat;   // dtype in which blocks write and ranks add up gradients
+  at::ScalarType reduce = at::kFloat;   // dtype of the gradients that blocks write and ranks sum
   at::ScalarType moments = at::kFloat;
   bool poison_slots = false;   // fill weight slots with NaN when released
-  bool self_test = false;      // known values through all slots before anything else
+  bool self_test = false;      // test all slots with known values first
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
 };
 
-// Owned by this rank, trainable units end to end; [n], float32 unless said. Gaps hold zeros.
+// State that this rank owns, trainable units one after another; [n], float32 unless noted. Gaps
+// hold zeros.
 struct FlatState {
   at::Tensor master;
   at::Tensor exp_avg;  // both moments: the dtype that ShardingOptions::moments says
   at::Tensor exp_avg_sq;
-  at::Tensor weight;  // compute dtype [n]: what is gathered; the master itself when that is float32
+  at::Tensor
+      weight;  // compute dtype [n]: the source of gathers; the master itself when that is float32
 };
 
 // A range of FlatState with one weight-decay flag.
@@ -44,7 +46,7 @@ struct OptimizerRange {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
   bool decay = true;
-  std::int64_t first_element = 0;  // its number in the model, the same at any number of ranks
+  std::int64_t first_element = 0;  // index in the model, the same at any number of ranks
 };
 
 class ShardedStorage {
@@ -56,27 +58,28 @@ class ShardedStorage {
   const std::vector<OptimizerRange>& optimizer_ranges() const { return optimizer_ranges_; }
   std::vector<ShardView> shard_views() const;
 
-  // What rank owns of a unit, and where all of it is gathered to: 1-D, compute dtype.
+  // The rank's part of a unit, and the destination of its gather: 1-D, compute dtype.
   at::Tensor owned_weights(int unit, bool trainable) const;
   at::Tensor gathered_weights(int unit, bool trainable) const;
-  // All that this rank owns of a unit and keeps from step to step: 1-D, some of them empty.
+  // All state of a unit that this rank owns between steps: 1-D tensors, some of them empty.
   std::vector<at::Tensor> owned_state(int unit) const;
   at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }
 
-  // Before the first and every training step, on the compute stream: decides the dtype of the
-  // gradient's sum, float32 where several micro-batches are added up, else the reduce dtype, and
-  // allocates where that takes more memory than before (one rank; several have it from the start).
+  // Call it before every training step, on the compute stream. It selects the dtype of the
+  // gradient's sum: float32 with several micro-batches, else the reduce dtype. One rank then
+  // allocates more memory if needed; several ranks have it from the start.
   void begin_step(bool several_micro_batches);
-  const at::Tensor& gradient() const { return gradient_; }  // 1-D [n], laid out as FlatState
+  const at::Tensor& gradient() const { return gradient_; }  // 1-D [n], in the layout of FlatState
   at::Tensor gradient_shard(int unit) const;                // 1-D view of gradient()
-  // Where blocks write: 1-D, the whole unit's, reduce dtype; in place, gradient_shard itself.
+  // The memory that blocks write: 1-D, the whole unit's, reduce dtype. In place it is
+  // gradient_shard.
   at::Tensor gradient(int unit, int grad_slot) const;
   at::Tensor reduce_output(int unit) const;  // 1-D, reduce dtype
 
-  // A block's parameters as views, made once for each gradient slot (-1: no gradients).
+  // A block's parameters as views, created once for each gradient slot (-1: no gradients).
   const std::vector<Parameter>& parameters(int block, int grad_slot, bool accumulate);
   std::int64_t communication_bytes() const { return communication_bytes_; }
-  // Whether units of different layouts share the gradient slot, so that gaps must be cleared.
+  // True when units of different layouts share the gradient slot, so that gaps must be cleared.
   bool clears_gradient(int grad_slot) const { return grad_slot_mixed_.at(grad_slot); }
 
  private:

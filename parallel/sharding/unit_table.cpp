@@ -12,7 +12,7 @@ namespace {
 
 using Blocks = std::span<const std::unique_ptr<Block>>;
 
-// Unit number of each block: blocks that share a parameter name share a unit.
+// The unit number of each block. Blocks that share a parameter name share a unit.
 std::vector<int> group_blocks(Blocks blocks) {
   std::vector<int> unit(blocks.size());
   std::map<std::string, int> unit_of_parameter;

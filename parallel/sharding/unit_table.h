@@ -1,5 +1,5 @@
-// Units: what is gathered and reduced as one. Usually one block; blocks that share a parameter
-// (tied embedding and head) are one unit.
+// Units: the parameters that are gathered and reduced together. Usually one block; blocks that
+// share a parameter (tied embedding and head) form one unit.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace packtrain {
 
 struct Unit {
   std::string name;         // of its first block
-  FlatLayout trainable;     // either may be empty: frozen parameters lie apart, so that they cost
+  FlatLayout trainable;     // either may be empty; frozen parameters are separate and have
   FlatLayout frozen;        // neither gradients nor optimizer state
   std::vector<int> blocks;  // ascending
   bool resident =
@@ -23,7 +23,7 @@ struct Unit {
   std::int64_t numel() const { return trainable.numel + frozen.numel; }
 };
 
-// Which element of which unit a block's i-th parameter is.
+// The segment of a block's i-th parameter in the trainable or frozen layout of its unit.
 struct ParameterPlace {
   bool trainable = true;
   std::size_t segment = 0;
@@ -36,7 +36,7 @@ struct UnitTable {
   int first_trainable_block = 0;  // backward stops there; num_blocks when all is frozen
 };
 
-// Throws Error(kInternal) when one name stands for parameters of different shapes.
+// Throws Error(kInternal) when parameters of different shapes have one name.
 UnitTable make_unit_table(std::span<const std::unique_ptr<Block>> blocks, int num_ranks);
 
 }  // namespace packtrain

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr auto kAnswerPatience = std::chrono::seconds(30);
-constexpr auto kLook = milliseconds(100);  // how often a waiting thread looks whether to give up
+constexpr auto kLook = milliseconds(100);  // interval at which a waiting thread checks for an abort
 const char* const kYes = "yes";
 
 std::string greeting(const std::string& start, const std::string& channel, int from, int to) {
@@ -62,7 +62,7 @@ ConnectionManager::ConnectionManager(const JobLocation& place, const std::string
 
 ConnectionManager::~ConnectionManager() {
   closing_ = true;
-  ::shutdown(listening_.descriptor(), SHUT_RDWR);  // wakes the thread that waits there
+  ::shutdown(listening_.descriptor(), SHUT_RDWR);  // wakes the thread that waits in accept
   answering_.join();
 }
 
@@ -105,7 +105,7 @@ Socket ConnectionManager::call(const std::string& channel, int rank,
                                const std::atomic<bool>& given_up, milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   for (;;) {
-    // Asked for again each time: what the store holds may be of a start that was given up.
+    // Reads it again each time, because the store may still hold the entry of an earlier start.
     const Peer peer = find(rank);
     std::optional<Socket> socket = dial(peer.address, peer.port, kAnswerPatience);
     if (socket &&
@@ -154,12 +154,12 @@ void ConnectionManager::answer_calls() {
     if (socket) {
       answer(std::move(*socket));
     } else if (!closing_) {
-      std::this_thread::sleep_for(kLook);  // out of file descriptors, for one
+      std::this_thread::sleep_for(kLook);  // for example out of file descriptors
     }
   }
 }
 
-// Keeps the connection where it is meant for this process of this start, else closes it.
+// Keeps the connection when it is for this process and this start, else closes it.
 void ConnectionManager::answer(Socket socket) {
   const auto text = receive_text(socket, kAnswerPatience);
   if (!text) return;

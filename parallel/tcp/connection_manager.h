@@ -1,4 +1,4 @@
-// Connections between the processes of a job: made when first asked for, one a pair and channel.
+// Connections between the processes of a job: made on first use, one for each pair and channel.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace packtrain {
 
-// How another process is reached.
+// The address of another process.
 struct Peer {
   std::string address;
   std::uint16_t port = 0;
@@ -27,7 +27,7 @@ struct Peer {
 
 class ConnectionManager {
  public:
-  // Publishes how this process is reached.
+  // Publishes the address of this process.
   ConnectionManager(const JobLocation& place, const std::string& host);
   ~ConnectionManager();
   ConnectionManager(const ConnectionManager&) = delete;
@@ -36,17 +36,17 @@ class ConnectionManager {
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
 
-  // This process's end of `channel` to `rank`: the lower rank calls, the other one waits to be
-  // called, as long as `patience`. Throws Error(kDevice) when it cannot be had, or when `given_up`
-  // turns true. Any thread.
+  // Returns this process's end of `channel` to `rank`. The lower rank connects; the other one waits
+  // for it, at most `patience`. Throws Error(kDevice) when there is no connection, or when
+  // `given_up` becomes true. Thread-safe.
   Socket connect(const std::string& channel, int rank, const std::atomic<bool>& given_up,
                  std::chrono::milliseconds patience);
-  // Its host, of another rank "a host not known yet" during the start; "rank 3 on node7".
+  // The host of `rank`, as in "rank 3 on node7"; for another rank "a host not known yet" during the
+  // start.
   std::string host_of(int rank);
   std::string name_of(int rank);
 
-  // The end of the start: from now on the ranks are reached as this table says, by rank, and the
-  // store is left.
+  // Ends the start: from now on this table has the addresses, by rank, and the store is closed.
   Peer own() const { return own_; }
   void finish_start(std::vector<Peer> peers);
 
@@ -62,13 +62,13 @@ class ConnectionManager {
   void answer(Socket socket);
 
   JobLocation place_;
-  std::mutex store_mutex_;                  // held while the store is waited for
-  std::unique_ptr<Rendezvous> rendezvous_;  // until the start is over
+  std::mutex store_mutex_;                  // held during waits for the store
+  std::unique_ptr<Rendezvous> rendezvous_;  // until the end of the start
   std::mutex mutex_;
-  std::vector<Peer> peers_;  // [rank], from then on
+  std::vector<Peer> peers_;  // [rank], after the start
   Peer own_;
   Socket listening_;
-  std::map<Key, Socket> called_;  // what other processes have opened and no call here has taken yet
+  std::map<Key, Socket> called_;  // connections of other processes that no call here has taken
   std::condition_variable arrived_;
   std::atomic<bool> closing_ = false;
   std::thread answering_;

@@ -18,11 +18,11 @@
 namespace packtrain {
 namespace {
 
-constexpr int kLookMs = 100;  // how often a waiting thread looks whether to give up
-// Whoever ends a job tells all ranks; until that has come, a lost connection is not an error of its
+constexpr int kLookMs = 100;  // interval at which a waiting thread checks for an abort
+// The end of a job is sent to all ranks. Until it arrives, a lost connection is not an error of its
 // own.
 constexpr auto kNewsPatience = std::chrono::seconds(5);
-// A rank may compute, or save, for hours before it comes to a collective.
+// A rank may compute or save for hours before it enters a collective.
 constexpr auto kNoLimit = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -41,7 +41,7 @@ void Links::open(const std::vector<int>& ranks, const std::atomic<bool>& aborted
 
 void Exchange::send(const void* data, std::size_t bytes, int to) {
   if (bytes == 0) return;
-  // Never written through: one kind of message serves both directions.
+  // The pointer is never written through: one struct serves messages of both directions.
   auto* bytes_begin = static_cast<std::byte*>(const_cast<void*>(data));
   Message message{.rank = members_[static_cast<std::size_t>(to)],
                   .outgoing = true,
@@ -75,7 +75,7 @@ void Exchange::wait() {
   }
 }
 
-// A connection carries its messages one after the other.
+// A connection carries its messages one after another.
 void Exchange::move_all() {
   std::set<std::pair<int, bool>> busy;  // rank, outgoing
   for (Message& message : messages_) {
@@ -85,7 +85,7 @@ void Exchange::move_all() {
   }
 }
 
-// As much as goes without waiting.
+// Transfers as much as possible without waiting.
 void Exchange::move(Message& message) {
   while (message.done < message.total()) {
     std::array<iovec, 2> parts{};
@@ -95,7 +95,7 @@ void Exchange::move(Message& message) {
     parts[1] = {message.data + body, message.bytes - body};
     msghdr header{};
     header.msg_iov = parts.data();
-    // What arrives goes into its place only after its length was looked at.
+    // The length is checked before the data are received into their buffer.
     header.msg_iovlen = message.outgoing || head == message.length.size() ? 2 : 1;
     const ssize_t moved = message.outgoing ? sendmsg(message.descriptor, &header, MSG_NOSIGNAL)
                                            : recvmsg(message.descriptor, &header, 0);

@@ -1,4 +1,5 @@
-// The messages of one collective, all under way at once, over the connections of a communicator.
+// The messages of one collective, all in flight at the same time, over the connections of a
+// communicator.
 #pragma once
 
 #include <array>
@@ -14,14 +15,14 @@
 
 namespace packtrain {
 
-// The connections of one communicator, by rank of the world, made when first needed. One thread.
+// The connections of one communicator, by rank of the world, made on first use. Not thread-safe.
 class Links {
  public:
   Links(ConnectionManager& connection_manager, std::string channel)
       : connection_manager_(connection_manager), channel_(std::move(channel)) {}
 
-  // Connects with those that are not yet: first calls, then waits to be called, so that ranks that
-  // do this at the same time never wait for each other in a circle.
+  // Opens missing connections. Ranks first connect, then accept, so that ranks that open at the
+  // same time never wait for each other in a circle.
   void open(const std::vector<int>& ranks, const std::atomic<bool>& aborted);
   int descriptor(int rank) const { return sockets_.at(rank).descriptor(); }
   ConnectionManager& connection_manager() { return connection_manager_; }
@@ -35,14 +36,14 @@ class Links {
 
 class Exchange final : public MessageSet {
  public:
-  // Between `members`, ranks of the world; a message names one by its place among them. Gives up
-  // where `aborted` turns true. All given must outlive it.
+  // Exchanges between `members`, which are ranks of the world; a message names one by its index.
+  // Waiting ends with an error when `aborted` becomes true. All arguments must outlive it.
   Exchange(Links& links, std::span<const int> members, const std::atomic<bool>& aborted)
       : links_(links), members_(members), aborted_(aborted) {}
 
   void send(const void* data, std::size_t bytes, int to) override;
   void receive(void* data, std::size_t bytes, int from) override;
-  // The core is free meanwhile. Throws also when a peer sends another number of bytes.
+  // Sleeps while it waits. Throws also when a peer sends another number of bytes.
   void wait() override;
 
  private:
@@ -50,9 +51,9 @@ class Exchange final : public MessageSet {
     int rank = 0;  // of the world
     bool outgoing = false;
     int descriptor = -1;
-    std::byte* data = nullptr;  // of an outgoing one only read
+    std::byte* data = nullptr;  // only read for an outgoing one
     std::size_t bytes = 0;
-    std::size_t done = 0;  // with the length in front
+    std::size_t done = 0;  // bytes transferred, with the length in front
     std::array<std::byte, sizeof(std::size_t)> length{};
     std::size_t total() const { return length.size() + bytes; }
   };
@@ -67,7 +68,7 @@ class Exchange final : public MessageSet {
   Links& links_;
   std::span<const int> members_;
   const std::atomic<bool>& aborted_;
-  std::vector<Message> messages_;  // those that are not complete
+  std::vector<Message> messages_;  // the incomplete ones
 };
 
 }  // namespace packtrain

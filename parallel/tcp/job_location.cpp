@@ -22,7 +22,7 @@ std::optional<int> number_in(const Environment& environment, const char* variabl
   return number;
 }
 
-// The variable that says that this process is one of several.
+// The variable that shows that this process is one of several.
 const char* variable_of_launcher(const Environment& environment) {
   for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
     if (number_in(environment, variable).value_or(0) > 1) return variable;
@@ -38,7 +38,7 @@ class Reader {
   Reader(const Environment& environment, const char* launched)
       : environment_(environment), launched_(launched) {}
 
-  // Throws where it is not set, or no number from `least` to `most`.
+  // Throws where the variable is not set, or is no number from `least` to `most`.
   int number(const char* variable, int least, int most) const {
     const auto found = number_in(environment_, variable);
     if (!found || *found < least || *found > most) {
@@ -82,13 +82,13 @@ JobLocation place_of_torchrun(const Environment& environment, const Reader& read
   place.address = read.text("MASTER_ADDR");
   place.port = static_cast<std::uint16_t>(read.number("MASTER_PORT", 1, kMaxPort));
   place.store_is_served = text_in(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-  // torchrun's store outlives its restarts.
+  // torchrun's store outlives its restarts, so keys need the restart count.
   place.start = fmt::format("{}/{}", text_in(environment, "TORCHELASTIC_RUN_ID"),
                             text_in(environment, "TORCHELASTIC_RESTART_COUNT"));
   return place;
 }
 
-// Below the ports that systems give away by themselves.
+// Below the range of ephemeral ports.
 int port_of_step(int job, int step) {
   constexpr int kFirst = 20000;
   constexpr int kPorts = 10000;
@@ -100,7 +100,7 @@ JobLocation place_of_slurm(const Environment& environment, const char* tasks, co
   place.size = read.number(tasks, 2, kMaxRanks);
   place.rank = read.number("SLURM_PROCID", 0, place.size - 1);
   place.address = text_in(environment, "MASTER_ADDR");
-  // A node's name in Slurm need not be one by which it is found: not needed on one host.
+  // A node's name in Slurm may not be resolvable. On one host it is not needed.
   if (place.address.empty() && number_in(environment, "SLURM_STEP_NUM_NODES") == 1) {
     place.address = "127.0.0.1";
   }
@@ -121,7 +121,8 @@ std::string first_host(const std::string& list) {
   if (end == std::string::npos || list[end] == ',') return list.substr(0, end);
   const std::size_t number_end = list.find_first_of(",-]", end + 1);
   const std::size_t close = list.find(']', end);
-  if (close == std::string::npos) return list;  // no list: as it is, for the error that follows
+  if (close == std::string::npos)
+    return list;  // no list: return it unchanged, so that the following error shows it
   const std::size_t behind = list.find(',', close);
   return list.substr(0, end) + list.substr(end + 1, number_end - end - 1) +
          list.substr(close + 1, behind == std::string::npos ? behind : behind - close - 1);

@@ -24,9 +24,9 @@ constexpr auto kFlush = std::chrono::milliseconds(200);
 constexpr const char* kChannel = "watch";
 
 // The first letter of a message.
-constexpr char kReport = 'R';   // a rank, a line's end, its report
-constexpr char kEnd = 'E';      // the job's exit code
-constexpr char kGoodbye = 'G';  // the sender leaves as it should
+constexpr char kReport = 'R';   // followed by a rank, a newline, its report
+constexpr char kEnd = 'E';      // followed by the job's exit code
+constexpr char kGoodbye = 'G';  // the sender leaves normally
 
 int number_behind_letter(const std::string& message) {
   return static_cast<int>(std::strtol(message.c_str() + 1, nullptr, 10));
@@ -69,7 +69,7 @@ void JobWatch::fail(const FailureReport& report) {
     if (!own_report_) own_report_ = report;
   }
   eventfd_write(wake_, 1);
-  std::this_thread::sleep_for(kEndPatience);  // the thread ends the process before
+  std::this_thread::sleep_for(kEndPatience);  // the watching thread ends the process earlier
   print_with_rank(connection_manager_.rank(), {report, host_});
   std::_Exit(report.exit_code);
 }
@@ -85,7 +85,7 @@ void JobWatch::watch() {
 
 void JobWatch::wait_for_event() {
   std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
-  // A link that is done stays in its place, and is not listened to.
+  // A link that is done keeps its index and is no longer polled.
   for (const Link& link : links_) {
     entries.push_back({link.done ? -1 : link.socket.descriptor(), POLLIN, 0});
   }
@@ -118,7 +118,7 @@ void JobWatch::read(Link& link) {
   }
 }
 
-// What the process of a lost link said before it ended came before.
+// Messages that the process sent before it ended have already been read.
 void JobWatch::lose(Link& link) {
   link.done = true;
   if (leaving_ || closing_) return;
@@ -181,12 +181,12 @@ void JobWatch::send_to_children(const std::string& message) {
 
 void JobWatch::end_job(int exit_code) {
   send_to_children(fmt::format("{}{}", kEnd, exit_code));
-  std::this_thread::sleep_for(kFlush);  // what other threads print
+  std::this_thread::sleep_for(kFlush);  // gives other threads time to print
   std::_Exit(exit_code);
 }
 
-// Closes no link before its other end has said goodbye too: what lies unread in a socket that is
-// closed makes the other end lose what it has not read.
+// Closes a link only after its other end has said goodbye, too. Closing a socket with unread data
+// makes the other end lose data that it has not read.
 void JobWatch::send_shutdown() {
   for (const Link& link : links_) {
     send_text(link.socket, std::string(1, kGoodbye), kMessagePatience);

@@ -1,5 +1,5 @@
-// How the processes of a job that MPI did not start end together: links along a tree of ranks, over
-// which a failure goes up to rank 0 and the end of the job down to all.
+// How the processes of a job without MPI end together. Links form a tree of ranks: a failure goes
+// up to rank 0, and the end of the job goes down to all.
 #pragma once
 
 #include <atomic>
@@ -17,21 +17,21 @@
 
 namespace packtrain {
 
-// The thread of it does nothing else, so nothing that hangs in this process holds it up.
+// A thread of its own does only this, so that nothing else that hangs in this process delays it.
 class JobWatch {
  public:
-  // Links this process with its neighbours in the tree. Throws Error(kDevice) when they do not
-  // come.
+  // Connects this process with its neighbours in the tree. Throws Error(kDevice) when they do not
+  // join.
   JobWatch(ConnectionManager& connection_manager, const std::string& host);
-  // Leaves in peace where leave() was called; else the others take it for a failure.
+  // Leaves normally after leave(). Without it the others treat this as a failure.
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;
 
-  // Hands this rank's failure to the job and ends the process with the job's exit code. Rank 0
-  // prints what came in within two seconds, once where all ranks fail alike. Any thread.
+  // Reports this rank's failure to the job and ends the process with the job's exit code. Rank 0
+  // prints the reports of the first two seconds, once when all ranks fail equally. Thread-safe.
   [[noreturn]] void fail(const FailureReport& report);
-  // All ranks have come to their end: from now on a link that closes is none lost.
+  // All ranks have reached their end. From now on a closed link is not a lost one.
   void leave() { leaving_ = true; }
 
  private:
@@ -39,7 +39,7 @@ class JobWatch {
     int rank = 0;
     Socket socket;
     bool is_parent = false;
-    bool done = false;  // it said that it leaves, or is lost
+    bool done = false;  // its process has left, or is lost
   };
   using Clock = std::chrono::steady_clock;
 
@@ -60,9 +60,9 @@ class JobWatch {
   std::vector<Link> links_;
   int wake_ = -1;  // an eventfd
   std::mutex mutex_;
-  std::optional<FailureReport> own_report_;    // until the thread took it
-  std::map<int, ReportOfRank> reports_;        // rank 0: what came in
-  std::optional<Clock::time_point> deadline_;  // rank 0: then it is printed
+  std::optional<FailureReport> own_report_;    // until the thread takes it
+  std::map<int, ReportOfRank> reports_;        // rank 0: received reports
+  std::optional<Clock::time_point> deadline_;  // rank 0: the time at which it prints them
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> closing_ = false;
   std::thread thread_;

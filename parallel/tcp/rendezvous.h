@@ -1,4 +1,4 @@
-// Where ranks find each other at the start: libtorch's TCPStore, which torchrun serves too.
+// How ranks find each other at the start: libtorch's TCPStore, which torchrun also serves.
 #pragma once
 
 #include <chrono>
@@ -9,26 +9,26 @@
 
 namespace packtrain {
 
-// How long ranks wait for each other at the start: queues and pulled images take their time.
+// Time that ranks wait for each other at the start, because of queues and image pulls.
 constexpr auto kStartPatience = std::chrono::minutes(15);
 
-// One thread at a time. The store must not be used after the start: rank 0 may be gone.
+// Not thread-safe. Do not use the store after the start, because rank 0 may be gone.
 class Rendezvous {
  public:
-  // Serves the store where this is rank 0 and the launcher does not, and connects to it. Throws
-  // Error(kDevice) when it cannot be reached within kStartPatience, or its port is taken.
+  // Serves the store on rank 0 unless the launcher does, and connects to it. Throws Error(kDevice)
+  // when it cannot be reached within kStartPatience, or when its port is in use.
   explicit Rendezvous(const JobLocation& place);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // What this rank says, and what `rank` said: waits for it, at most `patience`; then
-  // Error(kDevice) that names the rank.
+  // publish() stores this rank's text. read() waits for the text of `rank`, at most `patience`,
+  // then throws Error(kDevice) naming the rank.
   void publish(const std::string& text);
   std::string read(int rank, std::chrono::milliseconds patience = kStartPatience);
 
-  // An address of this host by which other hosts reach it: of the network card on the way to the
-  // store; the loopback only where the store was named by it.
+  // An address of this host that other hosts can reach: that of the network interface on the route
+  // to the store. It is the loopback only where the store's address is one.
   std::string own_address() const;
 
  private:

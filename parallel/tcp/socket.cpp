@@ -55,13 +55,13 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-// The address that the system's routes take towards `way`; "", and errno, where there is none.
+// The local address of the system's route to `way`; "" and errno without a route.
 std::string own_address_towards(const addrinfo& way) {
   const Socket socket(::socket(way.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
   socklen_t length = sizeof own;
   auto* address = reinterpret_cast<sockaddr*>(&own);
-  // Connecting a datagram socket sends nothing: it asks for the route.
+  // Connecting a datagram socket sends nothing: it only selects the route.
   if (!socket || ::connect(socket.descriptor(), way.ai_addr, way.ai_addrlen) != 0 ||
       getsockname(socket.descriptor(), address, &length) != 0) {
     return "";
@@ -69,8 +69,8 @@ std::string own_address_towards(const addrinfo& way) {
   return numbers_of(address, length);
 }
 
-// Of the network card of the default route, else of the first that is up, or "". The first alone
-// may be a bridge of containers, which has the same address on all hosts.
+// The address of the default route's interface, else of the first that is up, or "". The first may
+// be a bridge of containers, which has the same address on all hosts.
 std::string address_of_a_card() {
   constexpr const char* kElsewhere = "192.0.2.1";  // of RFC 5737's documentation network
   const Addresses elsewhere = resolve(kElsewhere, 1, AI_NUMERICHOST, SOCK_DGRAM);
@@ -87,7 +87,7 @@ std::string address_of_a_card() {
   return "";
 }
 
-// A peer whose host is gone is noticed within a minute, idle or not.
+// A peer whose host is gone is detected within a minute, idle or not.
 void watch_peer(int descriptor) {
   constexpr int kIdle = 20;
   constexpr int kInterval = 10;
@@ -116,7 +116,7 @@ bool wait_for(int descriptor, short events, Clock::time_point deadline) {
   }
 }
 
-// Moves all of `size` bytes by `call(done)`, which answers as send() and recv() do.
+// Transfers all of `size` bytes by `call(done)`, which returns as send() and recv() do.
 template <typename Call>
 bool move_all(int descriptor, short events, std::size_t size, Clock::time_point deadline,
               const Call& call) {

@@ -1,4 +1,4 @@
-// Sockets of TCP: opened, connected, and small messages over them.
+// TCP sockets: open, connect, and exchange small messages.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-// Owns a file descriptor; never blocking.
+// Owns a non-blocking file descriptor.
 class Socket {
  public:
   Socket() = default;
@@ -28,23 +28,23 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// The address of this host on the way to `host`, as numbers. A loopback address only where `host`
-// is written as one: a name that this host's own table maps to its loopback means to others the
-// network card of its default route, else its first. Throws Error(kDevice) when `host` cannot be
-// resolved or reached.
+// The numeric address of this host on the route to `host`. It is a loopback address only where
+// `host` is written as one. Where this host's own table maps the name to its loopback, the result
+// is the address of the default route's interface, else of the first one. Throws Error(kDevice)
+// when `host` cannot be resolved or reached.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
 // Listens at a port of the system's choice. Throws Error(kDevice).
 Socket listen_at(const std::string& address);
 std::uint16_t port_of(const Socket& listening);
-// Waits up to `patience` for the next caller; nothing when none came.
+// Waits up to `patience` for the next connection; returns nothing when none came.
 std::optional<Socket> accept_from(const Socket& listening, std::chrono::milliseconds patience);
-// Nothing when no process answers there within `patience`.
+// Returns nothing when no process answers there within `patience`.
 std::optional<Socket> dial(const std::string& address, std::uint16_t port,
                            std::chrono::milliseconds patience);
 
-// A text of up to 1 MiB behind its length. False when the other end is gone, or slower than
-// `patience`, or what came is none.
+// A text of up to 1 MiB, preceded by its length. Returns false when the other end is gone or slower
+// than `patience`, or when the data are no text.
 bool send_text(const Socket& socket, const std::string& text, std::chrono::milliseconds patience);
 std::optional<std::string> receive_text(const Socket& socket, std::chrono::milliseconds patience);
 

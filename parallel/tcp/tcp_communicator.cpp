@@ -44,7 +44,8 @@ class TcpCommunicator final : public HostCommunicator {
 
 void TcpCommunicator::barrier() {
   const CollectiveScope scope("barrier", 0, DataType::kUInt8);
-  std::vector<std::byte> all(members_.size());  // a rank has all of them when all have come
+  // A rank has all bytes only after all ranks have entered.
+  std::vector<std::byte> all(members_.size());
   const std::byte own{};
   gather_all(&own, all.data(), 1);
 }

@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-// Of these ranks of the world, in this order; all of them make it, with the same `channel`, which
+// Over these ranks of the world, in this order. All of them call it with the same `channel`, which
 // no other communicator has. `connection_manager` must outlive it.
 std::unique_ptr<Communicator> make_tcp_communicator(ConnectionManager& connection_manager,
                                                     const std::string& channel,

@@ -28,7 +28,7 @@ class TcpWorld final : public World {
     exchange_peers();
   }
   ~TcpWorld() override {
-    // An exception that ends this rank alone does not wait.
+    // Skips waiting while an exception ends this rank alone.
     if (std::uncaught_exceptions() > 0) return;
     try {
       control_->barrier();
@@ -70,7 +70,7 @@ class TcpWorld final : public World {
     return make_tcp_communicator(connection_manager_, channel, std::move(members));
   }
 
-  // Tells all ranks how each is reached, and counts those of this host.
+  // Exchanges the addresses of all ranks, and counts the ranks of this host.
   void exchange_peers() {
     constexpr std::size_t kMaxPeer = 384;
     std::string mine = encode(connection_manager_.own());
@@ -88,7 +88,7 @@ class TcpWorld final : public World {
       if (r < rank()) ++local_rank_;
       ++local_size_;
     }
-    control_->barrier();  // no rank reads the store any more: rank 0 may stop to serve it
+    control_->barrier();  // after this no rank reads the store, so rank 0 may stop serving it
     connection_manager_.finish_start(std::move(peers));
   }
 

@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// Joins the job in which this process has that place: ranks find each other over libtorch's
-// TCPStore, then talk over sockets of their own. Collective. Throws Error(kDevice) when the store
-// or a rank does not come within 15 minutes.
+// Joins the job in which this process has location `place`. Ranks find each other through
+// libtorch's TCPStore, then communicate over their own sockets. Collective. Throws Error(kDevice)
+// when the store or a rank does not come within 15 minutes.
 std::unique_ptr<World> make_tcp_world(const JobLocation& place);
 
 }  // namespace packtrain
