@@ -26,12 +26,12 @@ struct ShardMemory {
 // a CPU host varies, so groups chosen by it would vary too.
 bool memory_decides_shard_size(const Config& config, const RankHosts& hosts, DeviceKind device);
 
-// Returns the given size. With `auto`, the fewest whole hosts on which the planned memory stays
-// within the limit and that divide the hosts into equal groups. The plan has micro-batches of the
-// given budget; when no number of hosts can hold these, of one example of data.max_length. When
-// that does not fit either, all ranks. Without a limit: one host. With unequal hosts: all ranks.
-// `kept`: the result of an earlier start of the run, 0 for none. It stays when it still fits
-// without the reserve.
+// Returns the given size. With `auto`, returns the fewest whole hosts on which the planned memory
+// stays within the limit and that divide the hosts into equal groups. The plan has micro-batches of
+// the given budget. If no number of hosts can hold these, it has micro-batches of one example of
+// data.max_length. If these do not fit either, or hosts are unequal, the group is all ranks.
+// Without a limit it is one host. `kept`: the result of an earlier start of the run, 0 for none. It
+// stays when it still fits without the reserve.
 // Throws Error(kConfig) when the given size does not divide the number of ranks.
 int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
                int kept = 0);
