@@ -1,4 +1,4 @@
-// A micro-batch on the device, as the model's blocks see it.
+// A micro-batch on the device: the input of a model's blocks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,30 +15,32 @@ struct RoutingStatistics;  // models/routing_statistics.h
 
 // Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
 struct DeviceBatch {
-  at::Tensor input_ids;                       // int32 [T]
-  at::Tensor position_ids;                    // int32 [T]
-  at::Tensor cu_seqlens;                      // int32 [S + 1], on the device
-  std::vector<std::int32_t> cu_seqlens_host;  // the same on the host: no sync to read it
+  at::Tensor input_ids;     // int32 [T]
+  at::Tensor position_ids;  // int32 [T]
+  at::Tensor cu_seqlens;    // int32 [S + 1], on the device
+  std::vector<std::int32_t>
+      cu_seqlens_host;  // copy on the host, so that no read waits for the device
   std::int32_t max_seqlen = 0;
   at::Tensor loss_index;   // int32 [N] rows with a label
   at::Tensor loss_labels;  // int32 [N] labels[loss_index]
   at::Tensor loss_weight;  // float32 [N]
-  at::Tensor loss_source;  // int32 [N] its source, or undefined; nothing to a block
-  // float32 [N] what its mask byte weighs, part of loss_weight; undefined: 1. Nothing to a block.
+  at::Tensor loss_source;  // int32 [N] source of each row, or undefined; blocks do not read it
+  // float32 [N] weight of the row's loss mask byte, a factor of loss_weight. Undefined: 1. Blocks
+  // do not read it.
   at::Tensor token_weight;
-  // int32 [2, P]: where the rows of each example (or piece of one) begin, and where they end, pads
-  // left out, in rising order; undefined: these are the sequences.
+  // int32 [2, P]: start and end rows of each example, or of each piece of one, in rising order.
+  // Pads are in no example. Undefined: the examples are the sequences.
   at::Tensor examples;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
   // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
   at::Tensor row_logits;
-  // The boundaries once more, as cuDNN reads them: the first layer's attention fills this.
+  // The boundaries in cuDNN's form. The attention of the first layer fills this.
   mutable std::shared_ptr<const AttentionLayout> attention_layout;
-  // How its rows were spread over experts: layers with experts fill this.
+  // Spread of the rows over experts. Layers with experts fill this.
   mutable std::shared_ptr<RoutingStatistics> routing;
-  // float32 [T, P], of rotary scalings that look at each sequence's length, by
-  // RotaryFrequencies: the first layer fills this.
+  // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
+  // RotaryFrequencies; the first layer fills it.
   mutable std::map<std::int64_t, at::Tensor> token_frequencies;
 
   std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }

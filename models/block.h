@@ -1,6 +1,6 @@
-// An abstract block: its parameters, a forward and a backward. All that parallel/sharding knows of
-// a model. A model is a list of blocks; each passes one activation [rows, hidden] to the next, and
-// the last one returns the loss. Blocks know no ranks.
+// An abstract block: parameters, a forward and a backward. This is all that parallel/sharding knows
+// of a model. A model is a list of blocks. Each passes one activation [rows, hidden] to the next,
+// and the last one returns the loss. Blocks do not know ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct Initialization {
 };
 
 struct ParameterSpec {
-  std::string name;  // unique in the model; the same name in two blocks is one shared parameter
+  std::string name;  // unique in the model; two blocks with the same name share the parameter
   std::vector<std::int64_t> shape;
   Initialization initialization;
   bool decay = true;      // false for norms and biases
@@ -35,16 +35,16 @@ struct ParameterSpec {
   }
 };
 
-// Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation; its memory
-// is written by backward, or added to when `accumulate` is set (a second use of a shared parameter
-// in the same micro-batch).
+// Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation. Backward
+// writes it. It adds to it when `accumulate` is set, which is the second use of a shared parameter
+// in a micro-batch.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   bool accumulate = false;
 };
 
-// What a forward keeps for its backward. Filled by Block::forward, used up by Block::backward.
+// Saved activations of a forward. Block::forward fills it and Block::backward consumes it.
 class Tape {
  public:
   virtual ~Tape() = default;
@@ -62,13 +62,13 @@ class Block {
   virtual const std::string& name() const = 0;
   virtual const std::vector<ParameterSpec>& parameters() const = 0;
 
-  // `parameters` are in the order of parameters(). `x`: the previous block's output; undefined for
-  // the first block. `training`: keep what backward needs. The last block may already write its
-  // parameters' gradients here when training (the loss's own gradient is 1 by definition).
+  // `parameters` are in the order of parameters(). `x` is the output of the previous block,
+  // undefined for the first block. `training` saves what backward needs. The last block may write
+  // its parameters' gradients here in training, because the gradient of the loss is 1.
   virtual BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                               const at::Tensor& x, bool training) const = 0;
-  // Writes the parameters' gradients; returns d loss / d x, undefined for the first block.
-  // `grad_output` is undefined for the last block. `tape` is used up.
+  // Writes the parameters' gradients. Returns d loss / dx, undefined for the first block.
+  // `grad_output` is undefined for the last block. `tape` is consumed.
   virtual at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                               std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const = 0;
 };

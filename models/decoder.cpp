@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// `*` matches any characters, none included; everything else itself.
+// `*` matches any characters, also none. All other characters match themselves.
 bool matches(std::string_view pattern, std::string_view name) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) {
@@ -32,7 +32,8 @@ bool matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
-// Applies the options to one block's parameters after another, and remembers which patterns hit.
+// Applies the options to the parameters of one block after another and records which patterns
+// matched.
 class ParameterOptions {
  public:
   explicit ParameterOptions(const DecoderOptions& options)

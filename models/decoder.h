@@ -1,5 +1,5 @@
-// One config-driven decoder: embedding, layers, head with loss, as a list of blocks.
-// The way in to `models/`.
+// Builds a decoder from a config: embedding, layers, and head with loss, as a list of blocks. This
+// is the entry point of `models/`.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 namespace packtrain {
 
 struct DecoderOptions {
-  std::vector<std::string> frozen;  // parameter names not trained; `*` matches any characters
+  std::vector<std::string>
+      frozen;  // names of parameters that are not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
   RecomputePolicy recompute = RecomputePolicy::none();
 };
@@ -23,15 +24,15 @@ struct DecoderOptions {
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options);
 
-// Parameters that a token is multiplied with (embedding look-up excluded, head included; of experts
-// those that it goes to) and all parameters.
+// Parameters that a token is multiplied with, and all parameters. The first excludes the embedding
+// look-up, includes the head, and counts only the experts that a token is routed to.
 std::int64_t num_matmul_parameters(const DecoderConfig& config);
 std::int64_t num_parameters(const DecoderConfig& config);
 
-// Floating-point operations of one training step (forward + backward) on examples of these lengths:
-// 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, causal attention.
-// `attention_squares`: the sum over examples of L^2, of which half are the pairs of tokens that
-// attention works on; with windows what AttentionSpan::squares (samplers/options.h) makes of it.
+// Floating-point operations of one training step (forward and backward) on examples of these
+// lengths: 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, with causal
+// attention. `attention_squares` is the sum over examples of L^2, half of which are token pairs
+// that attention computes. For windows it is that of AttentionSpan::squares (samplers/options.h).
 double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares);
 
 }  // namespace packtrain

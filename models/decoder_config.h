@@ -1,4 +1,5 @@
-// What a decoder-only model is, family differences as data. A default is what Llama has.
+// Configuration of a decoder-only model. Differences between families are data. Defaults are those
+// of Llama.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace packtrain {
 
-// How rotary frequencies are stretched for positions beyond those of pretraining (ops/rotary).
+// How rotary frequencies are scaled for positions beyond those of pretraining (ops/rotary).
 struct RotaryScaling {
   enum class Kind { kNone, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
   Kind kind = Kind::kNone;
@@ -20,10 +21,10 @@ struct RotaryScaling {
   double high_frequency_factor = 4.0;          // llama3
   double beta_fast = 32.0;                     // yarn
   double beta_slow = 1.0;                      // yarn
-  bool truncate = true;                        // yarn: bounds of the ramp to whole dimensions
-  double attention_factor = 1.0;               // yarn, longrope: of cosine and sine
-  std::vector<double> short_factors;           // longrope, [rotary_dim / 2]: of examples of at most
-  std::vector<double> long_factors;            // original_max_positions tokens; and of longer ones
+  bool truncate = true;               // yarn: rounds the bounds of the ramp to whole dimensions
+  double attention_factor = 1.0;      // yarn, longrope: factor of cosine and sine
+  std::vector<double> short_factors;  // longrope, [rotary_dim / 2]: for examples of at most
+  std::vector<double> long_factors;   // original_max_positions tokens, and for longer ones
 
   bool operator==(const RotaryScaling&) const = default;
 };
@@ -40,18 +41,18 @@ enum class NormKind { kRms, kLayer };
 struct NormConfig {
   NormKind kind = NormKind::kRms;
   double epsilon = 1e-6;
-  double weight_offset = 0;  // RMS: scales by offset + w
+  double weight_offset = 0;  // RMS: scales by offset + weight
   bool has_weight = true;
   bool has_bias = false;  // layer norm
 
   bool operator==(const NormConfig&) const = default;
 };
 
-// Norms of queries and keys before they are turned; epsilon and offset are NormConfig's.
+// Norms of queries and keys before rotary positions. NormConfig has epsilon and offset.
 enum class QkNormKind {
   kNone,
   kHead,      // RMS of each head, one weight [head_dim] for all heads
-  kFull,      // RMS over all heads at once, weights [heads * head_dim]
+  kFull,      // RMS over all heads together, weights [heads * head_dim]
   kHeadLayer  // layer norm of each head, weights [heads, head_dim], no bias
 };
 
@@ -61,26 +62,26 @@ enum class ResidualKind {
   kParallelTwoNorms  // x + attention(norm(x)) + mlp(other_norm(x))
 };
 
-// Mixture of experts in the place of an MLP: the same activation, top-k routing, no token dropped.
+// Mixture of experts instead of an MLP: the same activation, top-k routing, no dropped token.
 struct ExpertsConfig {
-  std::int64_t num_experts = 0;  // 0: no layer has any
+  std::int64_t num_experts = 0;  // 0: no layer has experts
   std::int64_t experts_per_token = 0;
   std::int64_t intermediate_size = 0;  // of one expert
-  bool softmax_first = true;           // over all experts, before the choice; else over the chosen
-  bool normalize_weights = false;      // softmax_first: those of the chosen experts sum to 1
+  bool softmax_first = true;       // over all experts, before the choice; false: over the chosen
+  bool normalize_weights = false;  // with softmax_first: weights of the chosen experts sum to 1
   bool router_bias = false;
-  bool bias = false;                          // of the experts' projections
-  std::int64_t shared_intermediate_size = 0;  // of an MLP beside, for all tokens; 0: none
-  bool shared_gate = false;                   // which is scaled by sigmoid(x w)
+  bool bias = false;                          // of the projections of experts
+  std::int64_t shared_intermediate_size = 0;  // width of an additional MLP for all tokens; 0: none
+  bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
 
   bool operator==(const ExpertsConfig&) const = default;
 };
 
-// What may differ from layer to layer.
+// Settings that may differ between layers.
 struct LayerPattern {
-  std::int64_t window = 0;    // keys a query sees, its own included; 0: all before it
-  bool local_rotary = false;  // DecoderConfig::local_rotary
+  std::int64_t window = 0;    // keys a query attends to, its own included; 0: all before it
+  bool local_rotary = false;  // uses DecoderConfig::local_rotary
   bool experts = false;
 
   bool operator==(const LayerPattern&) const = default;
@@ -96,25 +97,25 @@ struct DecoderConfig {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t max_positions = 0;
-  std::vector<LayerPattern> layers;  // [num_layers], or empty: all as LayerPattern{}
+  std::vector<LayerPattern> layers;  // [num_layers], or empty: LayerPattern{} for all
 
   NormConfig norm;
-  bool norm_before = true;  // of what a branch (attention, MLP) reads
-  bool norm_after = false;  // of what a branch adds to the residual stream
+  bool norm_before = true;  // of the input of a branch (attention, MLP)
+  bool norm_after = false;  // of the output of a branch, before the residual add
   ResidualKind residual = ResidualKind::kSequential;
-  double residual_multiplier = 1.0;  // of what a branch adds
+  double residual_multiplier = 1.0;  // factor of a branch's output
 
   QkNormKind qk_norm = QkNormKind::kNone;
-  double clip_qkv = 0;            // queries, keys and values to [-clip, clip]; 0: not
-  double attention_scale = 0;     // of q k^T; 0: 1 / sqrt(head_dim)
-  double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: not
-  bool attention_sinks = false;   // a learned logit a head that takes part in the softmax
+  double clip_qkv = 0;            // clips queries, keys and values to [-clip, clip]; 0: no clipping
+  double attention_scale = 0;     // factor of q k^T; 0: 1 / sqrt(head_dim)
+  double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: no cap
+  bool attention_sinks = false;   // a learned logit for each head that takes part in the softmax
   bool qkv_bias = false;
   bool attention_output_bias = false;
 
-  std::int64_t rotary_dim = 0;  // the first elements of a head, which are turned; 0: all
+  std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;
-  RotaryConfig local_rotary;  // of the layers that say so
+  RotaryConfig local_rotary;  // of the layers with local_rotary
 
   Activation activation = {ActivationKind::kSilu, /*gated=*/true};
   bool mlp_bias = false;
@@ -131,7 +132,7 @@ struct DecoderConfig {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
-  // Elements of a head that are turned.
+  // Number of elements of a head that rotate.
   std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
 
   bool operator==(const DecoderConfig&) const = default;

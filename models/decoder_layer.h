@@ -1,5 +1,5 @@
-// One transformer layer: attention and an MLP (or a mixture of experts), each a branch that adds to
-// the residual stream. What else a layer has, and in which order, is data (DecoderConfig).
+// One transformer layer: attention and an MLP or a mixture of experts. Each is a branch that adds
+// to the residual stream. DecoderConfig has the order and the other parts of a layer.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace packtrain {
 
 class DecoderLayer final : public RecordedBlock {
  public:
-  // `frequencies` are shared by all layers of a model that turn alike. The last layer returns the
-  // supervised rows alone [N, hidden], which are all that the head reads: its output projection and
-  // its MLP work on these only (unless last_layer_needs_all_rows()).
+  // Layers with the same rotary settings share `frequencies`. The last layer returns only the
+  // supervised rows [N, hidden], because the head reads no others. Its output projection and MLP
+  // compute only these (unless last_layer_needs_all_rows()).
   DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
                std::vector<ParameterSpec> parameters,
                std::shared_ptr<const RotaryFrequencies> frequencies);
@@ -30,7 +30,7 @@ class DecoderLayer final : public RecordedBlock {
   Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const override;
 
  private:
-  // The layer's parameter of this name, without the layer's own; null where the model has none.
+  // Finds a parameter by its name without the layer's prefix; null if the model has none.
   const Parameter* find(OperatorTape& tape, const std::string& name) const;
   NormWeights norm_weights(OperatorTape& tape, std::string_view name) const;
 
@@ -38,14 +38,14 @@ class DecoderLayer final : public RecordedBlock {
   Value project(OperatorTape& tape, const std::string& name, Value x,
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, const DeviceBatch& batch, Value x) const;
-  // The part of an MLP before its last projection: `projection` and an activation.
+  // The part of an MLP before its last projection: `projection` and the activation.
   Value mlp_inner(OperatorTape& tape, const std::string& branch, Value x) const;
   Value mlp(OperatorTape& tape, const DeviceBatch& batch, Value x,
             std::optional<Value> residual) const;
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
-  // What a branch makes, with the residual stream added where that costs nothing.
+  // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
   using BranchEnd = std::function<Value(std::optional<Value> residual)>;
-  // The residual stream with a branch's output added to it.
+  // Adds the output of a branch to the residual stream.
   Value add_branch(OperatorTape& tape, const std::string& branch, const BranchEnd& end,
                    Value residual) const;
 

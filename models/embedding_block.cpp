@@ -18,7 +18,7 @@ BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters, const
   const at::NoGradGuard no_grad;
   at::Tensor y = embedding_forward(batch.input_ids, parameters[0]);
   if (multiplier_ != 1.0) y.mul_(multiplier_);
-  // The ids in the batch are all that backward needs: the tape is empty.
+  // Backward needs only the ids, which are in the batch, so the tape is empty.
   return {std::move(y), training ? std::make_unique<Tape>() : nullptr};
 }
 

@@ -1,4 +1,4 @@
-// The first block: token ids to vectors.
+// The first block: embeds token ids.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace packtrain {
 
 class EmbeddingBlock final : public Block {
  public:
-  // The rows looked up are multiplied by `multiplier`.
+  // Embedded rows are multiplied by `multiplier`.
   EmbeddingBlock(std::vector<ParameterSpec> parameters, double multiplier);
 
   const std::string& name() const override { return name_; }

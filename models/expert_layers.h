@@ -1,4 +1,4 @@
-// Which layers of a decoder have experts.
+// Layers of a decoder that have experts.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace packtrain {
 
-// Those among the first `num_layers`; so also what number a layer has among them.
+// Number of layers with experts among the first `num_layers`. This is also the index of layer
+// `num_layers` among them.
 inline std::int64_t num_expert_layers(const DecoderConfig& config, std::int64_t num_layers) {
   std::int64_t count = 0;
   for (std::int64_t layer = 0; layer < num_layers; ++layer) {
@@ -16,7 +17,8 @@ inline std::int64_t num_expert_layers(const DecoderConfig& config, std::int64_t 
   return count;
 }
 
-// The auxiliary loss asks how all rows are spread, the last layer's without a label too.
+// The auxiliary loss needs the routing of all rows, including rows of the last layer without a
+// label.
 inline bool last_layer_needs_all_rows(const DecoderConfig& config) {
   return config.experts.auxiliary_loss != 0 && config.layer(config.num_layers - 1).experts;
 }

@@ -47,7 +47,7 @@ at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) c
   return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
-// Logits are multiplied by multiplying what they are made of, which is far smaller.
+// To multiply the logits, multiplies one of their factors, which is far smaller.
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                                const at::Tensor& x, bool training) const {
   const at::NoGradGuard no_grad;

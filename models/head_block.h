@@ -1,4 +1,5 @@
-// The last block: final norm, output projection and weighted cross-entropy of the supervised rows.
+// The last block: final norm, projection to the vocabulary, and weighted cross entropy of the
+// supervised rows.
 #pragma once
 
 #include <string>
@@ -16,9 +17,9 @@ class HeadBlock final : public Block {
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  // x: the supervised rows [N, hidden], as the last layer returns them. In training the gradients,
-  // x's too, are found here: the logits are gone afterwards. The auxiliary loss of experts is found
-  // here too, and lies with the batch (routing_statistics.h), apart from the loss.
+  // x: the supervised rows [N, hidden] that the last layer returns. In training this also computes
+  // the gradients, x's included, because the logits are not saved. It also computes the auxiliary
+  // loss of experts, which is stored in the batch (routing_statistics.h) and not in the loss.
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       const at::Tensor& x, bool training) const override;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
@@ -27,7 +28,7 @@ class HeadBlock final : public Block {
  private:
   struct Weights;
   Weights weights(std::span<const Parameter> parameters) const;
-  // Of [rows, hidden] behind the norm: [rows, V].
+  // Logits [rows, V] of normed rows [rows, hidden].
   at::Tensor logits(const Weights& weights, const at::Tensor& normed) const;
 
   std::string name_ = "head";

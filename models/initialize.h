@@ -1,5 +1,5 @@
-// Initial weights from counter-based random numbers: an element's value depends on the seed, the
-// parameter's name and its own index, so it is the same at any number of ranks.
+// Initial weights from counter-based random numbers. The value of an element depends on the seed,
+// the name of the parameter and the element's index. It is the same on any number of ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,8 @@
 
 namespace packtrain {
 
-// Fills `values` (contiguous float32 [n], on the CPU or, on the current stream, a GPU) with
-// elements [begin, begin + n) of the parameter in row-major order.
+// Fills `values` with elements [begin, begin + n) of the parameter in row-major order. `values` is
+// contiguous float32 [n], on the CPU or on a GPU, where it uses the current stream.
 void initialize(const ParameterSpec& parameter, std::uint64_t seed, std::int64_t begin,
                 const at::Tensor& values);
 

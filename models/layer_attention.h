@@ -1,4 +1,4 @@
-// What attention computes in one layer of a decoder.
+// The attention of one layer of a decoder.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t 
           .soft_cap = config.attention_soft_cap};
 }
 
-// One of each that some layer has.
+// Returns each distinct attention shape once.
 inline std::vector<AttentionShape> distinct_attentions(const DecoderConfig& config) {
   std::vector<AttentionShape> shapes;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {

@@ -34,8 +34,8 @@ class Moments {
   }
 
  private:
-  // The last layer, the one before, which works on more rows, and the last ones with and without
-  // experts: of several alike the last needs most.
+  // Candidates for the peak: the last layer, the one before, which has more rows, and the last
+  // layers with and without experts. Of equal layers the last one needs most.
   std::set<std::int64_t> layers() const {
     std::set<std::int64_t> found;
     const std::int64_t last = config_.num_layers - 1;
@@ -65,7 +65,7 @@ class Moments {
     return total_bytes(layer_activations_at(moment, config_, policy_, rows, element_bytes_));
   }
 
-  // In the backward of a layer: its values and those of the layers before.
+  // Activations in the backward of a layer: its own and those of the layers before.
   std::int64_t kept(BackwardPhase moment, const LayerRows& rows) const {
     std::int64_t total = values_at(moment, rows);
     for (std::int64_t layer = 0; layer < rows.layer; ++layer) {
@@ -104,7 +104,7 @@ class Moments {
 
   bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
 
-  // The second projection's backward, which makes the activation again, and the first one's.
+  // Backward of the second projection, which recomputes the activation, and of the first one.
   void add_experts_backward(const LayerRows& rows, std::vector<MemoryPeak>& moments) const {
     const std::int64_t width = config_.experts.intermediate_size;
     const std::int64_t num_chosen =
@@ -158,7 +158,7 @@ class Moments {
              {"attention's workspace", std::max(attention.workspace, qk_norm_workspace(rows))}}};
   }
 
-  // Of the norms' backward, after that of attention: heads in float32.
+  // Backward of the norms, after that of attention: heads in float32.
   std::int64_t qk_norm_workspace(const LayerRows& rows) const {
     const std::int64_t query = config_.num_heads * config_.head_dim;
     constexpr std::int64_t kFloats = 6;
@@ -170,7 +170,7 @@ class Moments {
   RecomputePolicy policy_;
   MicroBatchShape size_;
   std::int64_t element_bytes_;
-  std::int64_t num_supervised_;  // rows that the last layer goes on with
+  std::int64_t num_supervised_;  // rows of the last layer after attention
 };
 
 }  // namespace

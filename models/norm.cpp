@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// Of a norm without weights: ones that are not trained.
+// A norm without weights uses constant ones.
 Parameter weight_of(const NormWeights& weights, const at::Tensor& x) {
   if (weights.weight != nullptr) return *weights.weight;
   return {.value = at::ones({x.size(1)}, x.options()), .grad = {}};

@@ -1,4 +1,4 @@
-// The norm of a family: RMS or layer norm, with or without weights (NormConfig says which).
+// The norm of a family: RMS or layer norm, with or without weights, as NormConfig says.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,14 +21,14 @@ struct NormOutput {
 };
 
 NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config);
-// Writes the weights' gradients, returns dx (with grad_residual added, when defined).
-// `recomputed_output` [T, H], when defined, receives y once more.
+// Writes the gradients of the weights. Returns dx, plus grad_residual when it is defined. Writes y
+// to `recomputed_output` [T, H] when it is defined.
 at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                          const std::vector<at::Tensor>& statistics, const NormWeights& weights,
                          const NormConfig& config, const at::Tensor& grad_residual = {},
                          const at::Tensor& recomputed_output = {});
 
-// Numbers that norm_forward keeps of a row.
+// Statistics that norm_forward saves for each row.
 inline std::int64_t num_statistics(const NormConfig& config) {
   return config.kind == NormKind::kRms ? 1 : 2;
 }

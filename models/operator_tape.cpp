@@ -112,7 +112,7 @@ void OperatorTape::run_or_defer_weight_grad(std::function<void()> product) {
   deferred_weight_grads_.push_back(std::move(product));
 }
 
-// Each lets go of what it holds as soon as it has run.
+// Each product is destroyed after it has run, which frees its operands.
 void OperatorTape::flush_weight_grads() {
   const TraceRange range("gradients put off");
   for (auto& product : deferred_weight_grads_) std::exchange(product, nullptr)();

@@ -1,7 +1,7 @@
-// What a block's forward did, operator by operator, and the way back through it. A small autograd
-// for one block: its values have kinds, so that which of them are kept for backward and which are
-// made again is data (RecomputePolicy); and gradients that meet in one value are added by the
-// operator that comes last, in its own kernel, instead of by an operator of their own.
+// Records the operators of a block's forward and runs their backward: a small autograd for one
+// block. Values have kinds, so that a RecomputePolicy can say which are saved and which are
+// recomputed. Gradients that meet in one value are added by the operator that comes last, in its
+// own kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,21 +18,21 @@
 namespace packtrain {
 
 enum class ValueKind {
-  kInput,       // what the block was given
-  kProjection,  // by a matrix product, or rows of such
+  kInput,       // input of the block
+  kProjection,  // output of a GEMM, or rows of one
   kNormOutput,
   kActivationOutput,
   kAttentionOutput,
-  kStatistics,  // a few numbers a row, which an operator's backward reads
+  kStatistics,  // a few numbers a row that an operator's backward reads
 };
 
-// Which kinds of values stay from forward to backward; the others are made again when a backward
-// asks for them. The input always stays.
+// Kinds of values that are saved from forward to backward. The others are recomputed when backward
+// reads them. The input is always saved.
 class RecomputePolicy {
  public:
-  static RecomputePolicy none();       // keeps all that backward reads
-  static RecomputePolicy selective();  // drops what is cheap to make: no matrix product runs twice
-  static RecomputePolicy full();       // keeps the block's input alone
+  static RecomputePolicy none();       // saves all that backward reads
+  static RecomputePolicy selective();  // drops cheap values: no GEMM runs twice
+  static RecomputePolicy full();       // saves only the block's input
 
   bool keeps(ValueKind kind) const { return (kept_ & bit(kind)) != 0; }
   bool operator==(const RecomputePolicy&) const = default;
@@ -56,66 +56,66 @@ struct SavedActivation {
 
 class OperatorTape final : public Tape {
  public:
-  // One operator. `forward` makes its outputs from its inputs; `backward` reads the gradient of
-  // outputs[0] and hands on those of the inputs.
+  // One operator. `forward` computes its outputs from its inputs. `backward` reads the gradient of
+  // outputs[0] and sets those of the inputs.
   struct Operator {
     std::vector<Value> outputs;
     std::vector<Value> needs;  // values that `backward` reads
-    // `backward` also makes outputs[0] again when is_recompute_requested() says so.
+    // True if `backward` also recomputes outputs[0] when is_recompute_requested() is true.
     bool recomputes_output = false;
     std::function<void()> forward;
     std::function<void()> backward;
   };
 
-  // Parameters that operators refer to; they move between forward and backward.
+  // Parameters that operators refer to. Their addresses may change between forward and backward.
   explicit OperatorTape(std::span<const Parameter> parameters);
 
   std::vector<Parameter>& parameters() { return parameters_; }
 
-  // A new value, to be made by the operator recorded next.
+  // Creates a value, which the operator recorded next must set.
   Value value(ValueKind kind, std::string_view name);
   Value input(const at::Tensor& x);
-  // Runs the operator's forward and remembers it.
+  // Runs the operator's forward and records it.
   void record(Operator step);
-  // Forward is over: drops what backward does not read or the policy does not keep.
+  // Called after forward: frees what backward does not read or the policy does not save.
   void finish_forward(const RecomputePolicy& policy);
-  // Sends `grad` of `output` back through all operators; returns the input's gradient.
+  // Runs the backward of all operators, from `grad` of `output`. Returns the gradient of the input.
   at::Tensor backward(Value output, const at::Tensor& grad);
 
-  // For operators. get() makes a value again that is not there.
+  // For operators. get() recomputes a value that is not available.
   at::Tensor get(Value v) { return get_all(v).front(); }
   void set(Value v, at::Tensor tensor) { set_all(v, {std::move(tensor)}); }
-  // The same of a value that is a list, possibly empty.
+  // The same for a value that is a list, possibly empty.
   std::vector<at::Tensor> get_all(Value v);
   void set_all(Value v, std::vector<at::Tensor> tensors);
-  // The value is used up: its memory now holds another value, made in place.
+  // Frees a value whose memory another value now holds, computed in place.
   void release(Value v);
-  // The gradient that has arrived so far, undefined for none. An operator adds its own share to it
-  // and sets the sum.
+  // The gradient accumulated so far, undefined if none. An operator adds its own part and sets the
+  // sum.
   at::Tensor gradient(Value v) const { return entry(v).gradient; }
   void set_gradient(Value v, at::Tensor grad) { entry(v).gradient = std::move(grad); }
-  // For operators without a kernel that could add on the way.
+  // For operators whose kernels cannot add.
   void add_gradient(Value v, const at::Tensor& grad);
-  // Runs `use` when `v` is there: now, or after the backward that makes it again.
+  // Runs `use` with `v`: now if it is available, else after the backward that recomputes it.
   void when_available(Value v, std::function<void(const at::Tensor&)> use);
   bool is_recompute_requested(Value v) const { return !entry(v).waiting.empty(); }
 
-  // A product that only a parameter's gradient waits for: runs it, or leaves it for
-  // flush_weight_grads() where defer_weight_grads() was called before backward. It must read no
-  // weight.
+  // A GEMM that only the gradient of a parameter needs. Runs it, or defers it to
+  // flush_weight_grads() if defer_weight_grads() was called before backward. It must not read
+  // weights.
   void run_or_defer_weight_grad(std::function<void()> product);
   void defer_weight_grads() { defers_weight_grads_ = true; }
   void flush_weight_grads();
 
-  // What is kept now, by value.
+  // Values that are saved now.
   std::vector<SavedActivation> saved() const;
 
  private:
   struct Entry {
     ValueKind kind = ValueKind::kInput;
     std::string name;
-    int maker = -1;       // operator
-    int num_readers = 0;  // backwards still to come that read it
+    int maker = -1;       // index of an operator
+    int num_readers = 0;  // backwards that have yet to read it
     bool made = false;
     std::vector<at::Tensor> tensors;
     at::Tensor gradient;

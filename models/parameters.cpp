@@ -10,13 +10,13 @@ using Kind = Initialization::Kind;
 
 void add_norm(std::vector<ParameterSpec>& list, const std::string& name, std::int64_t size,
               const NormConfig& norm) {
-  // Weights that are added to 1 (or another offset) start at what is missing to 1.
+  // The effective weight starts at 1. A weight that is added to the offset 1 therefore starts at 0.
   const Kind kind = norm.weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
   if (norm.has_weight) list.push_back({name + ".weight", {size}, {kind, 0.0}, false, true});
   if (norm.has_bias) list.push_back({name + ".bias", {size}, {Kind::kZeros, 0.0}, false, true});
 }
 
-// Shapes: QkNormKind.
+// QkNormKind has the shapes.
 void add_qk_norms(std::vector<ParameterSpec>& list, const std::string& prefix,
                   const DecoderConfig& config) {
   const Kind kind = config.norm.weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
@@ -40,7 +40,7 @@ void add_linear(std::vector<ParameterSpec>& list, const std::string& name, std::
   }
 }
 
-// One matrix an expert, and one row of biases.
+// One matrix for each expert, and one row of biases.
 void add_experts(std::vector<ParameterSpec>& list, const std::string& name,
                  std::vector<std::int64_t> shape, double standard_deviation, bool bias) {
   const std::vector<std::int64_t> bias_shape = {shape[0], shape[1]};

@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// From the merged projection to the heads that attention reads, and back.
+// From the merged projection to the heads that attention reads, and their backward.
 class PreparedHeads {
  public:
   PreparedHeads(OperatorTape& tape, std::string_view name, Value qkv,
@@ -27,7 +27,7 @@ class PreparedHeads {
         num_heads_(options.shape.num_heads + 2 * options.shape.num_kv_heads),
         is_normed_(options.qk_norm != QkNormKind::kNone),
         qkv_(qkv),
-        // Norms are cheap to make again.
+        // Norms are cheap to recompute.
         turned_(tape.value(is_normed_ ? ValueKind::kNormOutput : ValueKind::kProjection,
                            std::string(name) + ".rotated_qkv")),
         statistics_(tape.value(ValueKind::kStatistics, std::string(name) + ".norm_statistics")),
@@ -35,7 +35,7 @@ class PreparedHeads {
 
   Value turned() const { return turned_; }
   std::vector<Value> outputs() const { return {turned_, statistics_, clipped_}; }
-  // What backward() reads.
+  // Values that backward() reads.
   std::vector<Value> needs() const {
     std::vector<Value> needs = {turned_};
     if (is_normed_) needs.insert(needs.end(), {qkv_, statistics_});
@@ -82,12 +82,12 @@ class PreparedHeads {
   at::Tensor clip(const at::Tensor& heads) const {
     return at::clamp(heads, -options_.clip_qkv, options_.clip_qkv);
   }
-  // Where the gradient of clip() is 0.
+  // True where clip() has gradient 0.
   at::Tensor is_beyond(const at::Tensor& heads) const {
     return at::abs(heads).gt(options_.clip_qkv);
   }
 
-  // kHead turns them too.
+  // kHead also rotates.
   at::Tensor normed(const at::Tensor& heads, std::vector<at::Tensor>& statistics) const {
     if (options_.qk_norm == QkNormKind::kHead) {
       QkNormOutput output = qk_norm_forward(heads, norm(), batch_.position_ids,
@@ -141,7 +141,8 @@ Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
                      const DeviceBatch& batch) {
   const AttentionShape shape = options.shape;
   const auto heads = std::make_shared<PreparedHeads>(tape, name, qkv, weights, options, batch);
-  // Its way back is attention's own, which has the gradients of queries, keys and values apart.
+  // Attention's operator runs this backward too, because it has the gradients of queries, keys and
+  // values as separate tensors.
   OperatorTape::Operator turn;
   turn.outputs = heads->outputs();
   turn.forward = [heads] { heads->forward(); };

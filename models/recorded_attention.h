@@ -1,5 +1,5 @@
-// Attention as layers use it: clipped, normalised and turned queries and keys, then causal
-// attention inside each sequence, recorded on the block's tape (recorded_operators.h).
+// Attention as layers use it, recorded on the block's tape (recorded_operators.h). Queries and keys
+// are clipped, normed and rotated, then causal attention runs inside each sequence.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,11 +16,11 @@
 namespace packtrain {
 
 struct RotaryEmbedding {
-  at::Tensor frequencies;  // as rotary_forward_ takes them, on the device
+  at::Tensor frequencies;  // on the device, as for rotary_forward_
   RotaryOptions options;
 };
 
-// Null where the model has none.
+// Null for those that the model does not have.
 struct AttentionWeights {
   const Parameter* query_norm = nullptr;  // shapes: QkNormKind
   const Parameter* key_norm = nullptr;
@@ -30,13 +30,13 @@ struct AttentionWeights {
 struct AttentionOptions {
   AttentionShape shape;
   RotaryEmbedding rotary;
-  double clip_qkv = 0;  // queries, keys and values to [-clip, clip]; 0: not
+  double clip_qkv = 0;  // clips queries, keys and values to [-clip, clip]; 0: no clipping
   QkNormKind qk_norm = QkNormKind::kNone;
   RmsNormOptions norm;  // of queries and keys
 };
 
-// Of the merged projection qkv [T, (heads + 2 kv) D], which is turned in its place when there is no
-// norm, and stays for the norm's backward when there is one: [T, heads D].
+// Input is the merged projection qkv [T, (heads + 2 kv) D], output [T, heads D]. Without a norm,
+// qkv is rotated in place. With a norm it is not changed, because the norm's backward needs it.
 Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
                      const AttentionWeights& weights, const AttentionOptions& options,
                      const DeviceBatch& batch);

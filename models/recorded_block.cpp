@@ -20,7 +20,8 @@ at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
                         const at::Tensor& grad_output) {
   const at::NoGradGuard no_grad;
   auto& kept = static_cast<BlockTape&>(tape);
-  // In place: operators refer to these; the gradients lie elsewhere than in forward.
+  // Copied in place, because operators refer to these. The gradients are at other addresses than in
+  // forward.
   std::ranges::copy(parameters, kept.operators.parameters().begin());
   return kept.operators.backward(kept.output, grad_output);
 }

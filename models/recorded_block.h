@@ -1,4 +1,4 @@
-// A block that is a recorded sequence of operators (operator_tape.h).
+// A block that records a sequence of operators (operator_tape.h).
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ class RecordedBlock : public Block, public SplitBackward {
   void backward_weight(Tape& tape) const final;
 
  protected:
-  // Records the block's operators on x; returns its output. They refer to tape.parameters().
+  // Records the block's operators on x and returns its output. They refer to tape.parameters().
   virtual Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const = 0;
 
  private:
@@ -35,7 +35,7 @@ class RecordedBlock : public Block, public SplitBackward {
   RecomputePolicy policy_;
 };
 
-// What a forward of such a block kept: for tests of the memory estimate.
+// Saved activations of such a block's forward. For tests of the memory estimate.
 std::vector<SavedActivation> saved_activations(const Tape& tape);
 
 }  // namespace packtrain

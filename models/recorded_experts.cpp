@@ -11,12 +11,12 @@
 namespace packtrain {
 namespace {
 
-// What is recorded of a routing.
+// Recorded values of a routing.
 struct RoutedValues {
   Value weights;
   Value choice;         // experts
-  Value probabilities;  // undefined where nobody reads them
-  Value order;          // places
+  Value probabilities;  // undefined where not needed
+  Value order;          // permuted rows
   Value ends;
 
   Routing routing(OperatorTape& tape) const {
@@ -69,7 +69,7 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
 
 struct HiddenValues {
   Value u;
-  Value h;  // read by forward alone: the way back makes it again
+  Value h;  // only forward reads it; backward recomputes it
 };
 
 HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value x,
@@ -112,7 +112,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     const at::Tensor grad = tape.gradient(y);
     if (residual) tape.add_gradient(*residual, grad);
     const at::Tensor u = tape.get(hidden.u);
-    tape.release(hidden.h);  // where u had to be made again
+    tape.release(hidden.h);  // set when u had to be recomputed
     CombineGradients gradients = combine_backward(grad, u, tape.get(routed.weights),
                                                   routed.sorted(tape), projection, activation);
     tape.set_gradient(hidden.u, std::move(gradients.u));

@@ -1,7 +1,7 @@
-// A mixture of experts as a layer uses it (recorded_operators.h): the operators of
-// models/ops/experts on the block's tape. Rows are copied for each of their experts on the way and
-// the copies never kept; what stays besides the projections and activations of k rows a row is a
-// few numbers of each.
+// A mixture of experts as layers use it: the operators of models/ops/experts recorded on the
+// block's tape (recorded_operators.h). Rows are copied for each of their experts, and the copies
+// are not saved. Saved are the projections and activations of k rows for each row, and a few
+// numbers of each.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct DeviceBatch;
 
 struct ExpertsWeights {
   const Parameter* router = nullptr;
-  const Parameter* router_bias = nullptr;  // or null
+  const Parameter* router_bias = nullptr;  // may be null
   ExpertProjection up;                     // gate and up, merged
   ExpertProjection down;
 };
@@ -27,16 +27,16 @@ struct ExpertsWeights {
 struct ExpertsOptions {
   ExpertsConfig experts;
   Activation activation;
-  std::int64_t layer = 0;  // among those with experts
+  std::int64_t layer = 0;  // index among the layers with experts
   std::int64_t num_layers = 1;
-  // Whether x has all rows of the batch, or the supervised ones alone.
+  // True when x has all rows of the batch, false when it has only the supervised ones.
   bool all_rows = true;
 };
 
 RoutingOptions routing_options(const ExpertsConfig& config);
 
-// sum over a row's k experts of weight * expert(x) [+ residual]. Writes down how the rows were
-// spread (models/routing_statistics.h) and sends the auxiliary loss's gradient back with the rest.
+// Sum over a row's k experts of weight * expert(x) [+ residual]. Records the routing
+// (models/routing_statistics.h) and adds the gradient of the auxiliary loss in backward.
 Value experts(OperatorTape& tape, const std::string& name, Value x, const ExpertsWeights& weights,
               const ExpertsOptions& options, const DeviceBatch& batch,
               std::optional<Value> residual = std::nullopt);

@@ -13,8 +13,8 @@
 namespace packtrain {
 namespace {
 
-// Where a backward that makes its operator's output again is to write it; undefined when nobody
-// waits for it.
+// The tensor that a backward writes its operator's recomputed output to. Undefined when no operator
+// needs it.
 at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& like) {
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
@@ -108,7 +108,8 @@ Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(y);
     at::Tensor whole = at::zeros({num_rows, grad.size(1)}, grad.options());
-    whole.index_copy_(0, rows.to(at::kLong), grad);  // rows are distinct: one writer each
+    whole.index_copy_(0, rows.to(at::kLong),
+                      grad);  // rows are distinct, so each element has one writer
     tape.add_gradient(x, whole);
   };
   tape.record(std::move(step));

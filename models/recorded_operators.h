@@ -1,6 +1,6 @@
-// The operators of models/ops as a layer uses them: each runs, and is recorded on the block's tape
+// The operators of models/ops as layers use them. Each one runs and is recorded on the block's tape
 // with its backward. `name` labels the value in memory tables and traces. Parameters must be those
-// of the tape; the batch must outlive the tape.
+// of the tape. The batch must outlive the tape.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ namespace packtrain {
 Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
            const NormConfig& config);
 
-// `residual` is added by the matrix product itself.
+// The GEMM itself adds `residual`.
 Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
              const Parameter* bias, std::optional<Value> residual = std::nullopt);
 

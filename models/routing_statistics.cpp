@@ -32,15 +32,15 @@ Bounds example_bounds(const DeviceBatch& batch) {
   return {batch.cu_seqlens.narrow(0, 0, count), batch.cu_seqlens.narrow(0, 1, count)};
 }
 
-// The same among the supervised rows.
+// The same bounds counted in supervised rows.
 Bounds supervised_bounds(const DeviceBatch& batch) {
   const Bounds rows = example_bounds(batch);
   return {at::searchsorted(batch.loss_index, rows.begin.contiguous(), /*out_int32=*/true),
           at::searchsorted(batch.loss_index, rows.end.contiguous(), /*out_int32=*/true)};
 }
 
-// Sums of each example's rows, [P, E], of values [T, E]. As differences of running sums in float64,
-// whose rounding is lost in that to float32: the rows before an example change nothing.
+// Sums of each example's rows, [P, E], of values [T, E], as differences of prefix sums in float64.
+// Their error is below float32 rounding, so earlier rows do not change an example's sum.
 at::Tensor sum_by_example(const at::Tensor& values, const Bounds& bounds) {
   const at::Tensor columns = values.t().to(at::kDouble).contiguous();
   const at::Tensor sums = at::constant_pad_nd(at::cumsum(columns, 1), {1, 0});
@@ -49,8 +49,8 @@ at::Tensor sum_by_example(const at::Tensor& values, const Bounds& bounds) {
       .to(at::kFloat);
 }
 
-// Which example a row belongs to, int32 [T], and whether it does: a pad lies behind the end of the
-// last that begins before it. There is at least one.
+// Example of each row, int32 [T], and whether it has one: a pad is after the end of the last
+// example that begins before it. There is at least one example.
 struct RowExamples {
   at::Tensor example;
   at::Tensor is_real;
@@ -83,7 +83,7 @@ at::Tensor real_rows(const DeviceBatch& batch) {
   return row_examples(batch, bounds).is_real.to(at::kFloat).unsqueeze(1);
 }
 
-// Adds the choices by all rows but pads to counts [E].
+// Adds the choices of all rows except pads to counts [E].
 void count_choices(const DeviceBatch& batch, const Routing& routing, bool all_rows,
                    const at::Tensor& counts) {
   RoutingStatistics& statistics = *batch.routing;
@@ -102,7 +102,8 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   if (config.auxiliary_loss == 0) {
     free_disk_space(statistics.counts, {num_layers, 1, config.num_experts}, options);
     const at::Tensor counts = statistics.counts.select(0, layer).select(0, 0);
-    count_choices(batch, routing, all_rows, counts.zero_());  // made again: the same once more
+    count_choices(batch, routing, all_rows,
+                  counts.zero_());  // overwritten, because a recomputation writes the same
     return;
   }
   const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);
@@ -135,7 +136,7 @@ void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config) {
 at::Tensor auxiliary_gradient(const DeviceBatch& batch) {
   if (batch.routing == nullptr || !batch.routing->slopes.defined()) return {};
   const Bounds bounds = example_bounds(batch);
-  if (bounds.begin.size(0) == 0) return {};  // pads alone
+  if (bounds.begin.size(0) == 0) return {};  // only pads
   const RowExamples rows = row_examples(batch, bounds);
   return batch.routing->slopes.index_select(0, rows.example).mul_(rows.is_real.unsqueeze(1));
 }

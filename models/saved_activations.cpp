@@ -15,11 +15,11 @@ struct LayerValue {
   std::int64_t num_rows;
   std::int64_t row_bytes;
   BackwardPhase last;               // backward reads it until then
-  bool only_if_recomputed = false;  // forward alone reads it
-  bool recomputed_later = false;    // not on the way to what the MLP's backward asks for first
+  bool only_if_recomputed = false;  // only forward reads it
+  bool recomputed_later = false;    // not needed to recompute what the MLP's backward reads first
 };
 
-// Collects a layer's values in the order in which it makes them.
+// Lists the activations of a layer in execution order.
 class LayerValues {
  public:
   LayerValues(const DecoderConfig& config, const LayerRows& rows, std::int64_t element_bytes)
@@ -77,7 +77,7 @@ class LayerValues {
     add(ValueKind::kStatistics, "attention.statistics", all_, heads * kNumber, kAttention);
   }
 
-  // Of a row's queries and keys.
+  // Norm statistics of the queries and keys of a row.
   std::int64_t num_qk_statistics() const {
     const std::int64_t num_heads = config_.num_heads + config_.num_kv_heads;
     if (config_.qk_norm == QkNormKind::kFull) return 2;
@@ -86,7 +86,7 @@ class LayerValues {
 
   void add_selected() {
     const bool shares_norm = config_.has_shared_norm();
-    // A norm of its own in the MLP's branch reads the input again.
+    // If the MLP's branch has its own norm, that norm reads the input.
     const bool reads_input = config_.residual == ResidualKind::kParallelTwoNorms;
     add(ValueKind::kProjection, "attention.supervised", behind_, config_.num_heads * head_, kMlp);
     add(ValueKind::kProjection, "input.supervised", behind_, hidden_, kAttention, !reads_input);
@@ -95,7 +95,7 @@ class LayerValues {
     }
   }
 
-  // The branch's output and what the residual stream then is, where backward reads them.
+  // The output of a branch and the residual stream after it, where backward reads them.
   void add_branch_end(std::string_view branch, BackwardPhase last) {
     const bool is_attention = branch == "attention";
     const bool added_apart = config_.norm_after || config_.residual_multiplier != 1.0;
@@ -130,7 +130,7 @@ class LayerValues {
     add(ValueKind::kActivationOutput, "mlp.activation", behind_, inner, kKept);
   }
 
-  // Recorded before the experts: its backward comes after theirs.
+  // Recorded before the experts, so its backward runs after theirs.
   void add_shared_expert() {
     const bool gated = config_.activation.gated;
     const std::int64_t inner = config_.experts.shared_intermediate_size * element_bytes_;
@@ -185,7 +185,8 @@ std::vector<LayerValue> values_of(const DecoderConfig& config, const LayerRows& 
 std::vector<SavedActivation> layer_activations_at(BackwardPhase moment, const DecoderConfig& config,
                                                   RecomputePolicy policy, const LayerRows& rows,
                                                   std::int64_t element_bytes) {
-  // The way to the MLP's projections, which its backward asks for first, leads through all others.
+  // A recomputation of the MLP's projections, which backward needs first, recomputes all other
+  // values before them.
   const bool all_recomputed =
       moment != BackwardPhase::kBetween && !policy.keeps(ValueKind::kProjection);
   std::vector<SavedActivation> there;

@@ -1,5 +1,5 @@
-// What a layer keeps from forward to backward, by value: the table that `packtrain plan` prints and
-// the memory plan adds up. Equal to what OperatorTape::saved() finds (tests/models).
+// Saved activations of a layer, by value. `packtrain plan` prints this table, and the memory plan
+// adds it up. Equal to what OperatorTape::saved() finds (tests/models).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace packtrain {
 
-// Rows of a micro-batch that a layer works on, padding included. The last layer goes on with the
-// supervised ones alone.
+// Rows of a micro-batch that a layer computes, padding included. After attention the last layer
+// computes only the supervised ones.
 struct LayerRows {
   std::int64_t num_rows = 0;
   std::int64_t num_rows_after_attention = 0;
-  std::int64_t layer = 0;  // which one: not all layers need have experts
+  std::int64_t layer = 0;  // index: only some layers may have experts
 };
 
 enum class BackwardPhase {
@@ -24,13 +24,13 @@ enum class BackwardPhase {
   kAttentionBackward  // in the backward of attention
 };
 
-// The values of a layer that are there at a moment, those made again for it included; gradients are
-// not. An element takes `element_bytes`.
+// Values of a layer that exist at this point of the step, including those recomputed for it,
+// without gradients. An element takes `element_bytes`.
 std::vector<SavedActivation> layer_activations_at(BackwardPhase moment, const DecoderConfig& config,
                                                   RecomputePolicy policy, const LayerRows& rows,
                                                   std::int64_t element_bytes);
 
-// From forward to backward, all rows supervised, of the layer that keeps most.
+// Saved from forward to backward by the layer that saves most, when all rows are supervised.
 std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config,
                                                      RecomputePolicy policy, std::int64_t num_rows,
                                                      std::int64_t element_bytes);

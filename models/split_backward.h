@@ -1,5 +1,5 @@
-// A block whose backward can leave for later what only its parameters' gradients wait for: blocks
-// before it go on first, and so may what follows from theirs.
+// A block that can defer the part of backward that only its parameters' gradients need. The blocks
+// before it can then start their backward earlier.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,10 @@ class SplitBackward {
  public:
   virtual ~SplitBackward() = default;
 
-  // As Block::backward, but the gradients of parameters may still be to come, and the tape is kept.
+  // As Block::backward, but gradients of parameters may be deferred. The tape is not consumed.
   virtual at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
                                     const at::Tensor& grad_output) const = 0;
-  // Writes the gradients that are to come, to where `parameters` of backward_input lie; reads no
-  // weights.
+  // Writes the deferred gradients to the `parameters` given to backward_input. Reads no weights.
   virtual void backward_weight(Tape& tape) const = 0;
 };
 

@@ -1,9 +1,9 @@
-// The end of an optimizer step on the device: the norm of the gradient over all ranks, and what
-// follows from it, without asking the host. Deterministic: sums run in an order that depends on the
-// number of elements alone.
-//   squared_norm_partials   sums of squares of the parts of a rank's shard: reads it once
-//   step_sums               their sum beside loss and stop flag: what ranks add up
-//   step_scalars            of the sums over all ranks: norm, clip factor, whether to skip
+// The end of an optimizer step on the device: gradient norm over all ranks, clip factor, decision
+// to skip. The host does not wait. Deterministic: the order of sums depends only on the number of
+// elements.
+//    squared_norm_partials   sums of squares of the parts of a rank's shard; reads it once
+//    step_sums               their sum, next to loss and requests: what an all-reduce adds up
+//    step_scalars            from the sums over all ranks: norm, clip factor, skip
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +13,21 @@
 
 namespace packtrain {
 
-// `values`: 1-D [n], contiguous, float32 or bfloat16. Returns float32 [parts], on a GPU 1056
-// of them. Squares and their sums are float32, on the CPU float64. Bytes: 4 or 2 read an element.
+// `values` is 1-D [n], contiguous, float32 or bfloat16. Returns float32 [parts], 1,056 parts on a
+// GPU. Squares and their sums are float32 on a GPU and float64 on the CPU. Bytes: 4 or 2 read an
+// element.
 at::Tensor squared_norm_partials(const at::Tensor& values);
 
-// What ranks ask of each other, one number each: 0 or 1, so that sums count ranks, exactly up to
-// 2^24 of them.
+// Requests that ranks make to each other. Each flag is 0 or 1, so that its sum counts ranks. The
+// count is exact up to 2^24 ranks.
 using RequestFlags = std::array<float, 3>;
 
-// Returns float32 [5 + details]: loss, sum of `partials` (in float64 on a GPU), `requests`,
-// `details`. `loss`: float32 []; `details`: float32 [k] or undefined.
+// Returns float32 [5 + details]: loss, the sum of `partials` (in float64 on a GPU), `requests`,
+// `details`. `loss` is float32 [], `details` float32 [k] or undefined.
 at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss,
                      const RequestFlags& requests, const at::Tensor& details);
 
-// A step whose loss or norm is above these is skipped. Made for numbers that are far too large: NaN
-// is always skipped.
+// A step with a loss or norm above these bounds is skipped. A step with NaN is always skipped.
 struct RefusalBounds {
   double loss = std::numeric_limits<double>::infinity();
   double norm = std::numeric_limits<double>::infinity();
@@ -39,8 +39,8 @@ struct StepScalars {
   at::Tensor skip;         // uint8 []: 1 where loss or norm is not finite, or above its bound
 };
 
-// `sums`: of step_sums, added up over ranks. The small term in the clip factor is that of PyTorch's
-// clip_grad_norm_: a zero norm must not divide by zero.
+// `sums` are those of step_sums, summed over ranks. The small term in the clip factor is that of
+// PyTorch's clip_grad_norm_. It avoids a division by zero.
 StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalBounds& bounds = {});
 
 }  // namespace packtrain

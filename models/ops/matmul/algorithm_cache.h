@@ -5,7 +5,6 @@
 // were timed before, their choices and the heuristic's first few are sufficient, about 6 ms. Timing
 // is not possible while a graph is captured, when the output is also the addend, and when the time
 // for it is used up. The nearest choice is used until timing is possible.
-// may take is used up) the nearest choice serves until it may.
 #pragma once
 
 #include <chrono>
