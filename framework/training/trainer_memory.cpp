@@ -25,7 +25,7 @@ bool is_divisible(const MicroBatch& pieces) {
   return num_sequences > 1;
 }
 
-// True when a smaller part of the micro-batch, or of any of them for -1, needs less memory.
+// True when the micro-batch, or any of them for -1, can be divided into smaller ones.
 bool can_be_divided(const std::vector<MicroBatch>& micro_batches, int micro_batch) {
   if (micro_batch >= 0)
     return is_divisible(micro_batches.at(static_cast<std::size_t>(micro_batch)));
