@@ -16,16 +16,16 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Configuration
 
-Every key of a configuration: the values it takes, what it is when it is left out, and what it
-means. `packtrain config --markdown` prints this page, `packtrain config --explain KEY` a part of it,
-and `packtrain config CONFIG` what a file resolves to, with each key written out.
+This page lists every key of a configuration with its values, its default and its meaning.
+`packtrain config --markdown` prints this page. `packtrain config --explain KEY` prints a part of it.
+`packtrain config CONFIG` prints what a file resolves to, with each key written out.
 
-A configuration is a YAML file that says what differs from the defaults; `section.key=value` on the
-command line overrides it, in YAML too: `optimizer.betas=[0.9,0.99]`, `run.max_steps=null`.
-[configs/README.md](../configs/README.md) has the rules and examples,
-[operations.md](operations.md) what the keys do in a run. What must agree is checked before anything
-starts: a key that is unknown, out of range or at odds with another one is exit code 64, with file,
-line and column.
+A configuration is a YAML file with the keys that differ from the defaults. `section.key=value` on
+the command line overrides a key, also as YAML: `optimizer.betas=[0.9,0.99]`, `run.max_steps=null`.
+[configs/README.md](../configs/README.md) has the rules and examples.
+[operations.md](operations.md) describes what the keys do in a run. All keys are checked before the
+run starts. A key that is unknown, out of range or in conflict with another one is exit code 64,
+with file, line and column.
 )";
 
 struct Section {
@@ -34,21 +34,22 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"model", "What is trained."},
-    {"data", "What it is trained on: token stores, made by `packtrain prepare`."},
-    {"batch", "How examples become optimizer steps, and these micro-batches on ranks."},
-    {"optimizer", "How weights follow gradients."},
-    {"schedule", "The learning rate from step to step."},
-    {"parallel", "How ranks share the model's state, and how they talk."},
-    {"precision", "Number formats: fp32 or bf16."},
-    {"checkpoint", "When the run is saved, what stays, what it goes on from."},
-    {"guard", "What watches over a run. Numbers in brackets are exit codes."},
-    {"metrics", "What an operator watches."},
-    {"memory", "A rank's memory."},
-    {"run", "The run itself: its folder, its length."},
-    {"samples", "What the model writes while it is trained."},
-    {"debug", "Aids for hunting races; they change no result."},
-    {"fault", "A fault to be injected, once: to see what a cluster makes of it."},
+    {"model", "The model to train."},
+    {"data", "Training and validation data: token stores, made by `packtrain prepare`."},
+    {"batch", "How examples become optimizer steps, and how steps become micro-batches of ranks."},
+    {"optimizer", "Optimizer settings."},
+    {"schedule", "Learning rate schedule."},
+    {"parallel", "How the model's state is sharded over ranks, and how ranks communicate."},
+    {"precision", "Data types: fp32 or bf16."},
+    {"checkpoint", "When to save, which checkpoints to keep, and how to resume."},
+    {"guard",
+     "Detection of bad steps, hangs and slow ranks. Numbers in parentheses are exit codes."},
+    {"metrics", "Metrics for Prometheus and for analysis."},
+    {"memory", "Memory of a rank."},
+    {"run", "Output folder, length and evaluation of a run."},
+    {"samples", "Text that the model generates during training."},
+    {"debug", "Checks that help to find races. They do not change results."},
+    {"fault", "Injects one fault, to test how a cluster handles it."},
 };
 
 std::string section_of(const Field& field) {

@@ -12,30 +12,30 @@ constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are
 std::vector<Field> fields_of(DataSection& s) {
   return {
       train_stores("data.train", s.train)
-          .means("What to train on: a token store, or a list of stores and of maps {path: STORE, "
-                 "repeats: times an epoch visits it, such as 0.5 or 2, loss_weight: of its "
-                 "tokens}; instead of repeats share: the part of an epoch's tokens, or "
-                 "probability: of its examples, for all of the list, 1 in sum."),
+          .means("The training data: a token store, or a list of stores and maps. A map has "
+                 "`path`. `repeats` is how often an epoch visits the store (0.5, 2). `loss_weight` "
+                 "is the weight of its tokens in the loss. All stores of a list can have `share` "
+                 "or `probability` instead of `repeats`. `share` is the fraction of an epoch's "
+                 "tokens. `probability` is the fraction of its examples. The fractions sum to 1."),
       choice("data.mixture_until", s.mixture_until,
              {{"first_exhausted", MixtureUntil::kFirstExhausted},
               {"all_exhausted", MixtureUntil::kAllExhausted}})
-          .means("Where an epoch of stores with share or probability ends: where the first of them "
-                 "would be used up once, or where each has been used up at least once. `packtrain "
-                 "plan` prints how often each is used."),
+          .means("Where an epoch of stores with `share` or `probability` ends. `first_exhausted`: "
+                 "when the first store has been used once. `all_exhausted`: when every store has "
+                 "been used at least once. `packtrain plan` prints how often each store is used."),
       validation_stores("data.validation", s.validation)
-          .means(
-              "The token store that is evaluated on, or several as a map of names to stores, each "
-              "with a loss of its own."),
+          .means("The validation data: a token store, or a map of names to stores. Each store has "
+                 "its own loss."),
       integer("data.max_length", s.max_length, 1, kMaxTokens)
           .in("tokens")
-          .means("What an example may have; with fixed_length the length of a row."),
+          .means("Maximum length of an example. With `fixed_length`: the length of a row."),
       choice("data.too_long", s.too_long,
              {{"error", TooLong::kError},
               {"truncate", TooLong::kTruncate},
               {"split", TooLong::kSplit},
               {"drop", TooLong::kDrop}})
-          .means("What becomes of longer examples: the run ends, their end is left out, they are "
-                 "cut into several, or they are left out. `packtrain plan` counts them."),
+          .means("How to handle longer examples: error, truncate, split or drop. `packtrain plan` "
+                 "counts them."),
   };
 }
 
@@ -43,59 +43,60 @@ std::vector<Field> fields_of(CheckpointSection& s) {
   return {
       interval("checkpoint.save_steps", s.save_steps)
           .in("steps")
-          .means(
-              "How often a checkpoint is saved: after every so many steps, each `epoch`, or each "
-              "share of the run (0.1: ten times); 0: only at the end."),
+          .means("How often to save a checkpoint: every N steps, every `epoch`, or after each "
+                 "fraction of the run (0.1: ten times). 0: only at the end."),
       flag("checkpoint.save_final", s.save_final)
-          .means("false: a run that comes to its end saves nothing, for measurements."),
+          .means("Save a checkpoint when the run completes. `false` is for measurements."),
       integer("checkpoint.keep", s.keep, 1, 1'000'000)
           .in("checkpoints")
-          .means("The newest that stay."),
+          .means("Number of newest checkpoints to keep."),
       integer("checkpoint.keep_best", s.keep_best, 0, 1'000'000)
           .in("checkpoints")
-          .means("Besides these stay so many of the lowest validation loss."),
+          .means("Number of checkpoints with the lowest validation loss to keep in addition to the "
+                 "newest."),
       text("checkpoint.best_by", s.best_by)
-          .means(
-              "Of several stores in data.validation the name of the one whose loss decides which "
-              "checkpoints are best and when a run ends early; null: the first."),
+          .means("Name of the store in data.validation whose loss selects the best checkpoints and "
+                 "drives early stopping. null: the first store."),
       needed_text("checkpoint.resume", s.resume)
-          .means("auto: go on from the newest whole checkpoint of run.output, if there is one; "
-                 "never: start anew; or the folder of a checkpoint to go on from."),
+          .means("`auto`: resume from the newest complete checkpoint of run.output, if there is "
+                 "one. `never`: start from the beginning. A checkpoint folder: resume from it."),
       flag("checkpoint.asynchronous", s.asynchronous)
-          .means("Writes from a copy in host memory while training goes on."),
+          .means("Copy the state to host memory and write it while training continues."),
       integer("checkpoint.max_failed_saves", s.max_failed_saves, 0)
           .in("saves")
-          .means("So many may fail in a row; one more ends the run (66)."),
+          .means("Maximum number of consecutive failed saves. One more ends the run (66)."),
       text_list("checkpoint.allow_changed", s.allow_changed)
-          .means("Keys that may differ from those of the checkpoint although they decide the run's "
-                 "numbers, by name: [optimizer.learning_rate]. Other batches go on behind the "
-                 "examples of the epoch that were trained."),
+          .means("Keys that may differ from the checkpoint although they change the run's results, "
+                 "such as [optimizer.learning_rate]. When batches change, the run continues after "
+                 "the examples of the epoch that were trained."),
       flag("checkpoint.allow_repeated", s.allow_repeated)
-          .means(
-              "Where a changed key leaves unknown which examples of the epoch were trained (other "
-              "data), or some were trained in part (fixed_length cuts them), these are trained "
-              "again; false: the run is refused, and says which."),
+          .means("Allow examples to be trained twice in an epoch after a resume with changed keys. "
+                 "It applies when it is unknown which examples were trained (other data), or when "
+                 "`fixed_length` trained only a part of them. `false`: the run is rejected with a "
+                 "list of the reasons."),
       flag("checkpoint.weights_only", s.weights_only)
-          .means("Saves the weights without the optimizer's moments, a third of the size with "
-                 "float32 moments. Such a checkpoint is exported or evaluated, or starts a new run "
-                 "(model.path); a run that ended early does not go on from it."),
+          .means("Save weights without the optimizer's moments: a third of the size with float32 "
+                 "moments. Such a checkpoint can be exported, evaluated, or given to a new run as "
+                 "model.path. An interrupted run cannot resume from it."),
   };
 }
 
 std::vector<Field> fields_of(MetricsSection& s) {
   return {
-      flag("metrics.serve", s.serve).means("Every rank answers Prometheus."),
+      flag("metrics.serve", s.serve).means("Serve Prometheus metrics on every rank."),
       flag("metrics.example_losses", s.example_losses)
-          .means("Writes each step's examples and their losses to examples/ in the run folder."),
+          .means(
+              "Write the examples of each step and their losses to examples/ in the run folder."),
       needed_text("metrics.address", s.address)
-          .means("The host's address that ranks answer on; 0.0.0.0: all of them."),
+          .means("The address that ranks listen on. 0.0.0.0: all addresses of the host."),
       integer("metrics.port", s.port, 1, 65535)
-          .means("Of the first rank of a node, the others' follow; where it is taken, the next "
-                 "free one."),
+          .means("Port of the first rank of a node. The other ranks use the following ports. A "
+                 "port in use is replaced by the next free one."),
       real("metrics.last_scrape_timeout_s", s.last_scrape_timeout_s, {.low = 0, .high = 3600})
           .in("seconds")
-          .means("When a run is done, each rank still answers until it was scraped once more, but "
-                 "so long at most; when it has failed, so long. 0: not at all."),
+          .means("Maximum time that a rank continues to serve metrics after the run completes, "
+                 "until one more scrape. After a failure the rank serves them for the whole time. "
+                 "0: not at all."),
   };
 }
 
@@ -105,49 +106,51 @@ std::vector<Field> fields_of(MemorySection& s) {
              {{"none", Recompute::kNone},
               {"selective", Recompute::kSelective},
               {"full", Recompute::kFull}})
-          .means("What is computed again in the backward to save memory: nothing, norms and "
-                 "activations (cheap), or whole layers (a third more work). Losses stay the same."),
+          .means("What backward recomputes to save memory: nothing, norms and activation functions "
+                 "(cheap), or whole layers (a third more compute). Losses do not change."),
       real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true})
           .in("GiB")
-          .means("What a rank may take in all, with max_tokens_per_micro_batch: auto."),
+          .means("Maximum memory of a rank, for batch.max_tokens_per_micro_batch `auto`."),
   };
 }
 
 std::vector<Field> fields_of(RunSection& s) {
   return {
       needed_text("run.output", s.output)
-          .means("The run's folder: configuration, log, metrics, checkpoints."),
+          .means("The run folder: configuration, log, metrics and checkpoints."),
       integer("run.num_epochs", s.num_epochs, 1, 1'000'000)
           .in("epochs")
-          .means("How often every example is trained."),
+          .means("Number of passes over the training data."),
       integer("run.max_steps", s.max_steps, 1)
           .in("steps")
-          .means(
-              "The run's length instead of run.num_epochs, and the learning rate's schedule with "
-              "it: fewer steps end the run within an epoch, more repeat epochs."),
-      unsigned_integer("run.seed", s.seed).means("Decides the order and random weights."),
+          .means("Number of optimizer steps, instead of run.num_epochs. It also sets the length of "
+                 "the learning rate schedule. The run can end within an epoch, or repeat epochs."),
+      unsigned_integer("run.seed", s.seed)
+          .means("Random seed for the order of examples and for random weights."),
       interval("run.evaluate_steps", s.evaluate_steps)
           .in("steps")
-          .means("How often data.validation is evaluated: after every so many steps, each `epoch`, "
-                 "or each share of the run (0.1: ten times), and at the end; 0: only at the end."),
+          .means(
+              "How often to evaluate data.validation: every N steps, every `epoch`, or after each "
+              "fraction of the run (0.1: ten times), and always at the end. 0: only at the end."),
       flag("run.evaluate_at_start", s.evaluate_at_start)
-          .means("Evaluates before the first step, too: the loss of step 0, which is no candidate "
-                 "for the best checkpoint and counts not for early stopping."),
+          .means("Evaluate before the first step as well, as step 0. This loss does not count for "
+                 "the best checkpoint or for early stopping."),
       integer("run.early_stopping_patience", s.early_stopping_patience, 0)
           .in("evaluations")
-          .means("After so many in a row without an improvement of the validation loss the run is "
-                 "saved and ends (exit code 0); 0: never."),
+          .means("Number of consecutive evaluations without improvement of the validation loss "
+                 "after which the run saves and ends (exit code 0). 0: never."),
       real("run.early_stopping_min_delta", s.early_stopping_min_delta, {.low = 0})
-          .means("How far below the lowest loss so far is an improvement."),
+          .means("Minimum decrease below the lowest loss that counts as an improvement."),
       choice("run.cuda_graphs", s.cuda_graphs,
              {{"auto", CudaGraphs::kAuto}, {"on", CudaGraphs::kOn}, {"off", CudaGraphs::kOff}})
-          .means("Forward and backward as CUDA graphs; `auto`: on one GPU, where kernels are "
+          .means("Run forward and backward as CUDA graphs. `auto`: on one GPU when kernels are "
                  "short."),
       integer("run.trace_steps", s.trace_steps, 0, 100)
           .in("steps")
-          .means("Writes a timeline of so many to trace/ in the run folder, for Perfetto."),
+          .means("Number of steps to trace. The timeline for Perfetto is in trace/ of the run "
+                 "folder."),
       integer("run.trace_first", s.trace_first, 1)
-          .means("The first step of the timeline, counted from the start of the process."),
+          .means("First step to trace, counted from the start of the process."),
   };
 }
 
@@ -155,26 +158,27 @@ std::vector<Field> fields_of(SamplesSection& s) {
   return {
       interval("samples.steps", s.steps)
           .in("steps")
-          .means("How often the model goes on with beginnings of examples of data.validation (or "
-                 "data.train where there is none), and at the end; in samples.jsonl, which "
-                 "`packtrain inspect RUN` shows. 0: never. No loss changes by it."),
+          .means("How often to generate text from the beginnings of validation examples (of "
+                 "data.train without data.validation). The values are those of run.evaluate_steps, "
+                 "but 0: never. The model also generates text at the end. `packtrain inspect RUN` "
+                 "shows the result, samples.jsonl. Losses do not change."),
       integer("samples.num_prompts", s.num_prompts, 1, 1000)
           .in("examples")
-          .means("So many of each evaluation set, spread evenly over it."),
+          .means("Prompts taken from each evaluation set, evenly spaced."),
       integer("samples.prompt_tokens", s.prompt_tokens, 1, kMaxTokens)
           .in("tokens")
-          .means("The beginning of an example that is learned from its first token on; of others "
-                 "it is what comes before the first learned token."),
+          .means("Prompt length for examples that are supervised from their first token on. For "
+                 "other examples the prompt is the text before the first supervised token."),
       integer("samples.max_new_tokens", s.max_new_tokens, 1, 100'000)
           .in("tokens")
-          .means("A continuation's length, unless it ends before. Each token is a forward pass "
-                 "over all prompts."),
+          .means("Maximum number of generated tokens for a prompt. Each token takes one forward "
+                 "pass over all prompts."),
       real("samples.temperature", s.temperature, {.low = 0})
-          .means("0: always the likeliest token; else drawn, by run.seed, from the logits over "
-                 "this."),
+          .means("Sampling temperature: logits are divided by it, and run.seed seeds the sampling. "
+                 "0: greedy decoding."),
       real("samples.top_p", s.top_p, {.low = 0, .high = 1, .above = true})
-          .means("With a temperature: drawn from the likeliest tokens that together have this "
-                 "probability."),
+          .means("Nucleus sampling: sample from the most likely tokens whose probabilities sum to "
+                 "this value. It needs a temperature above 0."),
   };
 }
 
