@@ -66,7 +66,7 @@ void check_batch_size(const BatchSection& batch, const SettingPlaces& places) {
        "An optimizer step is that many examples, or that many tokens; set the other to null.");
 }
 
-// Packs and rows are made of the order as it comes; what cuts examples cannot weigh them alike.
+// Packs and rows keep the order as given. Strategies that cut examples cannot weight them equally.
 void check_strategy(const Config& config, const SettingPlaces& places) {
   const BatchSection& batch = config.batch;
   const bool fixed_length = batch.strategy == Strategy::kFixedLength;
@@ -164,7 +164,7 @@ void check_early_stopping(const Config& config, const SettingPlaces& places) {
   }
 }
 
-// The set whose loss decides is one of those that there are.
+// checkpoint.best_by must name one of the validation stores.
 void check_best_by(const Config& config, const SettingPlaces& places) {
   const std::string& best_by = config.checkpoint.best_by;
   if (best_by.empty()) return;

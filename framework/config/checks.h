@@ -1,4 +1,4 @@
-// Settings that are fine alone and wrong together.
+// Checks between settings: values that are valid alone but conflict with each other.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace packtrain {
 // "section.key" -> where it was set; keys not in it have their defaults.
 using SettingPlaces = std::map<std::string, std::string>;
 
-// Throws Error(kConfig) naming both settings, where each was set, and why they do not go together.
+// Throws Error(kConfig) that names both settings, where each was set, and the conflict.
 void check_settings_agree(const Config& config, const SettingPlaces& places);
 
 }  // namespace packtrain

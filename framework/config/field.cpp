@@ -47,7 +47,7 @@ std::string describe(const Range& range) {
   return text;
 }
 
-// Plain where YAML reads the very same text back, else as a JSON string, which YAML takes too.
+// Writes plain text when YAML reads it back unchanged, else a JSON string, which is valid YAML.
 std::string write_text(const std::string& text) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
@@ -66,10 +66,10 @@ std::string read_text_value(const Setting& setting) {
   if (setting.value.is_null()) return "";
   if (setting.value.is_string()) return setting.value.get<std::string>();
   if (!setting.value.is_primitive()) reject(setting, "text");
-  return setting.text;  // a folder may be called 7
+  return setting.text;  // a folder name can be a number: 7
 }
 
-// Values of other trainers and ours for them, for keys that take ours.
+// Values of other trainers and our names for them, for keys that accept our names.
 constexpr std::pair<const char*, const char*> kOtherValues[] = {
     {"float32", "fp32"},
     {"bfloat16", "bf16"},

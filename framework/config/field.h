@@ -1,5 +1,5 @@
-// A key of the configuration tied to its member: how to read it, check it and write it. The makers
-// below are the kinds there are; schema.cpp is the table.
+// A key of the configuration with its member in Config: how to read, check and write it. The
+// functions below create the kinds of fields. schema.cpp is the table.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ namespace packtrain {
 
 struct Field {
   std::string name;                          // "section.key"
-  std::string wanted;                        // the values it takes, as errors say it
-  std::function<void(const Setting&)> read;  // into the member; throws Error(kConfig)
-  std::function<std::string()> write;        // the member as YAML that `read` takes back
-  std::vector<std::string> choices = {};     // values by name, where it takes nothing else
-  std::string unit = {};                     // none, or the meaning says it
-  std::string meaning = {};                  // whole sentences, for users
+  std::string wanted;                        // accepted values, as errors show them
+  std::function<void(const Setting&)> read;  // sets the member; throws Error(kConfig)
+  std::function<std::string()> write;        // the member as YAML that `read` accepts
+  std::vector<std::string> choices = {};     // names of all values, for a choice
+  std::string unit = {};                     // empty: no unit, or it is in `meaning`
+  std::string meaning = {};                  // help text in sentences
 
   Field in(const char* what) && {
     unit = what;
@@ -38,7 +38,7 @@ struct Field {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-// Bounds of a number; `above` and `below` leave the bound itself out.
+// Bounds of a number. `above` and `below` exclude the bound itself.
 struct Range {
   double low;
   double high = std::numeric_limits<double>::infinity();
@@ -55,10 +55,10 @@ Field integer(const char* name, std::int64_t& member, std::int64_t low,
               std::int64_t high = kNoLimit);
 Field integer(const char* name, int& member, std::int64_t low, std::int64_t high);
 Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_t low);
-// Nothing is `auto`.
+// std::nullopt is `auto`.
 Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
                       std::int64_t high);
-// A number of steps >= 0, `epoch`, or a share of the run above 0 and below 1.
+// A number of steps >= 0, `epoch`, or a fraction of the run above 0 and below 1.
 Field interval(const char* name, Interval& member);
 Field unsigned_integer(const char* name, std::uint64_t& member);
 Field real(const char* name, double& member, Range range);
@@ -66,16 +66,16 @@ Field real(const char* name, std::optional<double>& member, Range range);
 Field real_pair(const char* name, std::array<double, 2>& member, Range range);
 Field json_map(const char* name, std::string& member);  // a YAML map, held as JSON text
 
-// A folder, or a list of folders and of maps of TrainStore's members; null is none.
+// A folder, or a list of folders and maps with TrainStore's members. null: empty.
 Field train_stores(const char* name, std::vector<TrainStore>& member);
 
-// A folder, or a map of names to folders; null is none.
+// A folder, or a map of names to folders. null: empty.
 Field validation_stores(const char* name, std::vector<ValidationStore>& member);
 
 // "one of a, b, c"
 std::string one_of(std::span<const std::string> names);
 
-// Checks that the setting's value is one of `names` and returns which.
+// Returns the index of the setting's value in `names`. Throws Error(kConfig) when it is not there.
 std::size_t read_choice(const Setting& setting, std::span<const std::string> names);
 
 template <class Value>

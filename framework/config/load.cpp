@@ -17,7 +17,7 @@ namespace packtrain {
 
 namespace {
 
-// `lr=1`: a name in the place of a section, which is answered with what it is called here.
+// `lr=1`: a key without a section. The error names our key for it.
 std::optional<Setting> read_sectionless(const std::string& override_text) {
   const std::size_t end = override_text.find_first_of(".=");
   if (end == std::string::npos || end == 0 || override_text[end] == '.') return std::nullopt;
@@ -44,7 +44,7 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
 }
 
 std::string dump_config(const Config& config) {
-  Config copy = config;  // fields are tied to members that can be written
+  Config copy = config;  // fields need a mutable Config
   std::string yaml;
   std::string section;
   for (const Field& field : fields_of(copy)) {
@@ -64,7 +64,7 @@ std::string hash_config(const Config& config) {
 }
 
 std::string config_value(const Config& config, const std::string& key) {
-  Config copy = config;  // fields are tied to members that can be written
+  Config copy = config;  // fields need a mutable Config
   for (const Field& field : fields_of(copy)) {
     if (field.name == key) return field.write();
   }

@@ -7,13 +7,13 @@
 namespace packtrain {
 namespace {
 
-// Below, a name that ends in * stands for all that begin so.
+// In the tables below, a name that ends in * matches all names with this beginning.
 struct OtherName {
   const char* ours;
   std::initializer_list<const char*> others;
 };
 
-// Names that users of other trainers type. They are no aliases: a setting has one name.
+// Names of keys in other trainers. They are not aliases: a key has one name.
 const OtherName kOtherNames[] = {
     {"model.path",
      {"model_name_or_path", "pretrained_model_name_or_path", "base_model", "model_name", "model_id",
@@ -110,7 +110,7 @@ struct OtherWay {
   const char* advice;
 };
 
-// Names of other trainers for what is done here in another way than by a key.
+// Names in other trainers that no key replaces.
 const OtherWay kOtherWays[] = {
     {{"save_strategy"},
      "checkpoint.save_steps says when: a number of steps (0: never), epoch, or a share of the run "

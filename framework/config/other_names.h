@@ -1,4 +1,4 @@
-// Names of other trainers' settings, and what is said to those who type them.
+// Names of settings in other trainers, and the advice for users who type them.
 #pragma once
 
 #include <optional>
@@ -6,10 +6,10 @@
 
 namespace packtrain {
 
-// The key ("section.key") that is called `typed` elsewhere; nothing when no key of ours is.
+// Our key ("section.key") for `typed`, a name in other trainers. Nothing when there is none.
 std::optional<std::string> our_name(const std::string& typed);
 
-// What to do instead, in sentences, where it is done by no key or not supported; else nullptr.
+// Advice in sentences for a name that no key of ours replaces. nullptr when there is none.
 const char* other_way(const std::string& typed);
 
 }  // namespace packtrain

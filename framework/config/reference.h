@@ -1,4 +1,4 @@
-// What the keys of the configuration mean, for people and for scripts, from the table of keys.
+// Documentation of the configuration keys, generated from the table of keys.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace packtrain {
 // docs/configuration.md: every key with its values, default and meaning, section by section.
 std::string config_reference();
 
-// The same of one key ("section.key" or "key") or of all keys of a section, as plain text. Throws
-// Error(kConfig) for a name that is neither, with the nearest one.
+// The same for one key ("section.key" or "key") or for all keys of a section, as plain text. Throws
+// Error(kConfig) with the nearest name for an unknown one.
 std::string explain_config(const std::string& name);
 
-// A line a key: "section.key", and after a tab the values it takes, with spaces between, where
-// they have names.
+// One line for each key: "section.key". Keys with named values have a tab and the names, separated
+// by spaces.
 std::string list_config_keys();
 
 }  // namespace packtrain

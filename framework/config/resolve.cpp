@@ -36,8 +36,9 @@ std::vector<std::string> path_in_model_config(const std::string& name) {
   return path;
 }
 
-// What is at `key`: of a map, which gets the key when it has none, or of a list, where it must be
-// there: an index beyond the end would fill what is between. Throws Json::exception else.
+// Returns the child `key`. A map gets the key when it is missing. A list must have the index,
+// because an index past the end would create the elements before it. Throws Json::exception
+// otherwise.
 Json& child_of(Json& value, const std::string& key) {
   if (value.is_null()) value = Json::object();
   if (!value.is_array()) return value[key];
@@ -58,12 +59,12 @@ void change_model_config(Setting& whole, const Setting& part) {
       place = &child_of(*place, key);
     }
     *place = part.value;
-  } catch (const Json::exception&) {  // a key below something that is no map
+  } catch (const Json::exception&) {  // the parent of the key is not a map
     reject(part, "a key of a map, or an index within a list, in model.config");
   }
 }
 
-// Without the settings below model.config, which are in the map instead.
+// Removes settings below model.config and writes their values into its map.
 std::vector<Setting> merge_model_config(std::span<const Setting> settings) {
   std::vector<Setting> merged;
   Setting model_config;
@@ -93,7 +94,7 @@ bool is_section(const std::string& name, const std::vector<Field>& fields) {
       fields, [&name](const Field& field) { return field.name.starts_with(name + "."); });
 }
 
-// Reads one setting into its member, or throws.
+// Reads one setting into its member. Throws Error(kConfig).
 void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlaces& places) {
   const std::string name = setting.name();
   if (const Field* const field = find_field(fields, name)) {
@@ -101,7 +102,7 @@ void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlac
     places[name] = setting.where;
     return;
   }
-  // A section without keys (`memory:`) says nothing; anything else in its place is a mistake.
+  // An empty section (`memory:`) is valid. Any other value in place of a section is an error.
   if (!setting.key.empty() || !is_section(setting.section, fields)) {
     reject_unknown(setting, config_keys());
   }
@@ -110,7 +111,7 @@ void apply(const Setting& setting, const std::vector<Field>& fields, SettingPlac
   }
 }
 
-// All of them in one error, before any value is read.
+// Reports all unknown keys in one error before any value is read.
 void reject_all_unknown(std::span<const Setting> settings, const std::vector<Field>& fields) {
   std::vector<Setting> unknown;
   for (const Setting& setting : settings) {
@@ -121,7 +122,7 @@ void reject_all_unknown(std::span<const Setting> settings, const std::vector<Fie
   reject_unknown(unknown, config_keys());
 }
 
-// The default batch size makes way for one in tokens; one that was written down does not.
+// A batch size in tokens replaces the default batch size, but not one that was set.
 void settle_batch_size(Config& config, const SettingPlaces& places) {
   if (config.batch.global_batch_tokens && !places.contains("batch.global_batch_size")) {
     config.batch.global_batch_size.reset();

@@ -1,4 +1,4 @@
-// From settings, wherever they come from, to a checked Config.
+// Applies settings of any source and returns a checked Config.
 #pragma once
 
 #include <span>
@@ -9,17 +9,18 @@
 
 namespace packtrain {
 
-// Applies `settings` in order over the defaults and checks them, as load_config (load.h) says. A
-// setting `model.config.KEY` (KEY may go deeper: rope_scaling.factor) changes one key of the map
-// that model.config was given before it.
+// Applies `settings` in order over the defaults and checks them as load_config (load.h) does.
+// `model.config.KEY` changes one key of the model.config map that was set before. KEY can be
+// nested: rope_scaling.factor.
 Config resolve_settings(std::span<const Setting> settings);
 
-// Checks the setting alone, without what it has to agree with, and returns its value as
+// Checks the setting alone, without its conflicts with other settings. Returns its value as
 // dump_config writes it. Throws Error(kConfig).
 std::string write_setting(const Setting& setting);
 
-// Of `config`: what dump_config writes for the key, or for a key below model.config a text as it
-// is or other JSON, "null" for one that is not there. Throws Error(kInternal) for no such key.
+// The value of a key in `config` as dump_config writes it. Below model.config: a text without
+// quotes, other values as JSON, "null" for a missing key. Throws Error(kInternal) for an unknown
+// key.
 std::string resolved_value(const Config& config, const std::string& key);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The table of all keys. Reading, writing, checking and naming keys go through it and nothing else.
+// The table of all keys. All code that reads, writes, checks or lists keys uses it.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// Every key, section by section in the order of Config, tied to `config`, which must outlive it.
+// All keys in the order of the sections of Config. `config` must outlive the fields.
 std::vector<Field> fields_of(Config& config);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The keys of each section: parts of the table of schema.h, in several files for their length.
+// The keys of each section. schema.h joins them into one table.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace packtrain {
 
-// schema_training.cpp: what is trained and how
+// schema_training.cpp: model, batch, optimizer, schedule, precision
 std::vector<Field> fields_of(ModelSection& section);
 std::vector<Field> fields_of(BatchSection& section);
 std::vector<Field> fields_of(OptimizerSection& section);
 std::vector<Field> fields_of(ScheduleSection& section);
 std::vector<Field> fields_of(PrecisionSection& section);
 
-// schema_machines.cpp: on what, and what watches over it
+// schema_machines.cpp: parallel, guard, debug, fault
 std::vector<Field> fields_of(ParallelSection& section);
 std::vector<Field> fields_of(GuardSection& section);
 std::vector<Field> fields_of(DebugSection& section);

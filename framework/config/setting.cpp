@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where a text comes from; the command line has no lines.
+// Source of a text. The command line has no line numbers.
 struct Source {
   std::string name;
   bool has_lines = true;
@@ -34,8 +34,8 @@ struct Source {
   throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
 }
 
-// Refuses what a configuration does not need and what makes YAML dangerous (aliases that expand
-// without bound) or surprising (several documents, tags), before any tree is built.
+// Rejects YAML features that are dangerous (aliases can expand without bound) or surprising
+// (several documents, tags) before a tree is built.
 class PlainYamlOnly : public YAML::EventHandler {
  public:
   explicit PlainYamlOnly(const Source& source) : source_(source) {}
@@ -51,7 +51,7 @@ class PlainYamlOnly : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check(mark, tag, anchor);
-    // yaml-cpp 0.7 writes the escapes \_ and \N as single bytes.
+    // yaml-cpp 0.7 writes the escapes \_ and \N as single bytes, which is invalid UTF-8.
     if (first_invalid_utf8(value)) fail(source_.at(mark), "an escape that is no UTF-8 here");
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -68,7 +68,7 @@ class PlainYamlOnly : public YAML::EventHandler {
   void OnMapEnd() override { --depth_; }
 
  private:
-  // "?" marks an untagged plain value, "!" a quoted one.
+  // The tag "?" marks a plain value without a tag, "!" a quoted one.
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
     if (anchor != 0) fail(source_.at(mark), "a YAML anchor (&name); write the value out");
     if (!tag.empty() && tag != "?" && tag != "!") {
@@ -119,7 +119,7 @@ std::optional<Json> read_number(std::string_view text) {
   std::uint64_t positive = 0;
   if (!negative && all_read(std::from_chars(text.data(), end, positive))) return Json(positive);
   double real = 0;
-  // -0.0 becomes 0: it would be written as -0, which is a whole number.
+  // -0.0 becomes 0, because it would be written as -0, which is an integer.
   if (all_read(std::from_chars(text.data(), end, real))) return Json(real + 0.0);
   return std::nullopt;
 }
@@ -133,7 +133,7 @@ Json scalar_to_json(const YAML::Node& node) {
   return read_number(text).value_or(Json(text));
 }
 
-// Calls visit(key, key node, value node) for each entry of a map; a key given twice is an error.
+// Calls visit(key, key node, value node) for each entry of a map. A duplicate key is an error.
 template <class Visit>
 void for_each_key(const YAML::Node& map, const Source& source, Visit visit) {
   std::map<std::string, std::string> seen;
@@ -172,14 +172,14 @@ Json to_json(const YAML::Node& node, const Source& source) {
 Setting make_setting(const YAML::Node& value, const std::string& key_where, const Source& source) {
   Setting setting;
   setting.key_where = key_where;
-  // An empty value (`path:`) lies nowhere; its key says where.
+  // An empty value (`path:`) has no place, so the place of its key is used.
   setting.where = value.IsNull() ? key_where : source.at(value.Mark());
   if (value.IsScalar()) setting.text = value.Scalar();
   setting.value = to_json(value, source);
   return setting;
 }
 
-// The settings of one section; one without a key when it holds something else than keys.
+// The settings of one section. A section that is not a map gives one setting without a key.
 void read_section(const std::string& section, const std::string& section_where,
                   const YAML::Node& keys, const Source& source, std::vector<Setting>& settings) {
   const auto add = [&](Setting setting, std::string key) {

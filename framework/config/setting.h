@@ -1,5 +1,5 @@
-// One setting as the user gave it, with its place, before anybody knows whether it is a key of
-// ours. Values are held as JSON; yaml-cpp stays inside setting.cpp.
+// One setting as the user wrote it, with its place, before it is matched with a key. Values are
+// JSON. Only setting.cpp includes yaml-cpp.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace packtrain {
 
-// No configuration comes near these; a data file would.
+// Limits that reject a data file given as a configuration by mistake.
 inline constexpr std::size_t kMaxConfigBytes = 1U << 20U;
 inline constexpr std::size_t kMaxConfigDepth = 32;
 
 struct Setting {
   std::string section;
-  std::string key;  // "": the section holds no keys, `value` is what it holds instead
+  std::string key;  // "": `value` replaces the whole section
   // Places: "file:line:column", or "command line: batch.order=x".
   std::string where;  // of the value
   std::string key_where;
@@ -27,10 +27,11 @@ struct Setting {
   std::string name() const { return key.empty() ? section : section + "." + key; }
 };
 
-// Every setting of a YAML text in its order; `file` is for messages. Plain scalars are typed as
-// YAML 1.2's core schema does (so 1e-5 is a number and `yes` a string). Throws Error(kConfig) with
-// file, line and column for bad syntax, a key given twice, anchors, aliases, tags, several
-// documents, bytes that are no UTF-8, texts over kMaxConfigBytes and nesting over kMaxConfigDepth.
+// All settings of a YAML text in order; `file` is for messages. Plain scalars have the types of
+// YAML 1.2's core schema: 1e-5 is a number and `yes` a string.
+// Throws Error(kConfig) with file, line and column for invalid syntax or UTF-8 and for duplicate
+// keys. Anchors, aliases, tags, several documents, and texts over kMaxConfigBytes or
+// kMaxConfigDepth are errors as well.
 std::vector<Setting> read_settings(const std::string& text, const std::string& file);
 
 // One "section.key=value" of the command line, the value in YAML syntax. Throws Error(kConfig).

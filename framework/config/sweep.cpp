@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::size_t kMaxRuns = 10'000;
 constexpr std::size_t kMaxNameLength = 100;
-constexpr std::size_t kHashDigits = 8;  // of a name
+constexpr std::size_t kHashDigits = 8;  // of the hash in a run's name
 constexpr const char* kConfigColumn = "config";
 
 [[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
   throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
 }
 
-// "configs/olmo-1b.yaml" -> "olmo-1b", or the whole path where two have the same.
+// "configs/olmo-1b.yaml" -> "olmo-1b", or the whole path when two files have the same name.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::map<std::string, int> counts;
   const auto stem = [](const std::string& path) {
@@ -75,7 +75,7 @@ std::vector<Setting> combination(const std::vector<SweepAxis>& axes, std::size_t
   return settings;
 }
 
-// "multipack", "learning_rate=0.001": what a value is in a folder's name.
+// Part of a folder name for a value: "multipack", "learning_rate=0.001".
 std::string name_part(const std::string& column, const std::string& value) {
   const bool speaks = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0 &&
                       value != "true" && value != "false" && value != "null";
@@ -118,7 +118,7 @@ SweepRun make_run(const Sweep& sweep, const std::string& config_name,
   return run;
 }
 
-// What goes wrong in a run that is none yet, with what distinguishes it.
+// Adds the run's varied settings to the error when its configuration is invalid.
 SweepRun make_named_run(const Sweep& sweep, const std::string& config_name,
                         const std::vector<Setting>& settings, const std::vector<Setting>& varied) {
   try {

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The last three sections hold keys of configurations.
+// The last three sections contain keys of configurations.
 const auto kKeys =
     std::to_array<std::string>({"sweep.configs", "sweep.output", "sweep.ranks", "sweep.at_once",
                                 "sweep.best", "sweep.baseline", "settings.", "product.", "list."});
@@ -27,7 +27,7 @@ const auto kKeys =
   throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
 }
 
-// The setting of a configuration that `key: value` in a sweep stands for, checked by itself.
+// The setting for `key: value` of a sweep file, checked without other settings.
 Setting make_setting(const std::string& key, const Json& value, const Setting& place) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == key.size()) {
@@ -164,7 +164,7 @@ void apply_override(Setting setting, SweepFile& file) {
   file.settings.push_back(make_setting(name, setting.value, setting));
 }
 
-// A key has one place: what it is in a run must not depend on which of two comes last.
+// A key can be in one place only, so that its value does not depend on the order of places.
 void check_places(const SweepFile& file) {
   std::map<std::string, std::string> places;
   const auto take = [&places](const std::string& key, const std::string& where,

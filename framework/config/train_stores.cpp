@@ -1,4 +1,4 @@
-// data.train: one token store, or several with repeats or shares, and weights.
+// data.train: one token store, or several with repeats, shares or loss weights.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ Field train_stores(const char* name, std::vector<TrainStore>& member) {
     member.clear();
     if (setting.value.is_null()) return;
     if (!setting.value.is_structured()) {
-      // A folder may be called 7, as other texts may.
+      // A folder name can be a number: 7.
       std::string path =
           setting.value.is_string() ? setting.value.get<std::string>() : setting.text;
       if (!path.empty()) member.push_back({.path = std::move(path)});

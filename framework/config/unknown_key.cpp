@@ -20,7 +20,7 @@ struct PlannedKey {
   const char* instead;
 };
 
-// Keys of the design that this version does not have.
+// Keys that users may expect but that this version does not have.
 const PlannedKey kPlannedKeys[] = {
     {"precision.master", "Master weights are always fp32."},
 };
@@ -36,7 +36,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// The keys of `section`, or with "" the sections.
+// The keys of `section`. With "": the names of all sections.
 std::vector<std::string> names_of(const std::string& section, std::span<const std::string> keys) {
   std::vector<std::string> names;
   for (const std::string& name : keys) {
@@ -46,7 +46,7 @@ std::vector<std::string> names_of(const std::string& section, std::span<const st
   return names;
 }
 
-// "optimizer.name or schedule.name": every key of ours that is called `key`.
+// All our keys named `key`, with sections: "optimizer.name or schedule.name".
 std::string with_section(const std::string& key, std::span<const std::string> keys) {
   std::vector<std::string> found;
   for (const std::string& name : keys) {
@@ -63,7 +63,7 @@ std::string advise_other_name(const std::string& ours, const std::string& typed)
   return advice;
 }
 
-// Our name for `typed`, a name of other trainers or of another section; "" when there is none.
+// Advice for `typed`, a name of other trainers or of another section. "" when there is none.
 std::string known_answer(const std::string& typed, std::span<const std::string> keys) {
   if (const auto ours = our_name(typed)) return advise_other_name(*ours, typed);
   if (const char* way = other_way(typed)) return way;
@@ -74,7 +74,8 @@ std::string known_answer(const std::string& typed, std::span<const std::string> 
 std::string nearest_answer(const std::string& typed, const std::string& section,
                            std::span<const std::string> keys) {
   const std::vector<std::string> own = names_of(section, keys);
-  std::vector<std::string> all = own;  // first, so that they win between equally near names
+  // before other keys, so that ties are resolved in favour of this section
+  std::vector<std::string> all = own;
   for (const std::string& name : keys) add_once(all, key_of(name));
   const std::optional<std::string> nearest = nearest_name(typed, all);
   if (!nearest) return "";
@@ -83,12 +84,12 @@ std::string nearest_answer(const std::string& typed, const std::string& section,
   return fmt::format("Did you mean {}{}?", section.empty() ? "" : section + ".", *nearest);
 }
 
-// One name that is not ours; no advice: nothing of ours is like it.
+// One unknown name. `advice` is empty when no key of ours is similar.
 struct Finding {
   std::string where;
   std::string what;
   std::string advice;
-  std::string section;  // whose keys, or with "" the sections, there are instead
+  std::string section;  // section whose keys are listed; "": the list of sections
 
   bool operator==(const Finding&) const = default;
 };
@@ -107,7 +108,7 @@ Finding unknown_section(const Setting& setting, std::span<const std::string> key
           std::move(advice), ""};
 }
 
-// Of a section that is like none of ours the keys, too, for which there is an answer.
+// For an unknown section without advice, also returns its key when there is advice for the key.
 std::vector<Finding> find_faults(const Setting& setting, std::span<const std::string> keys) {
   for (const PlannedKey& planned : kPlannedKeys) {
     if (setting.name() != planned.name) continue;

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kWanted = "a token store, or a map of names to token stores";
 constexpr std::size_t kLongestName = 64;
 
-// Names stand in files of results and as labels of metrics.
+// Names are used in result files and as labels of metrics.
 bool is_name(std::string_view name) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -42,7 +42,7 @@ Field validation_stores(const char* name, std::vector<ValidationStore>& member) 
     if (setting.value.is_null()) return;
     if (setting.value.is_object()) return read_map(setting, member);
     if (setting.value.is_structured()) reject(setting, kWanted);
-    // A folder may be called 7, as other texts may.
+    // A folder name can be a number: 7.
     std::string path = setting.value.is_string() ? setting.value.get<std::string>() : setting.text;
     if (!path.empty()) member.push_back({.name = {}, .path = std::move(path)});
   };
