@@ -11,7 +11,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::size_t kShownBytes = 1000;
-constexpr double kSlack = 1000;  // lines: bad ones may lie together
+constexpr double kSlack = 1000;  // lines: bad ones can be consecutive
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What becomes of lines that cannot be used.
+// How lines that cannot be used are handled.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace packtrain {
 
-// The quarantine of a store, a file of its folder: one JSON object a bad line, with file, line,
-// byte (of its begin), num_bytes, fault and text (its first 1,000 bytes, what is no UTF-8
-// replaced).
+// The quarantine file of a store. It has one JSON object for each bad line with file, line, byte,
+// num_bytes, fault and text. `byte` is where the line begins. `text` is its first 1,000 bytes, with
+// invalid UTF-8 replaced.
 inline constexpr const char* kBadLinesName = "bad-lines.jsonl";
 
 struct BadLinePolicy {
-  bool skip = false;            // else the first bad line is an error
-  double max_fraction = 0.001;  // of all lines, blank ones aside, that may be skipped
+  bool skip = false;            // false: the first bad line is an error
+  double max_fraction = 0.001;  // maximum fraction of lines to skip; blank lines do not count
 };
 
 class BadLines {
@@ -26,10 +26,11 @@ class BadLines {
   BadLines(const BadLinePolicy& policy, std::string quarantine);
 
   void count_line() { ++num_lines_; }
-  // Skips a line that was counted. Throws Error(kData) with file, line and byte under the policy to
-  // stop, and as soon as a thousand more are bad than the share of those so far.
+  // Skips a line that was counted. Throws Error(kData) with file, line and byte when the policy
+  // does not skip. It also throws as soon as the bad lines exceed the fraction of the lines so far
+  // by 1,000.
   void skip(const std::string& file, const TextLine& line, const std::string& fault);
-  // After the last line: throws Error(kData) when more than the share was skipped.
+  // Call after the last line. Throws Error(kData) when the skipped lines exceed the fraction.
   void finish();
 
   std::int64_t num_bad() const { return num_bad_; }

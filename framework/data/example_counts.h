@@ -1,4 +1,4 @@
-// One count of each example of a store, its tokens or its labels: what plans are made of.
+// One count for each example of a store, tokens or labels. Step plans are computed from them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace packtrain {
 
-// What all counts of a store lie between, both ends included.
+// The smallest and largest count of a store.
 struct CountBounds {
   std::int32_t least = 0;
   std::int32_t most = 0;
@@ -19,7 +19,7 @@ struct CountBounds {
   friend bool operator==(const CountBounds&, const CountBounds&) = default;
 };
 
-// Where counts come from that lie in files. Thread-safe.
+// Source of counts that are stored in files. Thread-safe.
 class CountSource {
  public:
   CountSource() = default;
@@ -28,19 +28,20 @@ class CountSource {
   virtual ~CountSource() = default;
 
   virtual std::size_t size() const = 0;
-  virtual std::int32_t count(std::size_t example) const = 0;  // Error(kData): it is damaged
-  // Starts loading it: a shuffled order would wait for memory at each.
+  // throws Error(kData) when it is damaged
+  virtual std::int32_t count(std::size_t example) const = 0;
+  // Starts loading a count. Without it a shuffled order would wait for memory at each example.
   virtual void prefetch(std::size_t /*example*/) const {}
-  // Without looking at the examples, where that is known.
+  // Known without reading the examples, or nothing.
   virtual std::optional<CountBounds> bounds() const { return {}; }
 };
 
-// A view, whose numbers must outlive it.
+// A view. The numbers must outlive it.
 class ExampleCounts {
  public:
   using Iterator = IndexIterator<ExampleCounts>;
 
-  // Implicit, as a span of a vector is.
+  // Implicit, as the conversion of a vector to a span is.
   // NOLINTBEGIN(google-explicit-constructor)
   ExampleCounts(std::span<const std::int32_t> values) : values_(values) {}
   ExampleCounts(const std::vector<std::int32_t>& values) : values_(values) {}

@@ -21,11 +21,11 @@ constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 
 struct Part {
   StorePart given;
-  std::int64_t first_example = 0;     // of the joined store
+  std::int64_t first_example = 0;     // index in the joined store
   std::int64_t num_stored = 0;        // examples of the store
   std::int64_t num_examples = 0;      // of the joined store
-  std::vector<std::uint32_t> rest;    // those of the last repeat, where it is not a whole one
-  std::vector<std::int16_t> sources;  // [its sources] the joined store's number
+  std::vector<std::uint32_t> rest;    // examples of the last repeat when it is not a whole one
+  std::vector<std::int16_t> sources;  // [sources of the store] index in the joined store
 
   std::int64_t num_whole_repeats() const {
     return num_examples / std::max<std::int64_t>(1, num_stored);
@@ -103,14 +103,14 @@ class JoinedStore final : public TokenStore {
   void count_examples(const Part& part, const TokenStore& store);
   std::int16_t source_number(const std::string& name);
 
-  std::string folder_;  // all of them, for messages
+  std::string folder_;  // all folders, for messages
   StoreInfo info_;
   std::vector<Part> parts_;
   JoinedCounts<&TokenStore::lengths> lengths_{*this};
   JoinedCounts<&TokenStore::num_loss_tokens> num_loss_tokens_{*this};
   LossWeights loss_weights_;
   mutable std::mutex mutex_;
-  mutable std::string fingerprint_;  // empty: not known
+  mutable std::string fingerprint_;  // empty: not computed yet
 };
 
 LossWeights weights_of(std::span<const Part> parts) {
@@ -221,11 +221,11 @@ const Part& JoinedStore::part_of(std::int64_t example) const {
     throw Error(ErrorCategory::kInternal, fmt::format("{}: asked for example {} of {}", folder_,
                                                       example, info_.num_examples));
   }
-  // Of an empty store and its successor, which begin at the same example, the successor.
+  // An empty store and its successor begin at the same example. upper_bound finds the successor.
   return *std::prev(std::ranges::upper_bound(parts_, example, {}, &Part::first_example));
 }
 
-// Whole repeats are written as they always were: checkpoints hold the hash.
+// The text for whole repeats must not change, because checkpoints contain its hash.
 std::string times_of(const Part& part) {
   return part.rest.empty() ? fmt::format("{}", part.num_whole_repeats())
                            : fmt::format("{}/{}", part.num_examples, part.num_stored);

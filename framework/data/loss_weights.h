@@ -1,4 +1,4 @@
-// What the examples of a store weigh in the loss, beside each other.
+// Weights of a store's examples in the loss, relative to each other.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace packtrain {
 
-// Runs of examples of the same weight: 16 bytes a run, nothing an example. Only ratios matter: the
-// loss is divided by the weights of what a step trains.
+// Runs of consecutive examples with the same weight, 16 bytes a run. Only ratios matter: the loss
+// is divided by the sum of the weights of a step.
 class LossWeights {
  public:
   struct Run {
@@ -18,8 +18,8 @@ class LossWeights {
     double weight = 1.0;             // > 0
   };
 
-  LossWeights() = default;  // every example weighs 1
-  // `runs`: ascending, the first one from example 0 on.
+  LossWeights() = default;  // every example has weight 1
+  // `runs` are ascending. The first one begins at example 0.
   explicit LossWeights(std::vector<Run> runs) : runs_(std::move(runs)) {}
 
   bool are_all_one() const { return runs_.empty(); }

@@ -1,4 +1,4 @@
-// Takes typed values out of store.json.
+// Reads typed values from store.json.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace packtrain {
 
 inline constexpr const char* kMakeStoreAgain = "Make the store again with `packtrain prepare`.";
 
-// A fault is an Error(kData) that names the file and the key.
+// Throws Error(kData) with the file and the key.
 class ManifestReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -61,7 +61,7 @@ class ManifestReader {
   }
 
  private:
-  static constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // far from overflow
+  static constexpr std::int64_t kMaxCount = std::int64_t{1} << 60U;  // limit that avoids overflow
 
   std::string path_;
 };

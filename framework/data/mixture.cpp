@@ -11,7 +11,7 @@
 namespace packtrain {
 namespace {
 
-// Orders the examples of any store.
+// Order in which examples are chosen: by hash of their index.
 class DrawnOrder {
  public:
   bool operator()(std::uint32_t a, std::uint32_t b) const {
@@ -33,7 +33,7 @@ double total(std::span<const std::int32_t> amounts) {
 }
 
 std::int64_t count_of(const MixturePart& part, double wanted) {
-  constexpr double kMost = 0x1p53;  // far beyond what can be planned, and an integer
+  constexpr double kMost = 0x1p53;  // larger than any plan, and an exact integer
   const auto num_examples = static_cast<double>(part.amounts.size());
   const double amount = total(part.amounts);
   const double whole_repeats = std::floor(wanted / amount);
@@ -54,12 +54,12 @@ std::vector<std::uint32_t> choose_examples(std::int64_t num_examples, std::int64
   return examples;
 }
 
-// Selects as quicksort does, by the sum of what lies before: no more than a few passes.
+// Quickselect by the sum of the amounts before an element, so that it takes only a few passes.
 std::int64_t count_to_choose(std::span<const std::int32_t> amounts, double wanted) {
   std::vector<std::uint32_t> examples = all_examples(std::ssize(amounts));
   auto low = examples.begin();
   auto high = examples.end();
-  double before = 0;  // of those below `low`
+  double before = 0;  // sum of the amounts before `low`
   while (high - low > 1) {
     const auto middle = low + (high - low) / 2;
     std::nth_element(low, middle, high, DrawnOrder());

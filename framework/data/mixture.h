@@ -1,5 +1,5 @@
-// Mixing stores by shares: how many examples of each an epoch has. Nothing is drawn anew: of a part
-// of a store the examples follow from their numbers in it.
+// Number of examples of each store in an epoch of a mixture. Nothing is drawn at random at run
+// time: the chosen examples follow from their indices.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,25 @@
 
 namespace packtrain {
 
-// `count` of a store's examples 0 .. num_examples - 1, ascending: those whose hash comes first, so
-// that they look drawn, are the same in every run, and more of them contain fewer.
+// Chooses `count` of a store's examples 0 .. num_examples - 1, ascending. It takes those with the
+// smallest hash. The choice looks random, is the same in every run, and contains the choice of any
+// smaller count.
 std::vector<std::uint32_t> choose_examples(std::int64_t num_examples, std::int64_t count);
 
-// How many of them come closest to `wanted` in the sum of their `amounts` [num_examples].
+// The number of examples, in the order of choose_examples(), whose sum of `amounts` [num_examples]
+// is closest to `wanted`.
 std::int64_t count_to_choose(std::span<const std::int32_t> amounts, double wanted);
 
 struct MixturePart {
-  double wanted = 0;  // share of the epoch; all parts' sum to 1
-  // [its examples] in what shares are of: their tokens, or 1 each; 0: not trained. Not all 0.
+  double wanted = 0;  // fraction of the epoch; the fractions of all parts sum to 1
+  // [examples] the unit of the fractions: tokens, or 1 for each example; 0: not trained. At least
+  // one is above 0.
   std::vector<std::int32_t> amounts;
 };
 
-// Examples of each part in an epoch, which ends where the first store would be used up once, or
-// where each has been used up at least once (as datasets.interleave_datasets: first_exhausted,
-// all_exhausted). They come as close to the shares as whole examples can.
+// Number of examples of each part in an epoch, as close to the fractions as whole examples allow.
+// The epoch ends when the first store has been used once, or with `until_all` when each has been
+// used at least once. These are first_exhausted and all_exhausted of datasets.interleave_datasets.
 std::vector<std::int64_t> mixture_counts(std::span<const MixturePart> parts, bool until_all);
 
 }  // namespace packtrain

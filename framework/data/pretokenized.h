@@ -1,8 +1,8 @@
-// Token stores from pretokenized JSONL: one example a line, an object with
-//   input_ids: [id, ...]           at least one id, each in 0..vocab_size-1
-//   labels:    [id or -100, ...]   optional; as long as input_ids, each its id or -100
-// A label tells whether its own token is supervised: no shift. Without labels every token is.
-// Other keys are ignored, empty lines skipped. A line has at most kMaxLineBytes.
+// Token stores from pretokenized JSONL. Each line is one example, an object with these keys.
+//   input_ids: [id, ...]           required: at least one id, each in 0..vocab_size-1.
+//   labels:    [id or -100, ...]   optional; as long as input_ids, each its id or -100.
+// A label says whether its own token is supervised, without a shift. Without labels every token is
+// supervised. Other keys and empty lines are ignored. A line has at most kMaxLineBytes.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace packtrain {
 
-// Streams `files`, in this order, into a new store; each file is one source, named as given.
-// Throws Error(kData) naming the file, the line, its byte, what was got and what was wanted; under
-// a policy that skips, only when too many lines are bad.
+// Streams `files` in this order into a new store. Each file is one source, named as given. Throws
+// Error(kData) with file, line, byte, the value and the expected value. With a policy that skips,
+// it throws only for too many bad lines.
 StoreInfo prepare_pretokenized(const std::vector<std::string>& files, std::int64_t vocab_size,
                                const std::string& out, bool overwrite,
                                const BadLinePolicy& policy = {});

@@ -1,4 +1,4 @@
-// One line of pretokenized JSONL (pretokenized.h says of what).
+// Parses one line of pretokenized JSONL (format: pretokenized.h).
 #pragma once
 
 #include <simdjson.h>
@@ -13,7 +13,7 @@
 
 namespace packtrain {
 
-// What is wrong with a line, as the rest of a sentence that begins with its place.
+// The fault of a line. The text completes a sentence that begins with the line's place.
 class LineFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -23,7 +23,7 @@ class PretokenizedLine {
  public:
   explicit PretokenizedLine(std::int64_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // Throws LineFault. What the functions below return is valid until the next call.
+  // Throws LineFault. The results of the functions below are valid until the next call.
   void parse(std::string_view line);
 
   std::span<const std::int32_t> input_ids() const { return input_ids_; }
@@ -38,7 +38,7 @@ class PretokenizedLine {
 
   std::int64_t vocab_size_;
   simdjson::dom::parser parser_;
-  std::vector<char> padded_;  // simdjson reads a little past the end of its text
+  std::vector<char> padded_;  // simdjson reads past the end of its text
   std::optional<simdjson::dom::array> id_column_;
   std::optional<simdjson::dom::array> label_column_;
   std::vector<std::int32_t> input_ids_;

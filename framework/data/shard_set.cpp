@@ -12,7 +12,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kFilesLookedAt = 64;  // each rank of a run asks a shared file system
+// few, because each rank of a run queries a shared file system
+constexpr std::size_t kFilesLookedAt = 64;
 constexpr std::int64_t kRunsPerShard = 4;
 
 }  // namespace

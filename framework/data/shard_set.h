@@ -1,4 +1,4 @@
-// The shards of a store, each mapped when its first example is used.
+// The shards of a store. Each is mapped when its first example is used.
 #pragma once
 
 #include <atomic>
@@ -13,23 +13,23 @@
 
 namespace packtrain {
 
-// Thread-safe. What it holds of a mapped shard is a few hundred bytes; pages are the system's, and
-// shared by the processes of a host.
+// Thread-safe. A mapped shard takes a few hundred bytes of the process. Its pages belong to the
+// system's page cache, shared by the processes of a host.
 class ShardSet {
  public:
-  // `manifest` must outlive it. Opens no file; asks the file system for a few, so that a store
-  // whose files are gone is refused at the start. Throws Error(kData).
+  // `manifest` must outlive it. Opens no file, but checks that a few of the files exist, so that a
+  // store without files is rejected at the start. Throws Error(kData).
   ShardSet(std::string folder, const StoreManifest& manifest);
 
   std::size_t num_shards() const { return manifest_.shards.size(); }
-  // Number of the shard with an example of the store, 0 .. num_examples - 1.
+  // Index of the shard that has the example, 0 .. num_examples - 1.
   std::size_t number_of(std::int64_t example) const;
   const MappedShard& shard(std::size_t number) const {
     const MappedShard* mapped = mapped_[number].load(std::memory_order_acquire);
     return mapped != nullptr ? *mapped : map(number);
   }
   const MappedShard& of(std::int64_t example) const { return shard(number_of(example)); }
-  // Without mapping anything.
+  // Does not map anything.
   void prefetch(std::int64_t example) const;
 
  private:
@@ -39,7 +39,7 @@ class ShardSet {
   std::string folder_;
   const StoreManifest& manifest_;
   std::vector<std::int64_t> first_examples_;  // [shards + 1]
-  // Shards differ in examples: of a run of 2^shift_ examples the shard of the first.
+  // Shards differ in size. For each 2^shift_ examples, shard_at_ has the shard of the first one.
   unsigned shift_ = 0;
   std::vector<std::uint32_t> shard_at_;
   std::unique_ptr<std::atomic<const MappedShard*>[]> mapped_;

@@ -1,4 +1,4 @@
-// Which examples of one store are also in another, by their token ids.
+// Counts examples of one store that are also in another, by their token ids.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// Examples of `validation` whose ids are those of an example of `train`, whatever the masks. Each
-// is hashed once (xxh3-128); of `train` only those of a length that `validation` has, and no
-// repeats. 16 bytes an example of `validation`.
+// Examples of `validation` with the same ids as an example of `train`; masks are ignored. Each
+// example is hashed once (xxh3-128). Examples of `train` with a length that `validation` does not
+// have, and repeats, are not hashed. Takes 16 bytes for each example of `validation`.
 std::int64_t count_shared_examples(const TokenStore& train, const TokenStore& validation);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The special tokens of the tokenizer that a store was made with.
+// The special tokens of a store's tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace packtrain {
 
-// Their ids; none where the store has no tokenizer, or its tokenizer.json another form.
-// Throws Error(kData) when the file is there and cannot be read.
+// Returns their ids. Empty when the store has no tokenizer or its tokenizer.json has another
+// format. Throws Error(kData) when the file exists and cannot be read.
 std::unordered_set<std::int32_t> special_tokens(const std::string& store_folder);
 
 }  // namespace packtrain

@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
 
-// Of a shard, optional.
+// Optional keys of a shard.
 constexpr const char* kLengthsKey = "lengths";
 constexpr const char* kLabelsKey = "labels";
 constexpr const char* kMaskBytesKey = "mask_bytes";
@@ -50,7 +50,7 @@ void check_weight(const ManifestReader& reader, std::size_t byte, double weight)
                           byte, byte < 2 ? fmt::format("{}", byte) : "more than 0 and at most 1"));
 }
 
-// A table that nothing requires would be read as a mask of 0 and 1 by older programs.
+// A table without a requirement is an error: older programs would read its mask as 0 and 1.
 std::vector<double> read_loss_weights(const ManifestReader& reader, const Json& json,
                                       const std::vector<std::string>& requirements) {
   const bool is_there = json.contains(kLossWeightsKey);
@@ -219,7 +219,7 @@ std::string manifest_text(const StoreManifest& manifest) {
     json[kRequirementsKey] = Json::array({kLossWeightsKey});
     json[kLossWeightsKey] = info.loss_weights;
   }
-  // A file name may be any bytes: what is no UTF-8 is replaced, not refused.
+  // A file name can contain any bytes. Invalid UTF-8 is replaced, not rejected.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

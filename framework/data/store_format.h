@@ -1,4 +1,4 @@
-// What the reader and the writer of token stores share: store.json and the names of its files.
+// store.json and file names, shared by reader and writer.
 // launch/tools/packtrain_tools/prepare/store.py writes the same format.
 #pragma once
 
@@ -13,22 +13,22 @@ namespace packtrain {
 
 constexpr int kStoreFormatVersion = 1;
 constexpr const char* kStoreManifestName = "store.json";
-constexpr const char* kUnfinishedName = "unfinished.json";  // of a `prepare` that was stopped
+constexpr const char* kUnfinishedName = "unfinished.json";  // left by an interrupted `prepare`
 constexpr const char* kStoreTokenizerFolder = "tokenizer";
 
-// Beside the counts all is optional: stores of older versions have none of it.
+// All members except the counts are optional: stores of older versions do not have them.
 struct StoreShard {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::optional<CountBounds> lengths = std::nullopt;  // tokens of an example
   std::optional<CountBounds> labels = std::nullopt;   // num_loss_tokens of an example
-  std::vector<std::int64_t> mask_bytes = {};          // [largest byte + 1] how often each is there
-  // BLAKE2b-128 (hex) over offsets, input_ids, num_loss_tokens, source and loss_mask, in this
-  // order.
+  // [largest byte + 1] number of tokens with each mask byte
+  std::vector<std::int64_t> mask_bytes = {};
+  // BLAKE2b-128 (hex) of offsets, input_ids, num_loss_tokens, source and loss_mask, in this order.
   std::string digest = {};
 };
 
-// store.json. Shard i lies in shard_name(i): names never come out of a file.
+// The contents of store.json. Shard i is stored in shard_name(i). Names are never read from a file.
 struct StoreManifest {
   StoreInfo info;
   std::vector<StoreShard> shards;
@@ -37,7 +37,8 @@ struct StoreManifest {
 std::string shard_name(std::size_t index);  // "part-00000.safetensors"
 bool is_shard_name(const std::string& name);
 
-// "0 or 1", or "0..100": the mask bytes of a store with so many weights (2: without a table).
+// Text for errors: the valid mask bytes, "0 or 1" or "0..100". `num_weights`: entries of the table,
+// 2 without a table.
 std::string wanted_mask_bytes(std::size_t num_weights);
 
 std::string manifest_text(const StoreManifest& manifest);

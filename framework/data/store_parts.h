@@ -1,4 +1,4 @@
-// Whether stores can be joined: that their ids mean the same, and how many examples they have.
+// Checks whether stores can be joined: the same tokens, and a valid number of examples.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace packtrain {
 
-// Of all parts; a store without a tokenizer (pretokenized) may stand beside any. Returns what the
-// store says that has a tokenizer, or the first. Throws Error(kData) where vocabularies or
-// tokenizers differ.
+// Compares vocabularies and tokenizers of all parts. A store without a tokenizer (pretokenized)
+// matches any. Returns the information of the first store with a tokenizer, else of the first
+// store. Throws Error(kData) when vocabularies or tokenizers differ.
 const StoreInfo& check_same_tokens(std::span<const StorePart> parts);
 
-// Examples that an epoch has of it: repeats of its own, rounded.
+// Number of its examples in an epoch: repeats * num_examples, rounded.
 std::int64_t num_used(const StorePart& part);
 
-// Throws Error(kData) where an epoch has more than 2^32 - 1 examples, Error(kConfig) where a part
-// has none.
+// Throws Error(kData) when an epoch has more than 2^32 - 1 examples, Error(kConfig) when a part has
+// none.
 void check_counts(std::span<const StorePart> parts);
 
 }  // namespace packtrain

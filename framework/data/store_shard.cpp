@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
-// The largest element. A plain loop over unsigned values, which compilers vectorise.
+// The largest element. A plain loop over unsigned values, which compilers vectorize.
 template <typename T>
 T largest(std::span<const T> values) {
   T result = 0;
@@ -78,7 +78,7 @@ MappedShard::MappedShard(const std::string& path, const StoreShard& shard, const
   check_ends();
 }
 
-// What was written to while it was in use says so instead.
+// Reports that the file was written to, when it was, instead of the fault.
 void MappedShard::fail(const std::string& fault) const {
   file_->check_unchanged();
   throw Error(ErrorCategory::kData, fmt::format("{}: {}", file_->path(), fault),
@@ -115,7 +115,7 @@ void MappedShard::copy_lengths(std::int64_t first, std::span<std::int32_t> lengt
   const auto most = static_cast<std::uint64_t>(lengths_.most);
   bool is_wrong = false;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    // What is negative is above every bound.
+    // As unsigned numbers, negative values exceed every bound.
     const auto begin = static_cast<std::uint64_t>(offsets[i]);
     const auto end = static_cast<std::uint64_t>(offsets[i + 1]);
     const std::uint64_t length = end - begin;
@@ -151,7 +151,7 @@ std::int16_t MappedShard::source(std::int64_t local) const {
 void MappedShard::check_ids(std::int64_t local, std::int64_t begin, std::int64_t end) const {
   const auto bound = static_cast<std::uint32_t>(info_.vocab_size);
   const auto part = input_ids(local).subspan(begin, end - begin);
-  const auto ids = as_unsigned(part);  // a negative id is above every vocabulary
+  const auto ids = as_unsigned(part);  // as unsigned numbers, negative ids exceed every vocabulary
   if (largest(ids) < bound) return;
   const auto wrong = std::ranges::find_if(ids, [=](std::uint32_t id) { return id >= bound; });
   const std::int64_t token = wrong - ids.begin();

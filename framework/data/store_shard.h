@@ -1,4 +1,4 @@
-// One shard file of a token store, mapped. What is asked for is checked when it is asked for.
+// One memory-mapped shard file of a token store. Values are checked when they are requested.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-// The tensors of a shard file, as token_store.h has them.
+// The tensors of a shard file (token_store.h).
 struct ShardColumns {
   std::span<const std::int64_t> offsets;
   std::span<const std::int32_t> input_ids;
@@ -21,15 +21,15 @@ struct ShardColumns {
   std::span<const std::uint8_t> loss_mask;
 };
 
-// What store.json says of a shard. Reads all of it.
+// Computes the entry of store.json for a shard. Reads the whole shard.
 StoreShard describe_shard(const ShardColumns& columns);
 
-// All but the constructor and check_all() cost no more than what they return, and throw
-// Error(kData) naming file, example and token where that is damaged.
+// All functions except the constructor and check_all() take time proportional to the size of their
+// result. They throw Error(kData) with file, example and token when the data is damaged.
 class MappedShard {
  public:
-  // Maps `path` and compares its header and the ends of its offsets with `shard`. `first_example`
-  // is the index in the store of the shard's first example, which messages count from. `shard` and
+  // Maps `path` and compares its header and the first and last offset with `shard`.
+  // `first_example`: index of the shard's first example in the store, used in messages. `shard` and
   // `info` must outlive it. Throws Error(kData).
   MappedShard(const std::string& path, const StoreShard& shard, const StoreInfo& info,
               std::int64_t first_example);
@@ -37,7 +37,7 @@ class MappedShard {
   std::int64_t first_example() const { return first_example_; }
   std::int64_t num_examples() const { return std::ssize(columns_.num_loss_tokens); }
 
-  // Of the shard's example `local`, 0..num_examples-1.
+  // Length of the shard's example `local`, 0..num_examples-1, in tokens.
   std::int32_t length(std::int64_t local) const {
     const std::int64_t begin = columns_.offsets[local];
     const std::int64_t end = columns_.offsets[local + 1];
@@ -46,7 +46,7 @@ class MappedShard {
     if (length < lengths_.least || length > lengths_.most) fail_offsets(local);
     return static_cast<std::int32_t>(length);
   }
-  // The same of the examples from `first` on, in a loop that compilers vectorise.
+  // Lengths of the examples from `first` on, in a loop that compilers vectorize.
   void copy_lengths(std::int64_t first, std::span<std::int32_t> lengths) const;
   std::int32_t num_loss_tokens(std::int64_t local) const {
     const std::int32_t labels = columns_.num_loss_tokens[local];
@@ -67,13 +67,13 @@ class MappedShard {
     __builtin_prefetch(&columns_.num_loss_tokens[local]);
   }
 
-  // Ids and mask bytes of the tokens `begin` to `end` - 1, as far as they are there, the example's
-  // source, and its labels where these are all of its tokens.
+  // Checks ids and mask bytes of the tokens `begin` to `end` - 1 that exist, and the source of the
+  // example. Checks the number of labels as well when these are all its tokens.
   void check_tokens(std::int64_t local, std::int64_t begin, std::int64_t end) const;
-  // Every byte, and that it is what store.json says.
+  // Checks every byte, and that the shard matches store.json.
   void check_all() const;
   void check_unchanged() const { file_->check_unchanged(); }
-  std::vector<std::int64_t> mask_byte_counts() const;  // by byte; read where store.json has none
+  std::vector<std::int64_t> mask_byte_counts() const;  // by byte; computed when store.json has none
 
  private:
   template <typename T>
@@ -90,7 +90,7 @@ class MappedShard {
   const StoreInfo& info_;
   std::int64_t first_example_;
   ShardColumns columns_;
-  CountBounds lengths_;  // as store.json has them, or of the type
+  CountBounds lengths_;  // of store.json, else of the type
   CountBounds labels_;
 };
 

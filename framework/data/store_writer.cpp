@@ -26,8 +26,8 @@ bool belongs_to_store(const std::string& name) {
          name == kBadLinesName || name == std::string(kStoreManifestName) + ".tmp";
 }
 
-// Leaves `folder` existing and empty. Removes what a store consists of and nothing else, the
-// manifest first: a folder half removed is no store.
+// Makes `folder` exist and be empty. Removes only files of a store, the manifest first, so that a
+// partly removed folder is not a store.
 void clear_folder(const std::string& folder, bool overwrite) {
   make_folders(folder, ErrorCategory::kData);
   std::vector<fs::path> entries;
@@ -49,7 +49,7 @@ void clear_folder(const std::string& folder, bool overwrite) {
   for (const fs::path& entry : entries) fs::remove_all(entry);
 }
 
-// Gathers examples in memory and writes a shard file whenever enough have come together.
+// Collects examples in memory and writes a shard file whenever they reach max_shard_tokens.
 class ShardedStoreWriter final : public StoreWriter {
  public:
   ShardedStoreWriter(std::string folder, const StoreInfo& info, std::int64_t max_shard_tokens)

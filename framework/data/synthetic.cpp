@@ -57,7 +57,7 @@ void check(const LognormalLengths& lengths) {
 
 std::int32_t draw_length(const LognormalLengths& lengths, double normal) {
   const double length = std::round(std::exp(lengths.mu + lengths.sigma * normal));
-  // Clipped while it is a double: it may be infinite.
+  // Clipped before the conversion to an integer, because the value can be infinite.
   return static_cast<std::int32_t>(std::clamp(length, static_cast<double>(lengths.min_length),
                                               static_cast<double>(lengths.max_length)));
 }

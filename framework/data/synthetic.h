@@ -1,4 +1,4 @@
-// Token stores of random ids with lengths from a given distribution, for benchmarks and tests.
+// Token stores with random ids and lengths of a given distribution, for benchmarks and tests.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,17 @@ struct SyntheticOptions {
   LognormalLengths lengths;
   std::int64_t num_examples = 0;
   std::int64_t vocab_size = 0;
-  double supervised_fraction = 1.0;  // of each example, its end: a completion after a prompt
+  // of each example, at its end, as a completion after a prompt is
+  double supervised_fraction = 1.0;
   std::uint64_t seed = 0;
 };
 
 // Parses "lognormal:MU,SIGMA[,MIN,MAX]" or "constant:LENGTH" (MIN = MAX = LENGTH). Throws
-// Error(kConfig) that shows the text and the form.
+// Error(kConfig) with the text and the expected form.
 LognormalLengths parse_lengths(std::string_view text);
 
-// Ids are uniform over the vocabulary; the store depends on the options alone. Throws
-// Error(kConfig) for impossible options, Error(kData) when writing fails.
+// Ids are uniform over the vocabulary. The store depends only on the options. Throws Error(kConfig)
+// for invalid options, Error(kData) when writing fails.
 StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& out,
                             bool overwrite);
 

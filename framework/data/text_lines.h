@@ -1,4 +1,4 @@
-// The lines of a text, with the places that messages name.
+// Reads the lines of a text with their places for messages.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace packtrain {
 
-// A line that is longer is a fault of the file: what reads it needs a dozen times its size.
+// A longer line is an error of the file, because a parser needs a dozen times its size in memory.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20U;
 
 struct TextLine {
-  std::int64_t number = 1;  // physical, from 1
-  std::size_t begin = 0;    // its first byte in the file, from 0
-  std::string_view text;    // without its line feed
+  std::int64_t number = 1;  // counted from 1, with blank lines
+  std::size_t begin = 0;    // byte offset of the line in the file
+  std::string_view text;    // without the newline
 
   bool is_blank() const { return text.find_first_not_of(" \t\r") == std::string_view::npos; }
 };
 
 class LineReader {
  public:
-  // A byte order mark at the start is no part of the first line.
+  // A byte order mark at the start is not part of the first line.
   explicit LineReader(std::string_view text);
   std::optional<TextLine> next();
 

@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-// Least and most of all shards, where store.json has them for each.
+// Bounds over all shards, when store.json has bounds for each.
 std::optional<CountBounds> bounds_of(const StoreManifest& manifest,
                                      std::optional<CountBounds> StoreShard::* member) {
   std::optional<CountBounds> bounds;
@@ -98,7 +98,7 @@ class MappedStore final : public TokenStore {
   mutable std::mutex mutex_;
   mutable std::vector<Clock::time_point> checked_at_;  // by shard
   mutable std::mutex fingerprint_mutex_;
-  mutable std::string fingerprint_;  // empty: not known; lengths are read once for it
+  mutable std::string fingerprint_;  // empty: not computed yet; computing it reads all lengths
 };
 
 MappedStore::MappedStore(std::string folder, StoreManifest manifest)

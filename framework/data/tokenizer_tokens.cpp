@@ -21,7 +21,7 @@ void add(const std::string& token, const Json& id, std::vector<std::string>& tok
   tokens[index] = token;
 }
 
-// {token: id}, or of unigram models [[token, score], ...].
+// Accepts {token: id}, or [[token, score], ...] of unigram models.
 void add_vocabulary(const Json& vocabulary, std::vector<std::string>& tokens) {
   if (vocabulary.is_object()) {
     for (const auto& [token, id] : vocabulary.items()) add(token, id, tokens);

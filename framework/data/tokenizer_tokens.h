@@ -7,11 +7,11 @@
 
 namespace packtrain {
 
-// The text of `folder`/tokenizer.json; nothing where there is none.
+// The text of `folder`/tokenizer.json, or nothing when it does not exist.
 std::optional<std::string> read_tokenizer(const std::string& folder);
 
-// Token by id, added ones too; ids without a token are "". Empty where `text` is no tokenizer.json
-// that we can read.
+// Tokens by id, with added tokens. Ids without a token are "". Empty when `text` is not a
+// tokenizer.json that we can read.
 std::vector<std::string> tokens_by_id(const std::string& text);
 
 }  // namespace packtrain
