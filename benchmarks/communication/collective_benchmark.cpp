@@ -14,9 +14,9 @@ namespace packtrain {
 namespace {
 
 constexpr int kNumSamples = 5;
-constexpr int kNumProducts = 12;       // a sample of the products' slow-down: about 15 ms
-constexpr double kCollectivesMs = 12;  // a sample of the collective beside products
-constexpr double kOutlasts = 2.5;      // so much longer must run what is not measured
+constexpr int kNumProducts = 12;       // one sample of the products' slow-down: about 15 ms
+constexpr double kCollectivesMs = 12;  // one sample of the collective during products
+constexpr double kOutlasts = 2.5;      // the concurrent work runs this many times longer
 
 c10::Stream new_stream(bool high_priority) {
   const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
@@ -54,7 +54,7 @@ CollectiveBenchmark::CollectiveBenchmark(World& world)
   product_ms_ = agreed(median(samples));
 }
 
-// Counts of collectives follow from times, so all ranks must use the same.
+// The number of collectives follows from times, so all ranks must use the same.
 double CollectiveBenchmark::agreed(double value) {
   world_.control().broadcast(&value, sizeof value, 0, nullptr);
   return value;
@@ -76,7 +76,7 @@ CollectiveBenchmark::Times CollectiveBenchmark::together(const Collective& colle
   auto begin = timing_event();
   auto products_end = timing_event();
   auto collectives_end = timing_event();
-  multiply();  // meanwhile the host gets ahead
+  multiply();  // gives the host time to enqueue more work
   begin.record(compute_);
   begin.block(communication_);
   const int steps = std::max(num_products, 1);

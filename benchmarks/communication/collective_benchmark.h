@@ -1,4 +1,4 @@
-// Times a collective alone and against matrix products that run beside it.
+// Times a collective alone, and while matrix products run at the same time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +14,9 @@ using Collective = std::function<void(void* stream)>;
 
 struct CollectiveTiming {
   double isolated_ms = 0;
-  double overlapped_ms = 0;  // the collective, while products run without a pause
-  double slow_down = 1;      // of the products, while collectives run without a pause
-  // What one collective that is hidden behind products costs: the time they lose to it.
+  double overlapped_ms = 0;  // of a collective while products run without a pause
+  double slow_down = 1;      // of the products while collectives run without a pause
+  // The cost of one collective that is hidden by products: the time that they lose to it.
   double lost_ms() const { return overlapped_ms * (1 - 1 / slow_down); }
 };
 
@@ -24,7 +24,7 @@ class CollectiveBenchmark {
  public:
   explicit CollectiveBenchmark(World& world);
 
-  // Collective. Medians, of rank 0.
+  // Collective. The medians of rank 0.
   double isolated_ms(const Collective& collective);
   CollectiveTiming run(const Collective& collective);
   double product_ms() const { return product_ms_; }

@@ -1,5 +1,5 @@
-// Control messages of many ranks: counted for any number of them in one process, or timed among the
-// ranks that mpirun has started.
+// Control messages of many ranks: counted for any number of ranks in one process, or timed between
+// the ranks that mpirun has started.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What the busiest rank sends, and how many others a rank meets at most.
+// The messages that the busiest rank sends, and the largest number of ranks that one rank
+// communicates with.
 struct Traffic {
   std::size_t messages = 0;
   std::size_t bytes = 0;
@@ -104,7 +105,7 @@ int num_sockets() {
   return num;
 }
 
-// The slowest rank's, or the most.
+// The time of the slowest rank, or the greatest number.
 double most_of(double value, World& world) {
   world.control().all_reduce(&value, 1, DataType::kFloat64, ReduceOp::kMax, nullptr);
   return value;
@@ -153,7 +154,7 @@ void time_all(World& world, double join_s) {
   });
 }
 
-// "8,64,512"; nothing where it cannot be read.
+// Reads a list such as "8,64,512". Returns nothing where it cannot be read.
 std::vector<int> read_numbers(std::string_view text) {
   std::vector<int> numbers;
   while (!text.empty()) {

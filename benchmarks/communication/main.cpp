@@ -1,4 +1,4 @@
-// All-gathers and reduce-scatters by path and size: alone, and beside matrix products.
+// All-gathers and reduce-scatters by path and size: alone, and during matrix products.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 constexpr std::size_t kLargest = 512 * kMiB;  // of the whole buffer
-constexpr std::size_t kContest = 64 * kMiB;   // from here on beside products too
-constexpr std::size_t kNumBuffers = 2;        // taken in turns
+constexpr std::size_t kContest = 64 * kMiB;   // from this size on during products too
+constexpr std::size_t kNumBuffers = 2;        // used in turn
 
 struct Case {
   const char* name = "";
@@ -98,7 +98,7 @@ void measure(const Case& c, World& world, CollectiveBenchmark& benchmark) {
   }
 }
 
-// What follows the copies of a reduce-scatter by copy engines among so many ranks, on one GPU.
+// The sum that follows the copies of a reduce-scatter by copy engines among N ranks, on one GPU.
 void measure_sum(int num_ranks, const World& world, CollectiveBenchmark& benchmark) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   constexpr std::int64_t kNumel = kLargest / 2;
@@ -123,7 +123,7 @@ void measure_sum(int num_ranks, const World& world, CollectiveBenchmark& benchma
   }
 }
 
-// `chosen`: the collective to measure, or empty for all.
+// `chosen`: the collective to measure, or empty for all of them.
 int run(const std::string& chosen) {
   const auto world = join_world();
   try {
@@ -154,7 +154,7 @@ int run(const std::string& chosen) {
 }  // namespace packtrain
 
 int main(int argc, char** argv) {
-  // Otherwise a collective may share a hardware queue with products launched before it.
+  // Without it a collective may share a hardware queue with products launched before it.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   return packtrain::run(argc > 1 ? argv[1] : "");
 }

@@ -1,4 +1,4 @@
-// Distributions of example lengths that planning is timed on, by name.
+// Distributions of example lengths for timing the planner, by name.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace packtrain {
 
 std::vector<std::string> distribution_names();
 
-// `count` lengths in tokens, a pure function of its arguments. Throws Error(kConfig) for no such
+// `count` lengths in tokens, a pure function of its arguments. Throws Error(kConfig) for an unknown
 // distribution.
 std::vector<std::int32_t> draw_lengths(const std::string& distribution, std::size_t count,
                                        std::uint64_t seed);

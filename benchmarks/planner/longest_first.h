@@ -1,4 +1,4 @@
-// The yardstick: what plain longest-first greedy, the usual balancer, makes of the same steps.
+// The baseline: longest-first greedy, the usual balancer, on the same steps.
 #pragma once
 
 #include "samplers/options.h"
@@ -6,9 +6,9 @@
 
 namespace packtrain {
 
-// Utilisation of the step's pieces laid over all ranks longest first, into as few micro-batches as
-// it finds room for, bins of similar cost together: (cost / ranks) / sum over micro-batches of the
-// slowest rank's cost.
+// Utilisation of a step whose pieces are assigned to all ranks longest first. It uses as few
+// micro-batches as the greedy needs, and groups bins of similar cost. Utilisation = (cost / ranks)
+// / sum over micro-batches of the slowest rank's cost.
 double longest_first_utilization(const StepPlan& plan, const PlanOptions& options);
 
 }  // namespace packtrain

@@ -54,7 +54,7 @@ struct Arguments {
 class NoLossCounter final : public LossCounter {
  public:
   std::int64_t loss_tokens_before(std::int64_t, std::int32_t num_tokens) const override {
-    return num_tokens;  // nothing is truncated here
+    return num_tokens;  // this benchmark truncates nothing
   }
 };
 
@@ -66,7 +66,8 @@ Strategy strategy_named(const std::string& name) {
   return config.batch.strategy;
 }
 
-// Examples a step that grow with the ranks, and a budget of about so many micro-batches for them.
+// Examples a step grow with the ranks. The budget gives about the requested number of
+// micro-batches.
 void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> lengths,
                     PlanOptions& options) {
   const auto num_tokens = std::reduce(lengths.begin(), lengths.end(), std::int64_t{0});
@@ -83,7 +84,7 @@ void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> le
   }
 }
 
-// About as far apart as the ranks of a cluster: 1 +- 0.05.
+// Speeds differ about as much as those of a cluster's ranks: 1 +- 0.05.
 std::vector<double> draw_speeds(std::uint64_t seed, int num_ranks) {
   const CounterRandom random(seed, "benchmark speeds");
   std::vector<double> speeds(static_cast<std::size_t>(num_ranks));
@@ -118,7 +119,7 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
   return options;
 }
 
-// What the plan is worth, from steps spread over the epoch.
+// Statistics of the plan, from steps spread over the epoch.
 Json survey(const Planner& planner, std::int64_t num_steps) {
   PlanSummaryOptions options;
   options.cost = planner.options().cost;
@@ -150,7 +151,7 @@ Json run_case(const Arguments& arguments, const std::string& distribution,
   const double wall_begin = wall_seconds();
   const double cpu_begin = cpu_seconds();
 
-  const Planner planner(lengths, lengths, counter, options);  // every token counts
+  const Planner planner(lengths, lengths, counter, options);  // every token has a label
   planner.plan(0);                                            // makes the order of the epoch
   const double cpu_order = cpu_seconds();
   const std::int64_t num_steps = planner.num_steps(1);

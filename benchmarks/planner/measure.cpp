@@ -44,7 +44,7 @@ std::int64_t own_memory() {
 }
 
 void restart_peak_memory() {
-  // proc(5): 5 sets the peak to what is resident now.
+  // proc(5): writing 5 resets the peak to the current resident memory.
   OutputFile file("/proc/self/clear_refs", OutputFile::Mode::kAppend, ErrorCategory::kInternal);
   file.write(std::string_view("5"));
   file.close();

@@ -5,7 +5,7 @@
 
 namespace packtrain {
 
-double wall_seconds();  // since some fixed moment
+double wall_seconds();  // since a fixed time
 double cpu_seconds();   // spent by all threads of this process
 
 // Resident memory in bytes, now and its peak since the last restart_peak_memory() (Linux).

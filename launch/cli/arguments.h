@@ -1,4 +1,4 @@
-// Command lines of subcommands, on CLI11.
+// Command lines of subcommands, with CLI11.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,18 +8,18 @@
 
 namespace packtrain {
 
-// Parses into the app's bound variables. Returns false when help was asked for and printed: then
-// there is nothing more to do. Throws Error(kConfig) for a wrong command line. `app` has the name
-// "packtrain SUBCOMMAND".
+// Parses into the app's bound variables. Returns false after it has printed help; the caller then
+// returns. Throws Error(kConfig) for a wrong command line. `app` has the name "packtrain
+// SUBCOMMAND".
 bool parse_arguments(CLI::App& app, int argc, char** argv);
 
-// Throws Error(kConfig) for arguments that the app's own rules let through.
+// Throws Error(kConfig) for arguments that CLI11's rules accept and the subcommand does not.
 [[noreturn]] void reject_usage(const CLI::App& app, std::string_view what);
 
-// What CLI::PositiveNumber allows, refused in words.
+// Like CLI::PositiveNumber, with an error text in words.
 const CLI::Validator& positive_number();
 
-// `--name` or `--name=value` among the arguments.
+// True when the arguments have `--name` or `--name=value`.
 bool has_option(int argc, char** argv, std::string_view name);
 
 // CONFIG [section.key=value ...]

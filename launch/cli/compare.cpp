@@ -1,5 +1,5 @@
-// packtrain compare: every strategy on the same data, from the same start. Under mpirun one process
-// a rank, or alone.
+// packtrain compare: every strategy on the same data, from the same start. Runs as one process a
+// rank under mpirun, or alone.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kPlotTool = "plot_compare.py";
 
-// All that batch.strategy takes.
+// All values of batch.strategy.
 std::vector<std::string> all_strategies() {
   Config config;
   for (const Field& field : fields_of(config)) {
@@ -78,7 +78,7 @@ void write_results(const Comparison& comparison, const std::string& folder) {
   write("compare.json", comparison_to_json(comparison));
 }
 
-// The plot is made last and by another program: a comparison without it is complete.
+// Another program makes the plot last; the comparison is complete without it.
 void draw(const std::string& folder) {
   const std::string failure = call_tool(kPlotTool, {folder});
   if (failure.empty()) return;
@@ -101,7 +101,7 @@ int run_plot(int argc, char** argv) {
 
 int run_compare(int argc, char** argv) {
   if (has_option(argc, argv, "--plot")) return run_plot(argc, argv);
-  std::string drawn;  // on rank 0, once there is something to draw
+  std::string drawn;  // on rank 0, when there are results to draw
   const int exit_code = in_world([&](World& world) {
     CLI::App app(
         "Trains each strategy from the same start on the same data, one after the other, and "

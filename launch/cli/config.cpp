@@ -1,4 +1,4 @@
-// packtrain config: what a configuration resolves to, and what its keys mean.
+// packtrain config: prints the resolved configuration, or the description of its keys.
 #include "framework/config/load.h"
 #include "framework/config/reference.h"
 #include "launch/cli/arguments.h"

@@ -1,5 +1,5 @@
-// packtrain doctor: looks at the machines of a job before it starts. Under mpirun one process a
-// rank, or alone.
+// packtrain doctor: checks the machines of a job before it starts. Runs as one process a rank under
+// mpirun, or alone.
 #include <fmt/format.h>
 
 #include <string>
@@ -48,7 +48,7 @@ struct DoctorArguments {
                     kSlowExitCode));
   }
 
-  // Without a file, of a run that writes to this folder.
+  // Without a file: the configuration of a run that writes to this folder.
   Config read_config() const {
     if (!config_path.empty()) return load_config(config_path, overrides);
     Config config;
@@ -57,7 +57,7 @@ struct DoctorArguments {
   }
 };
 
-// What every rank found, on rank 0.
+// The facts of all ranks, on rank 0.
 std::vector<Facts> examine(const Config& config, const DoctorArguments& arguments, World& world) {
   const InjectedFault trouble = arguments.injected.empty()
                                     ? InjectedFault{}

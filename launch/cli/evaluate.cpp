@@ -1,4 +1,4 @@
-// packtrain evaluate: loss on the validation store, of a model folder or a checkpoint.
+// packtrain evaluate: loss of a model folder or a checkpoint on the validation store.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::string to_texts(const EvaluationRecord& record) {
   return text;
 }
 
-// A model.path on the command line is what is asked about, whatever the run has saved.
+// A model.path on the command line takes precedence over the checkpoints of the run.
 EvaluatedModel which_model(const Config& config, const std::vector<std::string>& overrides) {
   const bool is_named = std::ranges::any_of(
       overrides, [](const std::string_view text) { return text.starts_with("model.path="); });
@@ -58,7 +58,7 @@ EvaluatedModel which_model(const Config& config, const std::vector<std::string>&
                                                 : EvaluatedModel::kOfRun;
 }
 
-// No script may take such a loss for a result.
+// A script must not take such a loss for a result.
 void check_finite(const EvaluationRecord& record) {
   const auto is_finite = [](const EvaluationRecord& one) { return std::isfinite(one.loss); };
   if (is_finite(record) && std::ranges::all_of(record.all_sets, is_finite)) return;

@@ -1,4 +1,4 @@
-// packtrain export: a checkpoint as a Hugging Face folder. One process, no job.
+// packtrain export: writes a checkpoint as a Hugging Face folder. One process, no job.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,7 +23,7 @@
 namespace packtrain {
 namespace {
 
-// A text with a token that the model has no row for ends the program that generates from it.
+// A token without a row in the model makes the program that generates with it fail.
 void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64_t vocab_size) {
   const auto text = read_tokenizer(tokenizer_folder);
   const std::int64_t num_tokens = text ? std::ssize(tokens_by_id(*text)) : 0;
@@ -34,7 +34,7 @@ void warn_of_tokens_without_rows(const std::string& tokenizer_folder, std::int64
       tokenizer_folder, num_tokens, vocab_size, num_tokens - vocab_size, num_tokens);
 }
 
-// What the data says of ends and templates, into `options`.
+// Copies the end tokens and the chat template of the data into `options`.
 void follow_stores(const TrainingState& state, std::int64_t vocab_size, bool any_tokenizer,
                    ExportOptions& options) {
   const RunStores stores = read_run_stores(state);
@@ -61,7 +61,7 @@ void follow_stores(const TrainingState& state, std::int64_t vocab_size, bool any
 struct Request {
   std::string source;
   std::string out;
-  std::string dtype;  // empty: as the run computed
+  std::string dtype;  // empty: the dtype in which the run computed
   std::string base;
   std::string check;
   bool best = false;
@@ -102,7 +102,7 @@ void add_options(CLI::App& app, Request& request) {
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
 }
 
-// Writes `request.out` and says so.
+// Writes `request.out` and reports it.
 void write_export(const std::string& checkpoint, const TrainingState& state, Request& request) {
   ExportOptions& options = request.options;
   const std::string dtype = request.dtype.empty() ? dtype_of_run(state) : request.dtype;

@@ -1,4 +1,4 @@
-// Whether an exported folder is what was trained.
+// Checks that an exported folder holds the trained model.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// Loads `folder`, evaluates it over the token store with the options of the run that saved `state`
-// (one rank) and prints its loss beside the run's own. Returns the exit code: not 0, and said on
-// standard error, where that fails or the loss is not finite.
+// Loads `folder` and evaluates it on the token store with the options of the run that saved
+// `state`, on one rank. Prints its loss next to the run's own. Returns an exit code: not 0, with a
+// message on standard error, where that fails or the loss is not finite.
 int check_export(const std::string& folder, const TrainingState& state, const std::string& store);
 
 }  // namespace packtrain

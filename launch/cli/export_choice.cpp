@@ -21,7 +21,7 @@ struct Checkpoint {
   std::optional<double> loss;  // on the validation data
 };
 
-// Those of a run that can be used, newest first.
+// The usable checkpoints of a run, newest first.
 std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
   std::vector<Checkpoint> found;
   for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
@@ -32,7 +32,8 @@ std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
   return found;
 }
 
-// The one of the lowest validation loss, the newest of equals; nothing where none has a loss.
+// The checkpoint of the lowest validation loss, the newest of equals. Nothing where none has a
+// loss.
 std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
   std::optional<Checkpoint> best;
   for (const Checkpoint& one : checkpoints) {
@@ -41,7 +42,7 @@ std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
   return best;
 }
 
-// The newest checkpoint has the lowest losses of the run, also of folders that are gone.
+// The newest checkpoint has the lowest losses of the run, also those of deleted folders.
 void warn_of_lost_best(const Checkpoint& chosen, const Checkpoint& newest) {
   const std::vector<double> lowest = read_checkpoint_state(newest.folder).best_losses;
   if (lowest.empty() || *chosen.loss <= lowest.front()) return;

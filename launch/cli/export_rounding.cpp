@@ -25,7 +25,7 @@ std::string dtype_of_run(const TrainingState& state) {
 void warn_of_rounding(const std::string& checkpoint, const TrainingState& state,
                       const std::string& moved_to) {
   ModelSection model = config_of_run(state).model;
-  if (model.path.empty()) return;  // from random weights: training changed all of them
+  if (model.path.empty()) return;  // started from random weights: training changed all of them
   if (!moved_to.empty() && !is_checkpoint(model.path)) model.path = moved_to;
   try {
     const ModelSource start = find_model(model);

@@ -1,4 +1,4 @@
-// The dtype of an export, and what it loses.
+// The dtype of an export, and the loss of precision.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace packtrain {
 
-// "bfloat16" or "float32": what the run that saved `state` computed in.
+// "bfloat16" or "float32": the compute dtype of the run that saved `state`.
 std::string dtype_of_run(const TrainingState& state);
 
-// Warns where writing the checkpoint as bfloat16 takes away a tenth or more of what training
-// changed, as far as what the run started from is still there (`moved_to`, or as the run had it).
+// Warns when writing the checkpoint as bfloat16 removes a tenth or more of the change that training
+// made. It needs the start of the run: at `moved_to`, or where the run had it.
 void warn_of_rounding(const std::string& checkpoint, const TrainingState& state,
                       const std::string& moved_to);
 

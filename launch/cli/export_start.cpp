@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-constexpr int kLongestChain = 100;  // of runs: a checkpoint may name itself
+constexpr int kLongestChain = 100;  // of runs; a checkpoint may refer to itself
 
 }  // namespace
 

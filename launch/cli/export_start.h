@@ -1,4 +1,4 @@
-// What a run started from, as its checkpoints know it: for exports.
+// The start of a run, as recorded in its checkpoints, for exports.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ struct RunStart {
   std::string prefix;  // model.prefix
 };
 
-// The configuration that `state` was saved with; keys that it lacks have their defaults.
+// The configuration that `state` was saved with. Missing keys have their defaults.
 Config config_of_run(const TrainingState& state);
 
-// As the configuration that `state` was saved with says.
+// The start of the run, from the configuration that `state` was saved with.
 RunStart start_of(const TrainingState& state);
 
-// The Hugging Face folder at the beginning of a chain of runs, each of which started from a
-// checkpoint of the one before; its folder is "" where there is none.
+// Follows a chain of runs, each of which started from a checkpoint of the previous one. Returns the
+// Hugging Face folder of the first; its `folder` is "" where there is none.
 RunStart first_start_of(const TrainingState& state);
 
-// Of a run on the text model of a folder of more than text: has the export write the whole, out of
-// that folder (`moved_to` where it lies elsewhere now). Throws Error(kCheckpoint) where the folder
-// is not there.
+// For a run on the text model of a folder that has more than text: makes the export write the whole
+// model, with the other parts from that folder. `moved_to`: its new location, if it was moved.
+// Throws Error(kCheckpoint) where the folder does not exist.
 void write_whole(const TrainingState& state, const std::string& moved_to, ExportOptions& options);
 
 }  // namespace packtrain

@@ -24,7 +24,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kMaxExamples = 10'000;
-constexpr std::int64_t kPassagesOfAnEnd = 20;  // one in so many
+constexpr std::int64_t kPassagesOfAnEnd = 20;  // one passage in this number
 
 using Json = nlohmann::ordered_json;
 
@@ -46,7 +46,7 @@ std::vector<std::string> train_paths(const std::string& config_yaml) {
   return paths;
 }
 
-// Special tokens that learned passages of the store end in, often enough to be an end.
+// Special tokens at the end of learned passages of the store, if they are frequent enough.
 std::vector<std::int64_t> ends_of(const std::string& folder) {
   const std::unordered_set<std::int32_t> special = special_tokens(folder);
   if (special.empty()) return {};

@@ -1,4 +1,4 @@
-// packtrain follow: Python.
+// packtrain follow: runs the Python tool.
 #include "launch/cli/program.h"
 #include "launch/cli/tools.h"
 

@@ -6,9 +6,9 @@ namespace packtrain {
 namespace {
 
 constexpr std::size_t kWidth = 100;
-constexpr std::size_t kIndent = 28;  // where descriptions begin
+constexpr std::size_t kIndent = 28;  // column of descriptions
 
-// The words of `text` in lines of at most `width`, all but the first behind `indent` spaces.
+// Breaks `text` into lines of at most `width`. All but the first start with `indent` spaces.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent) {
   std::istringstream words(text);
   std::string wrapped;
@@ -30,8 +30,8 @@ bool takes_value(const CLI::Option* option) {
   return option->get_type_size() != 0;
 }
 
-// "N", "DIR", "bfloat16|float32": the name that the option was given, or its type's, behind which
-// CLI11 puts what is checked.
+// "N", "DIR", "bfloat16 or float32": the name given to the option, or that of its type. CLI11
+// appends its checks.
 std::string value_name(const CLI::Option* option) {
   const std::string type = option->get_type_name();
   const std::size_t colon = type.find(':');

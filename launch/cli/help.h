@@ -1,4 +1,4 @@
-// How `--help` of a subcommand looks.
+// The layout of `--help` of a subcommand.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,8 +6,8 @@
 
 namespace packtrain {
 
-// CLI11's help, in lines of at most 100 columns, with what must be given in the usage line and
-// without the names of its types.
+// CLI11's help, in lines of at most 100 columns. The usage line has the required arguments; type
+// names are left out.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter();

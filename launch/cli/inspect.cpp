@@ -1,4 +1,4 @@
-// packtrain inspect: Python, which asks this program for a step's plan.
+// packtrain inspect: runs the Python tool, which asks this program for a step's plan.
 #include <filesystem>
 #include <string>
 #include <vector>

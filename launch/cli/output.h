@@ -1,4 +1,4 @@
-// What the program says: results on standard output, failures as text with an exit code.
+// The program's output: results on standard output, failures as text with an exit code.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@
 namespace packtrain {
 
 // Writes to standard output and flushes. Throws Error(kInternal) when that fails (a full disk, a
-// closed pipe): a result that was not written must not end in exit code 0.
+// closed pipe), because a lost result must not end in exit code 0.
 void print_result(std::string_view text);
 
 struct Failure {
@@ -16,7 +16,7 @@ struct Failure {
   int exit_code;
 };
 
-// An Error gives its own exit code, any other exception 70.
+// An Error has its own exit code, any other exception 70.
 Failure describe(const std::exception& failure);
 
 }  // namespace packtrain

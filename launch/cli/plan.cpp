@@ -1,4 +1,4 @@
-// packtrain plan: what a run will do, before it costs anything. No device, no weights, one process.
+// packtrain plan: shows what a run will do, without a device or weights, in one process.
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -24,7 +24,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kStepsShown = 3;  // rank loads, for people
+constexpr std::int64_t kStepsShown = 3;  // number of steps whose loads are printed
 
 struct PlanArguments {
   ConfigArguments config;
@@ -86,7 +86,7 @@ void count_pieces(const StepPlan& plan, std::vector<StoreShare>& stores) {
   });
 }
 
-// Plans the first epoch, and further steps where more are asked for: steps begin..end-1 are shown.
+// Plans the first epoch, and more steps when requested: steps begin..end-1 are shown.
 void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t begin,
                 std::int64_t end, const PlanSummaryOptions& survey, PlanReport& report) {
   const std::int64_t num_steps = std::max(planner.num_steps(1), end);
@@ -118,7 +118,7 @@ std::vector<ValidationOverlap> overlaps_of(const DataSection& data, const TokenS
   return overlaps;
 }
 
-// What happens after which steps.
+// The events of the run, and the steps after which they happen.
 void add_course(const Config& config, const Planner& planner, PlanReport& report) {
   const std::int64_t num_steps = report.num_steps;
   report.length = describe_length(config.run, planner);
@@ -128,7 +128,7 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
   }
   report.saves =
       describe_due(config.checkpoint.save_steps, config.checkpoint.save_final, num_steps, planner);
-  if (!schedule_fits(config.schedule, num_steps)) return;  // plan_warnings says so
+  if (!schedule_fits(config.schedule, num_steps)) return;  // plan_warnings reports it
   const LearningRate rate(config.optimizer.learning_rate, config.schedule, num_steps);
   for (const std::int64_t step : schedule_boundaries(config.schedule, num_steps)) {
     report.learning_rates.emplace_back(step + 1, rate.at(step));

@@ -1,4 +1,4 @@
-// The hosts that `packtrain plan` plans for.
+// The hosts that `packtrain plan` assumes.
 #pragma once
 
 #include <optional>
@@ -19,13 +19,13 @@ struct HostArguments {
 
 struct AssumedHosts {
   RankHosts hosts;
-  std::string basis;  // for people: why as many ranks a host, where no option said; else empty
+  std::string basis;  // why it assumes this number of ranks a host; empty when an option gave it
 };
 
-// One rank, unless told otherwise. Ranks a host, where neither these nor hosts are given: as many
-// as this machine has GPUs (`num_gpus`) if the backend may use them; without any all ranks on one
-// host. A last host that is not full makes hosts that are not alike.
-// Throws Error(kConfig) where the three numbers contradict each other.
+// Defaults to one rank. The ranks a host, where neither these nor hosts are given, are the number
+// of this machine's GPUs (`num_gpus`) if the backend may use them. Without GPUs all ranks are on
+// one host. A last host that is not full makes the hosts unequal. Throws Error(kConfig) where the
+// three numbers contradict each other.
 AssumedHosts assumed_hosts(const Config& config, const HostArguments& given, int num_gpus);
 
 }  // namespace packtrain

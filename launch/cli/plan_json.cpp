@@ -113,7 +113,7 @@ Json memory_keys(const MemoryForecast& memory) {
       {"gpu_memory_bytes", known(memory.gpu_bytes)},
       {"predicted_memory_bytes", memory.plan.total()},
       {"predicted_allocated_bytes",
-       memory.plan.allocated_bytes()},  // of them, what the run allocates
+       memory.plan.allocated_bytes()},  // the part that the run allocates
       {"memory_bytes_by_purpose", bytes_by_purpose(memory.plan)},
       {"memory_is_most_in", memory.plan.moment},
       {"saved_bytes_per_layer", saved_bytes(memory.plan.layer_values)},

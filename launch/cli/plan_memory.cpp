@@ -49,7 +49,7 @@ MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decode
 
 namespace {
 
-// Nothing where a store is not here.
+// Returns nothing where a store is missing.
 std::optional<std::int64_t> num_training_examples(const DataSection& data) {
   const auto is_here = [](const TrainStore& store) {
     return std::filesystem::exists(store.path + "/store.json");
@@ -58,7 +58,7 @@ std::optional<std::int64_t> num_training_examples(const DataSection& data) {
   return static_cast<std::int64_t>(open_training_store(data)->lengths().size());
 }
 
-// Of steps of examples of data.max_length.
+// The memory of steps of examples of data.max_length.
 HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64_t num_rows) {
   const BatchSection& batch = config.batch;
   const std::int64_t length = config.data.max_length;

@@ -1,4 +1,4 @@
-// The memory that `packtrain plan` shows: of which hosts and devices, for which micro-batches.
+// The memory that `packtrain plan` shows, for assumed hosts, devices and micro-batches.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace packtrain {
 
-// What the command line says of the machines.
+// Options of the command line about the machines.
 struct DeviceArguments {
   HostArguments hosts;
   std::optional<double> gpu_gib;
@@ -32,10 +32,10 @@ MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decode
                                const Assumed& assumed, const TokenBudget& budget,
                                const MemoryLoad& load, const HostMemoryLoad& host_load);
 
-// Of micro-batches of the token budget and examples of data.max_length. Reads no examples.
+// Memory of micro-batches of the token budget with examples of data.max_length. Reads no examples.
 MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given);
 
-// Of the steps that were planned.
+// Memory of the planned steps.
 HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey);
 
 }  // namespace packtrain

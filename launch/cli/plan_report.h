@@ -1,4 +1,4 @@
-// What `packtrain plan` found, and the two ways to say it.
+// The result of `packtrain plan`, and its two outputs: text and JSON.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 
 namespace packtrain {
 
-constexpr double kTargetUtilization = 0.95;  // what advice is given for
+constexpr double kTargetUtilization = 0.95;  // below it the report gives advice
 
-// Examples of min_tokens..max_tokens tokens.
+// Number of examples of min_tokens..max_tokens tokens.
 struct LengthBin {
   std::int32_t min_tokens = 0;
   std::int32_t max_tokens = 0;
@@ -35,7 +35,7 @@ struct StoreShare {
   StoreUse use;
   std::optional<double> wanted_share;        // of tokens
   std::optional<double> wanted_probability;  // of examples
-  // What is trained of it.
+  // The trained part of the store.
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
 
@@ -44,14 +44,14 @@ struct StoreShare {
   }
 };
 
-// Where an example of a shown step lies.
+// The position of an example of a shown step.
 struct ShownExample {
   std::string store;
   std::int64_t example = 0;
 };
 
 struct PlanWarning {
-  std::string name;  // for machines: "few_steps"
+  std::string name;  // identifier in JSON: "few_steps"
   std::string what;
   std::string advice;
 };
@@ -61,58 +61,59 @@ struct MemoryForecast {
   std::int64_t num_parameters = 0;  // of the whole model
   int num_ranks = 1;
   RankHosts hosts;
-  MemoryRanks ranks;        // with the size of the groups that share a copy of the state
+  MemoryRanks ranks;        // with the size of the shard groups
   std::string hosts_basis;  // AssumedHosts::basis
   TokenBudget budget;
   MemoryPlan plan;
-  std::int64_t gpu_bytes = 0;  // all memory of the GPU assumed; 0: none is
+  std::int64_t gpu_bytes = 0;  // all memory of the assumed GPU; 0: no GPU
   HostMemoryPlan host;
   CheckpointPlan checkpoints;
-  std::string remedies;  // where the plan has no room: what fits (memory_suggestions.h)
+  std::string remedies;  // when the plan does not fit: settings that fit (memory_suggestions.h)
 };
 
 struct PlanReport {
   explicit PlanReport(const PlanSummaryOptions& options) : counting(options), survey(options) {}
 
-  PlanSummaryOptions counting;  // how rows and costs are counted
+  PlanSummaryOptions counting;  // rules for counting rows and costs
   std::string strategy;
-  std::string batch_size_key;  // what an optimizer step is counted in
+  std::string batch_size_key;  // the key that gives the size of an optimizer step
   std::int64_t num_steps = 0;  // of the whole run
-  std::string length;          // the same in words, with its epochs
-  // After which steps of it.
+  std::string length;          // as text, with its epochs
+  // Steps after which the events happen.
   std::string evaluations;
   std::string saves;
   std::vector<std::pair<std::int64_t, double>>
-      learning_rates;                                   // step (from 1), rate: where it turns
-  PlanSummary survey;                                   // of the first epoch
-  SelectionCounts losses;                               // of an epoch
-  MemoryForecast memory;                                // of the epoch's largest micro-batch
-  std::optional<double> step_time_s;                    // mean; nothing without a FLOP rate
-  double planning_time_s = 0;                           // of the first epoch, without measuring it
-  std::vector<StepPlan> steps;                          // those shown
-  std::map<std::int64_t, ShownExample> shown_examples;  // of these steps, by the plan's numbers
+      learning_rates;                 // step (from 1), rate: at the ends of its linear parts
+  PlanSummary survey;                 // of the first epoch
+  SelectionCounts losses;             // of an epoch
+  MemoryForecast memory;              // of the epoch's largest micro-batch
+  std::optional<double> step_time_s;  // mean; empty without a FLOP rate
+  double planning_time_s = 0;         // of the first epoch, without measuring the plan
+  std::vector<StepPlan> steps;        // the shown steps
+  std::map<std::int64_t, ShownExample>
+      shown_examples;  // of the shown steps, by the plan's example numbers
   std::vector<StoreShare> stores;
   std::vector<LengthBin> lengths;
   std::vector<ValidationOverlap> overlaps;  // of validation stores with training stores
   std::vector<PlanWarning> warnings;
-  // For people only.
+  // Only for the text.
   std::vector<StepLoads> loads;  // of `steps`
   PlanAdvice advice;
 };
 
-// Examples of an epoch that are not trained at all: empty, without labels (before the cut), or too
-// long.
+// Number of examples of an epoch that are not trained: empty, without labels (before the cut), or
+// too long.
 inline std::int64_t left_out(const SelectionCounts& losses) {
   return losses.empty_examples + losses.masked_examples + losses.truncated_to_empty_examples +
          losses.dropped_examples;
 }
 
-// One object, one line. `with_steps`: with the assignment of `steps`, as
-// [rank][micro-batch][piece]{example, begin, length}, the rows computed for each
-// [rank][micro-batch], and of each example its store and its number there.
+// One JSON object on one line. `with_steps` adds the assignment of `steps` as
+// [rank][micro-batch][piece]{example, begin, length}. It also adds the computed rows of each
+// [rank][micro-batch], and for each example its store and its number in the store.
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
-// Of the memory alone; its keys are among those of the whole.
+// Only the memory; its keys are a subset of the full report's.
 std::string memory_to_json(const MemoryForecast& memory);
 std::string memory_to_text(const MemoryForecast& memory);
 

@@ -44,7 +44,7 @@ std::string ranks_text(const MemoryForecast& memory) {
   return memory.hosts_basis.empty() ? groups : fmt::format("{} ({})", groups, memory.hosts_basis);
 }
 
-// "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", small ones (statistics of a row) summed up.
+// "3.2 MiB: input 0.5, mlp.gate_up 1.0, ...", with the small ones (row statistics) as one sum.
 std::string saved_activations_text(const std::vector<SavedActivation>& values) {
   std::int64_t total = 0;
   std::int64_t statistics = 0;
@@ -109,7 +109,7 @@ std::string figures(const PlanReport& report) {
   return table.take();
 }
 
-// A store used once is all that there is to say of it.
+// A store that is used once needs no further text.
 std::string store_table(const PlanReport& report) {
   const std::vector<StoreShare>& stores = report.stores;
   if (stores.size() == 1 && stores.front().use.num_examples == stores.front().use.num_stored) {
@@ -169,7 +169,7 @@ std::string rank_loads(const StepPlan& plan, const StepLoads& loads) {
   return text;
 }
 
-// What keeps utilisation below the target.
+// The reason why utilisation is below the target.
 std::string bottleneck(const PlanReport& report) {
   const double reached = report.survey.cost_utilization();
   const double bound = report.survey.cost_bound();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kFewSteps = 20;
 constexpr double kFewLabels = 0.01;         // of all tokens
-constexpr double kNoRoom = 0.97;            // of the memory: predictions are within 3 %
+constexpr double kNoRoom = 0.97;            // of the memory; estimates are within 3 %
 constexpr double kManyLeftOut = 0.01;       // of all examples
 constexpr std::int64_t kNumSampled = 2000;  // examples
 
@@ -157,7 +157,7 @@ void check_validation(const PlanReport& report, Warnings& warnings) {
   }
 }
 
-// Passages that are learned, and those of them that end in one of `ends`.
+// Number of learned passages, and of those that end in one of `ends`.
 struct Passages {
   std::int64_t num = 0;
   std::int64_t num_ended = 0;

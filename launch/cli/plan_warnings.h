@@ -1,4 +1,4 @@
-// What of a planned run will hurt, though nothing forbids it.
+// Warnings about a planned run that is valid but likely to go wrong.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace packtrain {
 
-// `store`: of the run's training data. Reads a sample of its examples, and its tokenizer.
+// `store`: training data of the run. Reads a sample of its examples, and its tokenizer.
 std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig& decoder,
                                        const TokenStore& store, const PlanReport& report);
 
-// "packtrain plan: warning: ...", a warning a line, with advice below it.
+// "packtrain plan: warning: ...", one line for each warning, with advice below it.
 std::string warnings_to_text(const std::vector<PlanWarning>& warnings);
 
 }  // namespace packtrain

@@ -1,4 +1,5 @@
-// packtrain prepare: token ids and random lengths here, everything with a tokenizer in Python.
+// packtrain prepare: handles token ids and random lengths here; a Python tool does the rest, which
+// needs a tokenizer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ int run_synthetic(int argc, char** argv) {
   return 0;
 }
 
-// Every form's options; ends in the help of the Python tool.
+// Options of all forms, then the help of the Python tool.
 [[noreturn]] void print_help(char** argv) {
   std::string help = "--help";
   std::array<char*, 2> ask = {argv[0], help.data()};

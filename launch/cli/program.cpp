@@ -65,7 +65,7 @@ struct OtherWord {
   const char* advice;
 };
 
-// What other programs call it.
+// Names of subcommands in other programs.
 constexpr OtherWord kOtherWords[] = {
     {"convert", "`packtrain export` writes Hugging Face folders; they are read as they are."},
     {"eval", "It is called evaluate here."},
@@ -108,7 +108,7 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of its write, not an end
+  std::signal(SIGXFSZ, SIG_IGN);  // makes a file beyond `ulimit -f` an error of its write
   try {
     start_logging(0, 1, "");  // before a world is joined: one process
     return dispatch(argc, argv);

@@ -1,4 +1,4 @@
-// The `packtrain` program: a table of subcommands, one file each.
+// The `packtrain` program: a table of subcommands, with one file for each.
 #pragma once
 
 namespace packtrain {
@@ -6,13 +6,14 @@ namespace packtrain {
 struct Subcommand {
   const char* name;
   const char* summary;
-  // argv[0] is the subcommand's name. Returns the exit code; throws Error and anything else that
-  // run_program maps to one. Results go to standard output, all else to standard error.
+  // argv[0] is the subcommand's name. Returns the exit code. May throw Error or any other
+  // exception; run_program maps it to an exit code. Results go to standard output, everything else
+  // to standard error.
   int (*run)(int argc, char** argv);
 };
 
-// Runs what the arguments say and returns the process's exit code: 0, an Error's own, or
-// 70 for any other exception. Usage errors are Error(kConfig): 64.
+// Runs the subcommand and returns the process's exit code: 0, an Error's own, or 70 for any other
+// exception. Usage errors are Error(kConfig): 64.
 int run_program(int argc, char** argv);
 
 int run_prepare(int argc, char** argv);

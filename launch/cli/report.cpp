@@ -1,4 +1,4 @@
-// packtrain report: Python, which asks this program for the runs' plans.
+// packtrain report: runs the Python tool, which asks this program for the runs' plans.
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// packtrain sweep: finds the runs of a sweep file here, with all that configurations are checked
-// for, and hands them to the Python tool that starts them.
+// packtrain sweep: reads the runs of a sweep file and checks their configurations. Then it passes
+// them to the Python tool that starts them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What every run would stop at: better said before the first one is trained.
+// Errors that every run would have, reported before the first run.
 void check_runs(const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs) {
     try {
@@ -61,7 +61,7 @@ Json to_json(const Sweep& sweep) {
   return json;
 }
 
-// A file in memory, by a name that the tool, which takes this process's place, can open.
+// A file in memory. Its name remains valid after the tool replaces this process.
 std::string hand_over(const std::string& text) {
   const int descriptor = ::memfd_create("sweep", 0);
   const std::string path = fmt::format("/proc/self/fd/{}", descriptor);

@@ -1,4 +1,4 @@
-// packtrain train: under mpirun one process a rank, or alone on one rank.
+// packtrain train: runs as one process a rank under mpirun, or alone on one rank.
 #include <fmt/format.h>
 
 #include <exception>
@@ -19,7 +19,7 @@ namespace packtrain {
 
 namespace {
 
-// Of the lowest validation loss, the newest of equals; nothing where none has one.
+// The checkpoint of the lowest validation loss, the newest of equals. Nothing where none has one.
 std::optional<TrainingState> best_checkpoint(const std::string& run) {
   std::optional<TrainingState> best;
   for (const StoredFolder& folder : list_folders(checkpoints_folder(run))) {
@@ -31,7 +31,8 @@ std::optional<TrainingState> best_checkpoint(const std::string& run) {
   return best;
 }
 
-// Where the run looked for the best: which one it is. A run that is done does not fail for it.
+// Names the best checkpoint of a run that keeps or stops by it. An error here does not fail the
+// finished run.
 std::string names_best(const Config& config) {
   if (config.checkpoint.keep_best == 0 && config.run.early_stopping_patience == 0) return "";
   try {

@@ -1,4 +1,4 @@
-// packtrain verify: under mpirun one process a rank, or alone; nothing is trained.
+// packtrain verify: runs as one process a rank under mpirun, or alone. It trains nothing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

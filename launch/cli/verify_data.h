@@ -1,4 +1,4 @@
-// packtrain verify --data STORE: reads all of a store.
+// packtrain verify --data STORE: reads a whole store and checks it.
 #pragma once
 
 namespace packtrain {

@@ -1,4 +1,4 @@
-// What doctor says: lines, JSON and the exit code.
+// The output of doctor: lines, JSON and the exit code.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -20,10 +20,10 @@ using Condition = std::function<bool(const Facts&)>;
 
 constexpr double kSlowGpu = 0.9;   // of the median GPU's rate
 constexpr double kSlowLink = 0.7;  // of the median host's
-// CPUs and disks are shared with who knows what: only what is far off is worth a word.
+// CPUs and disks are shared with other work, so only large deviations count.
 constexpr double kSlowCpu = 0.2;
 constexpr double kSlowDisk = 0.2;
-// While all write: of a rank, and of all together, which is enough of many ranks.
+// While all write: for a rank, and for all together, which is enough with many ranks.
 constexpr double kMinDiskMbPerS = 5;
 constexpr double kMinDiskMbPerSOfAll = 2000;
 constexpr double kMaxClockSkewS = 1.0;
@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Adds that something is wrong with `ranks`, if there are any.
+// Adds a finding about `ranks`, if there are any.
 void blame(Finding& finding, const AllFacts& ranks, Verdict verdict, const std::string& what,
            const std::string& advice) {
   if (ranks.empty()) return;
@@ -65,14 +65,14 @@ void blame(Finding& finding, const AllFacts& ranks, Verdict verdict, const std::
   finding.advice += fmt::format("{}{}", finding.advice.empty() ? "" : " ", advice);
 }
 
-// As blame(), with what each of them says itself under `key` where that is not empty.
+// As blame(), with the text of each rank under `key`, if it is not empty.
 void blame_complaints(Finding& finding, const AllFacts& all, const char* key,
                       const std::string& advice) {
   const AllFacts bad = those(all, [key](const Facts& f) { return !f.value(key, "").empty(); });
   if (!bad.empty()) blame(finding, bad, Verdict::kBroken, bad.front().value(key, ""), advice);
 }
 
-// A rate of every rank: SLOW names who is below `share` of the median, the slowest first.
+// Judges a rate of every rank: SLOW names the ranks below `share` of the median, slowest first.
 Finding judge_rate(const AllFacts& all, const char* key, const char* unit, double share,
                    const char* advice) {
   std::vector<double> rates;
@@ -261,7 +261,7 @@ Finding judge_limits(const AllFacts& all) {
 
 struct Judge {
   const char* check;
-  const char* key;  // its line is there when rank 0 has this fact
+  const char* key;  // the line exists when rank 0 has this fact
   Finding (*judge)(const AllFacts&);
 };
 

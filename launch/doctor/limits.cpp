@@ -7,10 +7,10 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
-// Of a process: program, libraries, stores, checkpoints, NCCL's own sockets and pipes.
+// Files of a process: program, libraries, stores, checkpoints, NCCL's own sockets and pipes.
 constexpr std::int64_t kFilesWithoutRanks = 512;
 constexpr std::int64_t kMinOpenFiles = 1024;
-// Of a rank: OpenMP, autograd, CUDA, NCCL's proxies, MPI, readers and writers.
+// Threads of a rank: OpenMP, autograd, CUDA, NCCL's proxies, MPI, readers and writers.
 constexpr std::int64_t kThreadsOfRank = 128;
 constexpr std::int64_t kMinSharedMemory = 64 * kMiB;
 constexpr std::int64_t kSharedMemoryOfGpuRank = 16 * kMiB;  // NCCL's buffers
@@ -33,7 +33,8 @@ std::span<const LimitKind> limit_kinds() {
 
 LimitNeeds limits_needed(int num_ranks, int ranks_of_host, bool on_gpus) {
   LimitNeeds needs;
-  // A socket for each other rank: sums of CPU ranks, and rank 0 where no MPI started the ranks.
+  // Each other rank needs a socket: for sums of CPU ranks, and on rank 0 where no MPI started the
+  // ranks.
   needs.open_files = std::max(kMinOpenFiles, kFilesWithoutRanks + num_ranks);
   needs.user_processes = kThreadsOfRank * ranks_of_host;
   needs.shared_memory_bytes = kMinSharedMemory;

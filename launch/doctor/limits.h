@@ -1,4 +1,4 @@
-// What the limits of a host must allow for the ranks on it.
+// The limits that a host needs for its ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ struct LimitNeeds {
   std::int64_t shared_memory_bytes = 0;
 };
 
-// For a host with `ranks_of_host` of the `num_ranks` ranks.
+// The needs of a host with `ranks_of_host` of the `num_ranks` ranks.
 LimitNeeds limits_needed(int num_ranks, int ranks_of_host, bool on_gpus);
 
-// A limit among a rank's facts.
+// A limit in a rank's facts.
 struct LimitKind {
   const char* key = "";
   std::int64_t LimitNeeds::* need = nullptr;
-  std::int64_t unit = 1;    // in which it is told
+  std::int64_t unit = 1;    // in which it is shown
   const char* what = "";    // with {} for the number wanted
   const char* advice = "";  // how to raise it
 };

@@ -30,7 +30,7 @@ constexpr const char* kGpuQuery =
     "clocks_throttle_reasons.hw_thermal_slowdown,clocks_throttle_reasons.hw_power_brake_slowdown,"
     "ecc.errors.uncorrected.volatile.total";
 
-// What a run stands on: a wrong one of these is the usual surprise.
+// Libraries that a run depends on; a wrong one is a frequent mistake.
 constexpr auto kLibraries = std::to_array<std::string_view>(
     {"libtorch_cpu.so", "libtorch_cuda.so", "libcudart.so", "libcublasLt.so", "libcudnn.so",
      "libnccl.so", "libmpi.so", "libcuda.so"});
@@ -69,7 +69,7 @@ double number_or_zero(const std::string& text) {
   return end == text.c_str() ? 0.0 : value;
 }
 
-// The name by which nvidia-smi knows the GPU that CUDA numbers `index` in this process.
+// nvidia-smi's name of the GPU that CUDA numbers `index` in this process.
 std::string smi_name(int index) {
   const char* const chosen = std::getenv("CUDA_VISIBLE_DEVICES");
   if (chosen == nullptr) return std::to_string(index);
@@ -131,7 +131,7 @@ void find_versions(const std::string& program, Facts& facts) {
   const std::string hash = hash_file("/proc/self/exe", ErrorCategory::kInternal);
   facts["program"] = fmt::format("{}, program file {}", program, hash.substr(0, 12));
   facts["libraries"] = Facts::object();
-  std::string sizes;  // where it lies may differ from host to host, what it is may not
+  std::string sizes;  // its location may differ between hosts, its content may not
   for (const auto& [name, path] : loaded_libraries()) {
     std::error_code failure;
     const auto size = std::filesystem::file_size(path, failure);
@@ -143,8 +143,8 @@ void find_versions(const std::string& program, Facts& facts) {
 
 void find_limits(Facts& facts) {
   facts["open_files"] = soft_limit(RLIMIT_NOFILE);
-  // Of the user, all processes and threads on the host together. The kernel does not hold root to
-  // it.
+  // The limit counts all processes and threads of the user on the host. The kernel does not apply
+  // it to root.
   facts["user_processes"] = ::geteuid() == 0 ? kNoLimit : soft_limit(RLIMIT_NPROC);
   struct statvfs shared{};
   const bool known = ::statvfs("/dev/shm", &shared) == 0;

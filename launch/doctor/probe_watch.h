@@ -1,4 +1,4 @@
-// Ends a doctor whose checks hang.
+// Ends a doctor process whose checks hang.
 #pragma once
 
 #include <condition_variable>
@@ -11,12 +11,12 @@
 
 namespace packtrain {
 
-// Seconds that all checks of so many ranks may take where no limit is given: a minute, and 50 ms a
-// rank. launch/tools/packtrain_launch/restarts.py waits twice as long.
+// The default limit in seconds for all checks of `num_ranks` ranks: a minute, and 50 ms a rank.
+// launch/tools/packtrain_launch/restarts.py waits twice as long.
 double probe_limit_s(int num_ranks);
 
-// Ends the process with code 72, and so the job, when doctor takes longer than `limit_s`: says
-// which check this rank was at.
+// Ends the process, and so the job, with code 72 when doctor takes longer than `limit_s`. The
+// message names the check that this rank was running.
 class ProbeWatch {
  public:
   ProbeWatch(const World& world, double limit_s);

@@ -56,7 +56,7 @@ double write_and_sync(const std::string& path, std::size_t num_bytes, std::chron
   return static_cast<double>(num_bytes) / 1e6 / seconds_since(begin);
 }
 
-// "" once the file holds `wanted`; a file system shared over a network may show it late.
+// Returns "" when the file holds `wanted`. A network file system may show it late.
 std::string wait_for_text(const std::string& path, const std::string& wanted) {
   const auto begin = Clock::now();
   std::string got = "there is no such file";
@@ -124,7 +124,7 @@ void probe_shared_folder(const std::string& folder, const InjectedFault& trouble
   if (world.rank() == 0) {
     try {
       write_text_atomically(path, token, ErrorCategory::kDevice);
-    } catch (const Error&) {  // probe_disk has said why
+    } catch (const Error&) {  // probe_disk has reported it
     }
   }
   world.control().barrier();

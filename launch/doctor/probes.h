@@ -1,4 +1,4 @@
-// What ranks find out together, without tensors. All are collective.
+// Facts that ranks find together, without tensors. All functions are collective.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace packtrain {
 
-// Trouble made on purpose on one rank, for tests and for seeing what doctor says of it:
-// "disk", "products", "clock" (slow, or off) or "folder" (sees another one). "": none.
+// An injected problem on one rank, for tests and for trying doctor. "disk", "products", "clock":
+// slow, or a wrong time. "folder": the rank sees another folder. "": none.
 struct InjectedFault {
   std::string kind;
   int rank = 0;
@@ -24,25 +24,25 @@ struct InjectedFault {
 // Reads "KIND:RANK", RANK one of `num_ranks`. Throws Error(kConfig).
 InjectedFault parse_injected_fault(const std::string& text, int num_ranks);
 
-// What each rank writes in a test of the disk: 16 MiB, or less so that all together write 4 GiB.
+// Bytes that each rank writes in the disk test: 16 MiB, or less so that all together write 4 GiB.
 std::size_t disk_test_bytes(int num_ranks);
 
-// disk_folder, disk_mb_s or disk_error: every rank writes disk_test_bytes() there and syncs them,
-// all at once as they save a checkpoint; the best of three times.
+// disk_folder, disk_mb_s or disk_error: every rank writes disk_test_bytes() there and syncs them.
+// All write at the same time, as they do for a checkpoint. The best of three times counts.
 void probe_disk(const std::string& folder, const InjectedFault& trouble, World& world,
                 Facts& facts);
 
-// view_error: whether a file of rank 0 is what every rank reads there, within 5 s.
+// view_error: checks that every rank reads a file of rank 0 there within 5 s.
 void probe_shared_folder(const std::string& folder, const InjectedFault& trouble, World& world,
                          Facts& facts);
 
-// clock_skew_s: this clock ahead of rank 0's, as far as the moment of a barrier tells.
+// clock_skew_s: how far this clock is ahead of rank 0's, as measured at a barrier.
 void probe_clock(const InjectedFault& trouble, World& world, Facts& facts);
 
-// stores: their description's hash, of those that the configuration names.
+// stores: hashes of the descriptions of the stores that the configuration names.
 void probe_stores(const Config& config, Facts& facts);
 
-// port, port_error: where this rank's metrics would be served.
+// port, port_error: the address at which this rank would serve metrics.
 void probe_port(const MetricsSection& metrics, const World& world, Facts& facts);
 
 }  // namespace packtrain

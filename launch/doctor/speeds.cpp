@@ -24,9 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5;
-constexpr int kCpuProducts = 200;  // short ones: some of them run undisturbed on a busy machine
+constexpr int kCpuProducts = 200;  // short, so that some run undisturbed on a busy machine
 constexpr auto kInjectedDelay = std::chrono::milliseconds(20);  // of each sample
-constexpr int kNumSummands = 251;  // a prime: no regular group of ranks has equal ones
+constexpr int kNumSummands = 251;  // a prime: no regular group of ranks has equal summands
 constexpr std::size_t kGpuBytes = std::size_t{256} << 20U;
 constexpr std::size_t kCpuBytes = std::size_t{4} << 20U;
 
@@ -38,7 +38,7 @@ at::TensorOptions options_on(const RunDevice& device, at::ScalarType type) {
   return at::TensorOptions(type).device(is_gpu(device) ? at::kCUDA : at::kCPU);
 }
 
-// Seconds of `work` on the stream, the fastest of several after one that warms up.
+// Seconds of `work` on the stream: the fastest of several after one warm-up.
 double fastest_s(Stream& stream, const std::function<void(StreamHandle)>& work,
                  int num_samples = kSamples) {
   stream.run(work);
@@ -61,7 +61,7 @@ at::Tensor as_floats(const CommunicatorMemory& memory, const RunDevice& device) 
 
 class Collectives {
  public:
-  // `bytes` of the whole buffer, a multiple of every group's size.
+  // `bytes` of the whole buffer; it must be a multiple of every group's size.
   Collectives(Communicator& communicator, const RunDevice& device, std::size_t bytes)
       : communicator_(communicator),
         stream_(device.device->make_stream(StreamKind::kCompute)),
@@ -87,7 +87,7 @@ class Collectives {
                 }));
   }
 
-  // "" when every rank's part arrives and sums are right.
+  // Returns "" when every rank's part arrives and sums are right.
   std::string check() {
     const int size = communicator_.size();
     const auto count = static_cast<std::int64_t>(count_);
@@ -131,7 +131,7 @@ class Collectives {
   at::Tensor floats_;
 };
 
-// The same number for ranks of one host: the first of them.
+// The first rank of the host: the same number for all of its ranks.
 int host_color(World& world) {
   const Digest mine = digest_bytes(std::as_bytes(std::span(world.host())));
   std::vector<Digest> all(static_cast<std::size_t>(world.size()));
@@ -166,7 +166,7 @@ void probe_products(const RunDevice& device, const InjectedFault& trouble, World
     b = at::randn({n, n}, options);
     c = at::empty({n, n}, options);
   });
-  world.control().barrier();  // all at once: GPUs of a host share its power and air
+  world.control().barrier();  // all at the same time: GPUs of a host share power and cooling
   const double seconds = fastest_s(
       *stream,
       [&](StreamHandle) {
@@ -178,7 +178,7 @@ void probe_products(const RunDevice& device, const InjectedFault& trouble, World
 }
 
 void probe_collectives(const RunDevice& device, World& world, Facts& facts) {
-  if (world.size() == 1) return;  // it talks to nobody
+  if (world.size() == 1) return;  // without other ranks there is nothing to measure
   const std::size_t bytes = is_gpu(device) ? kGpuBytes : kCpuBytes;
   const auto all = world.connect(device.backend);
   {

@@ -1,4 +1,4 @@
-// How fast ranks multiply and talk to each other.
+// Measures how fast ranks multiply and communicate.
 #pragma once
 
 #include "framework/training/setup/run_device.h"
@@ -8,17 +8,17 @@
 
 namespace packtrain {
 
-// gemm_tflops: the best of several products, bf16 of 8192 on a GPU, fp32 of 256 on the CPU.
+// gemm_tflops: the best of several products: bf16 of 8192 on a GPU, fp32 of 256 on the CPU.
 void probe_products(const RunDevice& device, const InjectedFault& trouble, World& world,
                     Facts& facts);
 
-// host_gather_gb_s (ranks of one host), gather_gb_s, reduce_gb_s: bus rates, that is
-// (n - 1) / n x bytes over seconds, for all-reduce twice that, as nccl-tests counts. Nothing of one
-// rank. wrong_collective where a known sum or part came out wrong. Collective.
+// host_gather_gb_s (ranks of one host), gather_gb_s, reduce_gb_s: bus rates, that is (n - 1) / n x
+// bytes over seconds. All-reduce counts twice that, as in nccl-tests. One rank has none.
+// wrong_collective is set when a known sum or part is wrong. Collective.
 void probe_collectives(const RunDevice& device, World& world, Facts& facts);
 
-// What a rank adds to the known sum, and that sum: exact in float32 in any order for up to 2^16
-// ranks, since all partial sums are integers below 2^24.
+// A rank's summand of the known sum, and that sum. It is exact in float32 in any order for up to
+// 2^16 ranks, because all partial sums are integers below 2^24.
 float summand_of(int rank);
 double sum_of_summands(int num_ranks);
 
