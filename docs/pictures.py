@@ -174,7 +174,7 @@ def draw_strategies(drawing: Drawing, page: str) -> None:
 def draw_peers(drawing: Drawing, page: str) -> None:
     drawing.y += 34
     drawing.text(0, "Of the speed of a step's matrix products alone: packtrain and the fastest peer, one H200", "head")
-    table = rows(section(page, "One GPU beside its GEMMs and a peer"), "shape", "ours", "chain", "peer")
+    table = rows(section(page, "One GPU, compared with its GEMMs and a peer"), "shape", "ours", "chain", "peer")
     table.sort(key=lambda row: (row["shape"], -number(row["tokens a step"])))
     entries: list[tuple[str, list[tuple[str, float, str]]]] = []
     for row in table:
