@@ -57,7 +57,7 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
   for (const FolderKind kind :
        {FolderKind::kFinal, FolderKind::kTemporary, FolderKind::kReplaced}) {
     result.kind = kind;
-    if (folder_name(result.step, kind) == name) return result;  // refuses `step-03`, `step--0`
+    if (folder_name(result.step, kind) == name) return result;  // rejects `step-03`, `step--0`
   }
   return std::nullopt;
 }

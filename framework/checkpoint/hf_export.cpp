@@ -28,10 +28,10 @@ using nlohmann::json;
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
 }
 
-// Where transformers keeps a tokenizer's chat templates but the first.
+// The folder of transformers for all chat templates except the first.
 constexpr const char* kTemplatesFolder = "additional_chat_templates";
 
-// `folder`.tmp while it is being written; removed with the object unless committed.
+// Holds `folder`.tmp while it is written. The destructor removes it unless commit() was called.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(std::string folder)
@@ -70,7 +70,7 @@ class TemporaryFolder {
   bool committed_ = false;
 };
 
-// Not a tokenizer's: the model's own configuration and weights, in whatever format, and dot files.
+// Files that are not the tokenizer's: the model's configuration, weights of any format, dot files.
 bool belongs_to_model(const std::string& name) {
   if (name == kHfConfigName || name.starts_with('.')) return true;
   static constexpr const char* kEndings[] = {
@@ -79,7 +79,8 @@ bool belongs_to_model(const std::string& name) {
                      [&](const char* ending) { return name.ends_with(ending); });
 }
 
-// What a tokenizer can be made of; beside it lie templates, special tokens and licences.
+// Files of which one at least makes a tokenizer. Templates, special tokens and licences are not
+// enough.
 bool is_tokenizer(const std::string& name) {
   return name.starts_with("tokenizer") || name.starts_with("vocab") || name.ends_with(".model") ||
          name.ends_with(".tiktoken") || name == "tekken.json";
@@ -88,7 +89,7 @@ bool is_tokenizer(const std::string& name) {
 constexpr const char* kTokenizerAdvice =
     "--tokenizer wants the folder of the tokenizer that the data was prepared with.";
 
-// The files of `folder`/`part` but the model's, relative to `folder`.
+// The files of `folder`/`part` except the model's, relative to `folder`.
 std::vector<std::string> list_files(const std::string& folder, const fs::path& part) {
   const fs::path place = part.empty() ? fs::path(folder) : folder / part;
   std::vector<std::string> names;
@@ -127,13 +128,13 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
     const auto file = MappedFile::open(from + "/" + name, ErrorCategory::kCheckpoint);
     const fs::path target = fs::path(to) / name;
     make_folders(target.parent_path(), ErrorCategory::kCheckpoint);
-    fs::remove(target);  // a tokenizer's own comes after the whole's
+    fs::remove(target);  // the tokenizer's file replaces the multimodal folder's
     write_hf_file(target, file->bytes());
     sync_folder(target.parent_path(), ErrorCategory::kCheckpoint);
   }
 }
 
-// `folder` without an end that names the same one: "out/", "out/.".
+// `folder` without a suffix that does not change it: "out/", "out/.".
 std::string without_slashes(const std::string& folder) {
   fs::path path = folder;
   while (path.has_parent_path() && path != path.parent_path() &&
@@ -143,10 +144,10 @@ std::string without_slashes(const std::string& folder) {
   return path;
 }
 
-// The other parts of the folder that the model is the text model of.
+// The tensors of the multimodal folder that are not the text model's.
 struct Whole {
   HfTensors others;
-  std::vector<WeightPiece> pieces;  // of the text model, by the folder's names
+  std::vector<WeightPiece> pieces;  // of the text model, with the folder's names
 };
 
 Whole open_whole(const ExportOptions& options, const DecoderConfig& config) {
@@ -160,7 +161,8 @@ Whole open_whole(const ExportOptions& options, const DecoderConfig& config) {
   return whole;
 }
 
-// The dtype that loses nothing of any tensor: transformers loads all of them in one.
+// The narrowest dtype that holds all tensors exactly, because transformers loads all with one
+// dtype.
 const char* dtype_of(const ExportOptions& options, const HfTensors& others) {
   const bool is_narrow = std::ranges::all_of(others, [](const auto& tensor) {
     const DataType type = tensor.second.view->dtype;
@@ -185,7 +187,7 @@ json config_of(const ExportOptions& options, const DecoderConfig& config) {
 
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options) {
-  // What can be refused is looked at before anything is made.
+  // All inputs are checked before any file is created.
   const auto names = tokenizer_files(options.tokenizer_folder);
   json document = config_of(options, config);
   const bool is_part = !options.whole_folder.empty();
@@ -200,7 +202,7 @@ void export_model(const std::string& folder, const DecoderConfig& config,
   }
   const char* dtype = dtype_of(options, whole.others);
   document["dtype"] = dtype;
-  document["torch_dtype"] = dtype;  // the same for transformers before 4.56
+  document["torch_dtype"] = dtype;  // the same key before transformers 4.56
   write_hf_json(temporary.path() + "/" + kHfConfigName, document);
   write_hf_weights(temporary.path(), whole.pieces, source, options, whole.others);
   temporary.commit();

@@ -37,7 +37,7 @@ std::shared_ptr<const SafetensorsFile> open_file(const std::string& path) {
               "Download or export the model again.");
 }
 
-// Tensor name -> file name, checked to stay inside the folder.
+// Tensor name -> file name. Each file name is checked to stay inside the folder.
 std::map<std::string, std::string> read_index(const std::string& path) {
   json index;
   try {
@@ -63,8 +63,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return result;
 }
 
-using Index = std::map<std::string, std::string>;  // tensor -> name of its file
-using Files = std::map<std::string, std::shared_ptr<const SafetensorsFile>>;  // by their names
+using Index = std::map<std::string, std::string>;  // tensor name -> file name
+using Files = std::map<std::string, std::shared_ptr<const SafetensorsFile>>;  // by file name
 
 Files open_files(const std::string& folder, const Index& index) {
   Files files;
@@ -88,7 +88,7 @@ void check_places(const Index& index, const Files& files) {
   }
 }
 
-// transformers takes no notice of where the index says that a tensor lies: the last file counts.
+// transformers ignores the index when two files have a tensor: it takes the last file.
 void warn_of_overlaid(const std::string& tensor, const std::string& taken,
                       const std::string& other) {
   if (other < taken) return;
@@ -98,8 +98,8 @@ void warn_of_overlaid(const std::string& tensor, const std::string& taken,
       tensor, taken, other, taken, kHfIndexName);
 }
 
-// All tensors of the files that the index names: also those that it forgot, for import to judge. Of
-// two files that have a tensor the index says which counts.
+// All tensors of the files that the index names, also tensors that the index lacks; import decides
+// about them. When two files have a tensor, the index decides.
 std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
   const Index index = read_index(folder + "/" + kHfIndexName);
   const Files files = open_files(folder, index);
@@ -108,7 +108,7 @@ std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
   for (const auto& [name, file] : files) {
     for (const auto& [tensor, view] : file->tensors()) {
       const auto indexed = index.find(tensor);
-      if (indexed != index.end() && indexed->second != name) {  // an overlay's base
+      if (indexed != index.end() && indexed->second != name) {  // overwritten by another file
         warn_of_overlaid(tensor, indexed->second, name);
         continue;
       }
@@ -121,7 +121,7 @@ std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
   return tensors;
 }
 
-// Weights of `folder` under other names than those that are read, in order.
+// Sorted names of weight files in `folder` that are not read.
 std::vector<std::string> other_weights(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;

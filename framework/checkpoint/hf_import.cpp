@@ -24,20 +24,20 @@ constexpr const char* kHead = "lm_head.weight";
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
 }
 
-// Tensors that old files hold although they are no parameters: tables computed from the config,
-// and the head of a model whose head is its embedding.
+// Tensors of old files that are not parameters: tables computed from the config, and the head of a
+// model with tied embeddings.
 bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
   if (name.ends_with(".rotary_emb.inv_freq")) return true;
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }
 
-// A folder's tensors, by the names that are looked for.
+// The tensors of a folder and the prefixes of their names.
 struct Names {
   const std::string& folder;
   const HfTensors& tensors;
-  const std::string& prefix;         // model.prefix, which is removed from them
-  const std::string& family_prefix;  // which files saved without a head lack
+  const std::string& prefix;         // model.prefix, removed from the names
+  const std::string& family_prefix;  // missing in files that were saved without a head
 };
 
 std::int64_t count_with(const HfTensors& tensors, const std::string& prefix) {
@@ -45,14 +45,15 @@ std::int64_t count_with(const HfTensors& tensors, const std::string& prefix) {
       tensors, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
 }
 
-// The name of a tensor that ends with `wanted` behind something else, where one does.
+// The name of a tensor that ends with "." and `wanted`, if any.
 std::optional<std::string> name_ending_in(const HfTensors& tensors, const std::string& wanted) {
   const auto found = std::ranges::find_if(
       tensors, [&](const auto& tensor) { return tensor.first.ends_with("." + wanted); });
   return found == tensors.end() ? std::nullopt : std::optional(found->first);
 }
 
-// `wanted` is missing: a prefix of all tensors is the cause, or of some, or there is no such name.
+// Reports that `wanted` is missing. The cause can be a prefix of all tensors, of some, or no such
+// name.
 [[noreturn]] void fail_missing(const Names& names, const std::string& wanted) {
   const std::string fault = fmt::format("has no tensor '{}'", wanted);
   std::string end = wanted;
@@ -102,7 +103,8 @@ void check_stored(const Names& names, const StoredTensor& stored) {
   }
 }
 
-// transformers does not tie a stored head that is another tensor, whatever the config says.
+// transformers does not tie a stored head that differs from the embedding, even with tied
+// embeddings.
 void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>& pieces,
                        const HfTensor& head) {
   const auto embedding = std::ranges::find(pieces, "embed.weight", &WeightPiece::parameter);
@@ -114,8 +116,8 @@ void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>&
        "Set tie_word_embeddings to false in its config.json, or remove the tensor.");
 }
 
-// Every tensor the model needs is there, and none that it does not know. Every rank checks all of
-// them, so that all fail alike.
+// Checks that every tensor that the model needs exists, and that there are no unknown ones. Every
+// rank checks all tensors, so that all fail with the same error.
 void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
                    const DecoderConfig& config) {
   const HfTensors& tensors = names.tensors;
@@ -137,7 +139,7 @@ void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
   }
 }
 
-// The first layout that has all its tensors in the folder; else the one that lacks fewest.
+// The first layout with all its tensors in the folder, else the one with the fewest missing.
 std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderConfig& config) {
   std::vector<WeightPiece> best;
   std::ptrdiff_t fewest = -1;

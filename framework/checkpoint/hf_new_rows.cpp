@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 256;
 
-// Of rows [rows, columns] at the tensor's beginning.
+// The mean of the first `rows` rows of the tensor [.., columns].
 std::vector<float> mean_of_rows(const TensorView& tensor, std::int64_t rows, std::int64_t columns) {
   std::vector<double> sums(static_cast<std::size_t>(columns));
   const at::Tensor chunk = at::empty({kRowsAtOnce * columns}, at::kFloat);

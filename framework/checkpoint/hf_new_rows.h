@@ -1,4 +1,4 @@
-// Rows that a model has beyond those of its Hugging Face folder: tokens added to its vocabulary.
+// Rows that a model has in addition to those of its Hugging Face folder: added tokens.
 #pragma once
 
 #include "framework/support/safetensors.h"
@@ -7,10 +7,10 @@
 
 namespace packtrain {
 
-// Fills the part of `shard` that lies behind the rows of `piece`, which is all that `tensor` has of
-// its parameter, with their mean: summed in float64 in the order of rows, so that any rank that
-// owns a part has the same. Reads all of the tensor where the shard has such a part.
-// Throws Error(kInternal) when the parameter's other dimensions are not the tensor's.
+// Fills the elements of `shard` after the rows of `piece` with the mean of the tensor's rows.
+// `piece` has all that `tensor` stores of the parameter. The mean is summed in float64 in row
+// order, so that all ranks get the same values. Reads the whole tensor when the shard has such
+// elements. Throws Error(kInternal) when the other dimensions of parameter and tensor differ.
 void fill_new_rows(const TensorView& tensor, const WeightPiece& piece, const ShardView& shard);
 
 }  // namespace packtrain

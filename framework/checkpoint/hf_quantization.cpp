@@ -34,7 +34,7 @@ bool is_number(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBFloat16;
 }
 
-// What shows that the weights are no plain numbers, or "".
+// Returns why the weights are not plain numbers, or "".
 std::string find_code(const std::string& folder) {
   try {
     for (const auto& [name, tensor] : open_hf_tensors(folder)) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 25;
 constexpr std::int64_t kPartsOfParameter = 8;
 
-// `parts` equal parts of a parameter, as far apart as they can be; all of it where it is small.
+// Adds equal parts of a parameter, evenly spaced. Adds all of a small parameter.
 void add_parts(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t most,
                std::vector<ShardView>& shards) {
   const std::int64_t numel =

@@ -1,4 +1,4 @@
-// What is lost of a training when its float32 weights are written as bfloat16.
+// Measures how much of a training is lost when float32 weights are written as bfloat16.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace packtrain {
 
-// Fills the weights of shards: load_checkpoint, import_weights.
+// Fills the weights of shards, as load_checkpoint and import_weights do.
 using ReadWeights = std::function<void(std::span<const ShardView>)>;
 
-// Of the elements that training changed: the rounding errors' length over that of the changes,
-// sqrt(sum (bfloat16(w) - w)^2 / sum (w - w_start)^2), 0 where nothing changed. Of a large model
-// some 30 million elements are read, spread evenly over each parameter. Throws what reading throws.
+// Relative rounding error over the elements that training changed: sqrt(sum (bfloat16(w) - w)^2 /
+// sum (w - w_start)^2), 0 when nothing changed. For a large model about 30 million elements are
+// read, spread evenly over each parameter. Rethrows errors of the readers.
 double rounded_share(const DecoderConfig& config, const ReadWeights& trained,
                      const ReadWeights& start);
 

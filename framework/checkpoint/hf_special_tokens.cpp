@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// An empty object when the file is not there.
+// An empty object when the file does not exist.
 json read_object(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return json::object();
@@ -36,7 +36,7 @@ json read_object(const std::string& path) {
   return document;
 }
 
-// The string at `key`, or "": whatever else is there names no token.
+// The string at `key`. "" when there is none or the value is not a string.
 std::string text_of(const json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() && found->is_string()
@@ -44,7 +44,7 @@ std::string text_of(const json& object, const char* key) {
              : "";
 }
 
-// The text of a token, which tokenizer_config.json writes plainly or as {"content": text}.
+// The text of a token. tokenizer_config.json has a string or {"content": text}.
 std::string token_text(const json& tokenizer_config, const char* key) {
   const json token = tokenizer_config.value(key, json());
   if (token.is_string()) return token.get<std::string>();
@@ -115,7 +115,7 @@ void finish_tokenizer(const std::string& folder, const std::vector<std::int64_t>
   write_hf_file(file, std::as_bytes(std::span(chat_template)));
   const std::string config = folder + "/tokenizer_config.json";
   json document = read_object(config);
-  if (!document.contains("chat_template")) return;  // transformers reads the file
+  if (!document.contains("chat_template")) return;  // transformers reads the file instead
   document["chat_template"] = chat_template;
   rewrite(config, document);
 }

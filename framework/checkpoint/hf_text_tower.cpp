@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kHeads = "lm_head.";
 
-// What the folder calls the parameter, less the family's prefix.
+// The parameter's tensor name without the family's prefix.
 std::string bare_name(const std::vector<WeightPiece>& pieces, const std::string& parameter,
                       const std::string& prefix) {
   const auto piece = std::ranges::find(pieces, parameter, &WeightPiece::parameter);
@@ -24,7 +24,7 @@ std::string bare_name(const std::vector<WeightPiece>& pieces, const std::string&
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
-// Whether `name` is all of `whole`, or its end behind a point.
+// Whether `name` is equal to `whole`, or follows a point at its end.
 bool ends_in_name(const std::string& whole, const std::string& name) {
   return whole == name || whole.ends_with("." + name);
 }
@@ -76,7 +76,7 @@ TextTower::TextTower(const HfTensors& tensors, const DecoderConfig& config,
         "Its config.json and its weights do not belong together.");
   }
   body_ = places.front();
-  // "language_model.model." has its head beside: "language_model.lm_head.weight".
+  // The head of "language_model.model." is next to it: "language_model.lm_head.weight".
   const bool has_prefix = ends_in_name(body_, prefix_);
   const std::string beside = has_prefix ? body_.substr(0, body_.size() - prefix_.size()) : "";
   head_ = has_head(tensors, "") && !has_head(tensors, beside) ? "" : beside;

@@ -1,5 +1,5 @@
-// The text model inside a Hugging Face folder of more than text: which tensors are its own, and
-// what the folder calls them.
+// The text model inside a multimodal Hugging Face folder: its tensors and their names in the
+// folder.
 #pragma once
 
 #include <map>
@@ -12,28 +12,28 @@ namespace packtrain {
 
 using HfTensors = std::map<std::string, HfTensor>;
 
-// The tensors with `prefix` removed from their names. Throws Error(kCheckpoint) naming one that
+// The tensors with `prefix` removed from their names. Throws Error(kCheckpoint) with a name that
 // does not begin with it.
 HfTensors without_prefix(const HfTensors& tensors, const std::string& prefix,
                          const std::string& folder);
 
 class TextTower {
  public:
-  // Finds the text model `config` among the folder's tensors, by the names of its embedding and its
-  // last norm: "language_model.model.", "model.language_model.", "model.text_model." or whatever
-  // stands before them. Throws Error(kCheckpoint) where there is none, or more than one.
+  // Finds the text model `config` among the folder's tensors by the names of its embedding and last
+  // norm. Their prefix can be "language_model.model.", "model.language_model.", "model.text_model."
+  // or any other. Throws Error(kCheckpoint) for no match or several.
   TextTower(const HfTensors& tensors, const DecoderConfig& config, const std::string& folder);
 
-  const HfTensors& text() const { return text_; }      // by the names of the text model alone
+  const HfTensors& text() const { return text_; }      // by the names of a text-only model
   const HfTensors& others() const { return others_; }  // by the folder's names
-  // What the folder calls the text model's tensor `name`.
+  // The name in the folder of the text model's tensor `name`.
   std::string folder_name(const std::string& name) const;
   const std::string& place() const { return body_; }
 
  private:
   std::string prefix_;  // of the family: "model."
-  std::string body_;    // what stands in its place in the folder
-  std::string head_;    // stands before "lm_head.weight"
+  std::string body_;    // replaces prefix_ in the folder
+  std::string head_;    // precedes "lm_head.weight"
   HfTensors text_;
   HfTensors others_;
 };

@@ -24,7 +24,8 @@
 namespace packtrain {
 namespace {
 
-// Elements [first, last) of `piece`'s run, rows of which the range may cut, to `destination`.
+// Copies elements [first, last) of the piece to `destination`. The range can begin and end within a
+// row.
 void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t first,
                 std::int64_t last, const at::Tensor& destination) {
   if (piece.is_contiguous()) {
@@ -44,7 +45,7 @@ void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t
   }
 }
 
-// The same of a tensor in MXFP4, some at a time.
+// The same for a tensor in MXFP4, decoded in chunks.
 void decode_range(const TensorView& blocks, const TensorView& scales, const WeightPiece& piece,
                   std::int64_t first, std::int64_t last, const at::Tensor& destination) {
   constexpr std::int64_t kAtOnce = 1 << 20;
@@ -66,7 +67,8 @@ void decode_range(const TensorView& blocks, const TensorView& scales, const Weig
   }
 }
 
-// Numbers that were bad before training; a chunk at a time, since a check makes copies.
+// Finds weights that were not finite before training. Works in chunks, because the check makes
+// copies.
 void check_finite(const at::Tensor& values, const std::string& name, const std::string& file) {
   constexpr std::int64_t kAtATime = 1 << 20;
   for (std::int64_t begin = 0; begin < values.numel(); begin += kAtATime) {
@@ -79,7 +81,7 @@ void check_finite(const at::Tensor& values, const std::string& name, const std::
   }
 }
 
-// The part of `piece` that `shard` owns, copied out of the mapped file.
+// Copies the part of `piece` that `shard` owns from the mapped file.
 void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPiece& piece,
                   const ShardView& shard) {
   const std::int64_t begin = std::max(shard.begin, piece.begin);
@@ -98,7 +100,7 @@ void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPi
   check_finite(destination, stored[0].name, tensors.at(stored[0].name).file->path());
 }
 
-// One tensor of the files with all that it is made of: pieces, or another file's tensor.
+// A tensor to be written: its pieces, or a tensor of another file.
 struct OutgoingTensor {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -110,13 +112,13 @@ struct OutgoingTensor {
   std::int64_t num_bytes() const { return numel * static_cast<std::int64_t>(size_of(type)); }
 };
 
-// Tensors that need the same parameter next to each other, so that it is fetched once; otherwise
-// the family's order.
+// Tensors of the same parameter are next to each other, so that it is read once. Otherwise the
+// order is the family's.
 std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces,
                                              DataType type) {
   std::vector<OutgoingTensor> tensors;
   std::map<std::string, std::size_t> index;
-  std::map<std::string, std::size_t> place;  // of parameters
+  std::map<std::string, std::size_t> place;  // index by parameter
   for (const WeightPiece& piece : pieces) {
     place.try_emplace(piece.parameter, place.size());
     const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
@@ -131,8 +133,8 @@ std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pie
 
 using Shard = std::vector<OutgoingTensor>;
 
-// Consecutive tensors in files of at most `max_bytes`; a larger tensor has a file of its own. In a
-// file wide types come first, so that each is aligned.
+// Consecutive tensors in files of at most `max_bytes`. A larger tensor has its own file. In a file,
+// wide types come first, so that each tensor is aligned.
 std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::int64_t max_bytes) {
   std::vector<Shard> shards;
   std::int64_t bytes = 0;
@@ -153,7 +155,8 @@ std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::i
   return shards;
 }
 
-// The parameters of the tensor at hand, flattened; what the next tensor does not need is let go.
+// The flattened parameters of the current tensor. Parameters that the next tensor does not need are
+// freed.
 class LoadedParameters {
  public:
   explicit LoadedParameters(const ParameterSource& source) : source_(source) {}
@@ -171,7 +174,7 @@ class LoadedParameters {
     }
   }
 
-  // The elements of `piece`, in our order.
+  // The elements of `piece` in the order of our parameter.
   at::Tensor run(const WeightPiece& piece) const {
     const at::Tensor& parameter = loaded_.at(piece.parameter);
     if (parameter.numel() < piece.begin + piece.numel()) {
@@ -187,7 +190,7 @@ class LoadedParameters {
   std::map<std::string, at::Tensor> loaded_;
 };
 
-// `tensor` flattened, of type `scalar`.
+// The flattened `tensor` with type `scalar`.
 at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters,
                         at::ScalarType scalar) {
   const WeightPiece& first = tensor.pieces.front();

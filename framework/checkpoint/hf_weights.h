@@ -1,5 +1,4 @@
-// Weights out of and into Hugging Face files, as a map of pieces says
-// (models/families/weight_map.h).
+// Reads and writes weights of Hugging Face files by a weight map (models/families/weight_map.h).
 #pragma once
 
 #include <map>
@@ -12,15 +11,15 @@
 
 namespace packtrain {
 
-// Fills `shards[i].weight` out of the mapped files, which have every tensor of `pieces`. Of
+// Fills `shards[i].weight` from the mapped files, which must have every tensor of `pieces`. For
 // contiguous pieces only the owned elements are read. Throws Error(kInternal) when a shard's
 // parameter has no piece.
 void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
                      const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards);
 
-// Writes safetensors files of the tensors of `pieces`, and of `copied` as they are, to `folder`
-// and, where there are several, their index. At any time one Hugging Face tensor and the parameters
-// that it is made of are in memory. Throws Error(kCheckpoint) when writing fails.
+// Writes the tensors of `pieces`, and `copied` unchanged, as safetensors files to `folder`, with an
+// index when there are several. At any time only one Hugging Face tensor and its parameters are in
+// memory. Throws Error(kCheckpoint) when writing fails.
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
                       const ParameterSource& source, const ExportOptions& options,
                       const std::map<std::string, HfTensor>& copied = {});

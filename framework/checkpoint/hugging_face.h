@@ -1,4 +1,4 @@
-// Hugging Face folders in and out: config.json, model*.safetensors (+ index), tokenizer files.
+// Import and export of Hugging Face folders: config.json, model*.safetensors (+ index), tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,45 @@
 namespace packtrain {
 
 struct ImportOptions {
-  std::string prefix;    // is removed from the names of all tensors
-  bool is_part = false;  // the text model of a folder of more than text: the others are passed over
+  std::string prefix;    // removed from the names of all tensors
+  bool is_part = false;  // the text model of a multimodal folder: other tensors are skipped
 };
 
-// Fills `shards[i].weight` from the folder's safetensors, memory-mapped: only the ranges owned are
-// read, whatever their dtype (float32, float16, bfloat16). `config` is that of the folder; a
-// shard's parameter may have more rows (embedding and head, whose vocabulary is resized): they are
-// the mean of all stored rows, the same on every rank. Throws Error(kConfig) when the folder has no
-// weights, Error(kCheckpoint) naming the tensor when one is missing, has another shape, or the file
-// has tensors no parameter uses, or a weight is not finite.
+// Fills `shards[i].weight` from the folder's memory-mapped safetensors (float32, float16 or
+// bfloat16). Only the owned ranges are read. `config` is that of the folder. The embedding and head
+// of a shard can have more rows when the vocabulary is resized. New rows are the mean of all stored
+// rows, the same on every rank.
+// Throws Error(kConfig) when the folder has no weights. Throws Error(kCheckpoint) with the tensor's
+// name when it is missing, has another shape, is not used by any parameter, or has a non-finite
+// weight.
 void import_weights(const std::string& folder, const DecoderConfig& config,
                     std::span<const ShardView> shards, const ImportOptions& options = {});
 
-// A source of whole parameters for export: float32 or bfloat16 CPU tensor of parameter `name`.
+// Source of whole parameters for export: float32 or bfloat16 CPU tensor of parameter `name`.
 using ParameterSource = std::function<at::Tensor(const std::string& name)>;
 
 struct ExportOptions {
-  bool bfloat16 = true;  // else float32
+  bool bfloat16 = true;  // false: float32
   std::int64_t max_shard_bytes = 5'000'000'000;
   std::string tokenizer_folder;  // its files are copied; may be empty
   std::string model_config;      // config.json text of the source, for its token ids; may be empty
-  std::vector<std::int64_t> end_tokens;  // that end a text too, as the data has it
-  std::string chat_template;             // goes into the tokenizer's files; may be empty
-  // The folder of more than text whose text model this is (or empty): its other tensors are written
-  // as they are, its config.json is `model_config`, and its processor's files are copied.
+  std::vector<std::int64_t> end_tokens;  // further tokens that end a text in the training data
+  std::string chat_template;             // written to the tokenizer's files; may be empty
+  // The multimodal folder of which this is the text model, or empty. Its other tensors are copied,
+  // its config.json is `model_config`, and the processor's files are copied.
   std::string whole_folder;
-  std::string prefix;  // of its tensors: ImportOptions
+  std::string prefix;  // of the tensors in whole_folder (ImportOptions)
 };
 
-// Writes a folder that `transformers` loads: config.json (of the family, or of the whole that the
-// model is the text model of), safetensors shards of at
-// most max_shard_bytes (index file when several), tokenizer files. Written to `folder`.tmp, synced,
-// renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's folder has no tokenizer,
-// or a write fails.
+// Writes a folder that `transformers` loads, with config.json, weights and tokenizer files. Weights
+// are safetensors shards of at most max_shard_bytes, with an index when there are several.
+// config.json is that of the family or of the multimodal model. The folder is written as
+// `folder`.tmp, synced, and renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's
+// folder has no tokenizer, or a write fails.
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options);
 
-// Parameters of a training checkpoint, assembled from its shard files, one at a time.
+// Parameters of a training checkpoint, read from its shard files one at a time.
 ParameterSource checkpoint_parameters(const std::string& checkpoint_folder);
 
 }  // namespace packtrain

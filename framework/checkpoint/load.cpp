@@ -29,7 +29,7 @@ constexpr const char* kWasFrozen =
   throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", where, fault), advice);
 }
 
-// What is wrong with a file is damage of the checkpoint, whatever found it.
+// Reports any fault of a file as damage of the checkpoint.
 template <typename Work>
 auto of_a_file(Work&& work) -> decltype(work()) {
   try {

@@ -130,7 +130,8 @@ TrainingState parse_state(const json& object) {
   return state;
 }
 
-// "parameter begin numel", again and again: a checkpoint of thousands of ranks has a million.
+// "parameter begin numel" for each range, in compact form: thousands of ranks have a million
+// ranges.
 std::string ranges_text(const std::vector<SavedRange>& ranges) {
   std::string text;
   for (const SavedRange& range : ranges) {
@@ -224,7 +225,7 @@ std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& ob
   return parameters;
 }
 
-// Before anything else is read: it may have another form.
+// Checked before anything else, because a newer file can have another format.
 std::vector<std::string> parse_requirements(const json& document, const std::string& path) {
   std::vector<std::string> requirements = requirements_of(document);
   if (const auto unknown = unknown_requirement(requirements, kKnownRequirements)) {
@@ -273,7 +274,7 @@ std::string manifest_text(const Manifest& manifest) {
                    {"digest", kDigest}, {"state", state_json(manifest.state)},
                    {"files", files},    {"parameters", parameters}};
   if (!manifest.requirements.empty()) document[kRequirementsKey] = manifest.requirements;
-  // A path with stray bytes in the saved configuration must not cost the checkpoint.
+  // A path with invalid UTF-8 in the saved configuration must not fail the save.
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,5 @@
-// manifest.json: what a checkpoint consists of. Written last, so a folder that has one is whole.
+// manifest.json: the contents of a checkpoint. It is written last, so that a folder with a manifest
+// is complete.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,10 @@ namespace packtrain {
 
 inline constexpr int kManifestVersion = 1;
 
-// Elements of a parameter that a file holds, weights and moments alike.
+// Elements of a parameter that a file holds, for weights and for moments.
 struct SavedRange {
-  std::size_t parameter = 0;  // its place in Manifest::parameters
-  std::int64_t begin = 0;     // of its flattened elements
+  std::size_t parameter = 0;  // index in Manifest::parameters
+  std::int64_t begin = 0;     // index in its flattened elements
   std::int64_t numel = 0;
 };
 
@@ -27,31 +28,32 @@ struct CheckpointFile {
   std::string name;
   std::uint64_t size = 0;  // bytes
   std::string digest;      // XXH3-128 of the whole file, 32 hexadecimal digits
-  // Of length and header of the safetensors file, by which its parts are checked (shard_file.h);
-  // older checkpoints have neither: empty.
+  // Size and digest of the safetensors header with its length field, by which parts are checked
+  // (shard_file.h). Older checkpoints have neither.
   std::uint64_t header_size = 0;
   std::string header_digest = {};
-  // All that it holds; empty where only the header says it.
+  // All ranges of the file. Empty when only the file's header has them.
   std::vector<SavedRange> ranges = {};
 };
 
 struct Manifest {
-  // What a reader must know besides the version (support/requirements.h). This version knows none.
+  // Features that a reader must know in addition to the version (support/requirements.h). This
+  // version knows none.
   std::vector<std::string> requirements = {};
   TrainingState state;
-  std::vector<CheckpointFile> files;  // of the first rank that wrote one, the second, ...
+  std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them
   // The full shape of every parameter.
   std::map<std::string, std::vector<std::int64_t>> parameters;
 };
 
-// Of a sound checkpoint that a newer version wrote. Unlike a damaged one it is never passed over
-// for an older one, which would lose steps.
+// A valid checkpoint of a newer version. Unlike a damaged one it is never replaced by an older
+// checkpoint, which would lose steps.
 class NewerCheckpoint : public Error {
  public:
   using Error::Error;
 };
 
-// Of a checkpoint with a file that is not what was saved: an older one may be.
+// A checkpoint with a file that differs from the saved one. An older checkpoint can be intact.
 class DamagedCheckpoint : public Error {
  public:
   explicit DamagedCheckpoint(std::string message)
@@ -60,9 +62,9 @@ class DamagedCheckpoint : public Error {
 };
 
 std::string manifest_text(const Manifest& manifest);
-// Throws Error(kCheckpoint) naming `path` and the first fault, NewerCheckpoint where it requires
-// what this version does not know. File names are compared with those that rank_file_name() makes,
-// so that none can point out of the folder.
+// Throws Error(kCheckpoint) with `path` and the first fault, NewerCheckpoint when it requires an
+// unknown feature. File names must be results of rank_file_name(), so that none can point outside
+// the folder.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 Manifest read_checkpoint_manifest(const std::string& folder);
 

@@ -1,4 +1,4 @@
-// What reading a checkpoint took of the file system.
+// Counts of file operations while a checkpoint is read.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace packtrain {
 
 struct ReadCounts {
   std::int64_t num_opens = 0;
-  std::uint64_t num_bytes = 0;  // of files; without the manifest
+  std::uint64_t num_bytes = 0;  // of shard files, without the manifest
 };
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// Which checkpoint a run goes on from: the newest one that can be used.
+// Finds the newest usable checkpoint, from which a run resumes.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -16,11 +16,11 @@
 namespace packtrain {
 namespace {
 
-// NFS keeps what it knows of a folder for up to a minute.
+// NFS clients cache folder attributes for up to a minute.
 constexpr std::chrono::seconds kSeenWithin{75};
 constexpr std::chrono::milliseconds kLookEvery{250};
 
-// The name of the folder, or "" where there is none.
+// The name of the newest usable folder, or "".
 std::string find_by_name(const std::string& root, const std::set<std::string>& passed_over) {
   std::size_t num_tried = 0;
   for (const StoredFolder& folder : list_folders(root)) {
@@ -38,8 +38,8 @@ std::string find_by_name(const std::string& root, const std::set<std::string>& p
               "checkpoint in checkpoint.resume.");
 }
 
-// Why this rank cannot read the manifest, after a while. A listing may be a minute old on another
-// host; an open by name asks the server.
+// Waits until this rank can read the manifest, or returns why it cannot. On NFS a listing can be a
+// minute old, but opening a file by name asks the server.
 std::string wait_to_see(const std::string& folder) {
   const auto deadline = std::chrono::steady_clock::now() + kSeenWithin;
   for (;;) {

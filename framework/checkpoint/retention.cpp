@@ -55,11 +55,11 @@ bool is_usable(const StoredFolder& folder) {
   try {
     return !find_fault(folder);
   } catch (const NewerCheckpoint&) {
-    return false;  // it stays where it is
+    return false;  // the folder stays where it is
   }
 }
 
-// Newest first; links are not ours to remove.
+// Newest first. Symbolic links are skipped, because they may belong to the user.
 std::vector<StoredFolder> usable_checkpoints(const std::string& root) {
   std::vector<StoredFolder> usable;
   for (const StoredFolder& folder : list_folders(root)) {
@@ -71,7 +71,7 @@ std::vector<StoredFolder> usable_checkpoints(const std::string& root) {
 
 void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
   try {
-    // Renamed first: a removal cut short is then finished by the next save.
+    // Renamed first, so that the next save completes an interrupted removal.
     const std::string doomed = folder_path(root, folder.name.step, FolderKind::kTemporary);
     rename_folder(folder.path, doomed);
     remove_folder(doomed);
@@ -80,7 +80,7 @@ void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
   }
 }
 
-// Of the lowest validation losses; of equal ones the newest.
+// The steps with the lowest validation losses. Newer steps win ties.
 std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
   std::vector<std::pair<double, std::int64_t>> losses;
   for (const StoredFolder& folder : usable) {
@@ -137,7 +137,8 @@ std::optional<std::string> find_fault(const StoredFolder& folder) {
 
 void remove_folder(const std::string& path) {
   std::error_code error;
-  fs::remove(path + "/" + kManifestName, error);  // from here on nobody takes it for whole
+  // without it the folder is not a complete checkpoint
+  fs::remove(path + "/" + kManifestName, error);
   check(error, path, "cannot remove the manifest");
   std::vector<fs::path> ours;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
@@ -149,7 +150,7 @@ void remove_folder(const std::string& path) {
     fs::remove(file, error);
     check(error, file.string(), "cannot remove");
   }
-  fs::remove(path, error);  // never recursive: files of others stay, and are reported
+  fs::remove(path, error);  // not recursive: other files stay, and are reported
   check(error, path, "cannot remove");
 }
 

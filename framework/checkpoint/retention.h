@@ -1,4 +1,4 @@
-// Which checkpoints a folder holds, which of them are usable, and removing those not needed.
+// Lists the checkpoints of a folder, checks which are usable, and removes old ones.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,32 @@ struct StoredFolder {
   std::string path;
 };
 
-// Folders of `root` with a name of ours, newest step first. Empty when `root` does not exist.
+// Folders of `root` with a checkpoint name, newest step first. Empty when `root` does not exist.
 std::vector<StoredFolder> list_folders(const std::string& root);
 
-// Why a checkpoint cannot be used: no readable manifest, the manifest of another step, or a file
-// that is missing or has another size. Nothing when it can. Throws NewerCheckpoint (manifest.h).
+// The reason why a checkpoint cannot be used, or nothing when it can. Reasons: no readable
+// manifest, the manifest of another step, a file that is missing or has another size. Throws
+// NewerCheckpoint (manifest.h).
 std::optional<std::string> find_fault(const StoredFolder& folder);
 
-// Removes our files in `path`, the manifest first, and the folder when nothing else is in it.
+// Removes the checkpoint files in `path`, the manifest first, and the folder when it is then empty.
 // Throws Error(kCheckpoint).
 void remove_folder(const std::string& path);
 
-// The functions below are for one rank at a time, while saving. They log what they cannot remove.
+// Only one rank at a time may call the functions below. They log what they cannot remove.
 
-// Removes what crashed saves left: step-N.tmp, and step-N.old where step-N is usable; puts
-// step-N.old back where step-N is gone.
+// Cleans up after interrupted saves. Removes step-N.tmp, and step-N.old when step-N is usable.
+// Renames step-N.old to step-N when step-N does not exist.
 void clean_up_leftovers(const std::string& root);
 
-// Where a new checkpoint lacks so many bytes of room: removes the oldest of `root` that hold as
-// many, and says so; `keep.num_newest - 1` of the newest stay, and those of the lowest losses.
-// Removes nothing where that would not do.
+// Frees disk space for a new checkpoint that lacks `num_missing_bytes`. Removes the oldest
+// checkpoints of `root` that free enough, and logs it. The `keep.num_newest - 1` newest and those
+// with the lowest losses stay. Removes nothing when that would not free enough.
 void free_disk_space(const std::string& root, const Retention& keep,
                      std::uint64_t num_missing_bytes);
 
-// Removes usable checkpoints but those that `keep` names and `saved_step`. What cannot be used is
-// neither counted nor touched.
+// Removes usable checkpoints that are not `saved_step` and that `keep` does not select. Unusable
+// ones are neither counted nor removed.
 void remove_old_checkpoints(const std::string& root, const Retention& keep,
                             std::int64_t saved_step);
 

@@ -1,6 +1,6 @@
-// The commit protocol: every rank that owns something writes and syncs its file in step-N.tmp; when
-// all report success, rank 0 writes the manifest, syncs, and renames the folder. A crash at any
-// moment leaves the old checkpoints, or those and the new one, whole.
+// The commit protocol. Every rank that owns elements writes and syncs its file in step-N.tmp. When
+// all ranks report success, rank 0 writes the manifest, syncs, and renames the folder. After a
+// crash at any point the older checkpoints are complete, and the new one is complete or invisible.
 #include <fmt/format.h>
 
 #include <exception>
@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where one checkpoint is written and where it ends up.
+// Paths of a checkpoint while it is written and after it.
 struct SavePaths {
   std::string root;
   std::string final;
@@ -61,7 +61,7 @@ std::uint64_t free_bytes(const std::string& folder) {
   return space.available;
 }
 
-// Rank 0, before anything is written.
+// Called by rank 0 before anything is written.
 void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Retention& keep) {
   const bool is_new = !exists(paths.root);
   make_folders(paths.root, ErrorCategory::kCheckpoint);
@@ -91,8 +91,8 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Re
   }
 }
 
-// Rank 0: the temporary folder becomes step-N. One that is there already is set aside first, where
-// find_latest_checkpoint still sees it, and removed last.
+// Called by rank 0. Renames the temporary folder to step-N. An existing step-N is first renamed to
+// step-N.old, where find_latest_checkpoint still finds it, and removed last.
 void commit(const SavePaths& paths, const Manifest& manifest) {
   write_text_atomically(paths.temporary + "/" + kManifestName, manifest_text(manifest),
                         ErrorCategory::kCheckpoint);
@@ -101,7 +101,7 @@ void commit(const SavePaths& paths, const Manifest& manifest) {
     const bool usable = !find_fault({{step, FolderKind::kFinal}, paths.final});
     if (exists(paths.replaced) && usable) remove_folder(paths.replaced);
     if (exists(paths.replaced)) {
-      remove_folder(paths.final);  // damaged, and step-N.old holds the good one
+      remove_folder(paths.final);  // damaged; step-N.old has the usable one
     } else {
       rename_folder(paths.final, paths.replaced);
     }
@@ -110,7 +110,7 @@ void commit(const SavePaths& paths, const Manifest& manifest) {
   sync_folder(paths.root, ErrorCategory::kCheckpoint);
 }
 
-// Rank 0, after a failure on any rank; what cannot be removed, the next save tries to.
+// Called by rank 0 after a failure on any rank. The next save retries what cannot be removed.
 void discard(const SavePaths& paths) noexcept {
   try {
     if (exists(paths.temporary)) remove_folder(paths.temporary);
@@ -144,10 +144,10 @@ void write_and_commit(const SavePaths& paths, const TrainingState& state,
   }
 }
 
-// Rank 0, once a checkpoint is whole: what goes wrong here must not make it a failed one.
+// Called by rank 0 once a checkpoint is complete. Errors here must not fail the save.
 void remove_what_is_not_kept(const std::string& root, const Retention& keep, std::int64_t step) {
   try {
-    clean_up_leftovers(root);  // step-N.old, when this step was saved before
+    clean_up_leftovers(root);  // removes step-N.old when this step was saved before
     remove_old_checkpoints(root, keep, step);
   } catch (const std::exception& error) {
     log_warning("{}: older checkpoints were not removed: {}", root, error.what());
@@ -169,7 +169,7 @@ void amend_checkpoint(const std::string& root, const TrainingState& state,
                       const Retention& keep) noexcept {
   const std::string folder = folder_path(root, state.step);
   try {
-    if (!is_checkpoint(folder)) return;  // its save failed, and was told of
+    if (!is_checkpoint(folder)) return;  // its save failed and was reported
     Manifest manifest = read_checkpoint_manifest(folder);
     manifest.state.validation_loss = state.validation_loss;
     manifest.state.best_losses = state.best_losses;

@@ -20,10 +20,11 @@ namespace {
 
 using nlohmann::json;
 
-// Of more, a manifest could be longer than its readers take: they read the files' headers instead.
+// With more ranges a manifest could exceed its readers' size limit. Readers then use the files'
+// headers.
 constexpr std::size_t kMaxRanges = 2'000'000;
 
-// A range as it is sent. The key stands for name and shape, which one rank sends as texts.
+// A range as it is sent. `key` identifies name and shape, which one rank sends as text.
 struct SentRange {
   std::uint64_t key = 0;
   std::int64_t begin = 0;
@@ -50,7 +51,7 @@ std::uint64_t num_bytes_of(std::span<const ShardView> shards, bool weights_only)
   return bytes;
 }
 
-// The tensors of one rank's file, kept alive on the CPU until it is written.
+// The tensors of one rank's file, kept in CPU memory until they are written.
 class RankTensors {
  public:
   void add(const char* kind, const ShardView& shard, const at::Tensor& tensor) {
@@ -72,7 +73,7 @@ class RankTensors {
   std::vector<TensorToWrite> tensors_;
 };
 
-// The text of a report and the ranges behind it, whose begin is in the first eight bytes.
+// The first eight bytes are the length of the text. The text and the ranges follow.
 std::string pack(const json& object, const std::vector<SentRange>& ranges) {
   const std::string text = object.dump();
   const std::uint64_t length = text.size();

@@ -1,4 +1,4 @@
-// What each rank writes of a checkpoint, and what it tells rank 0 of it.
+// The part of a checkpoint that each rank writes, and the report of it that rank 0 receives.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace packtrain {
 
-// The ranks that own something, in their order; rank 0 where none does.
+// The ranks that own elements, in rank order. Rank 0 when no rank does.
 struct Writers {
-  std::uint64_t num_bytes = 0;  // of all
+  std::uint64_t num_bytes = 0;  // sum over all ranks
   int num = 0;
-  std::optional<int> own;  // the place of this rank among them
+  std::optional<int> own;  // index of this rank among them
 };
 
-// Collective. Eight bytes a rank are sent.
+// Collective. Each rank sends eight bytes.
 Writers find_writers(std::span<const ShardView> shards, bool weights_only, Communicator& control);
 
-// Writes and syncs this rank's file; returns its report: names and shapes of the parameters whose
-// first element it holds, and 24 bytes a range. Throws Error(kCheckpoint).
+// Writes and syncs this rank's file. Returns its report: 24 bytes for each range, and names and
+// shapes of the parameters whose first element it owns. Throws Error(kCheckpoint).
 std::string write_own_file(const std::string& folder, std::span<const ShardView> shards,
                            bool weights_only, const Writers& writers);
 
-// From the reports of all ranks (empty: wrote none). Throws Error(kInternal) where ranks disagree
-// on a parameter's shape.
+// Builds the manifest from the reports of all ranks (empty: the rank wrote no file). Throws
+// Error(kInternal) when ranks disagree on a parameter's shape.
 Manifest manifest_of(const TrainingState& state, const std::vector<std::string>& reports);
 
 }  // namespace packtrain

@@ -18,8 +18,8 @@ SavedRanges::SavedRanges(const Manifest& manifest) {
   }
 }
 
-// Weights and moments of a range lie in one file: it is added once for each. Of two that begin
-// alike the longer one serves.
+// Called once for each tensor, so also for the moments of a range, which are in the same file. Of
+// two ranges with the same begin the longer one is kept.
 void SavedRanges::add(const std::string& parameter, std::int64_t begin, std::int64_t end,
                       std::size_t file) {
   const auto [range, is_new] = ranges_[parameter].try_emplace(begin, Range{end, file});

@@ -1,5 +1,5 @@
-// Which file of a checkpoint holds which elements of a parameter: what a reader opens is decided
-// here, without a file.
+// Maps elements of a parameter to the files of a checkpoint. A reader decides with it which files
+// to open, without opening any.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@ struct SavedPart {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::size_t file = 0;          // in Manifest::files
-  std::int64_t saved_begin = 0;  // of the saved range that the part lies in
+  std::int64_t saved_begin = 0;  // begin of the saved range that contains the part
 };
 
 class SavedRanges {
  public:
   SavedRanges() = default;
-  // Of all files whose ranges the manifest holds; of others, add() them.
+  // Adds the files whose ranges the manifest has. Call add() for the others.
   explicit SavedRanges(const Manifest& manifest);
 
   void add(const std::string& parameter, std::int64_t begin, std::int64_t end, std::size_t file);
-  // Where the elements [begin, end) lie, in their order. A part that no file holds is left out,
-  // with all that comes after it.
+  // The parts that contain the elements [begin, end), in order. Stops at the first element that no
+  // file holds.
   std::vector<SavedPart> parts(const std::string& parameter, std::int64_t begin,
                                std::int64_t end) const;
 
@@ -37,7 +37,7 @@ class SavedRanges {
     std::int64_t end = 0;
     std::size_t file = 0;
   };
-  std::map<std::string, std::map<std::int64_t, Range>> ranges_;  // by parameter, by begin
+  std::map<std::string, std::map<std::int64_t, Range>> ranges_;  // by parameter, then by begin
 };
 
 }  // namespace packtrain

@@ -44,7 +44,7 @@ std::string hash_text(std::string_view text) {
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 
-// Wide types first keeps each tensor aligned to its elements.
+// Wide types come first, so that each tensor is aligned to its elements.
 std::vector<const TensorToWrite*> aligned_order(std::span<const TensorToWrite> tensors) {
   std::vector<const TensorToWrite*> order;
   order.reserve(tensors.size());

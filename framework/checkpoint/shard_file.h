@@ -1,5 +1,5 @@
-// One rank's file of a checkpoint: a safetensors file whose metadata has a digest of every block of
-// a tensor, so that a part is checked by its own bytes. What is read is read once, by pread.
+// One rank's file of a checkpoint. It is a safetensors file whose metadata has a digest for each
+// block of a tensor, so that a part can be checked alone. Data is read once, with pread.
 #pragma once
 
 #include <cstddef>
@@ -19,30 +19,31 @@
 
 namespace packtrain {
 
-// As files are written; of a tensor's bytes, whose last block is shorter.
+// Block size of the digests. The last block of a tensor can be shorter.
 inline constexpr std::uint64_t kBlockBytes = std::uint64_t{256} << 10U;
 
-// Writes and syncs `folder`/`name`. Returns all but its ranges. The digests are of the bytes that
-// are given to the system; nothing is read back. Throws Error(kCheckpoint).
+// Writes and syncs `folder`/`name`. Returns the entry without its ranges. Digests are computed from
+// the bytes in memory; nothing is read back. Throws Error(kCheckpoint).
 CheckpointFile write_shard_file(const std::string& folder, const std::string& name,
                                 std::span<const TensorToWrite> tensors);
 
 class ShardFile {
  public:
-  // Opens the file and reads its header, which must be what the manifest says of it. `counts` must
-  // outlive it. Throws Error(kCheckpoint) naming the file.
+  // Opens the file and reads its header, which must match the manifest. `counts` must outlive it.
+  // Throws Error(kCheckpoint) with the file's name.
   ShardFile(std::string path, const CheckpointFile& saved, ReadCounts& counts);
 
   const std::map<std::string, SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::string& path() const { return path_; }
-  // The next read opens it again: a process may have few descriptors.
+  // The next read opens the file again, because the number of open descriptors is limited.
   void close() { file_.reset(); }
   bool is_open() const { return file_ != nullptr; }
-  // Of an older checkpoint: the digest of the whole file, once. Others are known by their parts.
+  // Checks the digest of the whole file, once, for older checkpoints. Newer ones are checked by
+  // parts.
   void verify_whole();
 
-  // Gives `take` the bytes [begin, end) of a tensor, in pieces of at most 128 blocks, in their
-  // order, each once it is found to be what was saved.
+  // Passes the bytes [begin, end) of a tensor to `take` in order, in pieces of at most 128 blocks.
+  // Each piece is checked before it is passed.
   void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
             const std::function<void(std::span<const std::byte>)>& take);
 

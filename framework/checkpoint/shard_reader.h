@@ -1,4 +1,4 @@
-// Reads any range of any parameter out of a checkpoint's rank files, whoever wrote which part.
+// Reads any range of any parameter from a checkpoint's rank files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,10 +18,9 @@ namespace packtrain {
 
 class ShardReader {
  public:
-  // Reads the manifest; a file is opened when something is read from it. Of older checkpoints,
-  // whose manifests have no ranges, all headers are read. Throws Error(kCheckpoint),
-  // DamagedCheckpoint where a header is not what was saved or holds ranges outside of its
-  // parameters.
+  // Reads the manifest. A file is opened when data is read from it. For older checkpoints, whose
+  // manifests have no ranges, all headers are read. Throws Error(kCheckpoint), or DamagedCheckpoint
+  // when a header differs from the saved one or has ranges outside its parameters.
   explicit ShardReader(std::string folder);
 
   const Manifest& manifest() const { return manifest_; }
@@ -30,11 +29,11 @@ class ShardReader {
   // The stored type of `kind` (weight, exp_avg, exp_avg_sq) at this element.
   DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);
 
-  // Fills `destination` (1-D, any device; converted to its dtype) with the elements of the
-  // flattened parameter from `begin` on. Each byte is checked when it is read; of a file of an
-  // older checkpoint the whole, at its first.
-  // Throws Error(kCheckpoint) when an element is in no file, DamagedCheckpoint when a file is not
-  // what was saved.
+  // Fills `destination` (1-D, any device, converted to its dtype) with the elements of the
+  // flattened parameter from `begin` on. Bytes are checked when they are read. The first read of an
+  // older checkpoint's file checks the whole file.
+  // Throws Error(kCheckpoint) when no file has an element, DamagedCheckpoint when a file differs
+  // from the saved one.
   void read(const std::string& kind, const std::string& parameter, std::int64_t begin,
             const at::Tensor& destination);
 
@@ -43,12 +42,13 @@ class ShardReader {
  private:
   ShardFile& file(std::size_t index);
   void add_ranges(std::size_t index);
-  // The tensor that holds the part; nothing has such where the parameter was frozen.
+  // The tensor that contains the part. A frozen parameter has no moments.
   const SafetensorsEntry& entry(const std::string& kind, const std::string& parameter,
                                 const SavedPart& part);
   void read_part(const std::string& kind, const std::string& parameter, const SavedPart& part,
                  const at::Tensor& destination);
-  // Before something of an older checkpoint is called missing: damage is the likelier reason.
+  // Checks an older checkpoint before an element is reported as missing, because damage is more
+  // likely.
   void verify_all();
   std::string path_of(std::size_t file) const;
 
@@ -56,7 +56,7 @@ class ShardReader {
   Manifest manifest_;
   SavedRanges ranges_;
   ReadCounts counts_;
-  std::map<std::size_t, std::unique_ptr<ShardFile>> files_;  // those that are open
+  std::map<std::size_t, std::unique_ptr<ShardFile>> files_;  // the open files
 };
 
 }  // namespace packtrain

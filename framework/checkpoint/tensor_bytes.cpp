@@ -47,12 +47,12 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
 
 namespace {
 
-// The elements in `bytes`, in place where they are aligned.
+// A tensor of the elements in `bytes`, without a copy when they are aligned.
 at::Tensor as_elements(std::span<const std::byte> bytes, DataType type) {
   const at::ScalarType scalar = scalar_type_of(type);
   const auto numel = static_cast<std::int64_t>(bytes.size() / size_of(type));
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(type) == 0) {
-    // from_blob takes a mutable pointer; nothing writes to the mapped file.
+    // from_blob takes a mutable pointer, but nothing writes to the mapped file.
     return at::from_blob(const_cast<std::byte*>(bytes.data()), {numel}, scalar);
   }
   at::Tensor copy = at::empty({numel}, scalar);
