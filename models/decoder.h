@@ -30,9 +30,10 @@ std::int64_t num_matmul_parameters(const DecoderConfig& config);
 std::int64_t num_parameters(const DecoderConfig& config);
 
 // Floating-point operations of one training step (forward and backward) on examples of these
-// lengths: 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, with causal
-// attention. `attention_squares` is the sum over examples of L^2, half of which are token pairs
-// that attention computes. For windows it is that of AttentionSpan::squares (samplers/options.h).
+// lengths. It is 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, with
+// causal attention. `attention_squares` is the sum over examples of L^2, half of which are token
+// pairs that attention computes. For windows it is that of AttentionSpan::squares
+// (samplers/options.h).
 double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares);
 
 }  // namespace packtrain

@@ -4,7 +4,7 @@
 // an example with T rows:
 //    f_e = (choices of e by its rows, in all layers) / (L T),   P_e = (sum of p_e) / (L T)
 // The example's loss is E sum_e f_e P_e. Its weight is the sum of the weights of its supervised
-// rows. The losses of examples, micro-batches and ranks then add up like those of tokens, and do
+// rows. The losses of examples, micro-batches and ranks then add up like those of tokens. They do
 // not depend on how examples are packed. f has no gradient.
 #pragma once
 

@@ -12,7 +12,7 @@ struct Name {
   const char* name;
   ActivationKind kind;
 };
-// The first of a kind is the one that is written.
+// The first name of a kind is the one that is written.
 constexpr std::array kNames = {Name{"silu", ActivationKind::kSilu},
                                Name{"swish", ActivationKind::kSilu},
                                Name{"gelu", ActivationKind::kGeluErf},
@@ -29,7 +29,7 @@ ActivationKind read_activation(ConfigReader& reader, const std::string& key,
       std::ranges::find_if(kNames, [&](const Name& known) { return name == known.name; });
   if (found == kNames.end()) {
     reader.refuse(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
-    return ActivationKind::kSilu;  // the error of finish() is what comes of it
+    return ActivationKind::kSilu;  // a placeholder: finish() throws
   }
   return found->kind;
 }

@@ -9,11 +9,11 @@ namespace packtrain {
 
 class ConfigReader;
 
-// silu (swish), gelu, gelu_pytorch_tanh (gelu_new and gelu_fast are the same formula). Refuses all
-// others by name.
+// Reads silu (swish), gelu, or gelu_pytorch_tanh (gelu_new and gelu_fast are the same formula).
+// Refuses all others, by name.
 ActivationKind read_activation(ConfigReader& reader, const std::string& key,
                                const std::string& fallback);
-// transformers' name. Not of kClampedSwish, which has none.
+// Name in transformers. kClampedSwish has none.
 std::string activation_name(ActivationKind kind);
 
 }  // namespace packtrain

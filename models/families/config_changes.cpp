@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-// Nothing where it is none: parse_decoder_config says what is wrong.
+// Returns nothing for text that is not an object; parse_decoder_config reports the error.
 std::optional<nlohmann::json> object_of(const std::string& config_json) {
   try {
     nlohmann::json config = parse_json(config_json);
@@ -23,7 +23,7 @@ std::optional<nlohmann::json> object_of(const std::string& config_json) {
   }
 }
 
-// Of the text model: of a model of more than text its part.
+// The text model's part of the config, or the whole config.
 nlohmann::json& text_of(nlohmann::json& config) {
   return has_text_part(config) ? config[kTextPart] : config;
 }
@@ -34,7 +34,7 @@ void clear_dropouts(nlohmann::json& object) {
   }
 }
 
-// `key` as "object.key".
+// `key` is "object.key".
 bool erase_inner(nlohmann::json& config, const std::string& key) {
   const std::size_t dot = key.find('.');
   const auto outer = config.find(key.substr(0, dot));
@@ -48,7 +48,7 @@ std::vector<std::string> names_of(const nlohmann::json& object) {
   return names;
 }
 
-// What `key`, which is not there, is close to; of "object.key" within the object.
+// The key that is closest to the missing `key`. For "object.key" it searches inside the object.
 std::optional<std::string> nearest_key(const nlohmann::json& text, const std::string& key) {
   const std::size_t dot = key.find('.');
   const auto outer = text.find(key.substr(0, dot));

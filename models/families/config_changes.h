@@ -1,4 +1,4 @@
-// Changes that a user asks for to a model's config.json; of a model of more than text, to its
+// Changes that a user asks for in a model's config.json. In a multimodal model they apply to its
 // 'text_config'.
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace packtrain {
 
-// Whether a key of config.json is a probability of dropout.
+// True when a key of config.json is a dropout probability.
 bool is_dropout_key(const std::string& key);
 
-// The text of a config.json whose dropouts, one level down too (`attn_config`), are all 0.
+// Returns the text with all dropouts set to 0, also those one level down (`attn_config`).
 std::string without_dropouts(const std::string& config_json);
-// The text with another vocab_size.
+// Returns the text with another vocab_size.
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size);
 
-// The text without these keys ("object.key" for one inside), for a user who says that they change
-// nothing. A key that it does not have is warned of: checkpoints and exports have lost those that
-// were left out when they were made. Throws Error(kConfig) where it has one of a similar name.
+// Returns the text without these keys ("object.key" for a nested one), which the user declares to
+// have no effect. Warns of a key that is not there, because checkpoints and exports no longer have
+// keys that were removed before. Throws Error(kConfig) if there is a key with a similar name.
 std::string without_keys(const std::string& config_json, const std::vector<std::string>& keys);
 
 }  // namespace packtrain

@@ -12,8 +12,8 @@
 namespace packtrain {
 namespace {
 
-// PretrainedConfig of transformers 4 and 5, less what is off by default (is_off) and what ends
-// like a token (below).
+// Keys of PretrainedConfig of transformers 4 and 5, without those that are off by default (is_off)
+// and those that end like a token id (below).
 constexpr std::array kOfEveryConfig = {
     "architectures",
     "attn_implementation",
@@ -81,7 +81,7 @@ constexpr std::array kOfEveryConfig = {
     "xla_device",
 };
 
-// Of other tools: how something was computed or served, or how long texts were.
+// Keys of other tools: how a model was computed or served, or how long texts were.
 constexpr std::array kOfOtherTools = {
     "attention_softmax_in_fp32",
     "cache_implementation",
@@ -97,7 +97,7 @@ constexpr std::array kOfOtherTools = {
     "max_sequence_length",
     "n_ctx",
     "n_positions",
-    "quantization_config",  // likewise
+    "quantization_config",  // the same holds here
     "seq_len",
     "seq_length",
     "softmax_in_fp32",
@@ -117,7 +117,7 @@ constexpr std::array kOfOtherTools = {
     "vocab_file",
 };
 
-// How words of names begin that say something of a model.
+// Prefixes of the words in key names that refer to the model.
 constexpr std::array kWords = {
     "act",          "adapter",    "alibi",   "alpha",    "attention", "attn",     "audio",
     "beta",         "bias",       "block",   "causal",   "clip",      "conv",     "cross",

@@ -1,4 +1,5 @@
-// Keys of config.json that no family reads: which of them cannot change what is computed.
+// Classifies the keys of config.json that no family reads: which ones cannot change the
+// computation.
 #pragma once
 
 #include <map>
@@ -9,19 +10,19 @@
 
 namespace packtrain {
 
-// Whether a key is bookkeeping: what every configuration of transformers carries, of version 4 or
-// 5, keys of generation, ids of tokens, and what other tools write beside them.
+// True for bookkeeping keys: those of every transformers 4 or 5 configuration, keys of generation,
+// token ids, and keys that other tools add.
 bool is_bookkeeping(const std::string& key);
 
-// Whether a value says that something is not there: null, false, 0, an empty text, list or object.
+// True when a value switches something off: null, false, 0, or an empty text, list or object.
 bool is_off(const nlohmann::json& value);
 
-// Whether the name of a key has a word of models in it (norm, attention, scale, ...). A key of a
-// supported type that nobody reads and that has none is somebody's remark.
+// True when the name of a key has a word of models in it (norm, attention, scale, ...). An unread
+// key of a supported type without such a word is only a note.
 bool may_change_model(const std::string& key);
 
-// What this model computes, under the names that other families and tools have for it: a key that
-// says the same once more changes nothing.
+// Values that this model computes with, under the names that other families and tools use. A key
+// that repeats one of them has no effect.
 std::map<std::string, nlohmann::json> other_names(const DecoderConfig& config);
 
 }  // namespace packtrain

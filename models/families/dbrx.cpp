@@ -27,8 +27,7 @@ void read_sizes(ConfigReader& reader, DecoderConfig& config) {
   reader.require("tie_word_embeddings", false);
 }
 
-// What transformers writes into a config within a config that it has loaded.
-// transformers 5 has a base of its own beside that of the attention's: they must agree.
+// transformers 5 has its own rotary base in addition to that of attn_config; both must be equal.
 void read_attention(ConfigReader& reader, DecoderConfig& config) {
   ConfigReader attention = reader.object("attn_config");
   config.num_kv_heads = attention.integer("kv_n_heads", 1);
@@ -59,7 +58,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   config.experts.normalize_weights = ffn.number_or_none("moe_normalize_expert_weights", 1.0) != 0;
   ffn.require("moe_jitter_eps", 0.0);
   const double coefficient = ffn.number("moe_loss_weight", 0.01);
-  reader.require("router_aux_loss_coef", coefficient);  // once more, as published
+  reader.require("router_aux_loss_coef", coefficient);  // a second time in published configs
   config.experts.auxiliary_loss = reader.boolean("output_router_logits", false) ? coefficient : 0.0;
   ConfigReader activation = ffn.object("ffn_act_fn");
   config.activation = {read_activation(activation, "name", "silu"), /*gated=*/true};
@@ -119,7 +118,7 @@ nlohmann::json write(const DecoderConfig& config) {
           {"ffn_config", experts_json(config)}};
 }
 
-// w1 (gate), v1 (up) and w2 (down, as [in, out]) have the rows of one expert after another's.
+// w1 (gate), v1 (up) and w2 (down, as [in, out]) stack the rows of all experts.
 void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string theirs = "transformer.blocks." + std::to_string(layer) + ".";

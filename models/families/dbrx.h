@@ -1,7 +1,8 @@
 // DBRX (model_type "dbrx", Databricks, 2024): layer norms without biases, clipped queries, keys and
-// values, experts in every layer; merged projections, and tensors of all experts stacked by rows.
-// Published configs have the rotary base in attn_config, where transformers 5 does not look: it
-// takes 10000 for them, we what they were trained with. Exported ones have it in both places.
+// values, experts in every layer. Projections are merged, and the tensors of all experts are
+// stacked by rows. Published configs have the rotary base in attn_config. transformers 5 does not
+// read it there and uses 10000; we use the base of training. Exported configs have it in both
+// places.
 #pragma once
 
 #include "models/families/family.h"

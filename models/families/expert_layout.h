@@ -1,4 +1,4 @@
-// What families with a mixture of experts share in config.json and in names of weights.
+// Keys of config.json and names of weights that families with experts share.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,25 @@
 
 namespace packtrain {
 
-// Experts in each layer of which `has_experts` says so. Needs num_layers set.
+// Sets experts in each layer for which `has_experts` is true. num_layers must be set.
 void set_expert_layers(DecoderConfig& config,
                        const std::function<bool(std::int64_t layer)>& has_experts);
 
-// Reads `num_experts_per_tok` (or `key`) experts a token; refused: none, or more than there are.
+// Reads the number of experts a token from `num_experts_per_tok` (or `key`). Refuses 0 and more
+// than there are.
 void read_experts_per_token(ConfigReader& reader, DecoderConfig& config, std::int64_t fallback,
                             const char* key = "num_experts_per_tok");
 
-// Reads `output_router_logits`, which in transformers adds the load-balancing loss to a model's,
-// and `router_aux_loss_coef`.
+// Reads `output_router_logits`, which makes transformers add the load-balancing loss, and
+// `router_aux_loss_coef`.
 void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config);
 void write_auxiliary_loss(const DecoderConfig& config, nlohmann::json& json);
 
-// Names inside a layer, "model.layers.N." left out. Experts apart: experts.E.gate.weight and so on;
-// stacked: `gate_up` [E, 2 I, H] and `down` [E, H, I] of all.
+// Names inside a layer, without "model.layers.N.". Separate experts have experts.E.gate.weight and
+// so on. Stacked experts have one `gate_up` [E, 2 I, H] and one `down` [E, H, I].
 struct ExpertNames {
   std::string router;
-  std::string experts;  // apart
+  std::string experts;  // separate
   std::string gate;
   std::string up;
   std::string down;

@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// Which heads there are, and how a layer's two branches meet.
+// Reads the numbers of heads and how the two branches of a layer are connected.
 void read_architecture(ConfigReader& reader, DecoderConfig& config) {
   const bool is_new = reader.boolean("new_decoder_architecture", false);
   const bool multi_query = reader.boolean("multi_query", true);
@@ -59,14 +59,15 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.initializer_range = reader.number("initializer_range", 0.02);
   read_rotary(reader, config);
   reader.require("alibi", false);
-  reader.require("apply_residual_connection_post_layernorm", false);  // of older configs
-  reader.ignore({"ff_factor"});  // of 11B; ffn_hidden_size says it
+  reader.require("apply_residual_connection_post_layernorm", false);  // in older configs
+  reader.ignore({"ff_factor"});  // in the config of 11B; ffn_hidden_size has the same information
   check_layout(reader, config);
   reader.finish(other_names(config));
   return config;
 }
 
-// One tensor with, for each key head, the rows of its query heads, its own and its value head's.
+// One tensor has, for each key head, the rows of its query heads, of the key head and of its value
+// head.
 void add_qkv(WeightMap& map, const DecoderConfig& config, const std::string& ours,
              const std::string& hf, const std::vector<std::int64_t>& shape, std::int64_t row_size) {
   const std::int64_t groups = config.num_kv_heads;
@@ -118,7 +119,7 @@ std::vector<WeightPiece> weights(const DecoderConfig& config) {
 nlohmann::json write(const DecoderConfig& config) {
   const bool one_key_head = config.num_kv_heads == 1;
   const bool parallel = config.residual != ResidualKind::kSequential;
-  // With one key head, or all, the older decoder may be the same: one norm is its.
+  // The older decoder has one norm, and one key head or as many as query heads.
   const bool is_new =
       config.residual == ResidualKind::kParallelTwoNorms || (parallel && !one_key_head);
   nlohmann::json json = write_common_layout(config);

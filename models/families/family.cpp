@@ -34,8 +34,8 @@ namespace packtrain {
 
 namespace {
 
-// A config may say any number: the limits below are ten times what anybody has trained, and keep
-// sizes from overflowing and lists of layers from filling the memory.
+// Limits for sizes in a config: ten times those of any published training. They keep sizes from
+// overflowing and lists of layers from exhausting memory.
 constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExpertsOfAllLayers = 1'000'000;
 constexpr double kMaxParameters = 1e14;
@@ -64,7 +64,7 @@ void check_num_layers(const nlohmann::json& config) {
 }
 
 void check_num_experts(const DecoderConfig& config) {
-  // Neither overflows: layers and experts are below 2^31.
+  // Cannot overflow: layers and experts are below 2^31.
   if (config.num_layers * config.experts.num_experts <= kMaxExpertsOfAllLayers) return;
   throw Error(ErrorCategory::kConfig,
               "model config: " + std::to_string(config.experts.num_experts) +

@@ -1,5 +1,5 @@
-// Model families: how a Hugging Face config.json becomes a DecoderConfig, and which Hugging Face
-// tensor each of our parameters is made of. One small file a family, one line in the table.
+// Model families: converts a Hugging Face config.json to a DecoderConfig, and maps Hugging Face
+// tensors to our parameters. Each family has one small file and one line in the table.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,24 +15,25 @@ namespace packtrain {
 struct Family {
   const char* model_type;
   DecoderConfig (*parse)(const nlohmann::json& config);
-  std::vector<WeightPiece> (*weights)(const DecoderConfig& config);  // as `transformers` names them
-  nlohmann::json (*write)(const DecoderConfig& config);  // a config.json `transformers` loads
-  // What the names of all tensors but the head's begin with. Files saved without a head lack it.
+  std::vector<WeightPiece> (*weights)(const DecoderConfig& config);  // names of transformers
+  nlohmann::json (*write)(const DecoderConfig& config);  // a config.json that transformers loads
+  // Common prefix of the names of all tensors but the head's. Files saved without a head do not
+  // have it.
   const char* prefix = "model.";
-  // Other layouts that published files have (older names, experts stacked or apart), each complete.
+  // Other layouts of published files (older names, stacked or separate experts), each complete.
   std::vector<std::vector<WeightPiece>> (*other_weights)(const DecoderConfig& config) = nullptr;
 };
 
 std::span<const Family> families();  // the explicit table
-// Throws Error(kConfig) listing the known families when `model_type` is not one.
+// Throws Error(kConfig), which lists the known families, when `model_type` is not one of them.
 const Family& find_family(const std::string& model_type);
 
-// All maps of a folder's tensors that import tries, in this order: the first is what export writes.
-// Throws Error(kInternal) when one is not complete (check_weight_map).
+// All maps that import tries on a folder's tensors, in this order. Export writes the first. Throws
+// Error(kInternal) when one is not complete (check_weight_map).
 std::vector<std::vector<WeightPiece>> weight_layouts(const DecoderConfig& config);
 
-// Parses the text of a config.json. Throws Error(kConfig) naming the key for a missing or wrong
-// value and for anything asked for that our decoder does not honour.
+// Parses the text of a config.json. Throws Error(kConfig), which names the key, for a missing or
+// wrong value and for a setting that our decoder does not support.
 DecoderConfig parse_decoder_config(const std::string& json_text);
 
 }  // namespace packtrain

@@ -16,7 +16,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_gemma_layout(
       reader, config,
       {.head_dim = 256, .max_positions = 8192, .tied = true, .activation = "gelu_pytorch_tanh"});
-  // Of Gemma's first configs: transformers 5 goes by hidden_act alone.
+  // Gemma's first configs have this key; transformers 5 reads only hidden_act.
   if (reader.has("hidden_activation") &&
       read_activation(reader, "hidden_activation", "") != config.activation.kind) {
     reader.refuse("hidden_activation", "and hidden_act are both set and differ");
@@ -32,7 +32,7 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-// A cap, null for none; `fallback` where the key is absent.
+// Reads a soft cap: null means none, and an absent key means `fallback`.
 double read_cap(const nlohmann::json& json, ConfigReader& reader, const char* key,
                 double fallback) {
   if (!json.contains(key)) return fallback;
@@ -49,7 +49,7 @@ nlohmann::json cap_or_null(double cap) {
 }  // namespace
 
 void read_gemma_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
-  reader.integer("num_key_value_heads");  // the families' fallbacks fit their own sizes alone
+  reader.integer("num_key_value_heads");  // the families' fallbacks are for their own sizes
   read_llama_layout(reader, config, layout);
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
@@ -68,7 +68,7 @@ nlohmann::json write_gemma_layout(const DecoderConfig& config) {
 
 void read_gemma2_options(const nlohmann::json& json, ConfigReader& reader, DecoderConfig& config,
                          const SoftCaps& defaults) {
-  reader.ignore({"hidden_act"});  // hidden_activation is what counts
+  reader.ignore({"hidden_act"});  // hidden_activation has priority
   config.norm_after = true;
   config.attention_scale =
       1.0 / std::sqrt(static_cast<double>(reader.integer("query_pre_attn_scalar", 256)));

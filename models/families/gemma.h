@@ -1,6 +1,6 @@
-// Gemma (model_type "gemma"; Gemma Team, arXiv 2403.08295): Llama's layout with RMS norms that
-// scale by 1 + w, a GELU gate, embeddings times sqrt(hidden_size), tied embeddings and its own
-// head_dim.
+// Gemma (model_type "gemma"; Gemma Team, arXiv 2403.08295): Llama's layout with these differences.
+// RMS norms scale by 1 + w, the gate is GELU, embeddings are multiplied by sqrt(hidden_size) and
+// tied, and head_dim is a key of its own.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,13 +13,13 @@ namespace packtrain {
 
 Family gemma_family();
 
-// What all generations of Gemma have: Llama's layout with their defaults, biases, norms and
-// multiplier, causal attention only.
+// Shared by all generations of Gemma: Llama's layout with their defaults, biases, norms and
+// multiplier, and causal attention only.
 void read_gemma_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout);
 nlohmann::json write_gemma_layout(const DecoderConfig& config);
 
-// What generations 2 and 3 have beside: norms behind each branch, too, a scale and soft-caps of
-// attention and logits. `defaults` are of keys that are absent; null and 0 are none.
+// Shared by generations 2 and 3: norms also after each branch, an attention scale, and soft caps of
+// attention and logits. `defaults` are for absent keys; null and 0 mean no cap.
 struct SoftCaps {
   double attention = 0;
   double logits = 0;

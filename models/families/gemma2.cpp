@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 4096;  // where a config names none
+constexpr std::int64_t kWindow = 4096;  // default of the key
 
 DecoderConfig parse(const nlohmann::json& json) {
   ConfigReader reader(json);
@@ -22,7 +22,8 @@ DecoderConfig parse(const nlohmann::json& json) {
                      .activation = "gelu_pytorch_tanh"});
   read_gemma2_options(json, reader, config, {.attention = 50.0, .logits = 30.0});
   const std::int64_t window = reader.integer_or_none("sliding_window", kWindow);
-  if (window > 0) reader.require("sliding_window_size", window);  // once more, as published
+  if (window > 0)
+    reader.require("sliding_window_size", window);  // a second time in published configs
   read_layer_types(reader, config, window, [](std::int64_t layer) { return layer % 2 == 0; });
   reader.finish(other_names(config));
   return config;

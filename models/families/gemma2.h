@@ -1,5 +1,5 @@
-// Gemma 2 (model_type "gemma2"; Gemma Team, arXiv 2408.00118): Gemma with norms on both sides of a
-// branch, soft-caps on the scores of attention and on the logits, and windows in every other layer.
+// Gemma 2 (model_type "gemma2"; Gemma Team, arXiv 2408.00118). It is Gemma with norms before and
+// after each branch, soft caps of attention scores and logits, and windows in every second layer.
 #pragma once
 
 #include "models/families/family.h"

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 4096;  // where a config names none
+constexpr std::int64_t kWindow = 4096;  // default of the key
 
 constexpr double kGlobalBase = 1e6;
 constexpr double kLocalBase = 1e4;
@@ -25,12 +25,12 @@ DecoderConfig parse(const nlohmann::json& json) {
                      .activation_key = "hidden_activation",
                      .activation = "gelu_pytorch_tanh",
                      .layered_rotary = true});
-  // transformers 5 has a soft-cap of attention among the keys, but does not compute it.
+  // transformers 5 has attention's soft cap as a key but does not compute it.
   reader.require("attn_logit_softcapping", nullptr);
   read_gemma2_options(json, reader, config, {});
   config.qk_norm = QkNormKind::kHead;
   read_layered_rotary(reader, config, kGlobalBase, kLocalBase, kLocalKey);
-  // Of configs from before there was layer_types.
+  // Configs that are older than layer_types have this key.
   const std::int64_t pattern = reader.integer("sliding_window_pattern", 6);
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
                    [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });

@@ -9,9 +9,9 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 128;  // where a config names none
+constexpr std::int64_t kWindow = 128;  // default of the key
 
-// The experts of published folders are in MXFP4, which is another layout of the same tensors.
+// Published folders have the experts in MXFP4, which is another layout of the same tensors.
 void read_quantization(ConfigReader& reader) {
   if (!reader.has("quantization_config")) return;
   ConfigReader quantization = reader.object("quantization_config");
@@ -41,7 +41,8 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.experts.softmax_first = false;
   config.experts.router_bias = config.experts.bias = true;
   read_experts_per_token(reader, config, 4);
-  reader.require("experts_per_token", config.experts.experts_per_token);  // once more, as published
+  reader.require("experts_per_token",
+                 config.experts.experts_per_token);  // a second time in published configs
   read_auxiliary_loss(reader, config);
   set_expert_layers(config, [](std::int64_t) { return true; });
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
@@ -74,7 +75,7 @@ struct Names {
   std::string theirs;
 };
 
-// Gate and up have turns in theirs. Plain projections are [in, out], coded ones [out, in].
+// The tensor interleaves gate and up. Plain projections are [in, out], encoded ones [out, in].
 void add_projections(WeightMap& map, const DecoderConfig& config, const Names& names,
                      WeightCoding coding) {
   const bool coded = coding != WeightCoding::kPlain;

@@ -8,7 +8,7 @@ namespace packtrain {
 namespace {
 
 double positive(ConfigReader& reader, const char* key) {
-  const double number = reader.number(key, 1.0);  // transformers' fallback of all of them
+  const double number = reader.number(key, 1.0);  // transformers' fallback for all of them
   if (number <= 0) reader.fail(key, "must be positive");
   return number;
 }

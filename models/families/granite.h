@@ -1,6 +1,6 @@
 // Granite (model_type "granite", from 3.0 on; IBM, "Granite 3.0 Language Models", 2024): Llama's
-// layout with multipliers of embeddings, attention scores, what a branch adds, and logits. The
-// Granite code models are of model_type "llama".
+// layout with multipliers of embeddings, attention scores, outputs of branches, and logits. The
+// Granite code models have model_type "llama".
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Sliding windows of attention in config.json: which layers have one.
+// Sliding windows of attention in config.json, by layer.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@ namespace packtrain {
 
 class ConfigReader;
 
-// `window` for each layer of which `slides` says so; 0: for none. Needs num_layers set.
+// Sets `window` in each layer for which `slides` is true; 0 sets none. num_layers must be set.
 void set_windows(DecoderConfig& config, std::int64_t window,
                  const std::function<bool(std::int64_t layer)>& slides);
 
-// Reads `layer_types`, a text for each layer: "sliding_attention" has `window`, "full_attention"
-// none. Where it is not set, `slides` is transformers' fallback. Refused: another text, another
-// number of them, and "sliding_attention" when `window` is 0.
+// Reads `layer_types`, one text for each layer: "sliding_attention" has `window`, "full_attention"
+// none. If it is not set, `slides` is the fallback of transformers. Refuses other texts, another
+// number of texts, and "sliding_attention" when `window` is 0.
 void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t window,
                       const std::function<bool(std::int64_t layer)>& slides);
 
-// The layers with a window have rotary positions of their own (DecoderConfig::local_rotary).
+// Gives the layers with a window their own rotary positions (DecoderConfig::local_rotary).
 void turn_windows_apart(DecoderConfig& config);
 
-// What read_layer_types reads.
+// Inverse of read_layer_types.
 std::vector<std::string> write_layer_types(const DecoderConfig& config);
-// The same into json["layer_types"], and json["sliding_window"]: `unused` where no layer slides,
-// since transformers wants one even then.
+// Writes json["layer_types"] and json["sliding_window"]. The latter is `unused` when no layer
+// slides, because transformers requires a value even then.
 void write_layer_types(const DecoderConfig& config, std::int64_t unused, nlohmann::json& json);
 
-// The window of the layers that have one; 0: none has.
+// The window of the layers that have one; 0 when none has.
 std::int64_t window_of(const DecoderConfig& config);
-// The first layer that has one; num_layers: none has.
+// The first layer with a window; num_layers when none has.
 std::int64_t first_window(const DecoderConfig& config);
 
 }  // namespace packtrain

@@ -15,7 +15,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
-  reader.require("rope_interleaved", false);  // of SmolLM2, with the next
+  reader.require("rope_interleaved", false);  // SmolLM2 has this key and the next one
   reader.ignore({"is_llama_config", "max_sequence_length"});
   reader.finish(other_names(config));
   return config;

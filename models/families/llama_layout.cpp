@@ -94,10 +94,10 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
 
 void check_layout(ConfigReader& reader, const DecoderConfig& config) {
   check_sizes(config, reader);
-  // Older versions of transformers added the same products up in so many parts.
+  // Older versions of transformers split the same products into this number of parts.
   reader.ignore({"pretraining_tp"});
   for (const char* key : {"is_causal", "causal", "use_rope", "use_rotary"}) {
-    reader.require(key, true);  // no tensor tells when they are not
+    reader.require(key, true);  // the tensors do not show when it is false
   }
 }
 
@@ -149,7 +149,7 @@ nlohmann::json write_common_layout(const DecoderConfig& config) {
       {"initializer_range", config.initializer_range},
       {"attention_dropout", 0.0},
       {"use_cache", true},
-      // The family's defaults (1 and 2) would be wrong for most tokenizers.
+      // The family's defaults (1 and 2) are wrong for most tokenizers.
       {"bos_token_id", nullptr},
       {"eos_token_id", nullptr},
       {"rope_theta", config.rotary.base},  // for transformers before 5

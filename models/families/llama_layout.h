@@ -1,5 +1,5 @@
-// The layout that Llama's relatives share: names of keys in config.json and of weights. A family
-// says what of it differs.
+// The layout that Llama and related families share: keys of config.json and names of weights.
+// Families pass what differs.
 #pragma once
 
 #include <functional>
@@ -13,41 +13,41 @@
 
 namespace packtrain {
 
-// What a relative has where its config says nothing, and under which keys.
+// Default values and key names that differ between families.
 struct LlamaLayout {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   std::int64_t max_positions = 2048;
   double epsilon = 1e-6;
-  bool has_epsilon = true;  // under this key; else `epsilon` always
+  bool has_epsilon = true;  // read from epsilon_key; false: always `epsilon`
   const char* epsilon_key = "rms_norm_eps";
   bool tied = false;
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   bool gated = true;
   RotaryDefaults rotary = {};
-  bool layered_rotary = false;  // the caller reads it: read_layered_rotary
+  bool layered_rotary = false;  // the caller calls read_layered_rotary
 };
 
-// Reads and checks sizes, norms, rotary positions, the activation and embeddings. The family's own
-// keys, and finish(), are the caller's.
+// Reads and checks sizes, norms, rotary positions, the activation and embeddings. The caller reads
+// the family's own keys and calls finish().
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout = {});
 
-// The end of it, for families that read the sizes under other keys: checks that sizes fit each
-// other.
+// Last part of read_llama_layout, for families that read the sizes from other keys. Checks that the
+// sizes are consistent.
 void check_layout(ConfigReader& reader, const DecoderConfig& config);
 
-// Biases and norms where the config has them: with norm_after those behind a branch are
-// post_attention_layernorm and post_feedforward_layernorm, and that before the MLP
-// pre_feedforward_layernorm. `add_experts` maps what a layer with experts has in the place of its
-// MLP.
+// Includes biases and norms that the config has. With norm_after, the norms after branches are
+// post_attention_layernorm and post_feedforward_layernorm, and that before the MLP is
+// pre_feedforward_layernorm. `add_experts` maps the tensors of a layer that has experts instead of
+// an MLP.
 using AddExperts = std::function<void(WeightMap& map, std::int64_t layer)>;
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
                                               const AddExperts& add_experts);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
 
-// Keys that families with another layout write too.
+// Keys that families with other layouts also write.
 nlohmann::json write_common_layout(const DecoderConfig& config);
-// What read_llama_layout reads.
+// Inverse of read_llama_layout.
 nlohmann::json write_llama_layout(const DecoderConfig& config);
 
 }  // namespace packtrain

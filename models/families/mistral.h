@@ -1,7 +1,7 @@
 // Mistral (model_type "mistral"; Jiang et al., arXiv 2310.06825): Llama's layout without biases and
-// with a sliding window in all layers: none (null) from v0.2 on; not set it is 4096, as for
-// transformers. transformers' fallbacks of num_key_value_heads (8) and max_position_embeddings
-// (131072) are not Llama's: these keys must be set.
+// with a sliding window in all layers. From v0.2 on there is no window (null). If the key is not
+// set the window is 4096, as in transformers. num_key_value_heads and max_position_embeddings must
+// be set. Their fallbacks in transformers (8 and 131072) are not Llama's.
 #pragma once
 
 #include "models/families/family.h"

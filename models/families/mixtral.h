@@ -1,5 +1,5 @@
-// Mixtral (Jiang et al., arXiv 2401.04088): Mistral with experts in every layer; the weights of the
-// chosen ones sum to 1.
+// Mixtral (Jiang et al., arXiv 2401.04088): Mistral with experts in every layer. The weights of the
+// chosen experts sum to 1.
 #pragma once
 
 #include "models/families/family.h"

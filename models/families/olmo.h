@@ -1,5 +1,5 @@
 // OLMo (model_type "olmo"; Groeneveld et al., arXiv 2402.00838): Llama's layout with layer norms
-// that have no weights, and, where clip_qkv is set, clipped queries, keys and values.
+// that have no weights. If clip_qkv is set, queries, keys and values are clipped.
 #pragma once
 
 #include "models/families/family.h"

@@ -1,5 +1,5 @@
-// OLMo 2 (model_type "olmo2"; OLMo Team, arXiv 2501.00656): Llama's layout with norms behind each
-// branch instead of before it, and RMS norms over all queries and over all keys of a token.
+// OLMo 2 (model_type "olmo2"; OLMo Team, arXiv 2501.00656). It has Llama's layout with norms after
+// each branch instead of before it. RMS norms cover all queries and all keys of a token.
 #pragma once
 
 #include "models/families/config_reader.h"
@@ -10,7 +10,7 @@ namespace packtrain {
 
 Family olmo2_family();
 
-// What generations 2 and 3 have.
+// Shared by generations 2 and 3.
 void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, LlamaLayout layout);
 
 }  // namespace packtrain

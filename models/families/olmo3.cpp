@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 4096;  // where a config names none
+constexpr std::int64_t kWindow = 4096;  // default of the key
 
 constexpr double kBase = 500000.0;
 

@@ -73,7 +73,7 @@ nlohmann::json write(const DecoderConfig& config) {
   json["sliding_window"] = window == 0 ? nlohmann::json(nullptr) : nlohmann::json(window);
   json["resid_pdrop"] = 0.0;
   json["embd_pdrop"] = 0.0;
-  json["pad_token_id"] = nullptr;  // the family's default may lie outside of the vocabulary
+  json["pad_token_id"] = nullptr;  // the family's default may be outside of the vocabulary
   return json;
 }
 

@@ -1,5 +1,5 @@
-// Weights of families with projections for queries, keys and values, layer norms and an MLP without
-// a gate (Phi, StarCoder2). A family says how it calls what others call otherwise.
+// Weights of families with separate query, key and value projections, layer norms and an MLP
+// without gate (Phi, StarCoder2). Families pass the tensor names that differ.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace packtrain {
 
-// Inside `model.layers.N.`, but the last.
+// Names inside `model.layers.N.`, except the last one.
 struct PlainLayout {
   const char* attention_output;
   const char* up;
@@ -17,7 +17,7 @@ struct PlainLayout {
   const char* final_norm;  // inside `model.`
 };
 
-// Biases and the second norm of a layer where the config has them.
+// Includes biases and the second norm of a layer if the config has them.
 std::vector<WeightPiece> plain_layout_weights(const DecoderConfig& config,
                                               const PlainLayout& layout);
 

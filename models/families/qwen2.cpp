@@ -34,7 +34,7 @@ nlohmann::json write(const DecoderConfig& config) {
 void read_qwen_windows(ConfigReader& reader, DecoderConfig& config) {
   const bool is_used = reader.boolean("use_sliding_window", false);
   const std::int64_t window = reader.integer_or_none("sliding_window", 4096);
-  // 28 whatever the number of layers, as in transformers; 0 makes all layers slide.
+  // The fallback is 28 for any number of layers, as in transformers. 0 makes all layers slide.
   const std::int64_t first = reader.count("max_window_layers", 28);
   read_layer_types(reader, config, is_used ? window : 0,
                    [&](std::int64_t layer) { return layer >= first; });

@@ -9,8 +9,8 @@
 namespace packtrain {
 namespace {
 
-// Every second layer slides, beginning with the first: transformers' fallback, which Qwen2's is
-// not.
+// Every second layer slides, starting with the first. This is transformers' fallback, which differs
+// from Qwen2's.
 void read_windows(ConfigReader& reader, DecoderConfig& config) {
   const bool is_used = reader.boolean("use_sliding_window", false);
   std::int64_t window = 0;
@@ -59,7 +59,7 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-// Of an expert layer, beside the experts.
+// The shared expert of a layer with experts.
 void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
   const std::string theirs = "model." + ours;

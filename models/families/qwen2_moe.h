@@ -1,5 +1,5 @@
-// Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B): Qwen2 with experts, which need not be in every layer,
-// and an expert for all tokens beside them, scaled by a gate.
+// Qwen2-MoE (Qwen1.5-MoE, Qwen2-57B-A14B): Qwen2 with experts in all or some layers, and a gated
+// shared expert for all tokens.
 #pragma once
 
 #include "models/families/family.h"

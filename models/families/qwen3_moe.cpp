@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-// As published, or as transformers 5 writes it.
+// The key is num_experts in published configs and num_local_experts in those of transformers 5.
 std::int64_t read_num_experts(ConfigReader& reader) {
   const bool is_new = reader.has("num_local_experts");
   const std::int64_t count = reader.integer(is_new ? "num_local_experts" : "num_experts", 128);
@@ -17,13 +17,13 @@ std::int64_t read_num_experts(ConfigReader& reader) {
   return count;
 }
 
-// All layers slide, or none.
+// Either all layers slide or none.
 void read_window(ConfigReader& reader, DecoderConfig& config) {
   if (!reader.boolean("use_sliding_window", false)) {
     reader.ignore({"sliding_window", "max_window_layers"});
     return;
   }
-  reader.ignore({"max_window_layers"});  // transformers reads none
+  reader.ignore({"max_window_layers"});  // transformers does not read it
   set_windows(config, reader.integer_or_none("sliding_window", 4096),
               [](std::int64_t) { return true; });
 }

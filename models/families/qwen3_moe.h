@@ -1,4 +1,4 @@
-// Qwen3-MoE: Qwen3 (norms of queries and keys) with experts, which need not be in every layer.
+// Qwen3-MoE: Qwen3 (norms of queries and keys) with experts in all or some layers.
 #pragma once
 
 #include "models/families/family.h"

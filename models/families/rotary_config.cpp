@@ -31,7 +31,7 @@ double read_base(ConfigReader& reader, const char* key, double fallback) {
   return base;
 }
 
-// One object of rotary parameters. `original` as RotaryDefaults has it.
+// Reads one object of rotary parameters. `original` is RotaryDefaults::original_max_positions.
 RotaryConfig read_object(ConfigReader& rope, const DecoderConfig& config, double base,
                          std::int64_t original) {
   RotaryConfig rotary;
@@ -41,7 +41,7 @@ RotaryConfig read_object(ConfigReader& rope, const DecoderConfig& config, double
   return rotary;
 }
 
-// rope_parameters or rope_scaling of a family whose layers all turn alike.
+// rope_parameters or rope_scaling of a family whose layers all rotate equally.
 struct Layout {
   const RotaryDefaults& defaults;
   double base;
@@ -82,7 +82,7 @@ void read_rotary(ConfigReader& reader, DecoderConfig& config, const RotaryDefaul
   const Layout layout{defaults, old_base, has_original ? original : 0};
   read_layout(reader, is_new ? "rope_parameters" : "rope_scaling", layout, config);
   if (!is_new || !is_old) return;
-  // We write both, for old and new readers; transformers goes by rope_scaling alone.
+  // Export writes both, for old and new readers. transformers reads only rope_scaling then.
   DecoderConfig other = config;
   read_layout(reader, "rope_scaling", layout, other);
   if (other != config) reader.refuse("rope_scaling", "and rope_parameters are both set and differ");
@@ -99,7 +99,7 @@ void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double bas
   const bool has_scaling = reader.has("rope_scaling");
   for (ConfigReader* object : {&full, &sliding}) {
     object->require("partial_rotary_factor", 1.0);
-    object->require("truncate", true);  // transformers looks for it one level up, and finds none
+    object->require("truncate", true);  // transformers reads it one level up, where it is not set
   }
   config.rotary = read_object(full, config, old_base, 0);
   config.local_rotary = read_object(sliding, config, old_local, 0);

@@ -28,7 +28,7 @@ const char* name_of(Kind kind) {
 }
 
 Kind read_kind(ConfigReader& rope) {
-  const std::string old_name = rope.text("type", "default");  // as rope_type was called once
+  const std::string old_name = rope.text("type", "default");  // the old name of rope_type
   std::string type = rope.text("rope_type", old_name);
   if (type == "su") type = "longrope";
   const auto* found = std::ranges::find(kKindNames, type, &KindName::name);
@@ -41,7 +41,7 @@ Kind read_kind(ConfigReader& rope) {
   return found->kind;
 }
 
-// Reads one object of scaling parameters.
+// Reads an object of scaling parameters.
 class ScalingReader {
  public:
   ScalingReader(ConfigReader& rope, const DecoderConfig& config, double base,
@@ -78,7 +78,7 @@ class ScalingReader {
     if (scaling_.factor < 1) rope_.fail("factor", "must be at least 1");
   }
 
-  // Where a config names none, its lengths say how far it stretches.
+  // Without `factor`, the ratio of the two lengths is the factor.
   void read_factor_of_lengths() {
     if (rope_.has("factor")) return read_factor();
     if (config_.max_positions < scaling_.original_max_positions) {
@@ -91,13 +91,14 @@ class ScalingReader {
   void read_original() {
     scaling_.original_max_positions = rope_.integer(
         "original_max_position_embeddings", original_ > 0 ? original_ : config_.max_positions);
-    if (original_ > 0) scaling_.original_max_positions = original_;  // transformers' order
+    if (original_ > 0)
+      scaling_.original_max_positions = original_;  // the same priority as in transformers
   }
 
   void read_dynamic() {
     read_factor();
     scaling_.original_max_positions = config_.max_positions;
-    // transformers 5 has another name for it alone.
+    // transformers 5 uses another name only for this kind.
     rope_.require("original_max_position_embeddings", config_.max_positions);
     if (config_.resolved_rotary_dim() < 4)
       rope_.fail("rope_type", "\"dynamic\" needs 4 turned elements");
@@ -119,7 +120,7 @@ class ScalingReader {
     if (scaling_.attention_factor <= 0) rope_.fail("attention_factor", "must be positive");
   }
 
-  // Of 0 transformers makes its default.
+  // transformers replaces 0 by its default.
   double number_or(const char* key, double fallback) {
     const double got = rope_.number(key, 0);
     return got == 0 ? fallback : got;

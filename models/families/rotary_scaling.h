@@ -1,4 +1,4 @@
-// How rotary frequencies are scaled, as an object of config.json says it (rotary_config.h).
+// Scaling of rotary frequencies, from an object of config.json (rotary_config.h).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace packtrain {
 
 class ConfigReader;
 
-// Reads and checks rope_type (or type) and its parameters; `config` has max_positions and
-// resolved_rotary_dim(). `original_max_positions` stands beside the object and wins over its own;
-// 0: none.
+// Reads and checks rope_type (or type) and its parameters. `config` must have max_positions and
+// resolved_rotary_dim(). `original_max_positions` is the key outside of the object and has priority
+// over that inside; 0: not set.
 RotaryScaling read_rotary_scaling(ConfigReader& rope, const DecoderConfig& config, double base,
                                   std::int64_t original_max_positions);
-// The same keys, as transformers 5 names them.
+// The same keys under the names of transformers 5.
 nlohmann::json write_rotary_scaling(const RotaryScaling& scaling);
 
 }  // namespace packtrain

@@ -19,7 +19,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.family = "stablelm";
   config.norm.kind = NormKind::kLayer;
   config.norm.has_bias = true;
-  reader.integer("num_key_value_heads");  // transformers' fallback is 32, whatever the heads
+  reader.integer("num_key_value_heads");  // transformers' fallback is 32 for any number of heads
   read_llama_layout(reader, config, kLayout);
   if (config.head_dim * config.num_heads != config.hidden_size) {
     reader.refuse("head_dim", "is not hidden_size / num_attention_heads, which this family has");
@@ -28,7 +28,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   if (reader.boolean("qk_layernorm", false)) config.qk_norm = QkNormKind::kHeadLayer;
   if (reader.boolean("use_parallel_residual", false)) config.residual = ResidualKind::kParallel;
   reader.require("rotary_scaling_factor", 1.0);
-  reader.ignore({"norm_eps"});  // an older name beside layer_norm_eps
+  reader.ignore({"norm_eps"});  // an older name in addition to layer_norm_eps
   reader.finish(other_names(config));
   return config;
 }

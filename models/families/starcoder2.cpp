@@ -22,7 +22,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.family = "starcoder2";
   config.norm.kind = NormKind::kLayer;
   config.norm.has_bias = true;
-  reader.integer("num_key_value_heads");  // transformers' fallback is 2, whatever the heads
+  reader.integer("num_key_value_heads");  // transformers' fallback is 2 for any number of heads
   read_llama_layout(reader, config, kLayout);
   config.initializer_range = reader.number("initializer_range", 0.018042);
   const bool bias = reader.boolean("use_bias", true);
@@ -32,7 +32,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   if (reader.has("sliding_window")) {
     set_windows(config, reader.integer("sliding_window"), [](std::int64_t) { return true; });
   }
-  // Of the configs that were published with the model: what they say is what is computed.
+  // The published configs have these keys. The decoder computes only these values.
   reader.require("norm_type", "layer_norm");
   reader.require("mlp_type", "default");
   reader.require("scale_attn_weights", true);

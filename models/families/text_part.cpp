@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// What transformers' class of the type has where a config names no sizes: a wrapper's config.json
-// holds only what differs from them. 0: by the other sizes.
+// Sizes that transformers' class of the type uses when a config does not set them. The config.json
+// of a multimodal model has only sizes that differ. 0: derived from the other sizes.
 struct ClassSizes {
   std::string_view model_type;
   std::int64_t vocab_size;
@@ -39,7 +39,7 @@ constexpr std::array kClassSizes = {
     ClassSizes{"qwen3", 151936, 4096, 22016, 32, 32, 32, 32768},
 };
 
-// Their attention of text has other masks than the text model's.
+// Their attention of text has other masks than the text model alone.
 constexpr std::array<std::string_view, 2> kNotCausal = {"paligemma", "colpali"};
 
 void fill_sizes(json& text) {

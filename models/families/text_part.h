@@ -1,4 +1,4 @@
-// Models of more than text: their config.json has that of the text model in 'text_config'.
+// Multimodal models: their config.json has the text model's configuration in 'text_config'.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,17 +6,17 @@
 
 namespace packtrain {
 
-// The key of the text model's own config.json.
+// Key of the text model's own configuration.
 inline constexpr const char* kTextPart = "text_config";
 
 bool has_text_part(const nlohmann::json& config);
-bool has_text_part(const std::string& config_json);  // false for what is no JSON
+bool has_text_part(const std::string& config_json);  // false for invalid JSON
 
-// The text model's config.json, whole: sizes that it leaves to transformers' class are written out,
-// tie_word_embeddings and the ids of special tokens are those of the outer config where that has
-// them, as transformers reads them. `config` itself when it has no text part. Throws Error(kConfig)
-// when the text model's type is not trained, or the outer model does not compute text as the text
-// model alone does.
+// Returns the text model's complete config.json. Sizes that it leaves to the class in transformers
+// are filled in. The outer config's tie_word_embeddings and ids of special tokens have priority, as
+// in transformers. Returns `config` itself when it has no text part. Throws Error(kConfig) when the
+// text model's type is not supported. Also throws when the outer model computes text in another way
+// than the text model alone.
 nlohmann::json text_part(const nlohmann::json& config);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// The maps of a model's tensors, checked against the parameters that the decoder has.
+// Maps of a model's tensors, checked against the parameters of the decoder.
 #include <functional>
 #include <numeric>
 

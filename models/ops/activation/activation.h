@@ -4,13 +4,14 @@
 //    plain  y = f(x);            dx = g f'(x)
 // Functions, with s the logistic function:
 //    SiLU           f(z) = z s(z)
-//    GELU           f(z) = z (1 + erf(z / sqrt(2))) / 2            (Hendrycks and Gimpel, arXiv
-//    1606.08415) GELU tanh      f(z) = z s(2 sqrt(2 / pi) (z + 0.044715 z^3)) clamped swish  f(z) =
-//    z s(1.702 z), z clamped to <= 7; u(up) = 1 + up, up clamped to [-7, 7]
-//                   (gpt-oss); slopes beyond the limits are 0. Elsewhere u(up) = up.
-// x [T, 2 I] (plain [T, I]) and y [T, I] are float32 or bfloat16. Computes in float32 and rounds
-// once. Deterministic. Elements that must move: gated 3 T I forward, 5 T I backward; plain 2 T I
-// and 3 T I; recomputed_output adds T I.
+//    GELU           f(z) = z (1 + erf(z / sqrt(2))) / 2
+//    GELU tanh      f(z) = z s(2 sqrt(2 / pi) (z + 0.044715 z^3))
+//    clamped swish  f(z) = z s(1.702 z), z clamped to <= 7; slopes beyond the limits are 0;
+//                   u(up) = 1 + up, up clamped to [-7, 7]. For the others u(up) = up.
+// GELU is by Hendrycks and Gimpel, arXiv 1606.08415, and clamped swish is gpt-oss's. Shapes are x
+// [T, 2 I] (plain [T, I]) and y [T, I], float32 or bfloat16. Computes in float32 and rounds once.
+// Deterministic. Elements that must move: gated 3 T I forward, 5 T I backward; plain 2 T I and 3 T
+// I. A recomputed_output adds T I.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -132,8 +132,9 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
   const auto empty_heads = [&](std::int64_t num_heads) {
     return at::empty({num_tokens, num_heads, shape.head_dim}, qkv.options());
   };
-  // dq has the layout of q (cudnn_plan.h says why). dk and dv have not. cuDNN keeps those of all
-  // query heads in its workspace, with a stride num_heads / num_kv_heads times as large.
+  // Stores dq in the layout of q (cudnn_plan.h says why), but not dk and dv. For those cuDNN has a
+  // copy of all query heads in its workspace, with a stride num_heads / num_kv_heads times as
+  // large.
   HeadGradients grad = {at::empty_like(qkv).narrow(1, 0, shape.num_heads),
                         empty_heads(shape.num_kv_heads), empty_heads(shape.num_kv_heads)};
   if (num_tokens == 0) return grad;

@@ -3,10 +3,9 @@
 // 9.19, 32/8 heads x 128:
 //    length     no difference up to 16,384, for any longest sequence of the batch
 //    tokens     no difference in time; they set the size of the workspace
-//    sequences  blocks of absent ones cost time: 14 sequences in 4,096 tokens take 77 us forward in
-//    a
-//               plan for 16 and 122 us in one for 256, backward 340 and 463 us; 60 in 16,384 tokens
-//               take 229 and 266 us, and 1,088 and 1,189 us, in plans for 64 and 256.
+//    sequences  blocks of absent ones cost time: of 14 sequences in 4,096 tokens forward takes
+//               77 us in a plan for 16 and 122 us in one for 256, backward 340 and 463 us; of 60
+//               in 16,384 tokens 229 and 266 us, 1,088 and 1,189 us in plans for 64 and 256.
 // So there are few lengths, and the numbers of sequences grow by at most a half from one to the
 // next.
 #pragma once

@@ -2,8 +2,8 @@
 // kernel supports. Works on some rows of scores at a time, in float32, and only on keys that these
 // rows attend to. Memory is bounded, and a window saves work. On CUDA, products of bfloat16 values
 // run in TF32.
-//    s = scale q k^T;  c tanh(s / c) with a soft cap;  p = softmax over the keys attended to;  o =
-//    p v ds = p (do v^T - sum(do o)) (1 - (s_capped / c)^2)
+//    s = scale q k^T;  c tanh(s / c) with a soft cap;  p = softmax over these keys;  o = p v
+//    ds = p (do v^T - sum(do o)) (1 - (s_capped / c)^2)
 #pragma once
 
 #include "models/ops/attention/attention.h"

@@ -1,11 +1,12 @@
 // Embedding look-up:
 //    y_t = W[id_t];  dW[v] = sum of g_t over all t with id_t = v
-// The ids are int32 [T]. W [V, H] and y [T, H] are float32 or bfloat16, dW is float32 or W's dtype.
-// dW is summed in float32 in a fixed order. On the CPU this is the order of t. On CUDA the sorted
-// ids fix it, and a frequent id has partial sums of 32 rows each. Ids must be below V, which the
-// token store checks.
+// The ids are int32 [T]. W [V, H] and y [T, H] are float32 or bfloat16, and dW is float32 or of W's
+// dtype. Sums of dW are float32 in a fixed order. On the CPU this is the order of t. On CUDA the
+// sorted ids fix it, and a frequent id has partial sums of 32 rows each. Ids must be below V, which
+// the token store checks.
 //
-// Elements that must move: forward 2 T H, backward T H + V H. If it adds to a gradient: T H and
+// Elements that must move: forward 2 T H, backward T H + V H. A backward that adds moves T H and
+// twice the rows of ids present.
 // twice the rows of ids present.
 #pragma once
 

@@ -1,13 +1,13 @@
 // The two linear maps of a mixture of experts and the activation between them. Each expert has its
 // own weights, and rows are sorted by expert (token_permutation.h). For an assignment a in the
 // sorted order, with row t, expert e and weight w:
-//    dispatch   u[a] = W[e] x[t] + b[e],  h[a] = activation of u[a]     x [T, K], u [A, N], h [A,
-//    I] combine    y[t] = r[t] + sum over t's a of w (W[e] h[a] + b[e])    W [E, N, I], r and y [T,
-//    N]
-// W is [E, N, K], b [E, N], rows float32 or bfloat16, w float32 [T, k]. Forward and backward copy a
-// row for each of its assignments and free the copies. h is not saved either; backward recomputes
-// it. Deterministic. The gradients of W and b have the rows' dtype or are float32. 2 A K N
-// operations forward, 4 backward.
+//    dispatch   u[a] = W[e] x[t] + b[e],  h[a] = activation of u[a]
+//    combine    y[t] = r[t] + sum over t's a of w (W[e] h[a] + b[e])
+// Dispatch has x [T, K], u [A, N], h [A, I]. Combine has W [E, N, I], r and y [T, N]. W is [E, N,
+// K], b [E, N], rows float32 or bfloat16, w float32 [T, k]. Forward and backward copy a row for
+// each of its assignments and free the copies. h is not saved either; backward recomputes it.
+// Deterministic. The gradients of W and b have the rows' dtype or are float32. 2 A K N operations
+// forward, 4 backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>

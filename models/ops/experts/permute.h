@@ -3,11 +3,12 @@
 //    unpermute_sum        y_t = r_t + sum over s of w[t, s] v[p[t, s]]
 //    permute_rows         v[p[t, s]] = w[t, s] x_t
 //    grad_routing_weight  d[t, s] = (a[p[t, s]] . b[p[t, s]]) / w[t, s], and 0 where w[t, s] is 0
-// permuted_rows is int32 [T, k]; undefined means one slot a row, the row itself. w is float32 [T,
-// k]; undefined means 1. An undefined r means 0, an undefined b 1. Shapes: v, a and b are [A, H];
-// r, x and y [T, H]; all have one dtype, float32 or bfloat16. d is float32 [T, k]. Sums are
-// float32. unpermute_sum adds in the order of s and then r, and rounds once. Deterministic.
-// Elements that must move: (A + T) H, and T H for r; 2 A H for grad_routing_weight.
+// If permuted_rows (int32 [T, k]) is undefined, each row has one slot, the row itself. If w
+// (float32 [T, k]) is undefined it is 1. An undefined r means 0, an undefined b 1. Shapes: v, a and
+// b are [A, H], and r, x and y are [T, H]. All have one dtype, float32 or bfloat16. The result d is
+// float32 [T, k]. Sums are float32. The order of unpermute_sum is that of s and then r, with one
+// rounding. Deterministic. Elements that must move: (A + T) H, and T H for r; 2 A H for
+// grad_routing_weight.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,8 @@
 // Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
-//    z = x W^T + b;   p = softmax(z);   chosen: the k largest z; of equal ones the lowest expert
-//    first w = p of the chosen; normalized: divided by their sum (= softmax of the chosen z)
-// x [T, H], W [E, H], b [E] are float32 or bfloat16. Sums, z, p and w are float32. Backward:
+//    z = x W^T + b;   p = softmax(z);   w = p of the chosen, the k largest z
+//    normalized: w divided by their sum (= softmax of the chosen z)
+// Of equal z the lowest expert comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16.
+// Sums, z, p and w are float32. Backward:
 //    dz = p (dp - sum p dp) over all experts; normalized: over the chosen ones
 // A gradient of p, which an auxiliary loss has, adds the same term over all experts. Deterministic.
 // Does not wait for the device. 2 T E H operations forward, 4 backward.

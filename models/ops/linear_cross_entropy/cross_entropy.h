@@ -1,14 +1,15 @@
 // Cross-entropy of rows of logits, without the projection before it (linear_cross_entropy.h has the
-// formulas). Moves 2 N V elements. The part of a row that does not fit in shared memory (of two
-// multiprocessors for very wide rows) is read twice, the second time mostly from L2.
+// formulas). Moves 2 N V elements. The part of a row that does not fit in shared memory is read
+// twice, the second time mostly from L2. Very wide rows use the shared memory of two
+// multiprocessors.
 #pragma once
 
 #include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace packtrain {
 
-// logits [N, V], with rows that start at multiples of 16 bytes. Fills targets.row_losses. With
-// `gradients` it overwrites the logits by their gradient. Elements between the rows may be
+// The logits are [N, V], and rows start at multiples of 16 bytes. Fills targets.row_losses. If
+// `gradients` is set it overwrites the logits by their gradient. Elements between the rows may be
 // overwritten.
 void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
                    const CrossEntropyOptions& options);

@@ -1,10 +1,10 @@
 // GEMM:  out = left right + addend + bias
 //
-// left [M, K], right [K, N], out and addend [M, N], bias [N] added to each row. bfloat16 x bfloat16
-// gives bfloat16 or float32, float32 x float32 gives float32. addend and bias have out's dtype.
-// Sums in float32 and rounds once. The exception is a bfloat16 addend on CUDA: cuBLAS's kernels add
-// it to the rounded product, as two operators would. On average they lose an addend below half of
-// the product's last bit.
+// Shapes are left [M, K], right [K, N], out and addend [M, N], and bias [N], which is added to each
+// row. Products of bfloat16 give bfloat16 or float32, those of float32 give float32. The dtype of
+// addend and bias is out's. Sums in float32 and rounds once. The exception is a bfloat16 addend on
+// CUDA: cuBLAS's kernels add it to the rounded product, as two operators would. On average they
+// lose an addend below half of the product's last bit.
 //
 // Each matrix has rows or columns of stride 1, so that w.t() needs no copy. out and addend have
 // rows of stride 1. Deterministic for one algorithm. 2 M N K operations. CUDA uses cuBLASLt

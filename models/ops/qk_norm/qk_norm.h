@@ -1,9 +1,9 @@
 // QK-norm: RMSNorm of each query and key head, then rotary positions, in one kernel (Qwen 3, Gemma
 // 3):
 //    y = rotary(RMSNorm(x)) for each head of D elements
-// w_q [D] is for all query heads and w_k [D] for all key heads. rms_norm.h and rotary.h have the
-// formulas. qkv [T, heads + 2 kv, D] is not changed, because backward needs it. float32 or
-// bfloat16; computes in float32 and rounds once. Deterministic.
+// The weight w_q [D] is for all query heads and w_k [D] for all key heads. See rms_norm.h and
+// rotary.h for the formulas. Tensors are float32 or bfloat16. Computes in float32 and rounds once.
+// The input qkv [T, heads + 2 kv, D] is not changed, because backward needs it. Deterministic.
 //
 // Elements that must move: forward 2 T D (heads + 2 kv), backward 3 T D (heads + kv) + 2 T D kv.
 #pragma once

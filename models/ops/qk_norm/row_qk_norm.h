@@ -1,7 +1,6 @@
 // Norms of queries and keys before rotary positions, for the kinds that qk_norm.h does not have:
 //    full         one RMSNorm (rms_norm.h) over all query heads together, and one over all key
-//    heads;
-//                 weights [heads D] (OLMo 2)
+//                 heads; weights [heads D] (OLMo 2)
 //    head layer   layer norm of each head, weights [heads, D], no bias (StableLM 2):
 //                 n = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon),  y = n w
 // qkv [T, heads + 2 kv, D] is contiguous, float32 or bfloat16. Computes in float32 and rounds once.

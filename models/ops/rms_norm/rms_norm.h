@@ -37,9 +37,9 @@ at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                              const RmsNormOptions& options, const at::Tensor& grad_residual = {},
                              const at::Tensor& recomputed_output = {});
 
-// The same for strided rows without copies, as queries have between keys and values. x, y and grad
-// [T, H] have the same row stride and contiguous elements. Both throw Error(kInternal) for other
-// tensors.
+// The same for strided rows without copies, as queries have between keys and values. The tensors x,
+// y and grad [T, H] have the same row stride and contiguous elements. Both throw Error(kInternal)
+// for other tensors.
 //
 // Writes y, which must not overlap x, and returns inverse_rms.
 at::Tensor rms_norm_forward_into(const at::Tensor& y, const at::Tensor& x, const Parameter& weight,

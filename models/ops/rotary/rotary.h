@@ -4,9 +4,9 @@
 // do not rotate.
 //    y1 = x1 cos - x2 sin;  y2 = x2 cos + x1 sin;  the gradient rotates back (sin -> -sin).
 // The angle is a float32 product, as in transformers' modeling_rope_utils.py. The kernel computes
-// sine and cosine once for all heads of a token. rotary_frequencies.h has the frequencies. float32
-// or bfloat16; computes in float32 and rounds once. Deterministic. Elements that must move: forward
-// twice those of the rotated heads, backward twice those of all heads.
+// sine and cosine once for all heads of a token. See rotary_frequencies.h for the frequencies.
+// Tensors are float32 or bfloat16. Computes in float32 and rounds once. Deterministic. Elements
+// that must move: forward twice those of the rotated heads, backward twice those of all heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,12 +21,12 @@ struct RotaryOptions {
   double scaling = 1.0;  // multiplies cosine and sine (YaRN, arXiv 2309.00071)
 };
 
-// Rotates the first heads of qkv [T, heads, D], contiguous, in place. position_ids is int32 [T].
-// frequencies is float32 [P] for all tokens or [T, P], with P <= D / 2.
+// Rotates the first heads of qkv [T, heads, D], contiguous, in place. The position_ids are int32
+// [T]. The frequencies are float32 [P] for all tokens or [T, P], with P <= D / 2.
 void rotary_forward_(at::Tensor& qkv, const at::Tensor& position_ids, const at::Tensor& frequencies,
                      const RotaryOptions& options);
-// Returns d qkv [T, heads, D] from the gradients of its parts [T, part's heads, D], which may have
-// any strides, but 1 within a head. Queries and keys, num_rotated_heads together, rotate back.
+// Returns d qkv [T, heads, D] from the gradients of its parts [T, part's heads, D]. Their strides
+// are arbitrary, but 1 within a head. Queries and keys, num_rotated_heads together, rotate back.
 // Values are copied.
 at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_key,
                            const at::Tensor& grad_value, const at::Tensor& position_ids,

@@ -7,11 +7,10 @@
 //    dynamic   in a sequence of L > M tokens the base grows by s^(D/(D-2)), s = factor L / M -
 //              (factor - 1);
 //    yarn      (Peng et al., arXiv 2309.00071) a blend of frequency i divided by `factor`, with
-//    weight
-//              clamp((i - a) / (b - a), 0, 1), and of frequency i itself; at a and b a wave rotates
-//              beta_fast and beta_slow times within M tokens;
-//    longrope  (Ding et al., arXiv 2402.13753) divided by short_factors[i], in sequences of L > M
-//              tokens by long_factors[i].
+//              weight clamp((i - a) / (b - a), 0, 1), and of frequency i itself; at a and b a
+//              wave rotates beta_fast and beta_slow times within M tokens;
+//    longrope  (Ding et al., arXiv 2402.13753) divided by short_factors[i], in sequences of
+//              L > M tokens by long_factors[i].
 // In transformers, L is the longest sequence of a padded batch, and `dynamic` remembers the longest
 // one seen. Here each sequence of a pack has its own L, as if it were alone.
 #pragma once

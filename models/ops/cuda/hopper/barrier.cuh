@@ -1,7 +1,7 @@
 // An mbarrier in shared memory. Threads and TMA copies arrive at it. A phase ends when all expected
-// threads have arrived and all announced bytes have come.
-// wait() takes the parity of a phase: 0 for the first phase, then 1, then 0. On a new barrier wait(1) returns immediately, because the
-// phase before the first counts as complete.
+// threads have arrived and all announced bytes have come. The argument of wait() is the parity of a
+// phase: 0 for the first phase, then 1, then 0. On a new barrier wait(1) returns immediately,
+// because the phase before the first counts as complete.
 #pragma once
 
 #include <cstdint>

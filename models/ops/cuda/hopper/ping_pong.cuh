@@ -5,14 +5,14 @@
 // on neighbouring tiles and share the copies of the operand that both read (TMA multicast).
 //
 // A CollectiveMainloop defines the product and the epilogue:
-//    kRows, kColumns           size of a tile; kRows is a multiple of 64, kColumns one that wgmma()
-//    takes kLeft, kRight             majors of the operands Arguments                 kernel
-//    argument Tile                      has num_stages, at least 1: the K dimension in stages of 64
-//    TileScheduler(arguments)  .next(tile) gives the block's tiles one after another. The blocks of
-//    a
-//                              cluster get the same number of tiles, with the same num_stages
-//    copy(operands, arguments, tile, i, stage, full)   one thread issues this block's part of stage
-//    i CollectiveMainloop(arguments, tile)   a consumer warp group, before the mainloop of the tile
+//    kRows, kColumns           of a tile: a multiple of 64, and a width that wgmma() takes
+//    kLeft, kRight             majors of the operands
+//    Arguments                 kernel argument
+//    Tile                      has num_stages, at least 1: the K dimension in stages of 64
+//    TileScheduler(arguments)  .next(tile) gives the block's tiles one after another; the blocks
+//                              of a cluster get equally many, with the same num_stages
+//    copy(operands, arguments, tile, i, stage, full)   one thread: this block's part of stage i
+//    CollectiveMainloop(arguments, tile)   a consumer warp group, before the mainloop
 //    .begin()                  while the last wgmma of the tile is in flight
 //    .write(sums)              epilogue, when the accumulators are complete
 #pragma once
