@@ -1,8 +1,8 @@
 // libkernel_times.so: where a program's GPU time goes, kernel by kernel, without its help.
 //   CUDA_INJECTION64_PATH=.../libkernel_times.so [KERNEL_TIMES_LAST_S=2] program ...
 // The CUDA driver loads the library and calls InitializeInjection(); CUPTI then reports every
-// kernel, copy and fill. At exit the last KERNEL_TIMES_LAST_S seconds (all by default) before the
-// last activity are summed by name and printed to stderr, with the time in which nothing ran.
+// At exit it sums the activities of the last KERNEL_TIMES_LAST_S seconds (all by default) by name.
+// It prints these to stderr, with the time in which nothing ran.
 #include <cupti.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ struct Activity {
 };
 
 std::vector<Activity>& recorded() {
-  static auto* made = new std::vector<Activity>;  // outlives the exit handlers that still report
+  static auto* made =
+      new std::vector<Activity>;  // never destroyed, because exit handlers still report
   return *made;
 }
 
@@ -78,7 +79,7 @@ struct Total {
   std::uint64_t count = 0;
 };
 
-// Time in which at least one activity ran. Sorts by begin.
+// Time in which at least one activity ran. Sorts activities by begin.
 std::uint64_t busy_ns(std::vector<Activity>& activities) {
   std::ranges::sort(activities, {}, &Activity::begin_ns);
   std::uint64_t busy = 0;

@@ -1,5 +1,5 @@
-// Attention over packed documents, beside FlashAttention-2 of libtorch and cuDNN's plan for exactly
-// the pack's sizes.
+// Attention over packed documents, compared with libtorch's FlashAttention-2 and with cuDNN's plan
+// for exactly the sizes of the pack.
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ Pack equal_lengths(std::int32_t length, int count) {
   return {shape_text({count, length}), Lengths(static_cast<std::size_t>(count), length)};
 }
 
-// Lengths lognormal(mu, sigma) clipped to 8..4096 that fill `tokens`; the last one is cut.
+// Fills `tokens` with lengths from lognormal(mu, sigma), clipped to 8..4,096. The last one is cut.
 Pack drawn_lengths(const std::string& name, double mu, double sigma, std::int32_t tokens) {
   Pack pack{name, {}};
   const CounterRandom random(1, name);

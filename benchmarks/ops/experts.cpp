@@ -1,4 +1,4 @@
-// The projections of a mixture of experts beside one GEMM of as many operations.
+// The projections of a mixture of experts, compared with one GEMM of as many operations.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
@@ -26,13 +26,13 @@ struct Mixture {
   std::string text() const { return shape_text({tokens, hidden, inner, num_experts, per_token}); }
   double flops() const { return 4.0 * static_cast<double>(tokens * per_token * hidden * inner); }
 
-  // As a random router spreads random tokens.
+  // Routing of random tokens by a random router.
   Routing routing() const {
     return route(random_numbers({tokens, hidden}, at::kBFloat16),
                  random_weight({num_experts, hidden}), nullptr, {per_token, false, false});
   }
 
-  // The gate and up projection, as dispatch's forward and weight gradient.
+  // The gate and up projection: dispatch's forward and weight gradient.
   MakeCall gemm() const {
     return [*this] {
       const at::Tensor x = random_numbers({tokens * per_token, hidden}, at::kBFloat16);
@@ -80,7 +80,7 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
       }));
 }
 
-// Products fused with their activations; the reference runs both one after another.
+// GEMMs fused with their activations. The reference runs both one after another.
 void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
   const auto make = [=](auto use) {
     return [=] {
@@ -129,7 +129,7 @@ void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
 void add_experts(OpBenchmarks& benchmarks) {
   const Mixture mixtures[] = {
       {16384, 2048, 1408, 60, 4},  // Qwen1.5-MoE-A2.7B
-      {2048, 2048, 1408, 60, 4},   // a small micro-batch of it
+      {2048, 2048, 1408, 60, 4},   // a small micro-batch of that model
       {16384, 4096, 14336, 8, 2},  // Mixtral 8x7B
       {16384, 1024, 3584, 8, 2},   // a quarter of its widths
       {16384, 2048, 768, 128, 8},  // Qwen3-30B-A3B

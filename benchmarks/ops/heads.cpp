@@ -26,7 +26,7 @@ CrossEntropyTargets random_targets(const HeadShape& shape) {
           .row_losses = {}};
 }
 
-// The three matrix products alone, all rows at once.
+// The three GEMMs alone, over all rows together.
 Call products(const HeadShape& shape) {
   return [x = random_numbers({shape.tokens, shape.hidden}, at::kBFloat16),
           weight = random_weight({shape.vocab_size, shape.hidden}),

@@ -1,4 +1,4 @@
-// Linear layers beside the bare GEMM.
+// Linear layers, compared with the bare GEMM.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
@@ -20,7 +20,7 @@ struct Matrix {
   double flops() const { return 2.0 * static_cast<double>(tokens * inputs * outputs); }
 };
 
-// a b of bf16 matrices, made anew for each call.
+// a b of bf16 matrices. Each call gets its own.
 template <typename Factors>
 MakeCall product(Factors factors) {
   return [=] {

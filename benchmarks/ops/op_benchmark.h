@@ -1,4 +1,4 @@
-// What operator_benchmark times: operators at the shapes of real models, one file a family.
+// The benchmarks of operator_benchmark: operators at the shapes of real models, one file a family.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,16 +12,16 @@
 
 namespace packtrain {
 
-using Call = std::function<void()>;      // queues the operator once
-using MakeCall = std::function<Call()>;  // with inputs of its own, so that calls can take turns
+using Call = std::function<void()>;      // launches the operator once
+using MakeCall = std::function<Call()>;  // with its own inputs, so that calls can alternate
 
 struct OpBenchmark {
   std::string name;   // "rms_norm forward"
   std::string shape;  // "16384 x 2048"
-  double bytes = 0;   // that must move; 0: bound by `flops`
-  double flops = 0;   // that must be done; 0: bound by `bytes`
+  double bytes = 0;   // that must move; 0: limited by `flops`
+  double flops = 0;   // that must be computed; 0: limited by `bytes`
   MakeCall make = {};
-  // Where operations bound it: what it is held against, timed in turns with it.
+  // For operators limited by operations: the reference, timed alternately with them.
   std::string reference = {};
   MakeCall make_reference = {};
 };
@@ -45,7 +45,8 @@ Parameter random_weight(at::IntArrayRef shape, at::ScalarType grad_dtype = at::k
 // "16384 x 2048"
 std::string shape_text(at::IntArrayRef shape);
 
-// A call that keeps what `compute` returned until its next turn: outputs rotate as inputs do.
+// A call that keeps the result of `compute` until its next turn, so that outputs rotate as inputs
+// do.
 template <typename Compute>
 Call keeping_output(Compute compute) {
   using Output = decltype(compute());

@@ -61,7 +61,7 @@ void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64
        }});
 }
 
-// Norm, clip factor and AdamW as an optimizer step of one rank ends.
+// The end of an optimizer step of one rank: norm, clip factor and AdamW.
 void add_step_end(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
   const double bytes = bytes_an_element(dtypes) + static_cast<double>(at::elementSize(dtypes.grad));
   benchmarks.push_back({.name = dtypes.name,

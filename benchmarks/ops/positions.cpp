@@ -21,7 +21,7 @@ struct Heads {
   at::Tensor random(std::int64_t count) const {
     return random_numbers({tokens, count, head_dim}, at::kBFloat16);
   }
-  // Bytes of so many heads of all tokens.
+  // Bytes of `count` heads of all tokens.
   double bytes(std::int64_t count) const {
     return 2.0 * static_cast<double>(tokens * count * head_dim);
   }

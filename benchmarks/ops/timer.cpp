@@ -41,7 +41,7 @@ Timer::Timer() : stream_(current_gpu_stream()) {
 double Timer::sample_us(Rotation& rotation) {
   c10::Event begin(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);
   c10::Event end(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);
-  copy_.copy_(copied_);  // meanwhile the host gets ahead; leaves nothing of use in the L2
+  copy_.copy_(copied_);  // the host runs ahead meanwhile; leaves nothing useful in L2
   begin.record(stream_);
   for (int i = 0; i < rotation.calls_per_sample; ++i) {
     rotation.calls[rotation.next]();

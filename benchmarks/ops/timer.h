@@ -1,4 +1,4 @@
-// Times calls on the GPU by events.
+// Times calls on the GPU with events.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -18,10 +18,11 @@ class Timer {
  public:
   Timer();
 
-  // The operators take turns, sample by sample, so that all see the same clocks. Of each, as many
-  // calls with inputs of their own take turns as make `bytes_per_call` exceed the L2 several times.
+  // The operators alternate, sample by sample, so that all run at the same clocks. For each one,
+  // calls with their own inputs alternate. Their number makes `bytes_per_call` exceed the L2
+  // several times.
   std::vector<Timing> time(const std::vector<MakeCall>& operators, double bytes_per_call);
-  // Bytes a second, read and written ones, of a device-to-device copy of 1 GiB.
+  // Bytes read and written a second by a device-to-device copy of 1 GiB.
   double copy_bandwidth();
 
  private:
