@@ -17,7 +17,7 @@ constexpr std::array<std::uint64_t, 8> kStart = {
     0x6a09e667f3bcc908ULL, 0xbb67ae8584caa73bULL, 0x3c6ef372fe94f82bULL, 0xa54ff53a5f1d36f1ULL,
     0x510e527fade682d1ULL, 0x9b05688c2b3e6c1fULL, 0x1f83d9abfb41bd6bULL, 0x5be0cd19137e2179ULL};
 
-// Which words of the block each round mixes in (RFC 7693, 2.7); rounds 10 and 11 are 0 and 1 again.
+// Order of message words in each round (RFC 7693, 2.7). Rounds 10 and 11 repeat 0 and 1.
 constexpr std::array<std::array<std::uint8_t, 16>, 10> kWords = {{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
@@ -57,7 +57,7 @@ void Blake2b::compress(const std::byte* block, bool is_last) {
   Work v{};
   std::ranges::copy(state_, v.begin());
   std::ranges::copy(kStart, v.begin() + 8);
-  v[12] ^= num_compressed_;  // 2^64 bytes are never met
+  v[12] ^= num_compressed_;  // the high half of the counter stays 0: inputs are below 2^64 bytes
   if (is_last) v[14] = ~v[14];
   for (std::size_t round = 0; round < 12; ++round) {
     const auto& w = kWords[round % kWords.size()];

@@ -1,4 +1,4 @@
-// BLAKE2b (RFC 7693) without a key: the digest of stores' contents, which hashlib makes in Python.
+// BLAKE2b (RFC 7693) without a key, for digests of stores. Python computes the same with hashlib.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace packtrain {
 
-// Fed piece by piece; the digest of 16 bytes is that of all pieces in a row.
+// Takes the input in pieces. The digest of 16 bytes is that of their concatenation.
 class Blake2b {
  public:
   Blake2b();
@@ -23,7 +23,7 @@ class Blake2b {
 
   std::array<std::uint64_t, 8> state_;
   std::array<std::byte, kBlockBytes>
-      block_{};  // bytes that wait for more: the last block is marked
+      block_{};  // input that is not compressed yet: the last block needs a flag
   std::size_t num_waiting_ = 0;
   std::uint64_t num_compressed_ = 0;  // bytes
 };

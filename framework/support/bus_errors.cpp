@@ -13,7 +13,8 @@
 namespace packtrain {
 namespace {
 
-// Read by a signal handler: no lock, no allocation. `begin` is set last and cleared first.
+// Read by the signal handler without locks or allocation. `begin` is written last and cleared
+// first.
 struct Slot {
   std::atomic<std::uintptr_t> begin = 0;  // 0: free
   std::atomic<std::size_t> size = 0;
@@ -22,7 +23,7 @@ struct Slot {
 };
 
 std::array<Slot, 4096> slots;
-std::mutex slots_mutex;  // of who writes them
+std::mutex slots_mutex;  // held by writers
 struct sigaction previous_action{};
 
 void print(const char* text, std::size_t size) {
@@ -57,7 +58,8 @@ void on_bus_error(int /*signal*/, siginfo_t* info, void* /*context*/) {
     const std::uintptr_t begin = slot.begin;
     if (begin != 0 && address - begin < slot.size) report(slot, address - begin);
   }
-  // Not ours. The access is repeated when this returns, and then is whose it was.
+  // The address is not in our pages. The access repeats after the return and reaches the previous
+  // handler.
   ::sigaction(SIGBUS, &previous_action, nullptr);
 }
 
@@ -65,7 +67,7 @@ void install() {
   struct sigaction action{};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
-  ::sigaction(SIGBUS, &action, &previous_action);  // fails for no valid signal
+  ::sigaction(SIGBUS, &action, &previous_action);  // fails only for invalid signals
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a process says when a page of a mapped file cannot be read.
+// Error messages for pages of mapped files that cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace packtrain {
 
-// From now on a SIGBUS in `pages` prints `path`, which must stay where it is, and the byte, and
-// ends the process with `exit_code`. The first call installs the handler; what is not in any pages
-// named here goes to the handler that was there before. Maps beyond the first 4096 are not named.
+// From now on a SIGBUS in `pages` prints `path` and the byte, and ends the process with
+// `exit_code`. `path` must stay valid. The first call installs the handler. Addresses outside all
+// named pages go to the previous handler. Maps after the first 4096 are not named.
 void name_bus_errors(std::span<const std::byte> pages, const char* path, int exit_code);
 void forget_bus_errors(std::span<const std::byte> pages);
 

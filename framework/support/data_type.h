@@ -1,4 +1,4 @@
-// Element types that cross rooms without a tensor library: communicators, files, stores.
+// Element types for code without a tensor library: communicators, files, stores.
 #pragma once
 
 #include <cstddef>

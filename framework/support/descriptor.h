@@ -21,12 +21,12 @@ namespace packtrain {
 
 class Descriptor {
  public:
-  // Throws Error(category) when the file cannot be opened. `flags`: beside O_CLOEXEC.
+  // Throws Error(category) when the file cannot be opened. O_CLOEXEC is added to `flags`.
   Descriptor(const std::string& path, int flags, ErrorCategory category)
       : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
     if (value_ < 0) fail_on(path, "open", errno, category);
   }
-  // Takes over one that is open.
+  // Takes ownership of an open descriptor.
   explicit Descriptor(int value) : value_(value) {}
   ~Descriptor() { ::close(value_); }
   Descriptor(const Descriptor&) = delete;

@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// What went wrong, as the process exit code that reports it (docs/operations.md lists them).
+// The kind of an error. Its value is the exit code of the process (docs/operations.md).
 enum class ErrorCategory : int {
   kConfig = 64,
   kData = 65,
@@ -23,8 +23,8 @@ enum class ErrorCategory : int {
 
 const char* category_name(ErrorCategory category);
 
-// An error says what happened, where, the value got and the value wanted (`message`), and what the
-// user can do about it (`advice`, may be empty).
+// `message` says what happened, where, the value and the expected value. `advice` says what the
+// user can do about it; it can be empty.
 class Error : public std::exception {
  public:
   Error(ErrorCategory category, std::string message, std::string advice = "");

@@ -17,7 +17,7 @@
 namespace packtrain {
 namespace {
 
-// One call writes at most this much, so that sizes fit everywhere (Linux itself stops at 2 GiB).
+// Maximum size of one write, so that sizes fit all types. Linux itself stops at 2 GiB.
 constexpr std::size_t kMaxWriteBytes = std::size_t{1} << 30U;
 
 std::size_t regular_file_size(const Descriptor& file, const std::string& path,
@@ -83,7 +83,7 @@ void OutputFile::sync() {
 }
 
 void OutputFile::close() {
-  // The descriptor is gone after close, whatever it returns (Linux).
+  // On Linux the descriptor is closed even when close() returns an error.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
 }
 
@@ -96,7 +96,7 @@ std::string read_text(const std::string& path, ErrorCategory category, std::size
   };
   const std::size_t size = regular_file_size(file, path, category);
   check(size);
-  // Only a first guess: files in /proc say 0, and others may grow.
+  // The size is a first guess: files in /proc have size 0, and other files can grow.
   std::string text(size + 1, '\0');
   std::size_t length = 0;
   for (;;) {

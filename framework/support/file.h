@@ -1,5 +1,5 @@
-// Files whose every call is checked. Durable data never goes through stream classes, which hide
-// failed writes; here write, sync and close all throw.
+// Files with checked calls. Durable data never uses stream classes, which hide failed writes: here
+// write, sync and close throw.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace packtrain {
 
-// A file being written. Call close() when done; the destructor closes without throwing (for
-// unwinding) and never counts as success.
+// A file that is being written. Call close() at the end. The destructor closes without throwing,
+// for unwinding, and does not count as success.
 class OutputFile {
  public:
   enum class Mode { kCreate, kAppend };
@@ -35,12 +35,12 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-// The whole of a regular file. Throws, before it takes memory for them, when it has more than
+// The contents of a regular file. Throws before it allocates memory when the file has more than
 // `max_bytes`.
 std::string read_text(const std::string& path, ErrorCategory category,
                       std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
-// Writes path.tmp, syncs, renames over `path`, syncs the folder: readers see the old or the new
-// text.
+// Writes path.tmp, syncs it, renames it to `path`, and syncs the folder. Readers see either the old
+// or the new text.
 void write_text_atomically(const std::string& path, std::string_view text, ErrorCategory category);
 void make_folders(const std::string& path, ErrorCategory category);
 void sync_folder(const std::string& path, ErrorCategory category);

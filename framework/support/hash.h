@@ -1,4 +1,4 @@
-// XXH3-128, as 32 hexadecimal digits: tells changed data, not malice.
+// XXH3-128 as 32 hexadecimal digits. It detects changes, but is not secure against manipulation.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-// Fed piece by piece; the digest is that of all pieces in a row.
+// Takes the input in pieces. The digest is that of their concatenation.
 class Hasher {
  public:
   Hasher();
@@ -28,7 +28,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// The same digest as two numbers, where many are kept.
+// The digest as two integers, for code that stores many.
 struct Digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -38,7 +38,7 @@ struct Digest {
 
 Digest digest_bytes(std::span<const std::byte> bytes);
 std::string hash_bytes(std::span<const std::byte> bytes);
-// Reads the file once. Throws Error(`category`) naming it.
+// Reads the file once. Throws Error(`category`) with its name.
 std::string hash_file(const std::string& path, ErrorCategory category);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// Iterators over a class that has operator[] by number.
+// Iterators for classes that have operator[] with an index.
 #pragma once
 
 #include <compare>
@@ -8,7 +8,7 @@
 
 namespace packtrain {
 
-// `Sequence` must outlive it. Elements are values: they may be computed.
+// `Sequence` must outlive it. Elements are returned by value, because they can be computed.
 template <typename Sequence>
 class IndexIterator {
  public:

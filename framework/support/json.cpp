@@ -50,7 +50,7 @@ class Checker : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  std::vector<std::unordered_set<std::string>> keys_;  // of the objects (and arrays) that are open
+  std::vector<std::unordered_set<std::string>> keys_;  // of the open objects and arrays
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// JSON of files that anybody may have written.
+// JSON of files from untrusted sources.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace packtrain {
 
-// What is wrong with a text, as the rest of a sentence that begins with its name; callers make it
-// an Error.
+// The fault of a text. It completes a sentence that begins with the text's name. Callers convert it
+// to an Error.
 class JsonFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Far deeper than any file of ours or of Hugging Face; what walks over a value calls itself at most
-// so often.
+// Maximum nesting, far above that of our files and of Hugging Face's. It bounds the recursion of
+// functions that walk a value.
 inline constexpr std::size_t kMaxJsonDepth = 64;
-// To be given to read_text(): as large as a safetensors header may be.
+// Argument for read_text(): the maximum size of a safetensors header.
 inline constexpr std::size_t kMaxJsonBytes = 100'000'000;
 
 // Throws JsonFault unless `text` is one JSON value in UTF-8, nested no deeper than kMaxJsonDepth,
-// none of whose objects has a key twice. Builds no value.
+// without duplicate keys in an object. Builds no value.
 void check_json(std::string_view text);
 
-// The value of a text that check_json() takes.
+// Parses a text. Throws JsonFault as check_json() does.
 nlohmann::json parse_json(std::string_view text);
 
 }  // namespace packtrain

@@ -33,7 +33,7 @@ LogPosition& log_position() {
   return position;
 }
 
-// `%*` in the pattern.
+// The `%*` flag of the pattern: step and phase.
 class PositionFlag : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg&, const std::tm&,
@@ -68,7 +68,7 @@ std::unique_ptr<spdlog::formatter> line_formatter(const std::string& pattern) {
 
 std::shared_ptr<spdlog::sinks::sink> open_log_file(const std::string& log_file) {
   constexpr const char* kAdvice = "Choose a run.output folder that can be written.";
-  // spdlog makes the folder, too, but does not say why it could not.
+  // spdlog creates the folder as well, but does not report why it failed.
   std::error_code error;
   const auto folder = std::filesystem::path(log_file).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -98,11 +98,11 @@ void start_logging(int rank, int num_ranks, const std::string& log_file) {
 
   auto logger = std::make_shared<spdlog::logger>("packtrain", sinks.begin(), sinks.end());
   logger->set_level(spdlog::level::debug);
-  logger->flush_on(spdlog::level::info);  // a killed run keeps its last lines
+  logger->flush_on(spdlog::level::info);  // so that a killed run keeps its last lines
   const std::string pattern =
       fmt::format("%Y-%m-%d %H:%M:%S.%e rank {}/{} %* %^%l%$: %v", rank, num_ranks);
   logger->set_formatter(line_formatter(pattern));
-  // A step line that is being redrawn, of this rank or another, makes room.
+  // Clears a progress line of this rank or of another one before each log line.
   if (terminal_width() > 0) sinks.front()->set_formatter(line_formatter(kClearLine + pattern));
   spdlog::set_default_logger(std::move(logger));
 }
@@ -122,7 +122,7 @@ void flush_log() {
   spdlog::default_logger_raw()->flush();
 }
 
-// A coloured line is written in pieces, under this lock.
+// spdlog writes a coloured line in several calls while it holds this mutex.
 void write_between_log_lines(std::string_view text) {
   const std::lock_guard lock(spdlog::details::console_mutex::mutex());
   std::fwrite(text.data(), 1, text.size(), stderr);

@@ -1,5 +1,5 @@
-// The log of a run: every line carries time, rank, step and phase, so that lines of many ranks can
-// be laid beside each other. spdlog stands behind it, out of sight: it takes 5 s to compile.
+// The log of a run. Each line has time, rank, step and phase, so that lines of several ranks can be
+// compared. spdlog is not included here, because it takes 5 s to compile.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,23 +11,23 @@
 
 namespace packtrain {
 
-// Rank 0 writes info and above to standard error, other ranks warnings and above; every rank
-// writes everything (debug and above) to `log_file`, appending, when one is given: its folder is
-// made. Colour only on a terminal. May be called again, replacing the earlier set-up.
-// Throws Error(kConfig) when the file cannot be opened.
+// Rank 0 writes info and above to standard error, other ranks warnings and above. With a
+// `log_file`, every rank appends all levels to it; its folder is created. Colour is used only on a
+// terminal. A later call replaces the earlier configuration. Throws Error(kConfig) when the file
+// cannot be opened.
 void start_logging(int rank, int num_ranks, const std::string& log_file);
 
-// Where the run is from now on: the optimizer step and a word for what it does ("forward",
-// "checkpoint"). Shown in each later line. Any thread.
+// Sets the optimizer step and the phase ("forward", "checkpoint") that later lines show.
+// Thread-safe.
 void set_log_position(std::int64_t step, std::string_view phase);
 
 enum class LogLevel { kDebug, kInfo, kWarning };
 
-// One line; any thread, also before start_logging().
+// Writes one line. Thread-safe. It works before start_logging() as well.
 void log_text(LogLevel level, std::string_view text);
 void flush_log();
 
-// Writes to standard error as it is, but never into the middle of a log line. Any thread.
+// Writes text to standard error unchanged, but never inside a log line. Thread-safe.
 void write_between_log_lines(std::string_view text);
 
 template <typename... Args>

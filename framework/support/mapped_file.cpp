@@ -53,7 +53,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   forget_bus_errors(bytes_);
-  // munmap takes a mutable pointer, though the pages were mapped read-only.
+  // munmap takes a mutable pointer, although the pages were mapped read-only.
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

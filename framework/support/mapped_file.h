@@ -1,4 +1,4 @@
-// Memory maps of files that others may change meanwhile.
+// Memory maps of files that other processes can change.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace packtrain {
 
-// A read-only memory map of a whole file, unmapped with the object. A page that cannot be read any
-// more (the file was cut short, its disk fails) is a SIGBUS, from which no thread can go on: the
-// process then says so on stderr, with file and byte, and ends with the category's exit code.
+// A read-only memory map of a whole file, unmapped by the destructor. A page becomes unreadable
+// when the file is truncated or its disk fails. The access is then a SIGBUS, from which no thread
+// can continue. The process prints file and byte on stderr and ends with the category's exit code.
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path, ErrorCategory category);
@@ -23,13 +23,13 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Throws Error(category) when the file was written to since it was mapped: its size or its time
-  // of modification is another. One that was removed or replaced under its name does no harm: what
-  // is mapped stays.
+  // Throws Error(category) when the file was written to since it was mapped, by its size or
+  // modification time. A file that was removed or replaced under its name is no error: the mapped
+  // pages stay.
   void check_unchanged() const;
 
  private:
-  // What stat(2) says of a file.
+  // Fields of stat(2) that identify a file and its version.
   struct Identity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-// Optimal string alignment distance, three rows of its table at a time.
+// Optimal string alignment distance, with three rows of its table in memory.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -36,7 +36,7 @@ std::optional<std::string> nearest_name(std::string_view name,
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
     const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
-    if (longer - shorter >= best) continue;  // at least so many inserts
+    if (longer - shorter >= best) continue;  // a lower bound: this many inserts
     const std::size_t distance = edit_distance(name, candidate);
     if (distance >= best || distance >= longer) continue;
     best = distance;

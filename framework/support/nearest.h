@@ -1,4 +1,4 @@
-// "Did you mean": the known name closest to what was typed.
+// Finds the known name that is closest to a typed one, for "Did you mean".
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace packtrain {
 
-// The candidate with the smallest edit distance to `name` (insert, delete, replace, swap of
-// neighbours each cost 1; case counts), the first one of equals. Nothing when even that one differs
-// in more than a third of the name's characters (two are always forgiven).
+// The candidate with the smallest edit distance to `name`; the first one of equals. Insert, delete,
+// replace and a swap of neighbours cost 1 each. Case matters. Returns nothing when the distance is
+// more than a third of the name's length, and more than 2.
 std::optional<std::string> nearest_name(std::string_view name,
                                         std::span<const std::string> candidates);
 

@@ -12,7 +12,7 @@ CounterRandom::CounterRandom(std::uint64_t seed, std::string_view name, std::uin
 }
 
 double CounterRandom::normal(std::uint64_t counter) const {
-  const double u = 1.0 - uniform(2 * counter);  // (0, 1]: the logarithm stays finite
+  const double u = 1.0 - uniform(2 * counter);  // in (0, 1], so that the logarithm is finite
   const double v = uniform(2 * counter + 1);
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }

@@ -1,4 +1,4 @@
-// Counter-based random numbers: any element of any stream, without state, the same on every rank.
+// Counter-based random numbers: any element of any stream without state, the same on every rank.
 // Mixing function: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 // generators", OOPSLA 2014), keyed by hashing (seed, stream).
 #pragma once
@@ -10,10 +10,10 @@ namespace packtrain {
 
 class CounterRandom {
  public:
-  // One stream of numbers: `name` and `index` tell streams of one seed apart.
+  // One stream of numbers. `name` and `index` distinguish the streams of a seed.
   CounterRandom(std::uint64_t seed, std::string_view name, std::uint64_t index = 0);
 
-  // constexpr, so that device code may call them.
+  // constexpr, so that device code can call them.
   constexpr std::uint64_t bits(std::uint64_t counter) const {  // 64 uniform bits
     return mix(key_ + kGolden * (counter + 1));
   }
@@ -21,7 +21,7 @@ class CounterRandom {
     return static_cast<double>(bits(counter) >> 11U) * 0x1.0p-53;
   }
   double normal(std::uint64_t counter) const;  // standard normal (Box-Muller)
-  // Uniform in [0, bound), bound > 0; multiply-shift, bias below bound / 2^64.
+  // Uniform in [0, bound), bound > 0, by multiply-shift. Its bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t counter, std::uint64_t bound) const;
 
  private:

@@ -1,4 +1,4 @@
-// ReadAhead: items made in order on a thread of its own, some ahead of who takes them.
+// ReadAhead: creates items in order on its own thread, ahead of the consumer.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@ namespace packtrain {
 template <typename T>
 class ReadAhead {
  public:
-  // Makes items first .. end - 1 by `make`, called on the thread alone, one after the other; at
-  // most `depth` (>= 1) wait to be taken.
+  // Creates items first .. end - 1 with `make`, which only the thread calls, in order. At most
+  // `depth` (>= 1) items wait to be taken.
   ReadAhead(std::int64_t first, std::int64_t end, std::size_t depth,
             std::function<T(std::int64_t)> make)
       : depth_(depth), make_(std::move(make)), thread_([this, first, end] { run(first, end); }) {}
 
-  // Drops what was not taken; waits for the item that is being made.
+  // Drops items that were not taken. Waits for the item in progress.
   ~ReadAhead() {
     {
       const std::lock_guard lock(mutex_);
@@ -34,8 +34,8 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The next item; waits for it. An exception of `make` surfaces here, after the items before it,
-  // and again at every later call. At most end - first calls.
+  // Waits for the next item and returns it. An exception of `make` is thrown after the items before
+  // it, and again by every later call. Call it at most end - first times.
   T take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty() || failure_ != nullptr; });
@@ -75,7 +75,7 @@ class ReadAhead {
   std::deque<T> ready_;
   std::exception_ptr failure_;
   bool stopped_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace packtrain

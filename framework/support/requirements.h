@@ -1,5 +1,5 @@
-// `requires` in a JSON file of ours: what its reader must know, by name. A file names what it uses
-// of a format that came after the format's version, so that older programs refuse it by that name.
+// `requires` in our JSON files: names of features that a reader must know. It lists the features
+// that were added after the format's version, so that older programs reject the file with the name.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace packtrain {
 inline constexpr const char* kRequirementsKey = "requires";
 inline constexpr const char* kUseANewerVersion = "Use a newer packtrain.";
 
-// The list of `document`; empty where it has none. Throws JsonFault when it is no list of texts.
+// The list in `document`. Empty when it has none. Throws JsonFault when it is not a list of
+// strings.
 template <typename Json>
 std::vector<std::string> requirements_of(const Json& document) {
   std::vector<std::string> names;
@@ -30,8 +31,8 @@ std::vector<std::string> requirements_of(const Json& document) {
   return names;
 }
 
-// Why a reader that knows `known` must refuse the file, as the rest of a sentence that begins with
-// the file's name; nothing where it need not.
+// The reason why a reader that knows `known` must reject the file, or nothing. It completes a
+// sentence that begins with the file's name.
 std::optional<std::string> unknown_requirement(std::span<const std::string> requirements,
                                                std::span<const std::string_view> known);
 

@@ -17,7 +17,7 @@
 
 namespace packtrain {
 
-// One tensor inside a mapped file. `data` stays valid as long as the SafetensorsFile lives.
+// One tensor in a mapped file. `data` is valid as long as the SafetensorsFile exists.
 struct TensorView {
   DataType dtype = DataType::kUInt8;
   std::vector<std::int64_t> shape;
@@ -28,16 +28,16 @@ struct TensorView {
 
 class SafetensorsFile {
  public:
-  // Maps `path` read-only and checks the whole header before any tensor is used: length, JSON,
-  // dtypes, shape products (no overflow), offsets inside the file, without holes or overlap.
-  // Throws Error(`category`) naming the file and the first fault.
+  // Maps `path` read-only and checks the whole header before any tensor is used. It checks length,
+  // JSON, dtypes, overflow of shapes, and that the offsets cover the file without gaps or overlap.
+  // Throws Error(`category`) with the file and the first fault.
   static std::shared_ptr<const SafetensorsFile> open(const std::string& path,
                                                      ErrorCategory category);
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
-  void check_unchanged() const;  // MappedFile
+  void check_unchanged() const;  // see MappedFile
   // Throws when the tensor is missing.
   const TensorView& tensor(const std::string& name) const;
 
@@ -50,7 +50,7 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// What a writer is given for one tensor; `data` must stay valid until the write returns.
+// One tensor for a writer. `data` must stay valid until the write returns.
 struct TensorToWrite {
   std::string name;
   DataType dtype;
@@ -64,18 +64,18 @@ struct TensorHeader {
   std::vector<std::int64_t> shape;
 };
 
-// Writes a file tensor by tensor, for what does not fit into memory at once. The tensors lie in the
-// order given: wide types first keeps each aligned to its elements. Throws Error(`category`) with
-// the file and the system's reason when writing fails, Error(kInternal) for a name used twice and
-// bytes that are not their tensor's.
+// Writes a file tensor by tensor, for data that does not fit into memory as a whole. Tensors are
+// stored in the given order. Wide types first keeps each aligned to its elements. Throws
+// Error(`category`) with the file and the system's reason when writing fails. Throws
+// Error(kInternal) for a duplicate name or a wrong number of bytes.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(std::string path, std::vector<TensorHeader> tensors,
                     const std::map<std::string, std::string>& metadata, ErrorCategory category);
 
-  void write(std::span<const std::byte> data);  // of the next tensor
+  void write(std::span<const std::byte> data);  // the next tensor
   void finish();                                // syncs and closes; every tensor must be written
-  // The bytes before the first tensor, as they were written: length and header.
+  // The bytes before the first tensor as written: length and header.
   const std::string& header() const { return header_; }
 
  private:
@@ -86,7 +86,7 @@ class SafetensorsWriter {
   std::unique_ptr<OutputFile> file_;
 };
 
-// Writes, syncs and closes `path`; throws Error(`category`) with the file and the system's reason
+// Writes, syncs and closes `path`. Throws Error(`category`) with the file and the system's reason
 // when any of it fails. The header is padded with spaces so that tensors start at a multiple of 8.
 void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata, ErrorCategory category);

@@ -28,7 +28,7 @@ constexpr std::array<NamedType, 8> kTypes{{{"U8", DataType::kUInt8},
                                            {"F32", DataType::kFloat32},
                                            {"F64", DataType::kFloat64}}};
 
-// Reads the header as a stream of events, so that a hostile one builds no tree, nests no deeper
+// Parses the header as a stream of events. So a malicious header builds no tree, nests no deeper
 // than a tensor's arrays, and cannot hide a duplicate name.
 class HeaderEvents : public nlohmann::json_sax<Json> {
  public:
@@ -61,7 +61,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
 
   SafetensorsHeader& header_;
   Place place_ = Place::kStart;
-  std::string name_;  // of the tensor, or __metadata__
+  std::string name_;  // of the current tensor, or __metadata__
   bool saw_metadata_ = false;
   std::string key_;
   std::optional<std::string> dtype_;
@@ -190,7 +190,7 @@ void check_size(const std::string& name, const SafetensorsEntry& entry) {
   }
 }
 
-// The tensors, in the order of their bytes, must follow each other from 0 to the end.
+// The tensors, in the order of their bytes, must cover the data from 0 to the end without gaps.
 void check_coverage(const SafetensorsHeader& header, std::uint64_t num_data_bytes) {
   std::vector<std::pair<const SafetensorsEntry*, const std::string*>> order;
   order.reserve(header.tensors.size());

@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, as text in and entries out. Used by the reader and the
-// writer; others want safetensors.h.
+// Converts the JSON header of a safetensors file from and to text. Only the reader and the writer
+// use it. Other code includes safetensors.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace packtrain {
 
-// The format's own limit: a longer header is refused before it is looked at.
+// The format's limit. A longer header is rejected before it is read.
 constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
 struct SafetensorsEntry {
@@ -29,25 +29,25 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// What is wrong with a header; the reader adds the file and throws Error.
+// The fault of a header. The reader adds the file and throws Error.
 class SafetensorsFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A sound header of a tensor whose type we do not read: fp8, int8.
+// A valid tensor with a type that we do not read, such as fp8 or int8.
 class UnreadType : public SafetensorsFault {
  public:
   using SafetensorsFault::SafetensorsFault;
 };
 
-// Parses and checks everything that the header alone tells, and that the tensors fill exactly
-// `num_data_bytes` without holes or overlap. Throws SafetensorsFault with the first fault.
+// Parses the header and checks all that it contains. The tensors must cover exactly
+// `num_data_bytes` without gaps or overlap. Throws SafetensorsFault with the first fault.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t num_data_bytes);
 
 std::string_view safetensors_dtype_name(DataType type);  // "F32" ...
 
-// Elements of `shape`, or nothing when a product of dimensions overflows int64.
+// Number of elements of `shape`. Nothing when the product overflows int64.
 std::optional<std::int64_t> checked_numel(const std::vector<std::int64_t>& shape);
 
 }  // namespace packtrain

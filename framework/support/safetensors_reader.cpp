@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kDamaged =
     "The file is damaged or was cut short: write or download it again.";
 
-// What `git clone` leaves in the place of a large file where git-lfs is not installed.
+// `git clone` without git-lfs leaves a pointer file in place of a large file.
 bool is_lfs_pointer(std::span<const std::byte> bytes) {
   constexpr std::string_view kBegin = "version https://git-lfs";
   return bytes.size() > kBegin.size() &&

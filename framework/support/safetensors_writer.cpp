@@ -12,12 +12,12 @@
 namespace packtrain {
 namespace {
 
-// Wide types first, so that every tensor is aligned to its own elements.
+// Wide types come first, so that every tensor is aligned to its elements.
 std::vector<const TensorToWrite*> aligned_order(std::span<const TensorToWrite> tensors) {
   std::vector<const TensorToWrite*> order;
   order.reserve(tensors.size());
   for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
-  // Among equals as given, which the pointers tell.
+  // Equal widths keep the given order. The pointers compare by position in the input.
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     const std::size_t width_a = size_of(a->dtype);
     const std::size_t width_b = size_of(b->dtype);

@@ -1,15 +1,15 @@
-// Whether somebody looks at standard error as it is written, and how wide their view is.
+// Whether standard error is an interactive terminal, and its width.
 #pragma once
 
 #include <cstddef>
 
 namespace packtrain {
 
-// To the beginning of the line, and all of it cleared.
+// Moves to the beginning of the line and clears it.
 inline constexpr const char* kClearLine = "\r\x1b[K";
 
-// Columns of the terminal behind standard error, now; 0: there is none that could redraw a line.
-// Under mpirun, which reads standard error through a pipe, launch/packtrain-run tells the width:
+// Columns of the terminal of standard error at present. 0: no terminal that can redraw a line.
+// mpirun reads standard error through a pipe, so launch/packtrain-run passes the width in
 // PACKTRAIN_TERMINAL_WIDTH.
 std::size_t terminal_width();
 

@@ -6,8 +6,8 @@
 namespace packtrain {
 namespace {
 
-// The well-formed sequences by their first byte (Unicode 15.0, table 3-7): how many bytes follow
-// it, and between what the first of these lies; all others lie in 80..BF.
+// Well-formed sequences by first byte (Unicode 15.0, table 3-7): the number of following bytes and
+// the range of the first of these. All others are in 80..BF.
 struct Sequences {
   std::uint8_t first;
   std::uint8_t last;
@@ -25,7 +25,7 @@ constexpr std::array<Sequences, 9> kSequences{{{0x00, 0x7F, 0, 0, 0},
                                                {0xF1, 0xF3, 3, 0x80, 0xBF},
                                                {0xF4, 0xF4, 3, 0x80, 0x8F}}};
 
-// Bytes of the character that `text` begins with; 0: none.
+// Size in bytes of the character at the beginning of `text`. 0: not a character.
 std::size_t character_size(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   for (const Sequences& row : kSequences) {

@@ -1,4 +1,4 @@
-// Whether bytes are UTF-8.
+// Validation of UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace packtrain {
 
-// The place of the first byte that begins no UTF-8 character (RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF), or nothing.
+// The index of the first byte that does not begin a UTF-8 character, or nothing. By RFC 3629 there
+// are no overlong forms, surrogates, or characters above U+10FFFF.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace packtrain
