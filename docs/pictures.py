@@ -147,7 +147,7 @@ def number(text: str) -> float:
 
 
 def bars(drawing: Drawing, entries: list[tuple[str, list[tuple[str, float, str]]]], full: float, left: float) -> None:
-    """Groups of bars: (label, [(class, value, what to write behind it)])."""
+    """Groups of bars: (label, [(class, value, what to write after the bar)])."""
     scale = (WIDTH - left - 190) / full
     for label, group in entries:
         drawing.y += 8
