@@ -15,11 +15,10 @@ struct RoutingStatistics;  // models/routing_statistics.h
 
 // Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
 struct DeviceBatch {
-  at::Tensor input_ids;     // int32 [T]
-  at::Tensor position_ids;  // int32 [T]
-  at::Tensor cu_seqlens;    // int32 [S + 1], on the device
-  std::vector<std::int32_t>
-      cu_seqlens_host;  // copy on the host, so that no read waits for the device
+  at::Tensor input_ids;                       // int32 [T]
+  at::Tensor position_ids;                    // int32 [T]
+  at::Tensor cu_seqlens;                      // int32 [S + 1], on the device
+  std::vector<std::int32_t> cu_seqlens_host;  // host copy: reading it waits for nothing
   std::int32_t max_seqlen = 0;
   at::Tensor loss_index;   // int32 [N] rows with a label
   at::Tensor loss_labels;  // int32 [N] labels[loss_index]

@@ -13,8 +13,7 @@
 namespace packtrain {
 
 struct DecoderOptions {
-  std::vector<std::string>
-      frozen;  // names of parameters that are not trained; `*` matches any characters
+  std::vector<std::string> frozen;  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
   RecomputePolicy recompute = RecomputePolicy::none();
 };

@@ -108,8 +108,7 @@ Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::
   step.backward = [=, &tape] {
     const at::Tensor grad = tape.gradient(y);
     at::Tensor whole = at::zeros({num_rows, grad.size(1)}, grad.options());
-    whole.index_copy_(0, rows.to(at::kLong),
-                      grad);  // rows are distinct, so each element has one writer
+    whole.index_copy_(0, rows.to(at::kLong), grad);  // rows are distinct: one writer each
     tape.add_gradient(x, whole);
   };
   tape.record(std::move(step));

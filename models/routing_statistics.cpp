@@ -102,8 +102,7 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   if (config.auxiliary_loss == 0) {
     free_disk_space(statistics.counts, {num_layers, 1, config.num_experts}, options);
     const at::Tensor counts = statistics.counts.select(0, layer).select(0, 0);
-    count_choices(batch, routing, all_rows,
-                  counts.zero_());  // overwritten, because a recomputation writes the same
+    count_choices(batch, routing, all_rows, counts.zero_());  // a recomputation: same values
     return;
   }
   const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);

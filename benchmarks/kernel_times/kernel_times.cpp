@@ -1,8 +1,8 @@
 // libkernel_times.so: where a program's GPU time goes, kernel by kernel, without its help.
 //   CUDA_INJECTION64_PATH=.../libkernel_times.so [KERNEL_TIMES_LAST_S=2] program ...
-// The CUDA driver loads the library and calls InitializeInjection(); CUPTI then reports every
-// At exit it sums the activities of the last KERNEL_TIMES_LAST_S seconds (all by default) by name.
-// It prints these to stderr, with the time in which nothing ran.
+// The CUDA driver loads the library and calls InitializeInjection(). CUPTI then reports every
+// kernel, copy and fill. At exit it sums the activities of the last KERNEL_TIMES_LAST_S seconds
+// (all by default) by name. It prints these to stderr, with the time in which nothing ran.
 #include <cupti.h>
 
 #include <algorithm>
@@ -33,8 +33,7 @@ struct Activity {
 };
 
 std::vector<Activity>& recorded() {
-  static auto* made =
-      new std::vector<Activity>;  // never destroyed, because exit handlers still report
+  static auto* made = new std::vector<Activity>;  // never destroyed: exit handlers still report
   return *made;
 }
 

@@ -22,8 +22,7 @@ DecoderConfig parse(const nlohmann::json& json) {
                      .activation = "gelu_pytorch_tanh"});
   read_gemma2_options(json, reader, config, {.attention = 50.0, .logits = 30.0});
   const std::int64_t window = reader.integer_or_none("sliding_window", kWindow);
-  if (window > 0)
-    reader.require("sliding_window_size", window);  // a second time in published configs
+  if (window > 0) reader.require("sliding_window_size", window);  // also published
   read_layer_types(reader, config, window, [](std::int64_t layer) { return layer % 2 == 0; });
   reader.finish(other_names(config));
   return config;

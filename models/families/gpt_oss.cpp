@@ -41,8 +41,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.experts.softmax_first = false;
   config.experts.router_bias = config.experts.bias = true;
   read_experts_per_token(reader, config, 4);
-  reader.require("experts_per_token",
-                 config.experts.experts_per_token);  // a second time in published configs
+  reader.require("experts_per_token", config.experts.experts_per_token);  // also published
   read_auxiliary_loss(reader, config);
   set_expert_layers(config, [](std::int64_t) { return true; });
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),

@@ -91,8 +91,7 @@ class ScalingReader {
   void read_original() {
     scaling_.original_max_positions = rope_.integer(
         "original_max_position_embeddings", original_ > 0 ? original_ : config_.max_positions);
-    if (original_ > 0)
-      scaling_.original_max_positions = original_;  // the same priority as in transformers
+    if (original_ > 0) scaling_.original_max_positions = original_;  // as in transformers
   }
 
   void read_dynamic() {

@@ -81,8 +81,7 @@ class WeightMap {
 
  private:
   std::vector<WeightPiece> pieces_;
-  std::map<std::string, std::int64_t>
-      next_;  // index of the first element not yet mapped, by parameter
+  std::map<std::string, std::int64_t> next_;  // first element not yet mapped, by parameter
 };
 
 // A tensor in the files.

@@ -88,8 +88,7 @@ AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& o
 
 void adamw_cpu(const AdamWArguments& arguments) {
   if (*arguments.skip != 0) return;
-  constexpr std::int64_t kGrain =
-      4096;  // so that the pass over the weight finds master in the cache
+  constexpr std::int64_t kGrain = 4096;  // master is then cached for the weight's pass
   std::int64_t first = arguments.begin;
   for (int p = 0; p < arguments.num_pieces; ++p) {
     const AdamWPiece& piece = arguments.pieces[p];

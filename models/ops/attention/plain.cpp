@@ -21,8 +21,7 @@ namespace {
 
 constexpr std::int64_t kScoresOnCpu = std::int64_t{1} << 21;  // scores of a block of rows
 constexpr std::int64_t kScoresOnGpu = std::int64_t{1} << 26;
-constexpr std::int64_t kBlocksAtOnce =
-    4;  // tensors of this size: scores, their mask, weights, gradients
+constexpr std::int64_t kBlocksAtOnce = 4;  // scores, their mask, weights, gradients
 
 std::int64_t rows_at_once(const AttentionShape& shape, std::int64_t length, bool on_gpu) {
   const std::int64_t scores = on_gpu ? kScoresOnGpu : kScoresOnCpu;

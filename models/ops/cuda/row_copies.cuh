@@ -62,9 +62,7 @@ class RowCopies {
     }
   }
 
-  __device__ static std::int64_t stride() {
-    return gridDim.x * blockDim.y;
-  }  // rows from one row of a thread to its next
+  __device__ static std::int64_t stride() { return gridDim.x * blockDim.y; }  // rows to the next
   __device__ std::int64_t next_row() const { return row_; }
   __device__ bool has_row() const { return row_ < shape_.num_rows; }
 

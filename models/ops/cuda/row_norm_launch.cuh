@@ -59,8 +59,7 @@ constexpr int kManyRuns = 4;  // for rows too wide for that
 // As many blocks as run at the same time, because each one has a row of partial sums.
 inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWarp = 32;
-  constexpr std::int64_t kWideBlocks =
-      4;  // blocks a multiprocessor; kernels that hold rows have one
+  constexpr std::int64_t kWideBlocks = 4;  // a multiprocessor; kernels that hold rows: 1
   const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
   const std::int64_t most = device_attribute(cudaDevAttrMultiProcessorCount);
   for (const int held : {kFewRuns, kManyRuns}) {

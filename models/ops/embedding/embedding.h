@@ -5,9 +5,8 @@
 // sorted ids fix it, and a frequent id has partial sums of 32 rows each. Ids must be below V, which
 // the token store checks.
 //
-// Elements that must move: forward 2 T H, backward T H + V H. A backward that adds moves T H and
-// twice the rows of ids present.
-// twice the rows of ids present.
+// Elements that must move: forward 2 T H, backward T H + V H. A backward that adds moves T H plus
+// twice the present rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -58,8 +58,7 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
   at::Tensor spread = at::zeros({num_rows, num_experts}, grad_weights.options());
   const at::Tensor of_chosen =
       options.normalize ? softmax_backward(grad_weights, routing.weights) : grad_weights;
-  spread.scatter_(1, chosen,
-                  of_chosen);  // the experts of a row are distinct, so each element has one writer
+  spread.scatter_(1, chosen, of_chosen);  // experts of a row are distinct: one writer each
   if (options.normalize) {
     if (!grad_probabilities.defined()) return spread;
     return spread.add_(softmax_backward(grad_probabilities, routing.probabilities));

@@ -9,8 +9,7 @@ constexpr std::int64_t kAssignmentsPerWarp = 512;
 
 struct TokenPermutationArguments {
   const std::int32_t* experts = nullptr;  // [num_assignments]
-  std::int32_t* starts =
-      nullptr;  // workspace [num_experts, ceil(assignments / kAssignmentsPerWarp)]
+  std::int32_t* starts = nullptr;  // workspace [num_experts, segments of kAssignmentsPerWarp]
   std::int32_t* permuted_rows = nullptr;  // [num_assignments]
   std::int32_t* ends = nullptr;           // [num_experts]
   std::int64_t num_assignments = 0;

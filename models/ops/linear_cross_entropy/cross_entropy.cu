@@ -183,8 +183,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     return reinterpret_cast<Vec*>(static_cast<T*>(a.logits) + n * a.row_stride) + row.first_run;
   };
   row.copy_to_shared(runs_of(first_row));
-  if constexpr (kParts > 1)
-    device::cluster_sync();  // remote shared memory exists only after the other block has started
+  if constexpr (kParts > 1) device::cluster_sync();  // remote writes need a running block
   bool odd = false;
   for (std::int64_t n = first_row; n < a.num_rows; n += num_rows_at_once) {
     row.runs = runs_of(n);
@@ -208,8 +207,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     row.write(softmax.largest, factor);
     const int label_run = label / kVecSize - row.first_run;
     const bool is_here = label_run >= 0 && label_run < row.num_runs;
-    if (is_here &&
-        threadIdx.x == label_run % kThreads) {  // the thread that has just written this vector
+    if (is_here && threadIdx.x == label_run % kThreads) {  // has just written it
       float minus = weight;
       if (kCapped) minus *= row.cap.slope(label_logit);
       logits[label] =

@@ -55,8 +55,7 @@ struct HeadChunks {
   std::int64_t rows = 0;  // of a chunk; the last one may have fewer
   std::int64_t logits_bytes = 0;
   std::int64_t gradient_bytes = 0;  // float32 sum of d weight, if any
-  std::int64_t weight_bytes =
-      0;  // padded copy of the weight, if the vocabulary is not a multiple of 8
+  std::int64_t weight_bytes = 0;    // padded copy, if V is not a multiple of 8
 };
 
 // On a GPU, chunks have about 2 GiB of bfloat16 logits. Chunks of half as many rows are 3 % slower

@@ -14,13 +14,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // higher clocks than a step. A smaller difference disappears when the GPU runs at its power limit
 // (Llama-3-8B's GEMMs of 8,192 tokens: 0.3 % slower at 0.99 than at 0.97, docs/performance.md).
 constexpr double kClearlyFaster = 0.97;
-constexpr double kOutOfTheRace =
-    1.15;  // dropped after a round when slower than the best by this ratio
+constexpr double kOutOfTheRace = 1.15;  // dropped when slower than the best by this
 constexpr double kRoundMicroseconds = 300;
 constexpr int kMaxRepeats = 16;
 constexpr int kNumRounds = 3;
-constexpr double kLongMicroseconds =
-    1000;  // one run of a GEMM this long is a sufficient measurement
+constexpr double kLongMicroseconds = 1000;  // a GEMM this long is timed by one run
 
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
