@@ -38,8 +38,8 @@ def parse_arguments():
 
 
 def sum_losses(model, store: StoreReader) -> tuple[float, float, int]:
-    """Summed cross-entropy in nats over all tokens to predict, by their weights; the sum of the weights,
-    and the number of tokens."""
+    """The summed cross-entropy in nats over all predicted tokens, times their weights; the sum of the
+    weights; and the number of tokens."""
     total, weight, count = 0.0, 0.0, 0
     table = torch.tensor(store.info.get("loss_weights", [0, 1]), dtype=torch.float64)
     with torch.inference_mode():

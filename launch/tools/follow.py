@@ -44,7 +44,8 @@ def run_name(folder: str) -> str:
 
 
 class TensorBoard:
-    """Begins anew with each follower, and where the run has gone back: no step stands twice."""
+    """Starts from the beginning with each follower, and when the run has gone back, so that no step is
+    written twice."""
 
     def __init__(self, folder: str):
         self._folder = folder
@@ -62,8 +63,8 @@ class TensorBoard:
 
 
 class Wandb:
-    """Steps only go up there: those that a run does again after a restart stay as they were. What
-    was logged is remembered in the run's folder."""
+    """The step can only increase there: steps that a run repeats after a restart are not logged again. The
+    last logged step is saved in the run's folder."""
 
     def __init__(self, run: str, project: str):
         try:
@@ -77,7 +78,7 @@ class Wandb:
         if os.path.exists(self._state_path):
             with open(self._state_path, encoding="utf-8") as stream:
                 self._state = json.load(stream)
-        self._next: dict = {}  # scalars of the latest step: an evaluation belongs to its line
+        self._next: dict = {}  # scalars of the latest step, to which an evaluation is added
         self._next_step = -1
         self._run = wandb.init(project=project, name=run_name(run), id=self._state["id"],
                                resume="allow", config=read_config(run))
@@ -105,7 +106,7 @@ class Wandb:
 
 
 def read_config(run: str) -> dict:
-    """The resolved configuration, as text: a YAML parser is not among our packages."""
+    """The resolved configuration as text, because no YAML parser is among the required packages."""
     path = os.path.join(run, "config.yaml")
     if not os.path.exists(path):
         return {}
@@ -114,7 +115,7 @@ def read_config(run: str) -> dict:
 
 
 class Clock:
-    """When a step's line was written: lines say how long steps took, not when they were."""
+    """Computes when a step's line was written. Lines have the duration of steps, but not their time."""
 
     def __init__(self):
         self._begin = None  # of the run

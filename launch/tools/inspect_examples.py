@@ -92,7 +92,7 @@ def show_store(arguments):
 
 
 def weights_used(store: StoreReader, mask: np.ndarray) -> str:
-    """How many labels weigh how much, where the store has a table of weights."""
+    """The number of labels of each weight, where the store has a table of weights."""
     if store.loss_weights is None:
         return ""
     weights, counts = np.unique(store.loss_weights[mask[1:][mask[1:] != 0]], return_counts=True)

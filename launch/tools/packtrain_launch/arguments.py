@@ -33,7 +33,7 @@ class Settings:
 
     @property
     def num_local_ranks(self) -> int:
-        """Without a roster alone."""
+        """Number of local ranks, without a roster."""
         assert self.num_ranks is not None
         return self.num_ranks
 
@@ -132,7 +132,7 @@ def parse(words: list[str], environment: dict[str, str]) -> Settings:
             raise ToolError(f"-x {variable}: there is no such environment variable",
                             "Set it, or write -x NAME=VALUE.", CONFIG)
     arguments = options.arguments
-    # A word that is neither a file nor looks like one is a subcommand.
+    # A word that is no file and does not look like one is a subcommand.
     if not re.fullmatch("[a-z]+", arguments[0]) or os.path.exists(arguments[0]):
         arguments = ["train", *arguments]
     return Settings(num_ranks=options.num_ranks, roster=roster, arguments=arguments, program=options.program,

@@ -1,4 +1,4 @@
-"""The mpirun line of a job and its environment, with what each case needs."""
+"""Builds the mpirun line of a job and its environment."""
 
 import os
 import re
@@ -15,7 +15,8 @@ _FORWARDED = re.compile("LD_LIBRARY_PATH|OMP_NUM_THREADS|NCCL_.*|PACKTRAIN_.*")
 
 
 def find_program(program: str | None, home: str, environment: dict[str, str]) -> str:
-    """Beside packtrain-run in a bundle, whose libraries go into `environment`, else in a checkout's build folder."""
+    """In a bundle the program is next to packtrain-run, and its libraries go into `environment`. Otherwise
+    it is in the checkout's build folder."""
     if program is None and os.path.exists(f"{home}/env"):
         _read_bundle(f"{home}/env", environment)
         program = f"{home}/bin/packtrain"
@@ -27,7 +28,7 @@ def find_program(program: str | None, home: str, environment: dict[str, str]) ->
 
 
 def _read_bundle(script: str, environment: dict[str, str]) -> None:
-    """Takes the variables that launch/bundled/env sets."""
+    """Reads the variables that launch/bundled/env sets."""
     read = subprocess.run(["bash", "-c", '. "$1" && env -0', "-", script], stdout=subprocess.PIPE, check=False)
     if read.returncode != 0:
         raise ToolError(f"{script} found no libraries", exit_code=DEVICE)
@@ -38,7 +39,8 @@ def _read_bundle(script: str, environment: dict[str, str]) -> None:
 
 
 def tell_terminal(environment: dict[str, str]) -> None:
-    """Ranks write to mpirun's pipe: whether their step line can be redrawn, and how wide, they must be told."""
+    """Sets the terminal's width for the ranks. They write to mpirun's pipe and cannot detect whether the
+    step line can be redrawn."""
     if sys.stderr.isatty() and environment.get("TERM", "dumb") != "dumb":
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
         environment.setdefault("PACKTRAIN_TERMINAL_WIDTH", str(columns or 80))
@@ -66,19 +68,20 @@ class Command:
                 self.environment[name] = value
         if settings.interface and "/" not in settings.interface:
             self.environment.setdefault("NCCL_SOCKET_IFNAME", settings.interface)
-        if "OMP_NUM_THREADS" not in self.environment:  # hosts are taken to be alike
+        if "OMP_NUM_THREADS" not in self.environment:  # assumes equal hosts
             roster = settings.roster
             most = max(host.num_ranks for host in roster.used) if roster else settings.num_local_ranks
             self.environment["OMP_NUM_THREADS"] = str(max(self.cores // most, 1))
 
     def line(self, arguments: list[str], hosts: list[Host] | None = None, keeps_signal: bool = False,
              quiet: bool = True) -> list[str]:
-        """`arguments` of packtrain; `hosts` None: the machine's own ranks. `keeps_signal`: a rank ignores SIGUSR1
-        until it has set up its handler. `quiet`: without MPI's own words, of which every end of a rank has some."""
+        """`arguments`: of packtrain. `hosts` None: the machine's own ranks. `keeps_signal`: a rank ignores
+        SIGUSR1 until it has set up its handler. `quiet`: suppresses MPI's own messages, which it prints at
+        every end of a rank."""
         guard = ["env", "--ignore-signal=USR1"] if keeps_signal else []
         placed = self._place_on(hosts) if hosts is not None else self._place_here()
-        # Open MPI 4.1 loses words now and then, while it counts who said the same and where a rank ends before they
-        # have left it.
+        # Open MPI 4.1 sometimes loses messages while it counts equal ones, when a rank ends before they are
+        # sent.
         words = ["--quiet"] if quiet else ["--mca", "orte_base_help_aggregate", "0", "--mca", "mpi_abort_delay", "1"]
         return ["mpirun", *words, *placed, *self._shared_flags(hosts), *guard, self.program, *arguments]
 
@@ -104,19 +107,19 @@ class Command:
 
     def _binding(self, hosts: list[Host] | None) -> list[str]:
         bind_to = self.settings.bind_to
-        by = ["--map-by", "slot"] if hosts is not None else []  # a host's ranks follow each other
+        by = ["--map-by", "slot"] if hosts is not None else []  # ranks of a host are consecutive
         if bind_to == "core":
             by = ["--map-by", f"slot:PE={self.environment['OMP_NUM_THREADS']}"]
         return [*by, "--bind-to", bind_to]
 
     def _mca(self, hosts: list[Host] | None) -> dict[str, str]:
-        # Between the ranks of a host: shared memory. Its single-copy path needs ptrace rights that containers
+        # Ranks of a host use shared memory. Its single-copy path needs ptrace rights, which containers
         # withhold.
         mca = {"pml": "ob1", "btl": "self,vader", "btl_vader_single_copy_mechanism": "none"}
         if hosts is None:
             return mca
         mca["btl"] = "self,vader,tcp"
-        # A host that falls silent is noticed in 10 + 3 x 5 s; Open MPI's own default is 8 minutes.
+        # A silent host is detected in 10 + 3 x 5 s; Open MPI's own default is 8 minutes.
         mca |= {"oob_tcp_keepalive_time": "10", "oob_tcp_keepalive_intvl": "5", "oob_tcp_keepalive_probes": "3"}
         if self.settings.interface:
             mca |= {"btl_tcp_if_include": self.settings.interface, "oob_tcp_if_include": self.settings.interface}

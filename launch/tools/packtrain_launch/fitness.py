@@ -1,4 +1,4 @@
-"""`packtrain doctor` before a start: what it says of which host, and spares for those that are not fit."""
+"""Runs `packtrain doctor` before a start, and replaces unfit hosts by spares."""
 
 import re
 from collections.abc import Callable
@@ -10,12 +10,13 @@ from packtrain_launch.job import say
 SOUND, SLOW, BROKEN, STOPPED = 0, 76, 69, 75
 _CONFIG, _DATA = 64, 65
 
-# Runs doctor on hosts (None: this machine); exit code and what it printed. `aloud`: which is shown as it comes.
+# Runs doctor on hosts (None: this machine). Returns its exit code and output. `aloud`: prints the output as
+# it arrives.
 Look = Callable[[list[Host] | None, bool], tuple[int, str]]
 
 
 def read_blame(report: str) -> dict[str, set[int]]:
-    """{"SLOW": ranks, "BROKEN": ranks} that doctor's lines name."""
+    """The ranks in doctor's lines: {"SLOW": ranks, "BROKEN": ranks}."""
     blame: dict[str, set[int]] = {"SLOW": set(), "BROKEN": set()}
     verdict = ""
     for line in report.splitlines():
@@ -33,7 +34,7 @@ def _hosts_of(roster: Roster, ranks: set[int]) -> list[Host]:
 
 
 def _find_unfit_alone(roster: Roster, look: Look) -> list[Host]:
-    """The hosts on which doctor cannot be run or finds something broken with no other host beside."""
+    """The hosts on which doctor alone cannot run or finds something broken."""
     with ThreadPoolExecutor(max_workers=16) as pool:
         seen = list(pool.map(lambda host: look([host], False), roster.used))
     unfit = [host for host, (status, _) in zip(roster.used, seen) if status not in (SOUND, SLOW, STOPPED)]
@@ -50,14 +51,14 @@ def _replace(roster: Roster, hosts: list[Host], what: str) -> None:
 
 
 def _replace_slow(roster: Roster, report: str) -> bool:
-    """Whether there is another set of hosts to look at."""
+    """Returns true when another set of hosts is left to check."""
     slow = _hosts_of(roster, read_blame(report)["SLOW"])[:len(roster.spares)]
     _replace(roster, slow, "slow")
     return bool(slow)
 
 
 def _replace_broken(roster: Roster, status: int, report: str, look: Look) -> bool:
-    """Whether there is another set of hosts to look at."""
+    """Returns true when another set of hosts is left to check."""
     broken = _hosts_of(roster, read_blame(report)["BROKEN"]) if status == BROKEN else []
     if not broken:
         say(f"doctor ended with exit code {status}: looking at each host alone")
@@ -71,8 +72,8 @@ def _replace_broken(roster: Roster, status: int, report: str, look: Look) -> boo
 
 
 def make_fit(roster: Roster | None, look: Look) -> int:
-    """Looks at exactly the hosts to be used until they are fit, with spares in place of those that are not. SOUND
-    where training may start."""
+    """Checks exactly the hosts that the job will use, and replaces unfit ones by spares until all are fit.
+    Returns SOUND where training may start."""
     while True:
         status, report = look(roster.used if roster else None, True)
         if status in (SOUND, STOPPED):

@@ -18,7 +18,7 @@ class Host:
 
 @dataclass
 class _Entry:
-    """A host as it is listed: `num_ranks` is None where the list says nothing of it."""
+    """A host of a list; `num_ranks` is None where the list has no number."""
     name: str
     num_ranks: int | None
     where: str
@@ -66,8 +66,8 @@ def _parse_line(words: list[str], where: str) -> _Entry:
 
 
 def read_hostfile(path: str) -> list[_Entry]:
-    """Open MPI's format, or a host a line; a host on several lines without a number runs a rank for each, as
-    batch systems list them ($PBS_NODEFILE)."""
+    """Reads Open MPI's format, or one host a line. A host on several lines without a number runs one rank
+    for each line, as in the lists of batch systems ($PBS_NODEFILE)."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -87,7 +87,7 @@ def read_hostfile(path: str) -> list[_Entry]:
 
 
 def _merge(entries: list[_Entry]) -> _Entry:
-    """The lines of one host as one entry."""
+    """Merges the lines of one host into one entry."""
     if len(entries) == 1:
         return entries[0]
     if any(entry.num_ranks is not None for entry in entries):
@@ -96,7 +96,7 @@ def _merge(entries: list[_Entry]) -> _Entry:
 
 
 def read_slurm(environment: dict[str, str]) -> list[_Entry]:
-    """The hosts of the Slurm allocation that this is a part of; empty outside of one."""
+    """The hosts of the current Slurm allocation; empty outside of one."""
     nodes = environment.get("SLURM_JOB_NODELIST")
     if not nodes:
         return []
@@ -120,7 +120,7 @@ def _slurm_counts(text: str) -> list[int | None]:
 
 @dataclass
 class Roster:
-    """The hosts that run the job, in the order of their ranks, and those that wait to replace one."""
+    """The hosts that run the job, in the order of their ranks, and the spare hosts."""
     used: list[Host]
     spares: list[str] = field(default_factory=list)
     min_hosts: int = 1
@@ -130,7 +130,7 @@ class Roster:
         return sum(host.num_ranks for host in self.used)
 
     def host_of(self, rank: int) -> Host | None:
-        """None for a number beyond the ranks."""
+        """Returns None for a number that is no rank."""
         for host in self.used:
             if rank < host.num_ranks:
                 return host
@@ -138,7 +138,8 @@ class Roster:
         return None
 
     def replace(self, host: Host) -> str | None:
-        """Gives the ranks of `host` to a spare and says which; without one they are gone, and None returned."""
+        """Moves the ranks of `host` to a spare and returns its name. Without a spare the ranks are removed
+        and None is returned."""
         index = self.used.index(host)
         if not self.spares:
             del self.used[index]
@@ -150,7 +151,8 @@ class Roster:
 
 def make_roster(entries: list[_Entry], ranks_per_node: int | None, excluded: list[str], num_spares: int,
                 min_hosts: int | None) -> Roster:
-    """The last `num_spares` of the hosts that are not excluded are spares. `min_hosts` None: all others."""
+    """The last `num_spares` of the hosts that are not excluded become spares. `min_hosts` None: all hosts
+    are needed."""
     unknown = [name for name in excluded if name not in {entry.name for entry in entries}]
     if unknown:
         raise _error("--exclude", f"{unknown[0]} is none of the hosts: "

@@ -1,4 +1,4 @@
-"""One mpirun and its ranks: started, asked to stop, waited for, cleared away."""
+"""One mpirun with its ranks: start, stop requests, waiting and clean-up."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from packtrain_launch.stop import StopRequests
 
 HANG = 72
 _POLL_S = 0.1
-_STUCK_S = 30.0  # longer than mpirun takes to end a job whose ranks are gone
+_STUCK_S = 30.0  # longer than mpirun needs to end a job whose ranks have ended
 _LOOK_S = 5.0
-_END_S = 20.0  # mpirun takes two to end its ranks
+_END_S = 20.0  # mpirun needs two seconds to end its ranks
 
 
 def say(text: str) -> None:
@@ -23,7 +23,7 @@ def say(text: str) -> None:
 
 
 def _processes_of(session: int) -> dict[int, bool]:
-    """{process: is it a rank?}, without what has ended."""
+    """The running processes of a session: {process: is it a rank?}."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -34,7 +34,7 @@ def _processes_of(session: int) -> dict[int, bool]:
             if int(of_session) == session and state not in (b"Z", b"X"):
                 with open(f"/proc/{entry}/environ", "rb") as file:
                     found[int(entry)] = b"\0OMPI_COMM_WORLD_RANK=" in file.read()
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended
             continue
     return found
 
@@ -48,8 +48,8 @@ def _is_alive(pid: int) -> bool:
 
 
 class _StuckWatch:
-    """mpirun waits for ever for its helper on a host that is gone, once it has sent that something. Where it has
-    ranks beside it on this machine and all of these have ended, the job has."""
+    """mpirun waits without limit for its helper on a lost host after it has sent the helper something.
+    When all ranks next to it on this machine have ended, the job has ended, too."""
 
     def __init__(self, session: int):
         self._session = session
@@ -72,12 +72,13 @@ class _StuckWatch:
 
 
 class Job:
-    """mpirun in a session of its own, so that the terminal's Ctrl-C reaches packtrain-run alone."""
+    """Runs mpirun in a session of its own, so that the terminal's Ctrl-C reaches only packtrain-run."""
 
     def __init__(self, line: list[str], environment: dict[str, str], stop: StopRequests, saves: bool,
                  over_hosts: bool, listener=None, echo: bool = True):
-        """`saves`: asked to stop, the ranks save first. `listener` gets every line that the job prints, which `echo`
-        repeats on standard error; without a listener they go where packtrain-run's own go."""
+        """`saves`: the ranks save before they stop. `listener` receives every line that the job prints,
+        and `echo` repeats it on standard error. Without a listener the job writes to packtrain-run's own
+        output."""
         self._stop, self._saves = stop, saves
         self._asked_at: float | None = None
         self._ended_at: float | None = None
@@ -85,7 +86,7 @@ class Job:
         self._process = subprocess.Popen(
             line, env=environment, start_new_session=True, stdout=output,
             stderr=subprocess.STDOUT if listener else None, text=True, errors="replace",
-            # mpirun ignores it until it can pass it on.
+            # mpirun ignores the signal until it can forward it.
             preexec_fn=lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN))
         self._watch = _StuckWatch(self._process.pid) if over_hosts else None
         self._reader = None
@@ -110,8 +111,8 @@ class Job:
         return self._ended_at is not None
 
     def wait(self, limit_s: float | None = None) -> int:
-        """The exit code, 128 + n where signal n ended mpirun. Ended with HANG after `limit_s` seconds, and where
-        mpirun waits for a host that is gone."""
+        """The exit code, or 128 + n where signal n ended mpirun. After `limit_s` seconds, or where mpirun
+        waits for a lost host, the job is ended and HANG returned."""
         begin = time.monotonic()
         hangs = False
         while True:
@@ -132,8 +133,8 @@ class Job:
         return status if status >= 0 else 128 - status
 
     def _pass_requests_on(self) -> None:
-        """A request to save is repeated every second: a rank that has not yet set up its handler ignores it, and so
-        does an mpirun that has not yet started its ranks."""
+        """Repeats a request to save every second. A rank that has no handler yet ignores it, and so does
+        an mpirun that has not started its ranks."""
         if not self._stop.asked:
             return
         now = time.monotonic()
@@ -150,7 +151,8 @@ class Job:
             self._process.send_signal(signal.SIGUSR1)
 
     def _clear_away(self) -> None:
-        """An mpirun that was killed leaves its ranks some seconds of life: two jobs must not write one run."""
+        """Ends remaining ranks. They live some seconds longer than a killed mpirun, and two jobs must not
+        write one run."""
         begin = time.monotonic()
         while (left := _processes_of(self._process.pid)) and time.monotonic() - begin < 30:
             if time.monotonic() - begin > 4:

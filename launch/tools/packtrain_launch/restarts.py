@@ -1,4 +1,4 @@
-"""A job with its restarts: doctor, mpirun, and again, for as long as that brings something."""
+"""A job with its restarts: doctor and mpirun, repeated while the job makes progress."""
 
 import contextlib
 import os
@@ -20,15 +20,15 @@ from packtrain_launch.stop import StopRequests
 REPLICAS_DIFFER, GIVE_UP = 73, 93
 _KILLED_BY_REQUEST = 128 + signal.SIGUSR1
 _MOST_FRUITLESS = 3
-# What mpirun cannot start fails within seconds; a host that is lost later is noticed after 25.
+# A job that mpirun cannot start fails within seconds; a host that is lost later is detected after 25.
 _START_LIMIT_S = 20.0
 _MOST_WORDS = 60  # lines
 _TRIES = 3  # to hear why MPI does not start
-_NUMBER = re.compile(r"\d+")  # of processes: another one in each try
+_NUMBER = re.compile(r"\d+")  # attempts to get MPI's reason for a failed start
 
 
 def _is_packtrains(status: int) -> bool:
-    """Not one of mpirun's own, which it ends with when it cannot reach a host or loses it."""
+    """True unless the exit code is mpirun's own, for a host that it cannot reach or has lost."""
     return status == 0 or CONFIG <= status < 128 or status - 128 in signal.valid_signals()
 
 
@@ -37,7 +37,7 @@ def _signal_of(status: int) -> str:
 
 
 def doctor_limit_s(settings: Settings, num_ranks: int) -> float:
-    """After which doctor ends itself: what it does without `--limit`, too (launch/doctor/probe_watch.cpp)."""
+    """The time limit of doctor, also without `--limit` (launch/doctor/probe_watch.cpp)."""
     return settings.doctor_limit_s or 60 + num_ranks / 20
 
 
@@ -49,7 +49,7 @@ class Runner:
         self._environment = {**command.environment, "PACKTRAIN_STATUS_FILE": status_file}
 
     def run(self) -> int:
-        """The exit code of the last job. The budget of restarts is for one place: what is saved refills it."""
+        """Returns the exit code of the last job. Each new checkpoint restores the budget of restarts."""
         restarts = since_save = 0
         saved = ""
         while True:
@@ -78,7 +78,7 @@ class Runner:
                 return STOPPED
 
     def _examine(self) -> int:
-        """Doctor's look, where it is asked for; what is not SOUND ends all."""
+        """Runs doctor if requested; any result but SOUND ends the run."""
         if not self._settings.doctor or not self._settings.trains:
             return SOUND
         return make_fit(self._settings.roster, self._look)
@@ -90,10 +90,10 @@ class Runner:
         job = Job(line, self._environment, self._stop, settings.saves_when_stopped, hosts is not None)
         begin = time.monotonic()
         status = self._explain(job.wait(), hosts, time.monotonic() - begin)
-        if job.was_ended_at_once and status != 0:  # what mpirun says of that is 1
+        if job.was_ended_at_once and status != 0:  # mpirun itself returns 1 then
             say(f"ended at once by {signal.Signals(self._stop.number).name}, nothing was saved")
             return 128 + self._stop.number
-        # Asked in the instant in which mpirun starts it, a rank dies of the request: it had done nothing.
+        # A request in the moment in which mpirun starts a rank kills it; the rank has done nothing yet.
         return STOPPED if job.was_asked_to_save and status == _KILLED_BY_REQUEST else status
 
     def _look(self, hosts: list[Host] | None, aloud: bool) -> tuple[int, str]:
@@ -105,7 +105,7 @@ class Runner:
         job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                   listener=lines.append, echo=aloud)
         begin = time.monotonic()
-        # As long again for mpirun, on its way to the hosts.
+        # mpirun gets the same time again to reach the hosts.
         status = self._explain(job.wait(2 * doctor_limit_s(settings, num_ranks)), hosts, time.monotonic() - begin)
         return (STOPPED if self._stop.asked else status), "".join(lines)
 
@@ -121,10 +121,10 @@ class Runner:
         return status
 
     def _repeat_aloud(self, status: int, hosts: list[Host] | None) -> None:
-        """What failed before a rank could speak (MPI_Init, mpirun itself) fails again where the ranks only join, and
-        says why: `--quiet` had kept that back."""
+        """Repeats a start that failed before a rank could report (MPI_Init, mpirun itself), with ranks
+        that only join. The repetition prints the reason, which `--quiet` has suppressed."""
         words: list[str] = []
-        for _ in range(_TRIES):  # Open MPI 4.1 loses a part of its words now and then, where ranks end too fast
+        for _ in range(_TRIES):  # Open MPI 4.1 sometimes loses messages of ranks that end quickly
             line = self._command.line(["train", "--help"], hosts, quiet=False)
             job = Job(line, self._environment, self._stop, saves=False, over_hosts=hosts is not None,
                       listener=words.append, echo=False)
@@ -144,25 +144,26 @@ class Runner:
         sys.stderr.flush()
 
     def _is_worth_a_restart(self, status: int) -> bool:
-        """A rank or host died, and nobody asked for an end."""
+        """True when a rank or host died without a request to stop."""
         return (self._settings.trains and not self._stop.asked and
                 (status in (DEVICE, HANG, REPLICAS_DIFFER) or status > 128))
 
     def _newest_save(self) -> str:
-        """Rank 0 notes each checkpoint in $PACKTRAIN_STATUS_FILE: what counts as progress."""
+        """The newest checkpoint, which rank 0 writes to $PACKTRAIN_STATUS_FILE. A new one counts as
+        progress."""
         with open(self._status_file, encoding="utf-8") as file:
             lines = file.read().splitlines()
         return lines[-1] if lines else ""
 
     def _wait_before_restart(self, fruitless: int) -> None:
-        """1, 2, 4 ... 60 seconds; a signal ends the waiting."""
+        """Waits 1, 2, 4 ... 60 seconds, or until a signal."""
         end = time.monotonic() + min(2 ** min(fruitless, 6), 60)
         while time.monotonic() < end and not self._stop.asked:
             time.sleep(0.1)
 
 
 def _make_status_file(settings: Settings) -> str:
-    # Rank 0 may be on any host: all share the folder that the job is started in.
+    # Rank 0 may be on any host. All hosts share the job's working folder.
     folder = os.getcwd() if settings.roster else None
     try:
         handle, path = tempfile.mkstemp(prefix=".packtrain-run-", dir=folder)

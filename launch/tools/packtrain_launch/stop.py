@@ -1,4 +1,4 @@
-"""Requests to stop, noted by signal handlers for those who wait for a job."""
+"""Requests to stop: signal handlers record them, and the code that waits for a job reads them."""
 
 import signal
 
@@ -13,7 +13,8 @@ class StopRequests:
         self.number = 0  # of the latest
 
     def watch(self) -> None:
-        """From now on. packtrain-run is started with these signals blocked, so that none is lost before."""
+        """Installs the handlers. packtrain-run starts with these signals blocked, so that none is lost
+        before."""
         for number in self.ALL:
             signal.signal(number, self._note)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self.ALL)

@@ -1,1 +1,1 @@
-"""Conversations: the forms people have, chat templates, and what of a rendered text is learned."""
+"""Conversations: input formats, chat templates, and the learned part of a rendered text."""

@@ -1,5 +1,5 @@
-"""Calls of tools and their descriptions, of the forms people have, as OpenAI's: {"function":
-{"name", "arguments"}}. Arguments stay what the data has: an object, or JSON in a string."""
+"""Converts tool calls and tool descriptions of common formats to OpenAI's: {"function": {"name",
+"arguments"}}. Arguments stay as in the data: an object, or JSON in a string."""
 
 import json
 
@@ -7,8 +7,8 @@ from packtrain_tools.chat.values import as_list, check_depth, kind, parsed
 
 
 def read_calls(message: dict) -> list[dict]:
-    """Takes `tool_calls`, or OpenAI's older `function_call`, out of a message. Raises
-    ValueError."""
+    """Removes `tool_calls`, or OpenAI's older `function_call`, from a message and returns the calls.
+    Raises ValueError."""
     calls, older = message.pop("tool_calls", None), message.pop("function_call", None)
     if not calls and not older:
         return []
@@ -25,7 +25,7 @@ def read_calls(message: dict) -> list[dict]:
 
 
 def calls_in_text(value: object) -> list[dict]:
-    """ShareGPT's turn of a `function_call`: one or several of {name, arguments} as JSON."""
+    """Reads ShareGPT's turn of a `function_call`: one or several of {name, arguments} as JSON."""
     if isinstance(value, str):
         value = parsed(value, "the call")
     calls = value if isinstance(value, list) else [value]
@@ -35,8 +35,8 @@ def calls_in_text(value: object) -> list[dict]:
 
 
 def message_of_calls(value: object) -> object:
-    """A list of {name, arguments}, or one as JSON in a string, is a message that makes these calls;
-    anything else stays what it is."""
+    """Converts a list of {name, arguments}, or one as JSON in a string, to a message with these calls. Any
+    other value is returned unchanged."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -65,7 +65,7 @@ def _call(call: object, number: int) -> dict:
 
 
 def _wrapped(call: dict) -> dict:
-    """Of a call without `function`: {"name", "arguments"}."""
+    """Wraps a call without `function`: {"name", "arguments"}."""
     own = ("name", "function", "arguments", "parameters")
     function = {key: value for key, value in call.items() if key in own}
     if "function" in function:
@@ -100,7 +100,7 @@ def _arguments(value: object, name: str) -> dict | str:
 
 
 def read_tools(tools: object, functions: object = None) -> list[dict] | None:
-    """Of the columns `tools` and `functions` (OpenAI's older form). Raises ValueError."""
+    """Reads the columns `tools` and `functions` (OpenAI's older form). Raises ValueError."""
     found = _described(tools, "tools")
     older = _described(functions, "functions")
     if found and older:

@@ -1,4 +1,4 @@
-"""The content of a message: text, or a list of parts of which only text is taken."""
+"""The content of a message: text, or a list of parts of which only text is used."""
 
 from packtrain_tools.chat.values import check_text, kind
 
@@ -7,8 +7,7 @@ _THOUGHT_TYPES = ("thinking", "reasoning")
 
 
 def read_content(value: object, role: str) -> tuple[str | list[dict] | None, str]:
-    """The content (nothing where it has no part) and the thoughts among its parts. Raises
-    ValueError."""
+    """Returns the content (None without parts) and the reasoning among its parts. Raises ValueError."""
     if isinstance(value, str):
         check_text(value, "'content'")
         return value, ""
@@ -29,7 +28,7 @@ def read_content(value: object, role: str) -> tuple[str | list[dict] | None, str
 
 
 def text_of(content: str | list[dict] | None) -> str:
-    """Of a content that was read."""
+    """The text of a content that read_content() returned."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content)
     return content or ""

@@ -1,5 +1,5 @@
-"""Conversations of the forms people have, as one: messages of transformers' chat templates
-(role, content, tool_calls, reasoning_content), and which of them are asked to be learned."""
+"""Reads conversations of common formats into one: messages of transformers' chat templates (role, content,
+tool_calls, reasoning_content), each with a requested weight."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,12 @@ REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """`messages`: `role`; `content`, text or a list of {"type": "text", "text"}, where there is
-    some; `reasoning_content`; `tool_calls`, whose arguments are objects or JSON in a string."""
+    """`messages` have `role`, and some of: `content`, text or a list of {"type": "text", "text"};
+    `reasoning_content`; `tool_calls`, whose arguments are objects or JSON in a string."""
 
     messages: list[dict]
     tools: list[dict] | None
-    asked: list[float | None]  # a message's weight, from 0 to 1; None: as --train-on says
+    asked: list[float | None]  # a message's weight, from 0 to 1; None: decided by --train-on
     group: str = ""  # the value of --group-by's column, as JSON
     weight: float = 1.0  # of the example, from 0 to 1
 
@@ -35,7 +35,7 @@ class Conversation:
 
 def read_messages(value: object, tools: object = None, names: Names = DEFAULT_NAMES,
                   name: str = "messages") -> Conversation:
-    """Of the column `name`, and of `tools`. Raises ValueError naming the turn."""
+    """Reads the values of the columns `name` and `tools`. Raises ValueError naming the turn."""
     messages: list[dict] = []
     asked: list[float | None] = []
     for number, entry in enumerate(turns_of(value, name), start=1):
@@ -49,14 +49,14 @@ def read_messages(value: object, tools: object = None, names: Names = DEFAULT_NA
 
 
 def read_conversation(name: str, value: dict, names: Names = DEFAULT_NAMES) -> Conversation:
-    """Of a record with the column `name`, perhaps `system`, `tools`, `functions`."""
+    """Reads a record with the column `name`, and optional `system`, `tools`, `functions`."""
     read = read_messages(value[name], None, names, name)
     return _completed(read, value)
 
 
 def read_prompt_completion(value: dict, names: Names = DEFAULT_NAMES) -> Conversation:
-    """Of messages in `prompt` or `completion`, or both; text in the other one is a message. Only
-    those of the completion are learned."""
+    """Reads messages in `prompt` or `completion`, or both; a text in one of them is a message. Only
+    messages of the completion are learned."""
     before = _side(value["prompt"], "prompt", "user", names)
     after = _side(value["completion"], "completion", "assistant", names)
     learned = [1.0 if weight is None and message["role"] == "assistant" else weight
@@ -67,8 +67,8 @@ def read_prompt_completion(value: dict, names: Names = DEFAULT_NAMES) -> Convers
 
 
 def with_messages(value: dict, names: Names = DEFAULT_NAMES) -> dict:
-    """A record of `prompt` and `completion`, with the messages that are JSON in strings there, and
-    with the calls that a completion beside `tools` is, as messages."""
+    """Returns a record of `prompt` and `completion` in which messages given as JSON strings are parsed.
+    With `tools`, a completion that is a list of calls becomes a message."""
     keys = ("role", "from", names.role_key)
     found = {name: messages_in_text(value[name], keys) for name in ("prompt", "completion")}
     if value.get("tools") or value.get("functions"):
@@ -77,7 +77,7 @@ def with_messages(value: dict, names: Names = DEFAULT_NAMES) -> dict:
 
 
 def read_sharegpt(turns: object, system: object = None, tools: object = None) -> Conversation:
-    """Turns of {from, value}, or of messages under ShareGPT's name of the column."""
+    """Reads turns of {from, value}, or messages under ShareGPT's column name."""
     return read_conversation("conversations", {"conversations": turns, "system": system,
                                                "tools": tools})
 
@@ -97,7 +97,7 @@ def _side(value: object, name: str, role: str, names: Names) -> Conversation:
 
 def _completed(read: Conversation, value: dict,
                system_weight: float | None = None) -> Conversation:
-    """With what other columns say."""
+    """Adds the values of other columns."""
     messages, asked = read.messages, read.asked
     system = value.get("system")
     if system is not None and system != "":
@@ -117,7 +117,7 @@ def _completed(read: Conversation, value: dict,
 
 
 def _message(entry: object, names: Names) -> tuple[dict, float | None]:
-    """A message and the weight that it asks for."""
+    """A message and its requested weight."""
     message = named_message(entry, names)
     weight = _weight(message)
     if message["role"] == CALL:
@@ -141,7 +141,7 @@ def _message(entry: object, names: Names) -> tuple[dict, float | None]:
 
 
 def _set_reasoning(message: dict, thoughts: str):
-    """Under one name, whichever of them the message has."""
+    """Stores the reasoning under one name, for any name that the message uses."""
     values = [message.pop(key, None) for key in REASONING]
     given = next((value for value in values if value), "")
     if given and thoughts and given != thoughts:
@@ -154,7 +154,8 @@ def _set_reasoning(message: dict, thoughts: str):
 
 
 def _weight(message: dict) -> float | None:
-    """Takes `train` (true, false, or a number from 0 to 1), or others' names of it, out."""
+    """Removes `train` (true, false, or a number from 0 to 1), or another name of it, and returns its
+    value."""
     given = {key: share(message.pop(key), f"'{key}'") for key in _WEIGHTS if key in message}
     if len(set(given.values())) > 1:
         asked = " and ".join(f"'{key}' for {weight:g}" for key, weight in given.items())

@@ -14,7 +14,7 @@ from packtrain_tools.chat import tracked
 from packtrain_tools.chat.tracked_format import TrackedFormatter, aligned, escape, indent, percent
 from packtrain_tools.chat.tracked_json import dumps
 
-GENERATED = -1  # the part of what {% generation %} encloses
+GENERATED = -1  # part number of the text that {% generation %} encloses
 
 
 class _Generation(jinja2.ext.Extension):
@@ -33,7 +33,7 @@ class _Generation(jinja2.ext.Extension):
 
 class _CodeGenerator(jinja2.compiler.CodeGenerator):
     def visit_Concat(self, node, frame):
-        """`a ~ b`: Jinja's own function makes a plain string."""
+        """Compiles `a ~ b` to a tracked function, because Jinja's own makes a plain string."""
         self.write("environment.concat((")
         for each in node.nodes:
             self.write("str(")
@@ -48,7 +48,7 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset("%")
 
     def call(self, context, obj, *args, **kwargs):
-        """Methods of a plain string make plain strings of tracked ones."""
+        """Replaces methods of plain strings that would lose the spans of their arguments."""
         if inspect.isbuiltin(obj) and obj.__name__ in ("join", "replace") and type(obj.__self__) is str:
             obj = getattr(tracked.as_tracked(obj.__self__), obj.__name__)
         return super().call(context, obj, *args, **kwargs)
@@ -80,12 +80,12 @@ def _replace(value, old, new, count=None):
 
 def _format(value, *args, **kwargs):
     if args and kwargs:
-        return jinja2.filters.do_format(value, *args, **kwargs)  # refuses them
+        return jinja2.filters.do_format(value, *args, **kwargs)  # raises for tracked arguments
     return percent(value if isinstance(value, str) else str(value), kwargs or args)
 
 
 def _number(own):
-    """`int` and `float` of a number of the record that is one already."""
+    """`int` and `float`, which return numbers of the record unchanged."""
     def number(value, *args, **kwargs):
         made = own(value, *args, **kwargs)
         return value if type(value) in (tracked.TrackedInt, tracked.TrackedFloat) and \
@@ -94,7 +94,7 @@ def _number(own):
 
 
 def _changing(own, may_rewrite: bool, takes_environment: bool = False):
-    """Filters that change a text here and there."""
+    """Filters that change a text only in some places."""
     def change(environment, value, *args, **kwargs):
         first = (environment,) if takes_environment else ()
         made = own(*first, value, *args, **kwargs)
@@ -103,10 +103,10 @@ def _changing(own, may_rewrite: bool, takes_environment: bool = False):
 
 
 def _filters(own: dict) -> dict:
-    """Those of Jinja that would lose the origin of a text."""
+    """Jinja's filters that would lose the origin of a text."""
     return {
         "tojson": dumps, "join": _join, "replace": _replace, "format": _format,
-        "safe": lambda value: value,  # nothing is escaped here
+        "safe": lambda value: value,  # the environment escapes nothing
         "escape": escape, "e": escape, "forceescape": escape,
         "indent": lambda value, *args, **kwargs: own["indent"](value, *args, **kwargs)
         if isinstance(value, markupsafe.Markup) else indent(value, *args, **kwargs),
@@ -118,7 +118,7 @@ def _filters(own: dict) -> dict:
 
 
 def make_environment(date: datetime.datetime, note_date) -> jinja2.Environment:
-    """`date`: what templates take for today. `note_date()` is called when one asks for it."""
+    """`date`: today's date for templates. Calls `note_date()` when a template asks for it."""
     def raise_exception(message):
         raise jinja2.TemplateError(message)
 

@@ -1,6 +1,6 @@
-"""The forms in which templates want messages: contents as lists of parts or as text, no content, none
-(null) or an empty one, arguments of calls as an object or as JSON, thoughts beside the content or among its
-parts. Which one a template takes is found by trying."""
+"""The forms of messages that templates accept. They differ in contents (a list of parts or text), missing
+contents (no key, null or empty), arguments of calls (an object or JSON) and reasoning (next to the content
+or among its parts). The form for a template is found by trying."""
 
 import itertools
 import json
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 
 def forms_of(messages: list[dict]) -> Iterator[list[dict]]:
-    """The most faithful form first, then those that change one thing, then more. A form that would
-    change nothing in these messages is left out."""
+    """Yields the most faithful form first, then those with one change, then those with more. Skips forms
+    that change nothing in these messages."""
     kinds = [[None, *(change for applies, change in choices if any(map(applies, messages)))]
              for choices in _CHOICES]
     base = [_arguments_as_objects(message) for message in messages]
@@ -43,7 +43,7 @@ def _arguments_as_objects(message: dict) -> dict:
 
 
 def _arguments_as_text(message: dict, original: dict) -> dict:
-    """The string that the data has, or the object as JSON."""
+    """The string of the data, or the object as JSON."""
     told = _with_arguments(original, lambda value: value if isinstance(value, str)
                            else json.dumps(value, ensure_ascii=False))
     return {**message, "tool_calls": told["tool_calls"]} if "tool_calls" in message else message
@@ -57,7 +57,7 @@ def _parts_joined(message: dict, original: dict) -> dict:
 
 
 def _null_content(message: dict, original: dict) -> dict:
-    """Not the first form: some templates print it, as None."""
+    """Not the first form, because some templates print null as None."""
     return message if "content" in message else {**message, "content": None}
 
 
@@ -72,7 +72,7 @@ def _text_as_part(message: dict, original: dict) -> dict:
 
 
 def _thoughts_as_part(message: dict, original: dict) -> dict:
-    """As Mistral's templates want them, before the text."""
+    """Before the text, as Mistral's templates require."""
     if "reasoning_content" not in message:
         return message
     content = _text_as_part(message, original).get("content") or []
@@ -81,7 +81,7 @@ def _thoughts_as_part(message: dict, original: dict) -> dict:
             "content": [thoughts, *content]}
 
 
-# Of each choice at most one is taken, in the order of preference.
+# A form takes at most one of each choice, in the order of preference.
 _CHOICES = (
     ((lambda message: isinstance(message.get("content"), list), _parts_joined),
      (lambda message: isinstance(message.get("content"), str), _text_as_part)),

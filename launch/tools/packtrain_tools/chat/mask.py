@@ -1,10 +1,9 @@
-"""Which characters of a rendered conversation are learned: an assistant's turn with the token that
-ends it, nothing else unless it is asked for. Where that cannot be told for certain, or where the
-template leaves out something that the record says, the conversation is refused.
+"""Finds the learned characters of a rendered conversation: an assistant's turn with the token that ends
+it, and other messages only on request. A conversation is refused when its turns are not certain, or when
+the template leaves out a part of the record.
 
-A turn begins where the generation prompt ends, and the text before it must be what the model sees when it
-is asked. Templates that rewrite earlier turns (leaving out their reasoning, say) show it another text.
-"""
+A turn begins where the generation prompt ends. The text before it must equal the model's input at inference.
+Templates that rewrite earlier turns (without their reasoning, say) give the model another text."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ TRAIN_ON = ("assistant", "last", "each-turn", "all")
 class Rendered:
     text: str
     learned: list[tuple[int, int, float]]  # begin and end, in characters, and weight; ascending
-    data: list[tuple[int, int]] = field(default_factory=list)  # what is the record's own; ascending
+    data: list[tuple[int, int]] = field(default_factory=list)  # ranges from the record itself; ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +31,18 @@ class MaskOptions:
     train_on: str = "assistant"
     also_train_on: tuple[str, ...] = ()  # roles
     allow_open_turns: bool = False
-    count_left_out: bool = False  # take records of which the template leaves something out
+    count_left_out: bool = False  # accept records of which the template leaves something out
 
 
 class _LeftOut(ValueError):
-    """The template leaves a part out."""
+    """The template leaves out a part of the record."""
 
 
 class ChatMask:
     def __init__(self, template: ChatTemplate, options: MaskOptions, special_tokens: list[str],
                  added_tokens: list[str] | None = None):
-        """`special_tokens`, `added_tokens`: of the tokenizer. One of them ends a turn, unless turns may
-        be open."""
+        """`special_tokens`, `added_tokens`: of the tokenizer. One of them ends a turn, unless turns may be
+        open."""
         self._template = template
         self._options = options
         self._ends = TurnEnds(template, special_tokens, added_tokens or [])
@@ -58,8 +57,9 @@ class ChatMask:
 
     def divided(self, conversation: Conversation,
                 counts: Counter | None = None) -> list[Conversation]:
-        """With each-turn a conversation for each learned turn, which alone it learns, else the
-        conversation itself. `asked` is None for earlier turns that another one of them learns."""
+        """With each-turn, a conversation for each learned turn, in which only this turn is learned.
+        Otherwise the conversation itself. `asked` is None for earlier turns that another conversation
+        learns."""
         if self._options.train_on != "each-turn":
             return [conversation]
         weights = self._weights(conversation, Counter() if counts is None else counts)
@@ -69,8 +69,8 @@ class ChatMask:
                 for turn in sorted(weights) if weights[turn]]
 
     def render(self, conversation: Conversation, counts: Counter | None = None) -> Rendered | None:
-        """The example that one of `divided` makes, nothing where nothing of it is learned. Raises
-        ValueError naming the turn. `counts` is told what is unusual."""
+        """The example of one of `divided`, or None where nothing of it is learned. Raises ValueError
+        naming the turn. Counts unusual events in `counts`."""
         counts = Counter() if counts is None else counts
         if self._options.train_on == "each-turn":
             weights = {len(conversation.messages) - 1: conversation.asked[-1] or 0.0}
@@ -80,8 +80,7 @@ class ChatMask:
         return self._example(conversation, weights, counts) if any(weights.values()) else None
 
     def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:
-        """Of the messages that --train-on, --also-train-on or the record itself speak of, within their
-        conversation."""
+        """Weights of the messages that --train-on, --also-train-on or the record select, by their index."""
         roles = [message["role"] for message in conversation.messages]
         turns = [i for i, role in enumerate(roles) if role == "assistant"]
         unprompted = _unprompted_turns(roles)
@@ -97,8 +96,8 @@ class ChatMask:
 
     def _example(self, conversation: Conversation, weights: dict[int, float],
                  counts: Counter) -> Rendered:
-        """What follows the last learned turn is left out. Of the forms that the messages may have, the
-        first one counts of which the template leaves nothing out."""
+        """Leaves out the text after the last learned turn. Uses the first form of the messages of which
+        the template leaves nothing out."""
         last = max(turn for turn, weight in weights.items() if weight)
         weights = {turn: weight for turn, weight in weights.items() if turn <= last}
         faults: list[ValueError] = []
@@ -107,7 +106,8 @@ class ChatMask:
                 return self._masked(messages, conversation, weights, counts, False)
             except ValueError as error:
                 faults.append(error)
-        # A form that is wrong for another reason has everything in its text: it is the template's own.
+        # In a form that fails for another reason the whole text is present, so the reason is the template's
+        # own.
         worst = max(faults, key=lambda fault: (not isinstance(fault, (_LeftOut, Refused)),
                                                isinstance(fault, _LeftOut)))
         if self._options.count_left_out and isinstance(worst, _LeftOut):
@@ -118,7 +118,7 @@ class ChatMask:
 
     def _masked(self, messages: list[dict], conversation: Conversation, weights: dict[int, float],
                 counts: Counter, may_leave_out: bool) -> Rendered:
-        """`messages`: of the conversation, in one of their forms."""
+        """`messages`: those of the conversation, in one of their forms."""
         tracked = track(messages, conversation.tools)
         turns = RenderedTurns(self._template, self._ends, tracked, self._options.allow_open_turns)
         if [turn for turn, weight in weights.items() if weight] == [len(messages) - 1]:
@@ -136,9 +136,9 @@ class ChatMask:
 
     def _leaves_out(self, turns: RenderedTurns, asked: list[float | None], weights: dict[int, float],
                     may_leave_out: bool) -> Iterator[str]:
-        """The names of counts. Thoughts of turns that are not learned may go, and with each-turn anything
-        of a turn that another example learns: when the model is asked for the next turn, it does not see
-        them either."""
+        """Yields the names of counts. Reasoning may be missing in turns that are not learned. With
+        each-turn any part may be missing in a turn that another example learns. The model does not see
+        these parts either, when it is asked for the next turn."""
         each = self._options.train_on == "each-turn"
         for lost in lost_parts(turns.parts, turns.rendering):
             turn = lost.part.message
@@ -153,14 +153,14 @@ class ChatMask:
 
 
 def _unprompted_turns(roles: list[str]) -> set[int]:
-    """The assistant's turns before the first message that asks for something, where there is one."""
+    """The assistant's turns before the first message that asks for an answer, if there is one."""
     first = next((i for i, role in enumerate(roles)
                   if role not in ("system", "developer", "assistant")), None)
     return set() if first is None else {i for i in range(first) if roles[i] == "assistant"}
 
 
 def _all_but(turns: RenderedTurns, weights: dict[int, float]) -> Iterator[tuple[int, int, float]]:
-    """The whole text up to the last message's end, with the messages' own weights where they differ."""
+    """The whole text up to the last message's end, with the weights of messages where they differ."""
     at, end = 0, turns.end(len(turns.messages) - 1)
     usual = max(weights.values())
     for turn in sorted(weights):

@@ -1,4 +1,4 @@
-"""What messages call their parts: the names of roles, and the keys of the role and the content."""
+"""Names in messages: those of roles, and the keys of the role and the content."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ _CONTENT_KEYS = ("value", "text", "message", "parts")  # where there is no `cont
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    roles: dict[str, str]  # theirs: ours
-    role_key: str | None = None  # of messages, where the command names it
+    roles: dict[str, str]  # name in the data: our name
+    role_key: str | None = None  # in messages, where the command names it
     content_key: str | None = None
 
     def shown_roles(self) -> str:
@@ -30,7 +30,7 @@ DEFAULT_NAMES = Names(_ROLES)
 
 def make_names(roles: list[tuple[str, str]], role_key: str | None = None,
                content_key: str | None = None) -> Names:
-    """`roles`: (ours, theirs), which stand before the names that are known."""
+    """`roles`: (ours, theirs), which take precedence over the known names."""
     return Names(_ROLES | {theirs: ours for ours, theirs in roles}, role_key, content_key)
 
 

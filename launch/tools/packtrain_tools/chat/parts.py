@@ -1,9 +1,7 @@
-"""What a conversation says, part by part, and which of it is in the text that a template made.
+"""The parts of a conversation, and which of them are in the text that a template rendered.
 
-`track` gives every part of every message and tool a number and makes its text tracked; `lost_parts`
-finds parts, or pieces of them, that are nowhere in the rendered text. So it does not matter whether a
-part is short, or occurs elsewhere as well.
-"""
+`track` numbers every part of every message and tool, and makes its text tracked. `lost_parts` finds parts, or
+pieces of them, that are missing in the rendered text. So a part may be short, or occur elsewhere as well."""
 
 import re
 from collections.abc import Iterator
@@ -15,11 +13,11 @@ from packtrain_tools.chat.tracked_json import ContentPart, PrintedDict, PrintedL
 
 TOOLS = -1  # in place of a message's number
 SHOWN = 60  # characters of what is lost
-# Pieces that templates take out of a content and print themselves: tags and punctuation.
+# Pieces that templates remove from a content and print themselves: tags and punctuation.
 _REPRINTED = re.compile(r"(?:</?[\w|]+>|\[/?\w+\]|[^\w<>]|[<>])*")
 _THOUGHT = re.compile(r"\s*<think>.*</think>\s*", re.DOTALL)
 _SPACE = re.compile(r"\s+")
-# Of a tool's schema: strings that say what a tool is. Types and the like are printed in other notations.
+# Strings of a tool's schema that describe the tool. Templates print types and the like in other notations.
 _SAID_OF_TOOLS = ("name", "description", "enum")
 
 
@@ -85,12 +83,13 @@ class _Tracker:
         return PrintedDict(call, function=function) if is_nested else function
 
     def _arguments(self, number: int, of: str, value):
-        """Printed as Python alone they do not count as printed, since their JSON is another form."""
+        """Arguments that are only printed as Python do not count as printed, because their JSON is another
+        form."""
         value = self._value(number, of, value)
         return dict(value) if isinstance(value, dict) else value
 
     def _value(self, number: int, of: str, value, name: str = "arguments"):
-        """Every key, string and number in it; true, false and null are known by their keys."""
+        """Tracks every key, string and number of a value. Keys represent true, false and null."""
         what = f"'{name}' of {of}"
         if isinstance(value, dict):
             return PrintedDict((self._text(number, f"'{key}' of {of}", key),
@@ -124,13 +123,13 @@ class _Tracker:
 @dataclass(frozen=True, slots=True)
 class LostPart:
     part: Part
-    text: str  # what of it
+    text: str  # the missing text
     is_thought: bool
 
 
 def lost_parts(parts: list[Part], rendering: Rendering) -> Iterator[LostPart]:
-    """Parts, and pieces of parts, that the rendered text does not hold. White space may go, and tags
-    that the template prints itself in the same place."""
+    """Yields parts, and pieces of parts, that are missing in the rendered text. White space may be
+    missing, and tags that the template prints itself in the same place."""
     by_part: dict[int, list[Span]] = {}
     for span in rendering.spans:
         by_part.setdefault(span[2], []).append(span)
@@ -147,7 +146,7 @@ def lost_parts(parts: list[Part], rendering: Rendering) -> Iterator[LostPart]:
 
 
 def _gaps(spans: list[Span], length: int) -> list[tuple[int, int]]:
-    """Ranges of the part's text that no span stands for."""
+    """Ranges of the part's text that no span covers."""
     gaps, at = [], 0
     for begin, end in sorted((span[3], span[4]) for span in spans):
         if begin > at:
@@ -158,7 +157,7 @@ def _gaps(spans: list[Span], length: int) -> list[tuple[int, int]]:
 
 def _is_reprinted(piece: str, begin: int, end: int, spans: list[Span],
                   rendering: Rendering) -> bool:
-    """Whether a piece of tags and punctuation is in the text between its neighbours."""
+    """True when a piece of tags and punctuation is in the text between its neighbours."""
     if not spans or not _REPRINTED.fullmatch(piece):
         return False
     before = [span[1] for span in spans if span[4] == begin]

@@ -1,5 +1,5 @@
-"""Changes that a command asks of whole conversations: a default system prompt, and system prompts
-merged into the user's turn, for models that know no such role."""
+"""Changes to whole conversations on request: adds a default system prompt, or merges system prompts into
+the user's turn for models without that role."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ class Reshaping:
 
 
 def with_default_system(conversation: Conversation, system: str) -> Conversation:
-    """Before a conversation that has no system prompt."""
+    """Adds the default prompt to a conversation without a system prompt."""
     if any(message["role"] in SYSTEM_ROLES for message in conversation.messages):
         return conversation
     weight = 0.0 if conversation.asked[:1] == [0.0] else None  # as the prompt that it stands before
@@ -30,8 +30,8 @@ def with_default_system(conversation: Conversation, system: str) -> Conversation
 
 
 def with_system_merged(conversation: Conversation) -> Conversation:
-    """The system prompts at the beginning stand before the words of the first user's turn. Raises
-    ValueError where there is no such turn."""
+    """Merges the leading system prompts into the beginning of the first user's turn. Raises ValueError
+    where there is no such turn."""
     messages, asked = conversation.messages, conversation.asked
     number = next((i for i, message in enumerate(messages)
                    if message["role"] not in SYSTEM_ROLES), len(messages))

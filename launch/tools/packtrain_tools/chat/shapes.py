@@ -1,11 +1,11 @@
-"""Shapes in which data sets hold the turns of a conversation, as a list of messages."""
+"""Converts the ways in which data sets store the turns of a conversation to a list of messages."""
 
 import json
 from typing import Any
 
 from packtrain_tools.chat.values import kind, parsed
 
-# Keys of turns that hold both what is asked and what is answered, in capitals or not.
+# Keys of turns that have both a question and an answer, in upper or lower case.
 _ASKED = ("input", "user", "human", "prompt", "question", "query", "instruction")
 _ANSWERED = ("output", "assistant", "gpt", "bot", "chatbot", "model", "response", "answer", "completion")
 _ROLE_KEYS = ("role", "from")
@@ -13,7 +13,7 @@ _MESSAGE_KEYS = ("role", "from", "content", "value")
 
 
 def turns_of(value: object, name: str) -> list:
-    """A list, not empty, of what should be messages. Raises ValueError."""
+    """Returns a list of messages, not empty. Raises ValueError."""
     for _ in range(2):  # some hold it as JSON twice
         value = parsed(value, f"'{name}'") if isinstance(value, str) else value
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def turns_of(value: object, name: str) -> list:
 
 
 def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object:
-    """The messages that a string of JSON is, as tables and CSV hold them; else the value as it is."""
+    """Parses a JSON string of messages, as tables and CSV store them. Returns other values unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
     try:
@@ -52,7 +52,7 @@ def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object
 
 
 def _transposed(columns: dict, name: str) -> list[dict]:
-    """Of a struct of lists, as older versions of `datasets` make of a sequence of structs."""
+    """Converts a struct of lists, which older versions of `datasets` make of a sequence of structs."""
     lists = {key: entries for key, entries in columns.items() if isinstance(entries, list)}
     if not lists or len(lists) < len(columns):
         raise ValueError(f"'{name}' is an object, wanted a list of messages")
@@ -63,7 +63,7 @@ def _transposed(columns: dict, name: str) -> list[dict]:
 
 
 def _alternating(texts: list) -> list[dict]:
-    """Of texts of the user and the assistant in turn."""
+    """Converts texts of the user and the assistant in turn."""
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
             raise ValueError(f"turn {number}: is {kind(text)}, wanted text, as turn 1 is")
@@ -72,7 +72,7 @@ def _alternating(texts: list) -> list[dict]:
 
 
 def _from_lists(turns: list) -> list[dict]:
-    """Of [asked, answered]; the last one may lack its answer."""
+    """Converts pairs of [asked, answered]; the last one may lack its answer."""
     messages = []
     for number, turn in enumerate(turns, start=1):
         if not isinstance(turn, list) or len(turn) != 2 or not isinstance(turn[0], str):
@@ -85,7 +85,7 @@ def _from_lists(turns: list) -> list[dict]:
 
 
 def _pair_keys(turn: dict) -> tuple[str, str] | None:
-    """Raises ValueError where they are not certain."""
+    """The keys of question and answer. Raises ValueError where they are not certain."""
     if any(key in turn for key in _MESSAGE_KEYS):
         return None
     asked = [key for key in turn if key.lower() in _ASKED]
@@ -113,7 +113,7 @@ def _from_pairs(turns: list, asks: str, answers: str) -> list[dict]:
 
 
 def _asked_and_answered(messages: list) -> list[list]:
-    """Of messages of the user and the assistant in turn."""
+    """Converts messages of the user and the assistant in turn to pairs."""
     roles = [message.get("role") if isinstance(message, dict) else None for message in messages]
     if roles != ["user", "assistant"] * (len(messages) // 2):
         raise ValueError("'history' holds messages that are not of the user and the assistant in turn "
@@ -123,7 +123,7 @@ def _asked_and_answered(messages: list) -> list[list]:
 
 
 def history_turns(value: object) -> list[tuple[str, str]]:
-    """Alpaca's `history`: [[what was asked, what was answered], ...]. Raises ValueError."""
+    """Reads Alpaca's `history`: [[question, answer], ...]. Raises ValueError."""
     if isinstance(value, str) and value.strip():
         value = parsed(value, "'history'")
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):

@@ -1,6 +1,6 @@
-"""Chat templates of tokenizers, rendered as transformers' `apply_chat_template` does: the same
-environment, variables and choice of template (tests hold both against each other), without
-transformers, whose import takes seconds and half a gigabyte."""
+"""Renders chat templates of tokenizers as transformers' `apply_chat_template` does: with the same
+environment, variables and choice of template. Tests compare both. It does not import transformers, which
+takes seconds and half a gigabyte."""
 
 import datetime
 import os
@@ -25,8 +25,8 @@ _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 @dataclass(frozen=True, slots=True)
 class Rendering:
     text: str
-    spans: list[Span]  # of the record's parts, where they lie; empty for messages that are not tracked
-    generated: list[tuple[int, int]]  # begin and end of what {% generation %} encloses
+    spans: list[Span]  # positions of the record's parts; empty for messages that are not tracked
+    generated: list[tuple[int, int]]  # begin and end of each text that {% generation %} encloses
 
 
 class Refused(ValueError):
@@ -36,8 +36,8 @@ class Refused(ValueError):
 class ChatTemplate:
     def __init__(self, sources: dict[str, str], variables: dict[str, object], place: str,
                  date: str = DEFAULT_DATE):
-        """`sources`: templates by name, of which there is "default" or another alone. `date`: what
-        templates take for today, YYYY-MM-DD. Raises ToolError naming `place`."""
+        """`sources`: templates by name; "default", or the only one, is used. `date`: today's date for
+        templates, YYYY-MM-DD. Raises ToolError naming `place`."""
         self._sources = sources
         self._variables = variables
         self.uses_date = False  # whether a rendering asked for it
@@ -76,7 +76,7 @@ class ChatTemplate:
             text = self._templates[name].render(
                 **self._variables, messages=messages, tools=tools, documents=None,
                 add_generation_prompt=add_generation_prompt)
-        except Exception as error:  # templates call methods of what they are given
+        except Exception as error:  # a template may raise any error
             raise Refused(f"the chat template refuses it: {_printable(error)}") from None
         spans = tracked.spans_of(text)
         generated = [(begin, end) for begin, end, part, *_ in spans if part == GENERATED]
@@ -89,7 +89,7 @@ def _printable(error: Exception) -> str:
 
 
 def _with_reasoning(message: dict, keys: list[str]) -> dict:
-    """Under the names that the template reads."""
+    """Stores the reasoning under the names that the template reads."""
     if "reasoning_content" not in message:
         return message
     return {**message, **dict.fromkeys(keys, message["reasoning_content"])}
@@ -98,9 +98,9 @@ def _with_reasoning(message: dict, keys: list[str]) -> dict:
 def load_chat_template(folder: str, file: str | None, settings: dict, options: dict[str, object],
                        date: str = DEFAULT_DATE,
                        special_tokens: dict[str, str] | None = None) -> ChatTemplate | None:
-    """`file`, or the template of the tokenizer's folder, where it has one. `settings`:
-    tokenizer_config.json; `options`: further variables; `special_tokens`: by name, such as bos_token,
-    of all places where the folder names them (those of `settings` without it)."""
+    """Loads `file`, or else the template of the tokenizer's folder. `settings`: tokenizer_config.json.
+    `options`: further variables. `special_tokens`: by name, such as bos_token, from all files of the
+    folder; by default those of `settings`."""
     if special_tokens is None:
         special_tokens = named_tokens(settings)
     taken = sorted(_RESERVED & options.keys())
@@ -123,7 +123,7 @@ def load_chat_template(folder: str, file: str | None, settings: dict, options: d
 
 
 def named_tokens(settings: dict) -> dict[str, str]:
-    """Such as bos_token: <s>."""
+    """Special tokens by name, such as bos_token: <s>."""
     tokens = {}
     for key, token in settings.items():
         token = token.get("content") if isinstance(token, dict) else token

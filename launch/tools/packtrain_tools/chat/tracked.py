@@ -1,30 +1,29 @@
-"""Text that knows which part of a record its characters come from.
+"""Strings that record which part of a record their characters come from.
 
-A chat template is a program: it trims, splits, replaces and joins what a record says. A `Tracked` string
-gives each of these operations the result that a plain string gives, and keeps the origin of the
-characters. So one rendering tells both the text and what of the record is in it, and where.
+A chat template is a program: it trims, splits, replaces and joins texts of a record. Each of these operations
+on a `Tracked` string has the result of a plain string, and keeps the origin of the characters. So one
+rendering gives the text, and the positions of the record's parts in it.
 
-A span is a tuple (begin, end, part, source_begin, source_end): characters begin..end of this string
-stand for characters source_begin..source_end of part number `part`. Both ranges have the same length,
-unless the characters were escaped or replaced, or are a number's.
-"""
+A span is a tuple (begin, end, part, source_begin, source_end): characters begin..end of this string come from
+characters source_begin..source_end of part number `part`. Both ranges have the same length, unless the
+characters were escaped or replaced, or belong to a number."""
 
 import re
 from collections.abc import Iterable, Iterator
 
-# Tags and punctuation, which templates may print in another way.
+# Tags and punctuation, which templates may print in another form.
 MARKUP = re.compile(r"(?:</?[\w|]+>|\[/?\w+\]|\W)*")
 Span = tuple[int, int, int, int, int]
 
 
 class Tracked(str):
-    """A string with spans. Operations that are not written here give plain strings."""
+    """A string with spans. Operations that are not defined here return plain strings."""
 
     __slots__ = ("spans",)
     spans: list[Span]
 
     def __str__(self) -> str:
-        return self  # templates print each value through str()
+        return self  # templates print each value with str()
 
     def __add__(self, other):
         return concat((self, other)) if isinstance(other, str) else plain(self) + other
@@ -38,7 +37,7 @@ class Tracked(str):
             if step != 1:
                 return plain(self)[index]
             return cut(self, begin, max(begin, end))
-        str.__getitem__(self, index)  # raises what a string raises
+        str.__getitem__(self, index)  # raises the error of a plain string
         at = index + len(self) if index < 0 else index
         return cut(self, at, at + 1)
 
@@ -77,8 +76,8 @@ class Tracked(str):
         return tuple(self._located(str.rpartition(self, sep), 0))
 
     def _located(self, pieces: Iterable[str], between: int | None = None) -> list[str]:
-        """The pieces, which follow each other in this string: `between` characters apart, or (None) with
-        white space between them, which no piece begins with."""
+        """Locates consecutive pieces of this string. They are `between` characters apart, or (None)
+        separated by white space, with which no piece begins."""
         found, at = [], 0
         for piece in pieces:
             at = at if between is not None else str.find(self, piece, at)
@@ -132,7 +131,7 @@ class Tracked(str):
         return concat([text[:len(text) - len(self)], self])
 
     def __mul__(self, number):
-        text = str.__mul__(self, number)  # raises what a string raises
+        text = str.__mul__(self, number)  # raises the error of a plain string
         return concat([self] * (len(text) // len(self))) if text else text
 
     __rmul__ = __mul__
@@ -142,7 +141,7 @@ class Tracked(str):
 
 
 class TrackedInt(int):
-    """An integer of a record; printed, its digits know that."""
+    """An integer of a record; its printed digits are tracked."""
 
     part: int
 
@@ -166,7 +165,7 @@ def with_spans(text: str, spans: list[Span]) -> str:
 
 
 def of_part(text: str, part: int) -> str:
-    """All of a part's text."""
+    """A tracked string of all of a part's text."""
     return with_spans(text, [(0, len(text), part, 0, len(text))] if text else [])
 
 
@@ -195,13 +194,14 @@ def cut(text: Tracked, begin: int, end: int) -> str:
             source_begin += low - first
             source_end = source_begin + high - low
         elif (low, high) != (first, last):
-            continue  # a piece of escaped text: which characters it stands for is not known
+            continue  # the source characters of a piece of escaped text are unknown
         spans.append((low - begin, high - begin, part, source_begin, source_end))
     return with_spans(str.__getitem__(text, slice(begin, end)), spans)
 
 
 def rewritten(text: Tracked, begin: int, end: int, new: str) -> str:
-    """What stands in place of text[begin:end]: itself, where it holds it, or other characters for it."""
+    """Replaces text[begin:end] by `new` and keeps the origin: that of the same text, or that of other
+    characters in its place."""
     old = cut(text, begin, end)
     at = plain(new).find(plain(old))
     if at >= 0:
@@ -215,14 +215,14 @@ def rewritten(text: Tracked, begin: int, end: int, new: str) -> str:
 
 
 def as_tracked(text: str) -> Tracked:
-    """A string whose operations keep the origin of what they put in."""
+    """Makes a string whose operations keep the origin of their arguments."""
     tracked = Tracked(text)
     tracked.spans = spans_of(text)
     return tracked
 
 
 def concat(pieces: Iterable[str]) -> str:
-    """`"".join(pieces)`; Jinja's environments call it for all that a template prints."""
+    """`"".join(pieces)`; Jinja's environments call it for all output of a template."""
     texts, spans, at = [], [], 0
     for piece in pieces:
         if type(piece) is Tracked:
@@ -237,5 +237,5 @@ def join(separator: str, pieces: Iterable[str]) -> str:
     """`separator.join(pieces)`"""
     pieces = list(pieces)
     if not all(isinstance(piece, str) for piece in pieces):
-        return plain(separator).join(pieces)  # raises what a string raises
+        return plain(separator).join(pieces)  # raises the error of a plain string
     return concat([each for piece in pieces for each in (separator, piece)][1:])

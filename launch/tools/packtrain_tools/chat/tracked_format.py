@@ -1,5 +1,5 @@
-"""Formats and filters of templates that Python's strings do not keep track of: the text that plain strings
-give, with its spans."""
+"""Formats and filters of templates for tracked strings. They return the text of plain strings, with its
+spans."""
 
 import itertools
 import re
@@ -14,7 +14,7 @@ from packtrain_tools.chat.tracked import (Tracked, TrackedFloat, TrackedInt, con
 
 _CONVERSION = re.compile(r"%(?:\((?P<key>[^()]*)\))?[#0\- +]*(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?"
                          r"[hlL]?[a-zA-Z%]")
-_NEAR = 48  # characters within which a changed text is found to go on as its source does
+_NEAR = 48  # characters in which a changed text must agree with its source again
 _ALIKE = 3  # characters that must agree there
 
 
@@ -62,7 +62,7 @@ class TrackedFormatter(SandboxedFormatter):
 
 
 def of_value(text: str, value: object) -> str:
-    """`text`: what a format printed of a value."""
+    """Tracks `text`, which a format printed for a value."""
     if isinstance(value, (TrackedInt, TrackedFloat)):
         return with_spans(plain(text), [(0, len(text), value.part, 0, len(plain(str(value))))])
     source = value if isinstance(value, str) else str(value)
@@ -74,8 +74,8 @@ def of_value(text: str, value: object) -> str:
 
 
 def aligned(source: Tracked, changed: str, may_rewrite: bool = True) -> str:
-    """`changed` is the source but for stretches here and there, such as escaped characters. `may_rewrite`:
-    those stand for what they are in place of."""
+    """`changed` equals the source except for short ranges, such as escaped characters. `may_rewrite`:
+    those ranges have the origin of the characters that they replace."""
     old, new = plain(source), plain(changed)
     if len(old) == len(new) and may_rewrite:
         return with_spans(new, spans_of(source))
@@ -94,7 +94,7 @@ def aligned(source: Tracked, changed: str, may_rewrite: bool = True) -> str:
 
 
 def _next_alike(old: str, new: str, i: int, j: int) -> tuple[int, int]:
-    """How many characters of both to leave out until they agree again."""
+    """The number of characters of both to skip until they agree again."""
     for both in range(1, _NEAR):
         for skipped in range(both + 1):
             first, second = i + skipped, j + both - skipped
@@ -105,9 +105,9 @@ def _next_alike(old: str, new: str, i: int, j: int) -> tuple[int, int]:
 
 
 class Escaped(markupsafe.Markup):
-    """What `escape` makes, which is printed with its spans."""
+    """The result of `escape`, which is printed with its spans."""
 
-    origin: str | None = None  # what operations make of it has none
+    origin: str | None = None  # results of operations have none
 
     def __str__(self) -> str:
         return super().__str__() if self.origin is None else self.origin
@@ -123,7 +123,7 @@ def escape(value: object) -> markupsafe.Markup:
 
 
 def indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    """As Jinja's filter."""
+    """Like Jinja's filter."""
     space = width if isinstance(width, str) else " " * width
     lines = (text + "\n").splitlines()
     told = join("\n", [space + line if number and (line or blank) else line

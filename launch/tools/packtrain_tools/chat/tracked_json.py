@@ -1,5 +1,4 @@
-"""`json.dumps` and `repr` for values whose strings and numbers may be tracked: the same text, with its
-spans."""
+"""`json.dumps` and `repr` for values with tracked strings and numbers: the same text, with its spans."""
 
 import json
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -9,7 +8,7 @@ from packtrain_tools.chat.tracked import (Tracked, TrackedFloat, TrackedInt, con
 
 
 def dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False) -> str:
-    """As transformers' `tojson` filter. Raises what json.dumps raises."""
+    """Like transformers' `tojson` filter. Raises what json.dumps raises."""
     if not isinstance(value, (dict, list, tuple, Tracked, TrackedInt, TrackedFloat)):
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
                           sort_keys=sort_keys)
@@ -77,8 +76,8 @@ class _Writer:
 
 
 class ContentPart(dict):
-    """A part of a content that is a list. Its JSON, or Python's form of it, is no text of the record: a
-    template that prints it wants text."""
+    """A part of a content that is a list. Its JSON or Python form is no text of the record: a template
+    that prints it expects text."""
 
 
 class PrintedDict(dict):
@@ -115,5 +114,5 @@ def _repr_pieces(value) -> list[str]:
 
 
 def _key(key) -> str:
-    """Keys that are no strings, which only templates make, become strings as json.dumps has it."""
+    """Converts keys that are no strings as json.dumps does; only templates make such keys."""
     return key if isinstance(key, str) else next(iter(json.loads(json.dumps({key: 0}))))

@@ -1,4 +1,4 @@
-"""Where an assistant's turn ends: at the first token after its content at which a model must stop."""
+"""Finds the end of an assistant's turn: the first token after its content at which a model must stop."""
 
 import re
 
@@ -11,13 +11,13 @@ _PROBE = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"
 
 
 def either(tokens: list[str]) -> re.Pattern:
-    """Any of them, the longest first, as tokenizers match added tokens."""
+    """Matches any of them, the longest first, as tokenizers match added tokens."""
     ordered = sorted(set(tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, ordered)) or r"(?!)")
 
 
 class TurnEnds:
-    """The token that ends a plain answer of this template ends every turn that has it. Others (calls,
+    """The token that ends a plain answer of this template ends every turn that has it. Other turns (calls,
     in some families) end in the first special token, or else in the first added one."""
 
     def __init__(self, template: ChatTemplate, special_tokens: list[str], added_tokens: list[str]):

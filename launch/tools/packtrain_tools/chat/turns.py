@@ -1,4 +1,4 @@
-"""Where the turns of a rendered conversation begin and end."""
+"""Finds the begin and the end of the turns of a rendered conversation."""
 
 import itertools
 import re
@@ -22,7 +22,7 @@ class RenderedTurns:
         self._ends = ends
         self._tools = tracked.tools
         self._allow_open_turns = allow_open_turns
-        self._prompts: dict[str, str] = {}  # by the role before it: what follows that message's text
+        self._prompts: dict[str, str] = {}  # by the previous role: the text that follows its message
         self._befores: dict[int, Rendering] = {}
         self.messages = tracked.messages
         self.parts = tracked.parts
@@ -37,10 +37,10 @@ class RenderedTurns:
         self._span_ends = sorted(span[1] for span in self.rendering.spans)
 
     def _extents(self, rendering: Rendering) -> dict[int, tuple[int, int]]:
-        """First and last character of each message's own text, where it has any. What a template
-        repeats later (the name of a call, with its result) counts where it stands first."""
+        """First and last character of each message's own text, where it has any. A part that a template
+        repeats later (the name of a call, with its result) counts at its first position."""
         extents: dict[int, tuple[int, int]] = {}
-        seen: dict[int, int] = {}  # by part: the end of what stood before
+        seen: dict[int, int] = {}  # by part: the end of its first occurrence
         for begin, end, part, _, source_end in rendering.spans:
             message = self.parts[part].message
             if message == TOOLS or source_end <= seen.get(part, 0):
@@ -51,8 +51,8 @@ class RenderedTurns:
         return extents
 
     def ask_for_last_turn(self):
-        """Puts the prompt of an inference before the last turn, where the template shows the model other
-        earlier turns when it is asked (with the thoughts that led to a call, say) than afterwards."""
+        """Uses the prompt of an inference for the text before the last turn. Some templates show the model
+        other earlier turns at inference than afterwards, for example with the reasoning of a call."""
         turn = len(self.messages) - 1
         if not self.is_assistant(turn) or self._template.marks_generation(self._tools):
             return
@@ -78,7 +78,7 @@ class RenderedTurns:
         return f"turn {turn + 1} ({self.role(turn)})"
 
     def data(self) -> list[tuple[int, int]]:
-        """What of the text is the record's own, ascending."""
+        """Ranges of the text that come from the record, ascending."""
         merged: list[tuple[int, int]] = []
         for begin, end, *_ in self.rendering.spans:
             if merged and begin <= merged[-1][1]:
@@ -110,8 +110,8 @@ class RenderedTurns:
         return counts
 
     def end(self, turn: int, begin: int = 0, must: bool = False) -> int:
-        """Of the token that ends a turn whose content begins at `begin` or later; of the content where
-        there is none. Raises ValueError instead where a turn must end."""
+        """The end of the token that ends a turn whose content begins at `begin` or later; without such a
+        token the end of the content. Raises ValueError instead where a turn must end."""
         content_end = max(begin, self.extents[turn][1] if turn in self.extents
                           else self._empty_content(turn))
         end = self._ends.find(self.text, content_end, self._limit(turn, content_end))
@@ -130,7 +130,7 @@ class RenderedTurns:
         return _common(self._through(turn).text, self.text)
 
     def _empty_content(self, turn: int) -> int:
-        """Where the content of a turn without any would stand."""
+        """The position of an empty content."""
         mark = len(self.parts)
         messages = [*self.messages]
         messages[turn] = {**messages[turn], "content": of_part("x", mark)}
@@ -142,8 +142,8 @@ class RenderedTurns:
         return begin if self.text.startswith(rendering.text[:begin]) else 0
 
     def _limit(self, turn: int, content_end: int) -> int:
-        """Where the next message begins, or later: at its own text, if it has any. Where answers end in
-        no token, the first token that follows is the next message's."""
+        """The begin of the next message or a later position: its own text, if it has any. Where answers
+        end in no token, the first token that follows belongs to the next message."""
         if turn + 1 >= len(self.messages):
             return len(self.text)
         if turn + 1 in self.extents and self._ends.stop is not None:
@@ -170,10 +170,10 @@ class RenderedTurns:
             raise self._fault(turn, "cannot be masked: of the messages up to it", fault) from None
 
     def _prompted(self, turns: list[int]) -> dict[int, tuple[int, int]]:
-        """Of a template without marks: from the end of the generation prompt on. The last turn is held
-        against its prompt exactly, earlier ones against the prompts that were seen, or their own. The
-        first, second, fourth, eighth ... turn, and the first of each kind, are also held against the
-        conversation that ends with it. So the work grows with the text, not with its square."""
+        """Turns of a template without marks: each begins at the end of the generation prompt. The last
+        turn is compared with its exact prompt, earlier ones with prompts that were seen, or with their
+        own. The first, second, fourth, eighth ... turn, and the first of each kind, are also compared with
+        the conversation that ends with it. So the work grows with the text, not with its square."""
         found = {}
         for turn in reversed(turns):
             begin = self._begin(turn, is_last=turn == turns[-1])
@@ -187,8 +187,8 @@ class RenderedTurns:
         return found
 
     def _kind(self, turn: int, span: tuple[int, int]) -> tuple:
-        """What a template can tell turns apart by: their neighbours, their parts, and the text that it
-        prints around them."""
+        """The properties by which a template can distinguish turns: their neighbours, their parts, and the
+        text that it prints around them."""
         message = self.messages[turn]
         first, last = self.extents.get(turn, (span[1], span[1]))
         return (self.role(turn - 1) if turn else "", self.role(turn + 1), *sorted(message),
@@ -214,7 +214,7 @@ class RenderedTurns:
         self._prompts[self.role(turn - 1) if turn else ""] = before.text[text_end:]
 
     def _seen_prompt(self, turn: int) -> int | None:
-        """The end of the prompt, where it is one that was seen after a message of the same role."""
+        """The end of the prompt, if it was seen after a message of the same role."""
         prompt = self._prompts.get(self.role(turn - 1) if turn else "")
         if prompt is None or turn not in self.extents:
             return None
@@ -235,7 +235,7 @@ class RenderedTurns:
                            "turns as they are asked for)")
 
     def _marked(self, turns: list[int]) -> dict[int, tuple[int, int]]:
-        """Of a template with {% generation %}: passages belong to the turn whose text they hold."""
+        """Turns of a template with {% generation %}: a passage belongs to the turn whose text it holds."""
         begins: dict[int, int] = {}
         for begin, end in self.rendering.generated:
             turn = self._turn_of_passage(begin, end)
@@ -246,12 +246,12 @@ class RenderedTurns:
                 raise ValueError(f"{self.name(turn)}: the chat template marks no passage of it with "
                                  "generation")
         if turns and self._template.knows_generation_prompt(self._tools):
-            for turn in reversed(turns):  # a passage may hold the prompt, which is not learned
+            for turn in reversed(turns):  # a passage may include the prompt, which is not learned
                 begins[turn] = max(begins[turn], self._begin(turn, is_last=turn == turns[-1]))
         return {turn: (begins[turn], self.end(turn, begins[turn], must=True)) for turn in turns}
 
     def _turn_of_passage(self, begin: int, end: int) -> int | None:
-        """Nothing for one that follows a turn's end: it belongs to no content."""
+        """Returns None for a passage that follows a turn's end: it belongs to no content."""
         inside = {self.parts[part].message for first, last, part, *_ in self.rendering.spans
                   if first < end and last > begin}
         if len(inside) > 1 or any(not self.is_assistant(turn) for turn in inside):
@@ -270,7 +270,7 @@ class RenderedTurns:
 
 
 def _check_text(text: str):
-    """Half of a surrogate pair, wherever it stood in the record, would end the tokenizer."""
+    """Half of a surrogate pair, anywhere in the record, would crash the tokenizer."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -280,7 +280,7 @@ def _check_text(text: str):
 
 
 def _common(a: str, b: str) -> int:
-    """The length of what both begin with."""
+    """The length of the common beginning."""
     if b.startswith(a):
         return len(a)
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))

@@ -1,4 +1,4 @@
-"""Values of decoded records: what they are called in messages, JSON in strings, nulls of tables."""
+"""Values of decoded records: names in messages, JSON in strings, nulls of tables."""
 
 import json
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ MOST_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """In place of a value of a table that Python cannot hold, such as a time in nanoseconds, or of
-    a row of CSV that is none."""
+    """Replaces a value that Python cannot hold, such as a time in nanoseconds, or an invalid row of CSV."""
 
     fault: str
     text: str = ""
@@ -20,7 +19,7 @@ class Unreadable:
 
 
 def kind(value: object) -> str:
-    """Of a value that is not what it should be, for messages."""
+    """Describes a value of a wrong type in messages."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, (list, tuple)):
@@ -39,7 +38,7 @@ def json_fault(error: ValueError) -> str:
 
 
 def parsed(text: str, name: str) -> object:
-    """JSON in a string. Raises ValueError."""
+    """Parses JSON in a string. Raises ValueError."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -49,7 +48,7 @@ def parsed(text: str, name: str) -> object:
 
 
 def as_list(value: object, name: str) -> list:
-    """Tables often hold such lists as JSON. Raises ValueError."""
+    """Converts to a list; tables often store lists as JSON. Raises ValueError."""
     if isinstance(value, str):
         value = parsed(value, f"'{name}'")
     if not isinstance(value, list) or not value:
@@ -66,7 +65,7 @@ def check_text(text: str, name: str):
 
 
 def without_nulls(value: object) -> object:
-    """Tables give every row all keys that any row has."""
+    """Removes nulls, because tables give every row the keys of all rows."""
     if isinstance(value, dict):
         return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list):
@@ -75,7 +74,7 @@ def without_nulls(value: object) -> object:
 
 
 def check_depth(value: object, name: str, most: int = MOST_DEPTH):
-    """Raises ValueError where lists and objects lie deeper in each other than anyone means."""
+    """Raises ValueError where lists and objects are nested deeper than `most`."""
     if isinstance(value, (dict, list)):
         if most == 0:
             raise ValueError(f"{name}: is nested more than {MOST_DEPTH} deep")
