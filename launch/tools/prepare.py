@@ -24,11 +24,11 @@ from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain prepare"
 BAR_WIDTH = 50
-SAMPLE_CHARS = 600  # of what is learned or not learned in one piece
+SAMPLE_CHARS = 600  # characters of one learned or masked passage
 
 
 def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
-    """By path; says on stderr what was found in each source."""
+    """Formats by path. Reports on stderr what each source has."""
     reading = reading_of(arguments)
     formats = {file.path: find_format(file, arguments.format, arguments.column, reading)
                for file in files}
@@ -93,7 +93,7 @@ def print_store(store: dict):
 
 
 def print_samples(folder: str, num_samples: int):
-    """Evenly spread over the store."""
+    """Prints examples evenly spaced over the store."""
     reader = StoreReader(folder)
     num_examples = reader.info["num_examples"]
     color = has_color(sys.stdout)
@@ -106,7 +106,7 @@ def print_samples(folder: str, num_samples: int):
 
 
 def print_left_out(summary: dict):
-    """Sources and columns of which nothing came into the stores."""
+    """Prints sources and columns that added nothing to the stores."""
     empty = summary["sources_without_examples"]
     if empty:
         why = ": --max-examples was reached without them; --sample takes examples of all sources" \
@@ -118,7 +118,7 @@ def print_left_out(summary: dict):
 
 def ignored_columns(arguments, files: list[SourceFile],
                     formats: dict[str, FileFormat]) -> dict[str, list[str]]:
-    """By source, where there are any."""
+    """Ignored columns by source, where there are any."""
     ignored: dict[str, list[str]] = {}
     for file in files:
         names = ignored.setdefault(arguments.sources[file.source], [])
@@ -127,7 +127,7 @@ def ignored_columns(arguments, files: list[SourceFile],
 
 
 def print_counts(summary: dict):
-    """They are of all that was read, which may be more than was taken."""
+    """Prints counts of everything that was read, which may be more than was taken."""
     num_read = summary["num_examples_read"]
     if summary["counts"] and num_read > sum(store["num_examples"] for store in summary["stores"]):
         print(f"Of all {num_read:,} examples that were read, before some of them were chosen:")
@@ -152,7 +152,7 @@ def print_summary(summary: dict, num_samples: int):
 
 
 def print_anything():
-    """What a terminal's encoding lacks is shown by its number; a closed output is none."""
+    """Escapes characters that the terminal's encoding lacks. A closed output has no encoding."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # as long as the program
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

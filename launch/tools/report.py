@@ -26,7 +26,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def read_runs(folders: list[str]) -> list[RunFolder]:
-    """With names that tell them apart."""
+    """Reads the runs and gives them names that distinguish them."""
     folders = list(dict.fromkeys(os.path.normpath(folder) for folder in folders))
     if len(folders) > MOST_RUNS:
         raise ToolError(f"got {len(folders)} runs, wanted at most {MOST_RUNS}",

@@ -58,7 +58,7 @@ class Sweep:
             os.remove(best)
 
     def train(self) -> int:
-        """The exit code: that of the first run that failed, 75 when a stop was asked for."""
+        """Returns the exit code: that of the first run that failed, or 75 after a request to stop."""
         waiting = [run for run in self.runs if not run.is_finished]
         self.num_ended = len(self.runs) - len(waiting)
         if self.num_ended:
@@ -107,7 +107,7 @@ def print_runs(sweep: Sweep):
 
 
 def lock(folder: str):
-    """Held as long as the process lives: two sweeps would train the same runs twice."""
+    """A lock held by the process: two sweeps in one folder would train the same runs twice."""
     os.makedirs(folder, exist_ok=True)
     stream = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")  # noqa: SIM115
     try:

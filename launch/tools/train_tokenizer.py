@@ -58,7 +58,7 @@ def save(tokenizer: Tokenizer, folder: str):
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise ToolError(f"{folder}: exists and is not empty", "Give another folder.")
-    # Written by hand: the class name is one that every version of transformers knows.
+    # Written directly, with a class name that every version of transformers knows.
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": END_OF_TEXT,

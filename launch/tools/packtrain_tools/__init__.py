@@ -1,1 +1,1 @@
-"""What the Python tools of packtrain share: sources, encoding, token stores, progress."""
+"""Code shared by packtrain's Python tools: sources, encoding, token stores, progress."""

@@ -1,4 +1,4 @@
-"""Scripts that are started by hand find the Python environment that launch/setup made."""
+"""Finds the Python environment of launch/setup for scripts that users start directly."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ TRIED = "PACKTRAIN_ENVIRONMENT_TRIED"
 
 
 def use_environment(program: str, module: str):
-    """Returns where `module` can be imported; else starts this script again in the Python of
+    """Returns when `module` can be imported. Otherwise restarts this script in the Python of
     PACKTRAIN_PYTHON or of launch/setup."""
     if importlib.util.find_spec(module) is not None:
         return

@@ -1,4 +1,4 @@
-"""Errors a user can do something about, with the exit codes of framework/support/error.h."""
+"""Errors that a user can correct, with the exit codes of framework/support/error.h."""
 
 import argparse
 import difflib
@@ -13,7 +13,7 @@ STOPPED = 75
 
 
 class ToolError(Exception):
-    """What happened, where, what was got and what was wanted; and what to do about it."""
+    """A message with the place, the found and the expected value, and advice."""
 
     def __init__(self, message: str, advice: str = "", exit_code: int = DATA):
         super().__init__(message, advice, exit_code)  # all of them, so that workers can pickle it
@@ -26,8 +26,8 @@ class ToolError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose usage errors exit with CONFIG, as the rest of packtrain does, and
-    name the nearest option."""
+    """An argument parser whose usage errors exit with CONFIG, as in the rest of packtrain, and suggest the
+    nearest option."""
 
     def parse_known_args(self, args=None, namespace=None):
         self._words = sys.argv[1:] if args is None else list(args)
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         if misspelt:
             near = difflib.get_close_matches(misspelt, self._option_string_actions, 1)
             message = f"unknown option {misspelt}" + (f", did you mean {near[0]}?" if near else "")
-        if self.usage:  # the short one that was written for it
+        if self.usage:  # the short usage of the tool
             self.print_usage(sys.stderr)
         self.exit(CONFIG, f"{self.prog}: {message}\n  `{self.prog} --help` shows what it takes.\n")
 
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return set(self._option_string_actions)
 
     def _first_unknown(self, message: str) -> str | None:
-        """A misspelt option may show as others that are missing."""
+        """Finds an unknown option first, because a misspelt option may appear as missing ones."""
         if not message.startswith(("unrecognized arguments: -", "the following arguments are required")):
             return None
         for word in self._words:
@@ -63,13 +63,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_main(program: str, main) -> int:
-    """Calls main(), whose exit code may be None, and turns its errors into one message on stderr
-    and an exit code."""
+    """Calls main(), whose exit code may be None. Converts its errors to one message on stderr and an exit
+    code."""
     try:
         exit_code = main()
         sys.stdout.flush()
         return exit_code or 0
-    except BrokenPipeError:  # `... | head` has seen enough
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 128 + signal.SIGPIPE
     except ToolError as error:

@@ -1,6 +1,6 @@
-"""TensorBoard's event files, written without TensorBoard: records as TFRecord frames them
-(tensorflow.org/tutorials/load_data/tfrecord), each a protocol buffer `Event` (tensorboard/compat/proto/
-event.proto, summary.proto)."""
+"""Writes TensorBoard's event files without TensorBoard: records in TFRecord's framing
+(tensorflow.org/tutorials/load_data/tfrecord), each a protocol buffer `Event`
+(tensorboard/compat/proto/event.proto, summary.proto)."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ _TABLE = _crc32c_table()
 
 
 def masked_crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli), rotated and shifted by a constant as TFRecord wants it."""
+    """CRC-32C (Castagnoli), rotated and shifted by a constant as TFRecord requires."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -59,15 +59,15 @@ def _scalar(tag: str, value: float) -> bytes:
 
 
 class EventFile:
-    """A new event file of `folder`, in the place of those that were written here before: what they
-    hold is written again, and readers forget what they had read."""
+    """A new event file of `folder`, which replaces those that this class wrote before. Their contents are
+    written again, and readers drop what they have read."""
 
     def __init__(self, folder: str):
         os.makedirs(folder, exist_ok=True)
         old = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
         now = time.time()
         name = f"events.out.tfevents.{now:.6f}.{socket.gethostname()}.{os.getpid()}{SUFFIX}"
-        # One that is appended to as lines come: flushed by each add().
+        # Lines are appended as they come, and each add() flushes.
         self._stream = open(os.path.join(folder, name), "wb")  # noqa: SIM115
         for name in old:
             os.remove(os.path.join(folder, name))

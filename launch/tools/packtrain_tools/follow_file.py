@@ -1,5 +1,5 @@
-"""Reads a file of JSON lines while somebody writes it: whole lines only, and from the start again
-where it was cut, as a run does that goes on from a checkpoint."""
+"""Reads a file of JSON lines while a run writes it: whole lines only. It starts again where the file was
+cut, as by a run that resumes from a checkpoint."""
 
 import json
 import os
@@ -12,10 +12,10 @@ class FollowedFile:
     def __init__(self, path: str):
         self._path = path
         self._stream: BinaryIO | None = None
-        self._last = b""  # line that was read
+        self._last = b""  # the last line that was read
 
     def poll(self) -> tuple[bool, list[dict]]:
-        """Whether the lines read so far no longer count, and the lines that are new."""
+        """Returns whether earlier lines are no longer valid, and the new lines."""
         if self._stream is None:
             if not os.path.exists(self._path):
                 return False, []
@@ -29,11 +29,11 @@ class FollowedFile:
         return True, self._read_lines(self._stream)
 
     def _was_cut(self, stream: BinaryIO) -> bool:
-        """The file is another one, or what was read last is no longer there."""
+        """True when the file is another one, or the last line read is no longer in it."""
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
-            return False  # removed: a new one may come
+            return False  # removed: a new file may come
         ours = os.fstat(stream.fileno())
         if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
             return True
@@ -47,7 +47,7 @@ class FollowedFile:
             begin = stream.tell()
             line = stream.readline()
             if not line.endswith(b"\n"):
-                stream.seek(begin)  # nothing, or half a line
+                stream.seek(begin)  # no line, or half a line
                 return lines
             self._last = line
             try:

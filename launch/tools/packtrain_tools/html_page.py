@@ -1,5 +1,5 @@
-"""Self-contained HTML pages: one style for light and dark, wide and narrow screens; nothing is
-fetched."""
+"""Self-contained HTML pages: one style for light and dark, wide and narrow screens. A page loads no other
+file."""
 
 from collections.abc import Iterable
 from html import escape
@@ -30,7 +30,7 @@ tr.best td { font-weight: 600; background: var(--panel); }
 th.sortable { cursor: pointer; }
 """
 
-# A click on a column's head sorts by it, a second one the other way round.
+# A click on a column's head sorts by it; a second click reverses the order.
 SORT_SCRIPT = """
 for (const head of document.querySelectorAll("table.sortable th")) {
   head.classList.add("sortable");
@@ -57,7 +57,7 @@ for (const head of document.querySelectorAll("table.sortable th")) {
 
 
 def page(title: str, body: Iterable[str], style: str = "", script: str = "") -> str:
-    # The empty icon keeps browsers from asking for one.
+    # An empty icon stops browsers from requesting one.
     return "\n".join([
         "<!DOCTYPE html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -1,4 +1,4 @@
-"""A queue of jobs (programs), some at once, that can be stopped and leaves no process behind."""
+"""A queue of jobs (programs), some at the same time. It can be stopped, and leaves no process running."""
 
 import contextlib
 import ctypes
@@ -16,17 +16,17 @@ PR_SET_PDEATHSIG = 1
 @dataclass
 class Job:
     command: list[str]
-    log: str  # file for all that it prints
+    log: str  # file for all output
     environment: dict[str, str] = field(default_factory=dict)
 
 
 def _die_with_parent():
-    """In the child: SIGTERM, which asks for a save, when the queue's process is gone."""
+    """Runs in the child: requests SIGTERM, which asks for a save, when the queue's process ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def start(job: Job) -> subprocess.Popen:
-    """In a session of its own, so that a terminal's Ctrl-C reaches the queue alone."""
+    """Starts in a session of its own, so that a terminal's Ctrl-C reaches only the queue."""
     os.makedirs(os.path.dirname(job.log), exist_ok=True)
     with open(job.log, "wb") as log:
         return subprocess.Popen(job.command, stdin=subprocess.DEVNULL, stdout=log,
@@ -36,8 +36,8 @@ def start(job: Job) -> subprocess.Popen:
 
 
 class Stopper:
-    """The first SIGINT, SIGTERM or SIGHUP asks all jobs to save and stop, the second SIGINT or
-    SIGTERM, or SIGQUIT, ends them at once. Handlers only take note: the queue acts."""
+    """The first SIGINT, SIGTERM or SIGHUP asks all jobs to save and stop. The second SIGINT or SIGTERM, or
+    SIGQUIT, ends them immediately. Handlers only record the request; the queue acts."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -68,8 +68,8 @@ class Stopper:
 
 def run_queue(items: list, num_at_once: int, make_job: Callable, stopper: Stopper,
               on_end: Callable) -> None:
-    """Starts make_job(item, slot) for each item, slots 0 to num_at_once - 1; calls
-    on_end(item, exit code, seconds) as each ends. Starts nothing more once a stop is asked for."""
+    """Starts make_job(item, slot) for each item, slots 0 to num_at_once - 1. Calls on_end(item, exit code,
+    seconds) as each ends. Starts no more jobs after a stop was requested."""
     waiting = list(items)
     free = list(range(num_at_once))
     running: list[tuple] = []  # (process, item, slot, begin)

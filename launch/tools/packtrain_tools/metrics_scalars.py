@@ -1,4 +1,4 @@
-"""The lines of metrics.jsonl as scalars with names, for programs that draw curves."""
+"""Converts lines of metrics.jsonl to named scalars, for programs that draw curves."""
 
 import math
 
@@ -37,7 +37,7 @@ def _evaluation_scalars(line: dict) -> dict:
 
 
 def scalars_of(line: dict) -> dict[str, float]:
-    """By "group/key". What is not finite is null in the file and NaN here."""
+    """Scalars by "group/key". Non-finite values are null in the file and NaN here."""
     if is_evaluation(line):
         scalars = _evaluation_scalars(line)
     else:

@@ -1,4 +1,4 @@
-"""What the program plans for a step, and the stores its examples come from."""
+"""The program's plan of a step, and the stores of its examples."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from packtrain_tools.store_reader import StoreReader
 
 
 def ask_program(command: list[str]) -> str:
-    """What it prints; its own error becomes ours."""
+    """Returns the program's output, and raises its error as a ToolError."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix("packtrain: ")
@@ -44,10 +44,10 @@ class PlannedStep:
 
 
 class PlannedExamples:
-    """Examples by their numbers in the plan, which counts through all stores of data.train."""
+    """Examples by their numbers in the plan, which are consecutive over all stores of data.train."""
 
     def __init__(self, origins: dict[str, tuple[str, int]]):
-        """`origins`: of `packtrain plan --json --steps`, an example's store and its number there."""
+        """`origins`: from `packtrain plan --json --steps`, an example's store and its number in the store."""
         self._origins = origins
         self._readers: dict[str, StoreReader] = {}
 

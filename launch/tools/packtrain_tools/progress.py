@@ -1,4 +1,4 @@
-"""How far a tool has come, on stderr: a bar on a terminal, else a line now and then."""
+"""Shows the progress of a tool on stderr: a bar on a terminal, else a line at intervals."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ class Progress:
         self._is_terminal = sys.stderr.isatty()
         self._start = time.monotonic()
         self._next = self._start + self._interval()
-        self._first_byte: int | None = None  # one that goes on begins in the middle
+        self._first_byte: int | None = None  # a continued run begins in the middle
         self._num_bytes = 0
         self._num_examples = num_examples_before
         self._num_tokens = 0

@@ -7,7 +7,7 @@ from packtrain_tools.svg_plot import Axis
 
 WIDTH, HEIGHT = 420, 240
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 40
-MOST_POINTS = 300  # a line; more are averaged
+MOST_POINTS = 300  # points of a line; more are averaged
 MAX_COLOURS = 8
 
 
@@ -30,7 +30,7 @@ class Chart:
 
 
 def thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most MOST_POINTS, each the mean of as many neighbours."""
+    """At most MOST_POINTS points, each the mean of equally many neighbours."""
     size = -(-len(points) // MOST_POINTS)
     if size <= 1:
         return points
@@ -40,7 +40,7 @@ def thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def smooth(points: list[tuple[float, float]], share: float = 0.02) -> list[tuple[float, float]]:
-    """Mean over a window of this share of all points, centred; of few points the points."""
+    """Centred mean over a window of this share of all points. Few points are returned unchanged."""
     half = int(len(points) * share / 2)
     if half == 0:
         return points
@@ -64,7 +64,7 @@ def short(value: float, digits: int = 4) -> str:
 
 
 def tick_labels(values: list[float]) -> list[str]:
-    """With as many digits as tell them apart."""
+    """Labels with as many digits as needed to distinguish them."""
     for digits in range(4, 10):
         labels = [short(value, digits) for value in values]
         if len(set(labels)) == len(labels):
@@ -112,7 +112,7 @@ def _line(line: Line, x_axis: Axis, y_axis: Axis) -> str:
 
 
 def draw(chart: Chart) -> str:
-    """A <figure>, or nothing for a chart without a finite point."""
+    """A <figure>, or "" for a chart without a finite point."""
     lines = [Line(line.name, [point for point in line.points if is_finite(point[1])], line.colour,
                   line.faint, line.markers) for line in chart.lines]
     points = [point for line in lines for point in line.points]
@@ -121,7 +121,7 @@ def draw(chart: Chart) -> str:
     x_axis = Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
     values = [y for _, y in points]
     y_axis = Axis(values + [0.0] if chart.from_zero else values, HEIGHT - BOTTOM, TOP)
-    # What a pointer over the chart needs to read values off the lines.
+    # Values that the pointer script needs to read values from the lines.
     scale = f"{x_axis.low:.9g} {x_axis.high:.9g} {y_axis.low:.9g} {y_axis.high:.9g}"
     label = f"{chart.title} over {chart.x_label}"
     return "".join([
@@ -156,7 +156,7 @@ output:empty { display: none; }
 .legend svg { display: inline-block; width: 26px; height: 8px; margin-right: 6px; }
 """
 
-# The pointer shows the values of all lines at its place.
+# The pointer shows the values of all lines at its position.
 SCRIPT = """
 for (const svg of document.querySelectorAll("svg.chart")) {
   const [x0, x1, y0, y1] = svg.dataset.scale.split(" ").map(Number);

@@ -1,5 +1,4 @@
-"""Pictures of where examples and time go: a step's ranks and micro-batches, lengths, a step's
-seconds."""
+"""Pictures of examples and time: a step's ranks and micro-batches, lengths, and a step's seconds."""
 
 from html import escape
 
@@ -9,12 +8,12 @@ WIDTH = 840
 NARROW = 420
 LABEL = 62
 ROW_HEIGHT, ROW_GAP = 22, 6
-MOST_RANKS = 16  # drawn
-MOST_PIECES = 160  # of a micro-batch: more are drawn together
+MOST_RANKS = 16  # number that is drawn
+MOST_PIECES = 160  # of a micro-batch; beyond it neighbours are drawn together
 
 
 def _pieces(micro_batch: list[list[int]]) -> list[tuple[int, str]]:
-    """(tokens, what they are), neighbours together where there are too many to be told apart."""
+    """(tokens, description). Neighbours are merged where there are too many to distinguish."""
     size = -(-len(micro_batch) // MOST_PIECES)
     if size <= 1:
         return [(length, f"example {example}: {length} tokens"
@@ -30,7 +29,7 @@ def _bar(x: float, y: float, width: float, name: str, title: str) -> str:
 
 def _micro_batch(pieces: list[list[int]], rows: int, each_to: int, x: float, y: float,
                  scale: float) -> list[str]:
-    """`each_to`: what every piece is padded to; 0 where it is not."""
+    """`each_to`: the length to which every piece is padded; 0 without padding."""
     parts = []
     filled = 0
 
@@ -48,8 +47,9 @@ def _micro_batch(pieces: list[list[int]], rows: int, each_to: int, x: float, y: 
 
 
 def packing(step: dict, pad_to_longest: bool) -> str:
-    """A row a rank, its micro-batches behind each other, each as wide as the widest rank's: where
-    a bar ends before the frame, the rank waits. `step`: as `packtrain plan --json` has it."""
+    """One row for each rank, with its micro-batches one after another. Each micro-batch has the width of
+    the slowest rank's: where a bar ends before the frame, the rank waits. `step`: from `packtrain plan
+    --json`."""
     ranks, rows = step["ranks"][:MOST_RANKS], step["rows"][:MOST_RANKS]
     widths = [max(column) for column in zip(*step["rows"])]
     gap = 6
@@ -89,7 +89,7 @@ def packing_words(step: dict) -> str:
 
 
 def lengths(bins: list[dict]) -> str:
-    """Two bars a bin: its share of all examples and of all tokens."""
+    """Two bars for each bin: its share of all examples and of all tokens."""
     num_examples = max(1, sum(b["num_examples"] for b in bins))
     num_tokens = max(1, sum(b["num_tokens"] for b in bins))
     height, left, bottom = 250, 40, 46
@@ -114,7 +114,7 @@ def lengths(bins: list[dict]) -> str:
     return "".join(parts) + "</svg>"
 
 
-# Seconds of a step, by field; what is left is computing (and all that nobody measures).
+# Seconds of a step, by field. The rest is computing, and everything that is not measured.
 WAITS = (("gather_wait_s", "waiting for weights", "--c1"),
          ("reduce_wait_s", "waiting for gradients", "--c3"),
          ("data_wait_s", "waiting for data", "--c4"),
@@ -123,7 +123,7 @@ COMPUTING = ("computing and the rest", "--c2")
 
 
 def time_shares(steps: list[dict]) -> list[tuple[str, str, float]]:
-    """(what, colour, share of all steps' time)"""
+    """(name, colour, share of all steps' time)"""
     seconds = sum(step["step_time_s"] for step in steps)
     shares = [(name, colour, min(1.0, sum(step.get(key, 0) for step in steps) / seconds))
               for key, name, colour in WAITS]

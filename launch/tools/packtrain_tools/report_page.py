@@ -47,7 +47,7 @@ def progress_of(run: RunFolder) -> str:
 
 
 def remarks(runs: Runs) -> str:
-    """What went wrong in a run, in words."""
+    """The problems of the runs, as text."""
     found = []
     for run in runs:
         for key, words in (("num_skipped_steps", "updates were refused"),
@@ -93,7 +93,7 @@ def _loss_of_source(name: str, step: dict) -> float | None:
 
 
 def by_source_chart(run: RunFolder) -> Chart:
-    """Of one run: several would have too many lines."""
+    """For a single run only: several would have too many lines."""
     names = list(dict.fromkeys(name for step in run.history.steps
                                for name in step.get("loss_by_source", {})))
     chart = Chart("Training loss by source", "nats a token")
@@ -108,7 +108,7 @@ def any_value(runs: Runs, key: str, neutral: float) -> bool:
 
 
 def curves(runs: Runs) -> str:
-    """Charts, those left out that would show nothing."""
+    """The charts, except empty ones."""
     def plain(title, y_label, key, factor=1.0, **more):
         return chart_of(runs, title, y_label,
                         lambda step: step[key] * factor if key in step else None, **more)
@@ -183,7 +183,7 @@ def packings(runs: Runs) -> str:
 
 
 def histograms(runs: Runs) -> str:
-    """One for runs that have the same examples."""
+    """One histogram for all runs with the same examples."""
     groups: dict[str, tuple[list[dict], list[str]]] = {}
     for run in runs:
         bins = run.plan.get("lengths")
@@ -199,7 +199,7 @@ def histograms(runs: Runs) -> str:
 
 
 def memory(runs: Runs) -> str:
-    """What each part of a rank's memory was planned for, and what was measured in all."""
+    """The planned parts of a rank's memory, and the measured total."""
     entries = [{**run.memory.get("allocated_bytes", {}), **run.memory.get("outside_bytes", {})}
                for run in runs]
     names = list(dict.fromkeys(name for entry in entries for name in entry))

@@ -1,4 +1,4 @@
-"""A run's folder as a report needs it, and what `packtrain plan` says of the run."""
+"""A run's folder for a report, with the output of `packtrain plan` for the run."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 from packtrain_tools.errors import ToolError
 from packtrain_tools.run_figures import figures, read_history
 
-NUM_STEPS = 3  # whose packing is shown
+NUM_STEPS = 3  # steps whose packing is shown
 PLAN_SECONDS = 120
 
 
@@ -22,7 +22,7 @@ def _read_json(path: str) -> dict:
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """section.key -> value of a config.yaml that packtrain wrote: a key a line."""
+    """Reads a config.yaml that packtrain wrote, with one key a line, to section.key -> value."""
     settings = {}
     section = ""
     for line in text.splitlines():
@@ -35,7 +35,7 @@ def parse_config(text: str) -> dict[str, str]:
 
 
 class RunFolder:
-    """`name` and `colour` tell it from other runs of the report."""
+    """`name` and `colour` distinguish it from other runs of the report."""
 
     def __init__(self, folder: str):
         self.folder = os.path.normpath(folder)
@@ -53,10 +53,10 @@ class RunFolder:
         self.header = _read_json(os.path.join(folder, "plan.json"))
         self.memory = _read_json(os.path.join(folder, "memory.json"))
         self.plan: dict = {}
-        self.no_plan = ""  # why there is none
+        self.no_plan = ""  # the reason when there is no plan
 
     def ask_plan(self, program: str):
-        """How the run's first steps are laid over its ranks: planned again, by FLOPs."""
+        """Plans the run's first steps again, by FLOPs, to show their assignment to ranks."""
         entry = (self.header.get("entries") or [{}])[0]
         command = [program, "plan", self.config_path, "--json", "--steps", str(NUM_STEPS),
                    "--ranks", str(entry.get("num_ranks", 1))]
@@ -76,7 +76,7 @@ class RunFolder:
 
 
 def differences(runs: list[RunFolder]) -> list[tuple[str, list[str]]]:
-    """Keys that not all runs have the same value of, with each run's; not where they write."""
+    """Keys whose values differ between runs, with each run's value; output paths are excluded."""
     keys = dict.fromkeys(key for run in runs for key in run.config)
     rows = [(key, [run.config.get(key, "-") for run in runs]) for key in keys]
     return [row for row in rows if row[0] != "run.output" and len(set(row[1])) > 1]

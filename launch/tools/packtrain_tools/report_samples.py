@@ -1,4 +1,4 @@
-"""What the model of a run wrote after beginnings of examples, as HTML: how it came along."""
+"""Continuations that the model of a run generated at several steps, as HTML."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ from packtrain_tools.showing import Decoders
 
 
 def continuations(run: RunFolder) -> str:
-    """Of each prompt those of the first, the middle and the last step."""
+    """For each prompt the continuations of the first, the middle and the last step."""
     samples = read_samples(run.folder)
     steps = sorted({sample["step"] for sample in samples})
     shown = {steps[0], steps[len(steps) // 2], steps[-1]} if steps else set()

@@ -1,5 +1,5 @@
-"""What a run wrote of itself (metrics.jsonl), and what that comes to: the definitions are those of
-`packtrain compare` (framework/comparison)."""
+"""Figures of a run from its metrics.jsonl. The definitions are those of `packtrain compare`
+(framework/comparison)."""
 
 import json
 import math
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from packtrain_tools.errors import ToolError
 
-NUM_WARM_UPS = 3  # steps that speeds leave out
-NUM_LAST = 10  # steps that the training loss is a mean of
+NUM_WARM_UPS = 3  # steps that are left out of speeds
+NUM_LAST = 10  # steps whose mean is the training loss
 GIB = 2.0**30
 
 
@@ -20,13 +20,13 @@ class History:
 
     @property
     def steady(self) -> list[dict]:
-        """Without warm-up steps; all of a run that has nothing else."""
+        """Steps without warm-up; all steps of a run that has nothing else."""
         return self.steps[NUM_WARM_UPS:] or self.steps
 
 
 def read_history(folder: str) -> History:
-    """Empty where nothing was written yet; a last line that was not finished does not count. What
-    is not finite is null in the file and not a number here."""
+    """Empty where nothing was written yet; an unfinished last line is ignored. Non-finite values are null
+    in the file and are left out here."""
     path = os.path.join(folder, "metrics.jsonl")
     history = History()
     if not os.path.exists(path):
@@ -58,12 +58,12 @@ def mean(steps: list[dict], key: str) -> float:
 
 
 def device_seconds(history: History) -> float:
-    """Of all steps, each warm-up counted as the mean of the others."""
+    """Seconds of all steps; each warm-up step counts as the mean of the others."""
     return len(history.steps) * mean(history.steady, "step_time_s")
 
 
 def figures(history: History) -> dict[str, float]:
-    """What the run came to, as far as it got; nothing of a run without a step."""
+    """The figures of the run so far; empty for a run without a step."""
     if not history.steps:
         return {}
     steps, steady = history.steps, history.steady

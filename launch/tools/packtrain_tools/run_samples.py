@@ -1,4 +1,4 @@
-"""samples.jsonl of a run: what the model wrote after beginnings of examples, decoded."""
+"""samples.jsonl of a run: the generated continuations of prompts, decoded."""
 
 import json
 import os
@@ -14,8 +14,7 @@ def has_samples(run: str) -> bool:
 
 
 def read_samples(run: str) -> list[dict]:
-    """In the order of steps; nothing where the run took no samples. A line that is still being
-    written is left out."""
+    """Samples in the order of steps; empty where the run took none. An unfinished last line is left out."""
     if not has_samples(run):
         return []
     path = os.path.join(run, NAME)
@@ -28,7 +27,7 @@ def read_samples(run: str) -> list[dict]:
 
 
 def text_of(sample: dict, part: str, decoders: Decoders) -> str:
-    """`part`: prompt, continuation or reference; by the tokenizer of the store that the prompt is from."""
+    """`part`: prompt, continuation or reference. Decodes with the tokenizer of the prompt's store."""
     return decoders.of(sample["store"])(sample[part])
 
 

@@ -1,4 +1,4 @@
-"""Examples for people: decoded, what is learned in green on a terminal, else between marks."""
+"""Decoded examples as text: learned tokens are green on a terminal, else between marks."""
 
 import os
 from collections.abc import Callable
@@ -13,12 +13,12 @@ OPEN_MARK, CLOSE_MARK = "⟦", "⟧"
 
 
 def has_color(stream) -> bool:
-    """https://no-color.org: any value that is not empty asks for none."""
+    """https://no-color.org: any value that is not empty disables colour."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
-    """Of a store's tokenizer; nothing where it has none."""
+    """The decoder of a store's tokenizer; None where the store has none."""
     folder = os.path.join(folder, "tokenizer")
     if not os.path.isfile(os.path.join(folder, "tokenizer.json")):
         return None
@@ -27,7 +27,8 @@ def load_decoder(folder: str) -> Callable[[list[int]], str] | None:
 
 
 class Decoders:
-    """Of stores, by folder, each loaded once; with `as_ids`, and of a store without a tokenizer, none."""
+    """Decoders of stores, by folder, each loaded once. None with `as_ids`, and for a store without a
+    tokenizer."""
 
     def __init__(self, as_ids: bool = False):
         self._as_ids = as_ids
@@ -44,7 +45,7 @@ def legend(color: bool, marked: str = "learned") -> str:
 
 
 def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int | None) -> str:
-    """(whether it is marked, text) of each, one after the other."""
+    """Formats passages of (is it marked, text), one after another."""
     before, after = (LEARNED, PLAIN) if color else (OPEN_MARK, CLOSE_MARK)
     parts = []
     for marked, text in passages:
@@ -59,7 +60,7 @@ def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int 
 def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
                 decode: Callable[[list[int]], str], color: bool,
                 max_chars: int | None = None) -> str:
-    """The first token has no predecessor: it is never learned."""
+    """The first token has no predecessor, so it is never learned."""
     learned = loss_mask.astype(bool).copy()
     learned[:1] = False
     bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
@@ -69,5 +70,5 @@ def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
 
 
 def _safe(text: str) -> str:
-    """Control characters of data do not reach the terminal."""
+    """Escapes control characters of data, so that they do not reach the terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,4 +1,4 @@
-"""Reads token stores (framework/data/token_store.h) for tools that look at their tokens."""
+"""Reads token stores (framework/data/token_store.h) for tools that inspect tokens."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class StoreReader:
                 yield shard["input_ids"][begin:end], shard["loss_mask"][begin:end]
 
     def example(self, number: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """input_ids, loss_mask and source of one, without reading the others."""
+        """input_ids, loss_mask and source of one example, without reading the others."""
         if not 0 <= number < self.info["num_examples"]:
             raise ToolError(f"{self._folder}: has no example {number}, only "
                             f"0..{self.info['num_examples'] - 1}", exit_code=CONFIG)
@@ -71,7 +71,7 @@ class StoreReader:
         return np.concatenate(columns)
 
     def count_ids(self) -> np.ndarray:
-        """How often each id is to be predicted, int64 [vocab_size]."""
+        """The number of times each id is a label, int64 [vocab_size]."""
         counts = np.zeros(self.info["vocab_size"], np.int64)
         for shard in self._shards():
             predicted = shard["loss_mask"] != 0

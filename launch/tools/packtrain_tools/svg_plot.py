@@ -1,5 +1,5 @@
-"""Line plots as SVG, with nothing but the standard library: they are made on the machine that
-trained, whatever Python it has."""
+"""Line plots as SVG with only the standard library. They are made on the machine that trained, with any
+Python."""
 
 import math
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ def ticks(low: float, high: float, number: int = 5) -> list[float]:
 
 
 class Axis:
-    """Values of `low..high` to pixels of `begin..end`."""
+    """Maps values of `low..high` to pixels of `begin..end`."""
 
     def __init__(self, values: list[float], begin: float, end: float, log: bool = False):
         self.log, self.begin, self.end = log, begin, end
@@ -104,7 +104,7 @@ def _draw(panel: Panel, offset: float, colours: dict[str, str]) -> list[str]:
 
 
 def render(panels: list[Panel], columns: int = 2) -> str:
-    """Panels side by side, `columns` in a row, over one legend."""
+    """Panels in rows of `columns`, over one legend."""
     names = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
     colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
     columns = min(columns, len(panels))

@@ -1,4 +1,4 @@
-"""Runs of a sweep: what is done of each, and starting what is not."""
+"""Runs of a sweep: reads the state of each, and starts the unfinished ones."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from packtrain_tools.job_queue import Job
 from packtrain_tools.run_figures import figures, read_history
 
 STOPPED = 75
-STATE_FILE = "sweep-state.json"  # in a run's folder: how its latest job ended
+STATE_FILE = "sweep-state.json"  # in a run's folder: how its last job ended
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Run:
         return os.path.join(self.folder, "job.log")
 
     def _read_state(self) -> dict:
-        """The folder's name has only a part of the hash."""
+        """The state includes the full hash, because the folder's name has only a part of it."""
         try:
             with open(self._state_path, encoding="utf-8") as stream:
                 state = json.load(stream)
@@ -63,7 +63,7 @@ class Run:
         return "stopped" if self.is_begun else "not begun"
 
     def begin(self):
-        """Before its job starts: a job that is killed leaves a run that is not finished."""
+        """Call it before the job starts: a killed job then leaves a run that is not finished."""
         os.makedirs(self.folder, exist_ok=True)
         self._write("config.yaml", self.config)
         self._note({"exit_code": STOPPED, "seconds": self.state.get("seconds", 0)})
@@ -91,7 +91,7 @@ def write_atomically(path: str, text: str):
 
 
 def error_of(log: str, most: int = 400) -> str:
-    """What a failed job said: the program's own error with its advice, or the last lines."""
+    """The error of a failed job: the program's own error with its advice, or the last lines."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             lines = [line.rstrip() for line in stream if line.strip()]
@@ -119,7 +119,8 @@ def visible_gpus() -> list[str]:
 
 
 class Launcher:
-    """Jobs of packtrain-run; of several at once each has its own GPUs and its share of cores."""
+    """Makes jobs of packtrain-run. Each of several concurrent jobs has its own GPUs and its share of
+    cores."""
 
     def __init__(self, program: str, num_ranks: int, num_at_once: int):
         self.program, self.num_ranks, self.num_at_once = program, num_ranks, num_at_once

@@ -1,4 +1,4 @@
-"""The table of a sweep's results: a row a run, or, where run.seed is varied, a row over seeds."""
+"""The table of a sweep's results: one row a run or, where run.seed is varied, one row for all seeds."""
 
 import csv
 import io
@@ -18,12 +18,12 @@ class Figure:
     decimals: int
     factor: float = 1
     unit: str = ""
-    neutral: float | None = None  # a column of nothing else is left out of the table
+    neutral: float | None = None  # a column with only this value is left out of the table
 
     def tells(self, values: list[float]) -> bool:
         if self.neutral is None:
             return bool(values)
-        least = 0.5 * 10.0**-self.decimals / self.factor  # that a cell shows
+        least = 0.5 * 10.0**-self.decimals / self.factor  # the smallest value that a cell shows
         return any(abs(value - self.neutral) >= least for value in values)
 
     def text(self, value: float) -> str:
@@ -57,7 +57,7 @@ NOTES = ("Speeds are of real tokens, without the first 3 steps, which count in d
 
 @dataclass
 class Row:
-    """Runs that differ in their seed alone."""
+    """Runs that differ only in their seed."""
 
     values: dict[str, str]
     runs: list[Run] = field(default_factory=list)
@@ -76,7 +76,7 @@ def mean_and_deviation(values: list[float]) -> tuple[float, float]:
 
 
 class Table:
-    """`baseline`: the values of the runs that others, the same in all else, are held against."""
+    """`baseline`: values of the runs with which others, equal in all else, are compared."""
 
     def __init__(self, runs: list[Run], columns: list[str], baseline: dict[str, str],
                  best: tuple[str, bool] | None):
@@ -138,7 +138,7 @@ class Table:
 
     @property
     def heads(self) -> list[str]:
-        """Titles of columns: keys without their section where that is clear."""
+        """Titles of columns: keys without their section where that is unambiguous."""
         keys = [column.rsplit(".", 1)[-1] for column in self.columns]
         names = [key if keys.count(key) == 1 else column
                  for key, column in zip(keys, self.columns)]
@@ -170,7 +170,7 @@ class Table:
 
 
 def to_csv(table: Table) -> str:
-    """A line a run, all figures."""
+    """One line a run, with all figures."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     columns = list(table.runs[0].values)

@@ -1,1 +1,1 @@
-"""A run of `packtrain prepare`: encoding, selection, and the stores that it writes."""
+"""A run of `packtrain prepare`: encoding, selection, and writing stores."""

@@ -1,4 +1,4 @@
-"""What `packtrain prepare` is told."""
+"""The arguments of `packtrain prepare`."""
 
 import argparse
 import datetime
@@ -13,11 +13,11 @@ from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.sources.columns import FORMATS, OURS, Reading
 from packtrain_tools.sources.files import KIND_NAMES
 
-DEFAULT_DATE = "2024-07-26"  # that the chat template of Llama 3.2 takes where it is told none
+DEFAULT_DATE = "2024-07-26"  # the default date of Llama 3.2's chat template
 
 
 def column(text: str) -> tuple[str, str]:
-    """YOURS may be empty: the column is left out."""
+    """YOURS may be empty: then the column is left out."""
     ours, equals, theirs = text.partition("=")
     if not equals or ours not in OURS:
         raise argparse.ArgumentTypeError(
@@ -62,7 +62,7 @@ def date(text: str) -> str:
 
 
 def sample(text: str) -> int | float:
-    """An integer is a number of examples, also 1; another number a share."""
+    """An integer is a number of examples, also 1; any other number is a share."""
     try:
         value = int(text) if text.strip().isdecimal() else float(text)
     except ValueError:
@@ -212,7 +212,7 @@ def reading_of(arguments) -> Reading:
 
 
 def check_names(parser: Parser, arguments):
-    """One name of theirs is one of ours."""
+    """Checks that each name in the data has only one of our names."""
     roles = [pair for pairs in arguments.role for pair in pairs]
     for ours, theirs in roles:
         other = next((our for our, their in roles if their == theirs and our != ours), None)

@@ -1,9 +1,8 @@
-"""Rendered conversations to ids and masks.
+"""Converts rendered conversations to ids and masks.
 
-A conversation is encoded as one text, with the result of transformers' `apply_chat_template`. Where a token
-would lie across the beginning of what is learned, both sides are encoded apart, since the model is asked with
-the text before it alone. Names of special tokens in the record can be kept from becoming tokens.
-"""
+A conversation is encoded as one text, with the result of transformers' `apply_chat_template`. A token could
+span the begin of a learned range. Both sides are then encoded separately, because at inference the model only
+has the text before it. Names of special tokens in the record can be kept from becoming tokens."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -19,7 +18,7 @@ import itertools
 
 SHOWN = 40  # characters
 MOST_SEEN = 64  # characters of a text whose ids are kept
-MAX_ROUNDS = 4  # of cutting: pieces that were encoded apart may show further cuts
+MAX_ROUNDS = 4  # of cutting: pieces that are encoded separately may need further cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +26,25 @@ class Tokens:
     ids: np.ndarray  # int64 [num_tokens]
     bounds: np.ndarray  # int64 [num_tokens, 2]: begin and end, in characters
     added: np.ndarray  # int64, ascending: indices of added tokens
-    edges: dict[int, int]  # places of the text between parts that were encoded apart: tokens before them
+    edges: dict[int, int]  # positions between separately encoded parts: number of tokens before them
 
 
 class ChatRows:
     def __init__(self, loaded: LoadedTokenizer, variants: TokenizerVariants, control: set[str],
                  special_in_data: str):
-        """`control`: tokens that must not be made by a record's own text; `special_in_data`: token,
-        plain or refuse."""
+        """`control`: tokens that a record's own text must not make. `special_in_data`: token, plain or
+        refuse."""
         self._variants = variants
         self._special_in_data = special_in_data
         self._added = _id_table(loaded, {token.content for token in loaded.added_tokens.values()})
         self._control = _id_table(loaded, control)
         self._names = tuple(token.content for token in loaded.added_tokens.values()
                             if token.content in control)
-        self._seen: dict[tuple[int, str], list[int]] = {}  # ids of what stands before turns
+        self._seen: dict[tuple[int, str], list[int]] = {}  # ids of texts before turns
 
     def row(self, rendered: Rendered, encoding: tokenizers.Encoding,
             counts: Counter) -> tuple[list[int], np.ndarray]:
-        """Ids and mask bytes. `encoding`: of the whole text. Raises ValueError."""
+        """Returns ids and mask bytes. `encoding`: that of the whole text. Raises ValueError."""
         tokens = self._tokens([encoding], [0])
         text = rendered.text
         in_data = self._control_in_data(tokens, rendered)
@@ -67,7 +66,7 @@ class ChatRows:
         return tokens.ids.tolist(), self._mask(tokens, rendered, literal)
 
     def _control_in_data(self, tokens: Tokens, rendered: Rendered) -> np.ndarray:
-        """Indices of control tokens that lie wholly in the record's own text."""
+        """Indices of control tokens that are completely in the record's own text."""
         found = np.flatnonzero(self._control[tokens.ids])
         if not len(found) or not rendered.data:
             return found[:0]
@@ -85,7 +84,7 @@ class ChatRows:
 
     def _treat_names(self, tokens: Tokens, rendered: Rendered, in_data: np.ndarray,
                      counts: Counter) -> list[tuple[int, int]]:
-        """Which stretches of text are to be encoded as plain text."""
+        """Ranges of text that are encoded as plain text."""
         counts["special_tokens_in_data"] += len(in_data)
         if self._special_in_data == "refuse":
             begin, end = tokens.bounds[in_data[0]]
@@ -111,7 +110,7 @@ class ChatRows:
         return self._tokens(parts, edges[:-1])
 
     def _tokens(self, parts: list[tokenizers.Encoding], begins: list[int]) -> Tokens:
-        """Of parts that begin at these characters."""
+        """Joins the tokens of parts that begin at these characters."""
         ids = [np.array(part.ids, np.int64) for part in parts]
         bounds = [np.array(part.offsets, np.int64).reshape(-1, 2) + begin
                   for part, begin in zip(parts, begins)]
@@ -121,8 +120,8 @@ class ChatRows:
                       dict(zip(begins[1:], numbers[1:])))
 
     def _across(self, tokens: Tokens, rendered: Rendered, literal: list[tuple[int, int]]) -> set[int]:
-        """Edges of what is learned that a token lies across, though text is on both sides, and
-        beginnings before which the text has other tokens when it stands alone."""
+        """Two kinds of edges of learned ranges. A token spans the edge with text on both sides; or the
+        text before it has other tokens when it is encoded alone."""
         text = rendered.text
         across = set()
         for begin, end, _ in rendered.learned:
@@ -141,8 +140,8 @@ class ChatRows:
 
     def _first_learned(self, tokens: Tokens, text: str, begin: int,
                        literal: list[tuple[int, int]]) -> int | None:
-        """The number of tokens before text[begin:], where they are those of that text alone, as in the
-        prompt; None where they are not: some tokenizers look at what follows."""
+        """The number of tokens before text[begin:], if they equal the tokens of that text alone, as in the
+        prompt. None if they differ: some tokenizers look at the following text."""
         if begin in tokens.edges:
             return tokens.edges[begin]
         added = bisect_right(tokens.added, begin, key=lambda index: tokens.bounds[index, 1]) - 1
@@ -166,7 +165,7 @@ class ChatRows:
         return ids
 
     def _mask(self, tokens: Tokens, rendered: Rendered, literal: list[tuple[int, int]]) -> np.ndarray:
-        """A token that swallows white space belongs to the side that its name is on. Raises ValueError."""
+        """A token that includes white space belongs to the side of its name. Raises ValueError."""
         mask = np.zeros(len(tokens.ids), np.uint8)
         for begin, end, weight in rendered.learned:
             touched = np.flatnonzero((tokens.bounds[:, 0] < end) & (tokens.bounds[:, 1] > begin))
@@ -188,7 +187,7 @@ def _straddling(tokens: Tokens, at: int) -> np.ndarray:
 
 
 def _id_table(loaded: LoadedTokenizer, tokens: set[str]) -> np.ndarray:
-    """bool [vocab_size]: whether an id is of one of these tokens."""
+    """bool [vocab_size]: true for the ids of these tokens."""
     table = np.zeros(loaded.vocab_size, bool)
     ids = [loaded.tokenizer.token_to_id(token) for token in tokens]
     table[[token_id for token_id in ids if token_id is not None]] = True

@@ -1,4 +1,4 @@
-"""What a record says, as bytes: the group of its examples, whichever way they are laid out."""
+"""The contents of a record as bytes, which define the group of its examples in any format."""
 
 import json
 
@@ -7,8 +7,8 @@ from packtrain_tools.sources.formats import Document, Instruction, Text
 
 
 def group_of(document: Document) -> int:
-    """A hash of the --group-by column, or else of all that the record says. Rendering, tokenizer, date
-    and the choice of what is learned do not change it."""
+    """A hash of the --group-by column, or else of all contents of the record. Rendering, tokenizer, date
+    and the selection of learned tokens do not change it."""
     if document.group:
         return group_hash(b"g" + document.group.encode(errors="surrogatepass"))
     return group_hash(_said(document).encode(errors="surrogatepass"))

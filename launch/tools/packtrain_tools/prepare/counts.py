@@ -1,5 +1,5 @@
-"""What was counted while data became examples (EncodedChunk.counts): a sentence of each, and what to
-do about it."""
+"""The events that are counted while data become examples (EncodedChunk.counts): a sentence for each, with
+advice."""
 
 OVERLAPS = "overlaps"
 
@@ -53,7 +53,7 @@ SENTENCES = {
 
 
 def in_order(counts: dict[str, int]) -> dict[str, int]:
-    """Those that are not zero: known ones in the order above, then others by name."""
+    """Counts that are not zero: known ones in the order above, then others by name."""
     known = [name for name in SENTENCES if name in counts]
     return {name: counts[name] for name in known + sorted(set(counts) - set(known))
             if counts[name]}

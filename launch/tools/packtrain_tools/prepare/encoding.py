@@ -1,4 +1,4 @@
-"""Records to ids and masks, with the tokenizer of a Hugging Face folder."""
+"""Converts records to ids and masks, with the tokenizer of a Hugging Face folder."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ class EncodedChunk:
     examples: Examples
     bad: list[tuple[Record, BadRecord]]
     num_records: int
-    num_skipped: int  # documents with nothing to predict
+    num_skipped: int  # documents without a token to predict
     num_read_bytes: int  # of all files, up to this chunk
-    counts: dict[str, int] = field(default_factory=dict)  # of what is unusual: counts.py
+    counts: dict[str, int] = field(default_factory=dict)  # of unusual events: counts.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class EncodingOptions:
 
 @dataclass(slots=True)
 class _Batch:
-    """What becomes of a chunk's records: rows by the number of their record, and bad ones."""
+    """The results of a chunk's records: rows by the number of their record, and bad records."""
 
     documents: list[tuple[int, Document]] = field(default_factory=list)
     bad: dict[int, BadRecord] = field(default_factory=dict)
@@ -52,8 +52,7 @@ class _Batch:
 
 
 class Encoder:
-    """The tokenizer of a Hugging Face folder, and the chat template that conversations are rendered
-    with."""
+    """The tokenizer of a Hugging Face folder, and the chat template that renders conversations."""
 
     def __init__(self, folder: str, options: EncodingOptions = EncodingOptions()):
         self._folder = folder
@@ -77,7 +76,7 @@ class Encoder:
         self._chats = ChatRows(loaded, variants, control, options.special_in_data)
 
     def _control_tokens(self) -> set[str]:
-        """Special tokens but the one for unknown characters, and the token that ends turns."""
+        """Special tokens except the one for unknown characters, and the token that ends turns."""
         loaded = self._loaded
         named = {token for name, token in loaded.named.items()
                  if name in ("bos_token", "eos_token")}
@@ -87,7 +86,7 @@ class Encoder:
         return (set(loaded.special_tokens) - (unknown - named)) | extra
 
     def set_formats(self, formats: dict[str, FileFormat]):
-        """By the paths of files."""
+        """Formats by the paths of files."""
         self._formats = formats
 
     def set_chat(self, chat: ChatMask | None, instructions_as_chat: bool):
@@ -96,7 +95,7 @@ class Encoder:
         self._make_rows()
 
     def check_end_token(self, formats: set[str]):
-        """Texts end in a token, so that a model learns to stop."""
+        """Texts need an end token, so that a model learns to stop."""
         as_text = formats & {"document", "text", "prompt-completion"} or \
             ("instruction" in formats and not self._instructions_as_chat)
         if as_text and self._end_token is None and not self._options.no_end_token:
@@ -215,7 +214,7 @@ class Encoder:
         return limits.apply(row, batch.counts)
 
     def _add(self, batch: _Batch, number: int, document: Document, row: Row | None):
-        """Nothing to predict: the first token has no predecessor."""
+        """Skips documents without a token to predict: the first token has no predecessor."""
         if row is None:
             return
         if not row[1][1:].any():

@@ -1,4 +1,4 @@
-"""Encoded examples, many at once, as the columns of a token store (framework/data/token_store.h)."""
+"""Many encoded examples together, as the columns of a token store (framework/data/token_store.h)."""
 
 import hashlib
 import itertools
@@ -29,7 +29,7 @@ class Examples:
         return self.take(np.arange(self.num_examples) < num)
 
     def take(self, wanted: np.ndarray) -> "Examples":
-        """Those where `wanted`, bool [num_examples], is set."""
+        """The examples where `wanted`, bool [num_examples], is true."""
         if wanted.all():
             return self
         tokens = np.repeat(wanted, self.lengths)
@@ -45,8 +45,8 @@ def concatenate(parts: list[Examples]) -> Examples:
 
 def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[int],
                   groups: list[int] | np.ndarray | None = None) -> Examples:
-    """`masks` hold the bytes of loss_weights.py. `groups`: a hash of the group that each example
-    belongs to; without them, examples with the same ids and mask are a group."""
+    """`masks` hold the bytes of loss_weights.py. `groups`: a hash of each example's group; by default,
+    examples with the same ids and mask form a group."""
     lengths = np.array([len(row) for row in ids], np.int32)
     mask = np.concatenate(masks) if masks else np.zeros(0, np.uint8)
     counted = (mask != 0).astype(np.int32)
@@ -60,7 +60,7 @@ def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[i
 
 
 def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """uint64 [num_examples, 2]: the same for the same ids and mask, on every machine."""
+    """uint64 [num_examples, 2]: equal for equal ids and mask, on every machine."""
     ids, mask = memoryview(input_ids.astype("<i4").tobytes()), memoryview(loss_mask.tobytes())
     ends = np.cumsum(lengths, dtype=np.int64)
     digests = b"".join(
@@ -71,7 +71,7 @@ def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray
 
 
 def group_hash(contents: bytes) -> int:
-    """Of what names a group, for `make_examples`: the same on every machine."""
+    """A hash of the bytes that identify a group, for `make_examples`: the same on every machine."""
     return int.from_bytes(hashlib.blake2b(contents, digest_size=8).digest(), "little")
 
 
@@ -83,8 +83,8 @@ def mixed(z: np.ndarray) -> np.ndarray:
 
 
 def hashes_of_ids(input_ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """uint64 [num_examples], the same for the same ids, whatever is learned: the sum of a hash of each
-    id and its place."""
+    """uint64 [num_examples], equal for equal ids with any mask: the sum of a hash of each id and its
+    position."""
     if not len(lengths):
         return np.zeros(0, np.uint64)
     begins = np.cumsum(lengths, dtype=np.int64) - lengths

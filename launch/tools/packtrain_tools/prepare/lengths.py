@@ -1,4 +1,4 @@
-"""What becomes of examples that are too long or too short: --min-length, --max-length, --too-long."""
+"""Handles examples that are too long or too short: --min-length, --max-length, --too-long."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Row = tuple[list[int], np.ndarray]
 
 
 class TooLong(ValueError):
-    """Nothing shorter can be made of it."""
+    """The conversation cannot be made shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class LengthLimits:
         return self.too_long in TURNS and len(row[0]) > self.max_length
 
     def apply(self, row: Row, counts: Counter) -> Row | None:
-        """The row to keep, nothing where it is left out. Raises ValueError for one that is too long."""
+        """Returns the row to keep, or None where it is left out. Raises ValueError for one that is too
+        long."""
         ids, mask = row
         if len(ids) < self.min_length:
             counts["too_short"] += 1
@@ -49,16 +50,17 @@ class LengthLimits:
 
 
 class Shortener:
-    """Leaves out whole exchanges (a message of the user and what follows it): the oldest ones, or the
-    last ones. The system prompt stays. Each try encodes a conversation; their number is logarithmic."""
+    """Leaves out whole exchanges (a message of the user and those that follow it): the oldest ones, or the
+    last ones. The system prompt stays. Each try encodes a conversation; the number of tries is
+    logarithmic."""
 
     def __init__(self, limits: LengthLimits, encode: Callable[[Conversation], Row | None]):
-        """`encode`: a conversation's row, nothing where nothing of it is learned."""
+        """`encode`: returns a conversation's row, or None where nothing of it is learned."""
         self._limits = limits
         self._encode = encode
 
     def shorten(self, conversation: Conversation) -> tuple[Row, int]:
-        """The longest row that fits, and how many messages were left out. Raises TooLong."""
+        """Returns the longest row that fits, and the number of messages left out. Raises TooLong."""
         starts = _exchange_starts(conversation)
         least, most = 1, len(starts) - 1  # exchanges to leave out
         best: tuple[Row, int] | None = None
@@ -86,8 +88,8 @@ class Shortener:
 
 
 def _exchange_starts(conversation: Conversation) -> list[int]:
-    """Messages of the user that follow another role's; a conversation that the assistant begins starts
-    there."""
+    """Indices of the user's messages that follow another role's. A conversation that the assistant begins
+    starts an exchange there."""
     roles = [message["role"] for message in conversation.messages]
     first = next((i for i, role in enumerate(roles) if role not in SYSTEM_ROLES), len(roles))
     return [i for i in range(first, len(roles))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-WEIGHTED = "loss_weights"  # key of store.json, and what such a store requires of its reader
+WEIGHTED = "loss_weights"  # key of store.json, and the feature that a store's reader must know
 
 
 def weight_table() -> list[float]:
@@ -11,7 +11,7 @@ def weight_table() -> list[float]:
 
 
 def mask_byte(weight: float) -> int:
-    """Of a weight from 0 to 1, rounded to two decimals; a positive one is at least 0.01."""
+    """The mask byte of a weight from 0 to 1, rounded to two decimals; a positive weight is at least 0.01."""
     if not 0.0 <= weight <= 1.0:
         raise ValueError(f"the weight is {weight}, wanted a number from 0 to 1")
     if weight == 0.0:
@@ -21,5 +21,5 @@ def mask_byte(weight: float) -> int:
 
 
 def is_rounded(weight: float, table: Sequence[float] = tuple(weight_table())) -> bool:
-    """Whether `mask_byte` changes the weight."""
+    """True when `mask_byte` rounds the weight."""
     return table[mask_byte(weight)] != weight

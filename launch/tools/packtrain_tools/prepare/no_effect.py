@@ -1,4 +1,4 @@
-"""Options that change nothing for the sources at hand: said, since whoever gave them meant something."""
+"""Reports options that change nothing for the given sources, because the user probably expects an effect."""
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.sources.files import SourceFile
@@ -9,20 +9,20 @@ _CHATS = {"messages", "sharegpt", "prompt-completion", "instruction"}
 
 def check_columns(columns: list[tuple[str, str]], files: list[SourceFile],
                   formats: dict[str, FileFormat]):
-    """--column names columns that some source has. Raises ToolError."""
+    """Checks that --column names columns of some source. Raises ToolError."""
     for ours, theirs in columns:
         asked = [(file, formats[file.path]) for file in files if formats[file.path].name != DOCUMENT]
         if not theirs or any(theirs in (*form.theirs.values(), *form.columns, *form.ignored)
                              for _, form in asked):
             continue
         if asked and all(ours in form.later and not file.has_schema for file, form in asked):
-            continue  # records further on may have it
+            continue  # later records may have it
         raise ToolError(f"--column {ours}={theirs}: no source has a column '{theirs}'",
                         "Their columns are listed above.", CONFIG)
 
 
 def options_without_effect(arguments, formats: set[str]) -> list[str]:
-    """With what they are for, for messages."""
+    """The options without effect, each with its purpose, for messages."""
     has_chats, has_documents = bool(formats & _CHATS), DOCUMENT in formats
     found = []
     if not has_chats:

@@ -1,5 +1,5 @@
-"""A run of `prepare`: chunks in, stores out, and how far it has come on disk, so that the same
-command goes on where one was stopped or died. A store has no store.json until all is done."""
+"""A run of `prepare`: it reads chunks and writes stores. It saves its progress, so that the same command
+continues after a stop or a crash. A store has no store.json before all is done."""
 
 import itertools
 import sys
@@ -25,7 +25,7 @@ SECONDS_BETWEEN_SAVES = 60.0
 
 
 class Preparation:
-    """`arguments.date` must be that of `resolve_date`, with which the encoder was made."""
+    """`arguments.date` must be the one of `resolve_date` that the encoder was made with."""
 
     def __init__(self, arguments, encoder: Encoder, files: list[SourceFile]):
         self._arguments = arguments
@@ -38,7 +38,7 @@ class Preparation:
         self._selection = Selection(arguments)
         self._counts: Counter[str] = Counter()
         self._num_chunks = 0
-        self._num_encoded = 0  # examples, before some are selected
+        self._num_encoded = 0  # examples, before selection
         self._num_skipped = 0
         self._num_saves = 0
         self._uses_date = False
@@ -80,7 +80,7 @@ class Preparation:
         return stores
 
     def _save(self):
-        """Everything so far, atomically: the names of its files change with each save."""
+        """Saves everything so far, atomically: each save uses new file names."""
         self._num_saves += 1
         state = {
             "rules": RULES_VERSION,
@@ -101,8 +101,8 @@ class Preparation:
             remove_unfinished(folder, [UNFINISHED, store["waiting"], *files_of(state["selection"])])
 
     def run(self) -> dict:
-        """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. What failed
-        before anything was saved leaves nothing in the way of the next attempt."""
+        """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. A failure before the
+        first save leaves nothing that blocks the next attempt."""
         try:
             self._encode()
             return self._finish()
@@ -147,7 +147,7 @@ class Preparation:
         self._add(*self._selection.split(chunk.examples))
 
     def _note_date(self, is_used: bool):
-        """Of today, in the chat template: says so once."""
+        """Reports once that the chat template uses today's date."""
         if is_used and not self._uses_date:
             print(f"packtrain prepare: the chat template prints the date: {self._arguments.date} in "
                   "every example (--date changes it)", file=sys.stderr)
@@ -168,7 +168,7 @@ class Preparation:
         self._counts[OVERLAPS] = sum(store.count_overlaps(training) for store in validation)
         counts = in_order(self._counts)
         optional = {"date": self._arguments.date} if self._uses_date else {}
-        # The training store last: with it all is done.
+        # The training store is finished last, because it marks the end.
         held_out = [store.finish(optional=optional) for store in validation]
         stores = [training.finish(self._bad_lines.num_bad,
                                   optional | ({"counts": counts} if counts else {})), *held_out]
@@ -177,7 +177,7 @@ class Preparation:
         return self._summary(stores, counts)
 
     def _check_left(self):
-        """Raises ToolError where a store has no example, with what became of all of them."""
+        """Raises ToolError where a store has no example, with the reasons for all of them."""
         empty = next((store.folder for store in self._stores if store.is_empty), None)
         if empty is None:
             return

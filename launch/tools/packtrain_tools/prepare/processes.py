@@ -1,4 +1,5 @@
-"""Chunks through several processes, in their order: the result does not depend on the number."""
+"""Encodes chunks in several processes, in their order. The result does not depend on the number of
+processes."""
 
 import ctypes
 import multiprocessing
@@ -21,9 +22,9 @@ _encoder: Encoder | None = None  # of a worker process
 def _start_worker(encoder: Encoder):
     global _encoder
     _encoder = encoder
-    # One core a process: the library's own threads would only contend.
+    # Each process uses one core; the library's own threads would only contend.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    # A terminal sends signals to all processes: the first one alone decides when to stop, and none
+    # A terminal sends signals to all processes. Only the first one decides when to stop, and no worker
     # outlives it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -38,13 +39,13 @@ def _encode(chunk: Chunk) -> tuple[EncodedChunk, bool]:
 
 def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
                num_processes: int) -> Iterator[tuple[EncodedChunk, bool]]:
-    """Chunks in their order, a bounded number of them in memory; with each whether a template has asked
-    for the date, in this chunk or one before."""
+    """Encodes chunks in their order, a limited number of them in memory. Yields with each whether a
+    template has asked for the date, in this chunk or an earlier one."""
     if num_processes == 1:
         for chunk in chunks:
             yield encoder.encode(chunk), encoder.uses_date
         return
-    # Forked before any thread exists, workers share the loaded tokenizer.
+    # Workers are forked before any thread exists, and share the loaded tokenizer.
     pool = ProcessPoolExecutor(num_processes, multiprocessing.get_context("fork"), _start_worker,
                                (encoder,))
     try:
@@ -63,7 +64,8 @@ def encode_all(encoder: Encoder, chunks: Iterable[Chunk],
 
 
 class StopSignals:
-    """The first SIGINT or SIGTERM asks to stop at the next chunk; another one ends at once."""
+    """The first SIGINT or SIGTERM requests a stop at the next chunk; the second one ends the process
+    immediately."""
 
     def __enter__(self) -> "StopSignals":
         self.asked = False

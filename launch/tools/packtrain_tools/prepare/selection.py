@@ -1,6 +1,6 @@
-"""Which examples are kept, and in which store. In this order: --deduplicate leaves out copies, --sample
-chooses groups of the rest, --max-examples takes the first of these, and of what was taken groups are
-held out for validation."""
+"""Selects the examples and the store of each. The steps are: --deduplicate removes copies; --sample
+chooses groups of the rest; --max-examples takes the first of these; then groups are held out for
+validation."""
 
 import sys
 
@@ -13,7 +13,7 @@ from packtrain_tools.prepare.store import restore_examples, save_examples
 
 
 class Seen:
-    """Contents that were there before, about 100 bytes of memory each."""
+    """Contents that occurred before, about 100 bytes of memory each."""
 
     def __init__(self):
         self._digests: set[bytes] = set()
@@ -32,7 +32,7 @@ class Seen:
         return examples.take(is_new)
 
     def save(self, folder: str, number: int) -> dict:
-        """Each save writes what is new since the last one."""
+        """Each save writes only what is new since the previous one."""
         if any(map(len, self._unsaved)):
             self._files.append(write_digests(folder, f"seen{number}", self._unsaved))
         self._unsaved = []
@@ -59,7 +59,7 @@ class Selection:
                                    arguments.seed, SAMPLED)
         self._held_out = make_choice(arguments.validation_fraction, arguments.validation_examples,
                                      arguments.seed, HELD_OUT)
-        self.num_by_source = np.zeros(len(arguments.sources), np.int64)  # that were taken
+        self.num_by_source = np.zeros(len(arguments.sources), np.int64)  # taken examples
 
     @property
     def num_duplicates(self) -> int:
@@ -67,14 +67,14 @@ class Selection:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no more examples are wanted."""
+        """True when no more examples are needed."""
         return self._num_left() == 0
 
     def _num_left(self) -> int:
         return self._max_examples - int(self.num_by_source.sum())
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
-        """For training, for validation: those that are known by now."""
+        """Examples for training and for validation that are certain now."""
         if self._seen:
             examples = self._seen.new_ones(examples)
         if self._sample:
@@ -87,7 +87,7 @@ class Selection:
         return self._held_out.split(examples) if self._held_out else (examples, examples.first(0))
 
     def finish(self) -> list[tuple[Examples, Examples]]:
-        """The rest for training, and for validation."""
+        """The remaining examples for training and for validation."""
         sampled = self._sample.finish() if self._sample else []
         parts = [self._hold_out(examples) for _, examples in sampled]
         return parts + (self._held_out.finish() if self._held_out else [])
@@ -97,7 +97,7 @@ class Selection:
                 if isinstance(choice, NumberOfGroups)]
 
     def save(self, folder: str, number: int) -> dict:
-        """Comes to disk; returns what `restore` needs. `number`: of the save."""
+        """Writes its state to disk and returns the input of `restore`. `number`: of the save."""
         return {"num_by_source": self.num_by_source.tolist(),
                 "seen": self._seen.save(folder, number) if self._seen else None,
                 "pools": [{"file": save_examples(folder, f"pool{i}x{number}", choice.pool),
@@ -114,6 +114,6 @@ class Selection:
 
 
 def files_of(state: dict) -> list[str]:
-    """Those that a saved state needs."""
+    """The files that a saved state needs."""
     seen = state["seen"]["files"] if state["seen"] else []
     return seen + [pool["file"] for pool in state["pools"]]

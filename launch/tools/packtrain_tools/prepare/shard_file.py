@@ -1,5 +1,4 @@
-"""Files of a store that hold examples: safetensors with the columns of
-framework/data/token_store.h."""
+"""Files of a store with examples: safetensors with the columns of framework/data/token_store.h."""
 
 import hashlib
 import json
@@ -14,10 +13,9 @@ from packtrain_tools.prepare.examples import Examples, digests_of
 
 
 def write_shard(path: str, parts: list[Examples], with_groups: bool = False) -> str:
-    """All parts, whose arrays are written as they lie: no second copy of a shard in memory. Format:
-    8 bytes of the header's length, a JSON header, the data. `with_groups`: for examples that are yet
-    to be selected, which no finished store has. Returns the digest that store.json has of it
-    (framework/data/store_format.h)."""
+    """Writes all parts directly from their arrays, without a second copy of a shard in memory. Format: 8
+    bytes with the header's length, a JSON header, the data. `with_groups`: for examples before selection;
+    no finished store has groups. Returns the digest for store.json (framework/data/store_format.h)."""
     lengths = np.concatenate([part.lengths for part in parts], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64)
     columns = {
@@ -51,7 +49,7 @@ def write_shard(path: str, parts: list[Examples], with_groups: bool = False) -> 
 
 
 def read_shard(path: str) -> Examples:
-    """Examples that `write_shard` wrote with their groups."""
+    """Reads examples that `write_shard` wrote with their groups."""
     columns = _load(path)
     lengths = np.diff(columns["offsets"]).astype(np.int32)
     return Examples(columns["input_ids"], columns["loss_mask"], lengths,
@@ -77,7 +75,7 @@ def read_contents(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_digests(folder: str, name: str, digests: list[np.ndarray]) -> str:
-    """Returns the file's name, with the same beginning as of all that is not finished."""
+    """Returns the file's name, which begins as those of all unfinished files."""
     file = f"unfinished-{name}.safetensors"
     write_synced(os.path.join(folder, file), save({"digests": np.concatenate(digests)}))
     return file
@@ -111,7 +109,7 @@ def sync_folder(folder: str):
 
 
 def write_json(folder: str, name: str, value: dict):
-    """Whole or not at all."""
+    """Writes atomically."""
     path = os.path.join(folder, name)
     write_synced(path + ".tmp", (json.dumps(value, indent=2) + "\n").encode())
     os.replace(path + ".tmp", path)

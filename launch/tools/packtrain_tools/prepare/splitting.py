@@ -1,18 +1,17 @@
-"""Choice of groups of examples by a coin: it follows from the group's hash and the seed alone, so that a
-group stays where it is when others are added, left out or read in another order. A group is never
-divided."""
+"""Chooses groups of examples by a coin, which depends only on the group's hash and the seed. So the choice
+does not change when other groups are added, left out or read in another order. A group is never divided."""
 
 import numpy as np
 
 from packtrain_tools.prepare.examples import Examples, concatenate, mixed
 
-HELD_OUT = 0  # salts: choices with different ones are independent
+HELD_OUT = 0  # salts: choices with different salts are independent
 SAMPLED = 1
-POOL_SLACK = 8192  # candidates more than wanted, before some are let go
+POOL_SLACK = 8192  # extra candidates, before some are dropped
 
 
 def coins(groups: np.ndarray, seed: int, salt: int = HELD_OUT) -> np.ndarray:
-    """uint64 [num_examples], evenly spread, one for each group."""
+    """uint64 [num_examples], evenly distributed, one value for each group."""
     z = mixed(groups ^ np.uint64(salt)) if salt else groups
     return mixed(z + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64))
 
@@ -26,7 +25,7 @@ class ShareOfGroups:
         self._salt = salt
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
-        """The others, and those that are chosen."""
+        """The other examples, and the chosen ones."""
         chosen = coins(examples.groups, self._seed, self._salt) < self._share * 2.0**64
         return examples.take(~chosen), examples.take(chosen)
 
@@ -35,19 +34,19 @@ class ShareOfGroups:
 
 
 class NumberOfGroups:
-    """Chooses the groups with the smallest coins, until they have at least `number` examples. They are
-    known at the end only: until then the candidates are in memory. Whoever is not among the first
-    `number` of the candidates is not among those of all, so a group that is let go stays so."""
+    """Chooses the groups with the smallest coins until they have at least `number` examples. They are
+    certain only at the end; before, the candidates are in memory. A group that is not among the first
+    `number` of the candidates is not among those of all, so a dropped group stays dropped."""
 
     def __init__(self, number: int, seed: int, salt: int):
         self._number = number
         self._seed = seed
         self._salt = salt
         self.pool: list[Examples] = []
-        self.num_chosen = 0  # of the pool, when some were let go last
+        self.num_chosen = 0  # of the pool, when groups were last dropped
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
-        """The others that are known by now, and nothing yet of what is chosen."""
+        """The other examples that are certain now, and no chosen ones yet."""
         self.pool.append(examples)
         none = examples.first(0)
         wanted = max(self._number, self.num_chosen)  # one group may be larger than `number`
@@ -66,7 +65,7 @@ class NumberOfGroups:
         return candidates.take(~chosen)
 
     def finish(self) -> list[tuple[Examples, Examples]]:
-        """The rest of the others, and all that are chosen."""
+        """The remaining other examples, and all chosen ones."""
         if not self.pool:
             return []
         others = self._let_go()

@@ -31,11 +31,11 @@ _PART = re.compile(rf"{_FINISHED.pattern}|{TOKENIZER_FOLDER}|{bad_lines.NAME}|"
 
 
 class StoreWriter:
-    """One store; `finish` makes it complete, without it the folder is no store."""
+    """Writes one store. `finish` completes it; without it the folder is no store."""
 
     def __init__(self, folder: str, info: dict, max_shard_tokens: int = MAX_SHARD_TOKENS,
                  keep_hashes: bool = False):
-        """`info`: what store.json will hold, of new_store or an earlier `state`. `keep_hashes`: for
+        """`info`: the content of store.json, from new_store or an earlier `state`. `keep_hashes`: for
         `count_overlaps`, 8 bytes of memory an example."""
         self.folder = folder
         self._max_shard_tokens = max_shard_tokens
@@ -47,7 +47,7 @@ class StoreWriter:
         self._has_weights = False
 
     def add(self, examples: Examples):
-        """Shards end at the example that fills them, however examples arrive."""
+        """A shard ends at the example that fills it, independent of how examples arrive."""
         while self._num_waiting_tokens + examples.num_tokens >= self._max_shard_tokens:
             ends = self._num_waiting_tokens + np.cumsum(examples.lengths, dtype=np.int64)
             first_after = 1 + int(np.searchsorted(ends, self._max_shard_tokens))
@@ -89,13 +89,13 @@ class StoreWriter:
             self._hashes.append(hashes_of_ids(input_ids, lengths))
 
     def save(self, number: int) -> dict:
-        """All that was added comes to disk; returns what `restore` needs. `number`: of the save."""
+        """Writes all added examples to disk and returns the input of `restore`. `number`: of the save."""
         waiting = save_examples(self.folder, f"waiting{number}", self._waiting)
         sync_folder(self.folder)
         return {"info": self._info, "has_weights": self._has_weights, "waiting": waiting}
 
     def restore(self, state: dict):
-        """Of another process's `save`."""
+        """Restores the result of `save` of another process."""
         self._info, self._has_weights = state["info"], state["has_weights"]
         remove_files(self.folder, [shard["file"] for shard in self._info["shards"]], _FINISHED)
         for shard in self._info["shards"]:
@@ -114,7 +114,7 @@ class StoreWriter:
         return not self._lengths and not self._waiting
 
     def write_rest(self):
-        """What waits for more examples, for there are none."""
+        """Writes the waiting examples, when no more will come."""
         if self._waiting:
             self._write_shard()
         if not self._lengths:
@@ -122,12 +122,12 @@ class StoreWriter:
                             "Check the sources, and the options that select examples.")
 
     def count_overlaps(self, other: "StoreWriter") -> int:
-        """Examples here whose ids are also those of an example there, once both have all of them."""
+        """Number of examples here whose ids also occur there. Call it when both are complete."""
         return int(np.isin(np.concatenate(self._hashes), np.concatenate(other._hashes)).sum())
 
     def finish(self, num_bad_lines: int = 0, optional: dict | None = None) -> dict:
-        """Writes store.json last and returns what a summary prints. `num_bad_lines`: of the
-        sources, that were left out. `optional`: more keys of store.json."""
+        """Writes store.json last and returns the values of a summary. `num_bad_lines`: lines of the
+        sources that were left out. `optional`: more keys of store.json."""
         self.write_rest()
         self._info["num_bad_lines"] = num_bad_lines
         self._info |= optional or {}
@@ -153,7 +153,7 @@ class StoreWriter:
 
 
 def count_bytes(masks: list[np.ndarray]) -> list[int]:
-    """How often each value is there, up to the largest."""
+    """The number of occurrences of each value, up to the largest."""
     counts = np.zeros(256, np.int64)
     for mask in masks:
         counts += np.bincount(mask, minlength=256)
@@ -161,7 +161,7 @@ def count_bytes(masks: list[np.ndarray]) -> list[int]:
 
 
 def histogram(lengths: np.ndarray) -> list[dict]:
-    """Bins of doubling width, as `packtrain plan` has them."""
+    """Bins of doubling width, as in `packtrain plan`."""
     bins = []
     exponents = np.frexp(lengths)[1]  # of 1: 1, of 2 and 3: 2, ...
     for exponent in range(int(exponents.min()), int(exponents.max()) + 1):
@@ -173,7 +173,7 @@ def histogram(lengths: np.ndarray) -> list[dict]:
 
 
 def save_examples(folder: str, name: str, parts: list[Examples]) -> str:
-    """Returns the file's name, "" where there are none."""
+    """Returns the file's name, or "" without examples."""
     if not parts:
         return ""
     file = f"unfinished-{name}.safetensors"
@@ -187,8 +187,8 @@ def restore_examples(folder: str, file: str) -> list[Examples]:
 
 def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], overwrite: bool,
               chat_template: str | None = None) -> dict:
-    """Makes the folder, with the tokenizer, and returns the `info` of a StoreWriter.
-    `chat_template`: a file, to be that of the store's tokenizer."""
+    """Makes the folder with the tokenizer and returns the `info` of a StoreWriter. `chat_template`: a file
+    that replaces the tokenizer's template."""
     _clear_folder(folder, overwrite)
     return {
         "format_version": FORMAT_VERSION,
@@ -207,15 +207,15 @@ def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], 
 
 
 def _as_text(path: str) -> str:
-    """A path may be any bytes; store.json is UTF-8."""
+    """Converts a path to UTF-8 for store.json; a path may be any bytes."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def _clear_folder(folder: str, overwrite: bool):
-    """Leaves `folder` existing and empty; removes a store, or what is left of one, only."""
+    """Makes `folder` exist and empty. Removes only a store, or the rest of one."""
     os.makedirs(folder, exist_ok=True)
     names = sorted(os.listdir(folder))
-    # A list of bad lines alone is what an attempt leaves that met too many of them.
+    # A folder with only a list of bad lines is from an attempt with too many of them.
     if names and names != [bad_lines.NAME] and not overwrite:
         raise ToolError(f"{folder}: exists and is not empty",
                         "Give another folder, or --overwrite to replace the store in it.")
@@ -227,7 +227,7 @@ def _clear_folder(folder: str, overwrite: bool):
 
 
 def discard(folder: str):
-    """What an attempt has made that failed; its list of bad lines stays."""
+    """Removes the files of a failed attempt, except its list of bad lines."""
     remove_files(folder, [bad_lines.NAME], _PART)
 
 
@@ -236,7 +236,7 @@ def remove_unfinished(folder: str, keep: list[str]):
 
 
 def remove_files(folder: str, keep: list[str], only: re.Pattern):
-    """The manifest first: a folder half removed is no store."""
+    """Removes the manifest first, so that a partly removed folder is no store."""
     names = [name for name in os.listdir(folder) if only.fullmatch(name) and name not in keep]
     for name in sorted(names, key=lambda name: (name != MANIFEST, name != UNFINISHED)):
         path = os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""Texts, and prompts with their completions, to ids and masks."""
+"""Converts texts, and prompts with completions, to ids and masks."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from packtrain_tools.sources.formats import Text
 class TextRows:
     def __init__(self, loaded: LoadedTokenizer, variants: TokenizerVariants, control: set[str],
                  special_in_data: str, end_token: str | None, folder: str):
-        """`control`: tokens that end texts, or must not be made by them; `end_token`: put after each
+        """`control`: tokens that end texts, or that texts must not make. `end_token`: appended to each
         text, None for none."""
         self._variants = variants
         self._special_in_data = special_in_data
@@ -23,7 +23,7 @@ class TextRows:
         self._suffix = [] if end_token is None else [_id_of(loaded, end_token, folder)]
         bos = loaded.named.get("bos_token")
         self._prefix = [] if bos is None else [_id_of(loaded, bos, folder)]
-        # A beginning-of-text token only where the tokenizer itself puts one.
+        # A beginning-of-text token is used only where the tokenizer itself adds one.
         if tokenizer.encode("").ids[:1] != self._prefix:
             self._prefix = []
         self._bos = bos if self._prefix else None
@@ -33,8 +33,8 @@ class TextRows:
 
     def encode(self, texts: list[Text], counts: Counter) \
             -> list[tuple[list[int], np.ndarray] | ValueError]:
-        """Ids and mask bytes of each, or what is wrong with it. A completion is encoded apart from its
-        prompt, with which alone the model is asked, and without a space that nobody wrote."""
+        """Returns ids and mask bytes of each, or its error. A completion is encoded separately from its
+        prompt, which is all that the model has at inference. The tokenizer must not add a space."""
         begin = self._variants.after("", self._plain)
         prompts = [text.prompt or "" for text in texts]
         after = [self._variants.after(prompt, self._plain) for prompt in prompts]
@@ -78,7 +78,7 @@ class TextRows:
         return ids, mask
 
     def _num_after_end(self, learned: list[int]) -> int:
-        """Tokens after the last control token: white space, which a model that has stopped never
+        """Number of tokens after the last control token: white space, which a model that has stopped never
         writes."""
         return next((i for i, token in enumerate(reversed(learned)) if token in self._control), 0)
 

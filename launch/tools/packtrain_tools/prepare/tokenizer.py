@@ -1,5 +1,5 @@
 """The tokenizer of a Hugging Face folder, with all tokens that transformers gives it: those of
-tokenizer.json, and those that other files of the folder name."""
+tokenizer.json and those of the folder's other files."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import tokenizers
 from packtrain_tools.chat.template import named_tokens
 from packtrain_tools.errors import CONFIG, ToolError
 
-# What transformers 5.17 gives a tokenizer of a class that names no tokens of its own: the defaults of the
+# The tokens that transformers 5.17 gives a tokenizer class whose files name none: the defaults of the
 # classes' constructors (bos_token, eos_token).
 _CLASS_TOKENS = {
     "CodeLlamaTokenizer": ("<s>", "</s>"), "CohereTokenizer": ("<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>"),
@@ -19,7 +19,7 @@ _CLASS_TOKENS = {
     "GPTNeoXTokenizer": ("<|endoftext|>", "<|endoftext|>"), "LlamaTokenizer": ("<s>", "</s>"),
     "Qwen2Tokenizer": (None, "<|endoftext|>"), "Qwen3_5Tokenizer": (None, "<|endoftext|>"),
 }
-# The classes that transformers takes for a model, where tokenizer_config.json names none.
+# The tokenizer classes that transformers uses for a model, where tokenizer_config.json names none.
 _MODEL_CLASSES = {
     "codegen": "GPT2Tokenizer", "cohere": "CohereTokenizer", "cohere2": "CohereTokenizer",
     "dbrx": "GPT2Tokenizer", "gemma": "GemmaTokenizer", "gemma2": "GemmaTokenizer",
@@ -28,7 +28,7 @@ _MODEL_CLASSES = {
     "qwen2": "Qwen2Tokenizer", "qwen2_moe": "Qwen2Tokenizer", "qwen3": "Qwen2Tokenizer",
     "qwen3_moe": "Qwen2Tokenizer",
 }
-TAIL = 256  # characters in which a token at the end of a text, and white space after it, are found
+TAIL = 256  # characters in which a token at the end of a text is searched, with white space after it
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
@@ -37,11 +37,11 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 class LoadedTokenizer:
     tokenizer: tokenizers.Tokenizer
     settings: dict  # tokenizer_config.json
-    named: dict[str, str]  # bos_token, eos_token, ...: of all places
+    named: dict[str, str]  # bos_token, eos_token, ...: from all files
 
     @property
     def special_tokens(self) -> list[str]:
-        """Those that are flagged special, and those that have a name."""
+        """Tokens that are flagged special, and those that have a name."""
         flagged = [token.content for token in self.added_tokens.values() if token.special]
         return flagged + [token for token in self.named.values() if token not in flagged]
 
@@ -83,8 +83,8 @@ def _advice_without(folder: str) -> str:
 
 
 def _told_settings(folder: str, settings: dict) -> dict:
-    """With special_tokens_map.json, which counts where tokenizer_config.json has no decoder of added
-    tokens, and names what it does not name elsewhere."""
+    """Adds special_tokens_map.json. It counts where tokenizer_config.json has no decoder of added tokens,
+    and for names that are missing elsewhere."""
     mapped = read_settings(folder, "special_tokens_map.json")
     return settings | mapped if "added_tokens_decoder" not in settings else mapped | settings
 
@@ -99,8 +99,8 @@ def _class_tokens(folder: str, settings: dict) -> dict[str, str]:
 
 
 def _add_tokens(folder: str, tokenizer: tokenizers.Tokenizer, told: dict, settings: dict):
-    """Tokens that tokenizer.json lacks, or has with other flags; their ids must be those that the
-    files give them."""
+    """Adds tokens that tokenizer.json lacks, or has with other flags. Their ids must be those in the
+    files."""
     ids = dict(_decoder_tokens(folder, settings))
     if "added_tokens_decoder" not in settings:
         ids |= _legacy_tokens(folder, told)
@@ -116,8 +116,8 @@ def _add_tokens(folder: str, tokenizer: tokenizers.Tokenizer, told: dict, settin
 
 
 def _add_named_tokens(tokenizer: tokenizers.Tokenizer, told: dict) -> dict[str, str]:
-    """Tokens that have a name, and those that are listed, become special ones as transformers makes them,
-    also where the vocabulary has them: in this order they get their ids. Returns them by name."""
+    """Makes tokens that have a name, and listed ones, special as transformers does, also if the vocabulary
+    has them. They get their ids in this order. Returns them by name."""
     extra = told.get("extra_special_tokens", told.get("additional_special_tokens"))
     own = extra if isinstance(extra, dict) else {}
     told = dict.fromkeys(_NAMES) | told | own
@@ -173,7 +173,7 @@ def read_settings(folder: str, name: str) -> dict:
 
 
 class TokenizerVariants:
-    """The same tokenizer for text that does not begin a document, and for text in which names of
+    """Variants of the tokenizer: for text that does not begin a document, and for text in which names of
     special tokens are plain text."""
 
     def __init__(self, loaded: LoadedTokenizer, control_tokens: set[str]):
@@ -186,7 +186,7 @@ class TokenizerVariants:
         self._after_tokens = self.has_dummy_space and self._dummy_after_tokens(loaded)
 
     def _dummy_after_tokens(self, loaded: LoadedTokenizer) -> bool:
-        """Whether a space of its own also precedes text that follows an added token."""
+        """True when the tokenizer also adds its space to text after an added token."""
         token = next((token.content for token in loaded.added_tokens.values()
                       if not token.rstrip and not token.single_word), None)
         if token is None:
@@ -195,8 +195,8 @@ class TokenizerVariants:
         return self._base.encode(token + "a", add_special_tokens=False).ids[-len(alone):] == alone
 
     def after(self, before: str, literal: bool = False) -> tokenizers.Tokenizer:
-        """For text that follows `before`: without the space that the tokenizer puts before a document,
-        unless it puts one there too. `literal`: names of control tokens are plain text."""
+        """The tokenizer for text that follows `before`. It adds the space at the begin of a document only
+        where the tokenizer adds it there too. `literal`: names of control tokens are plain text."""
         begins = not self.has_dummy_space or not before or \
             (self._after_tokens and bool(self._added.search(before[-TAIL:])))
         if (begins, literal) not in self._made:
@@ -229,7 +229,7 @@ def _description(step) -> dict | None:
 
 
 def _stripped(step: dict | None) -> dict | None:
-    """Without what puts a space before a text: Prepend (normalizer), Metaspace, ByteLevel."""
+    """Removes the steps that add a space before a text: Prepend (normalizer), Metaspace, ByteLevel."""
     if step is None or step["type"] == "Prepend":
         return None
     step = dict(step)

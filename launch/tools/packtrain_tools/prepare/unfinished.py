@@ -1,4 +1,4 @@
-"""How far a preparation has come, as `unfinished.json` of the training store tells it."""
+"""The progress of a preparation, in `unfinished.json` of the training store."""
 
 import datetime
 import hashlib
@@ -9,16 +9,16 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.store import MANIFEST, TOKENIZER_FILES, UNFINISHED
 from packtrain_tools.sources.files import SourceFile
 
-# Of which examples go where: the first had no number, and took each by itself; the second took the
-# numbers of --group-by's column in CSV for others than those of JSON.
+# Version of the rules that assign examples to stores. Version 1 had no number and took each example by
+# itself. Version 2 treated numbers of --group-by's column in CSV and JSON as different.
 RULES_VERSION = 3
 TODAY = "today"
-# What may differ from the command that is gone on with. `date` follows from `asked_date`.
+# Arguments that may differ from the continued command. `date` follows from `asked_date`.
 FREE_ARGUMENTS = ("processes", "json", "samples", "overwrite", "date")
 
 
 def request_of(arguments, files: list[SourceFile]) -> str:
-    """A hash of all that the stores depend on."""
+    """A hash of everything that the stores depend on."""
     asked = {name: value for name, value in vars(arguments).items() if name not in FREE_ARGUMENTS}
     stamps = [(file.path, file.num_bytes,
                os.stat(file.path).st_mtime_ns if os.path.exists(file.path) else 0)
@@ -37,7 +37,8 @@ def _digest(path: str) -> str:
 
 
 def state_to_go_on_with(arguments, files: list[SourceFile]) -> dict | None:
-    """None to begin anew: nothing was saved, or all is done, or it shall be overwritten."""
+    """The saved state, or None to start again: nothing was saved, or all is done, or --overwrite was
+    given."""
     folder = arguments.out
     state = _read(folder)
     if state is None:
@@ -68,7 +69,7 @@ def _read(folder: str) -> dict | None:
 
 
 def resolve_date(arguments, files: list[SourceFile]) -> str:
-    """YYYY-MM-DD of --date; `today` is the day when the preparation began."""
+    """The date of --date as YYYY-MM-DD; `today` is the day when the preparation began."""
     if arguments.asked_date != TODAY:
         return arguments.asked_date
     state = state_to_go_on_with(arguments, files)

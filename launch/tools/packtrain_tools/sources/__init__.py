@@ -1,1 +1,1 @@
-"""What `packtrain prepare` reads: files, tables, data sets, and the formats of their records."""
+"""The inputs of `packtrain prepare`: files, tables, data sets, and the formats of their records."""

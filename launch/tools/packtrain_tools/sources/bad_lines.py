@@ -1,4 +1,4 @@
-"""What becomes of lines and documents that cannot be used: framework/data/bad_lines.h in Python."""
+"""Handles lines and documents that cannot be used: framework/data/bad_lines.h in Python."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from packtrain_tools.sources.readers import Record
 
 NAME = "bad-lines.jsonl"
 SHOWN_BYTES = 1000
-SLACK = 1000  # lines: bad ones may lie together
+SLACK = 1000  # lines: bad ones may be close together
 
 
 class BadLines:
@@ -32,7 +32,7 @@ class BadLines:
         self._num_records += num_records
 
     def add(self, record: Record, bad: BadRecord):
-        """Skips a record that was counted, or raises ToolError."""
+        """Skips a record that counts as bad, or raises ToolError."""
         place = f"{record.file.place(bad.line)}: {bad.fault}"
         if not self._skip:
             what = "line" if bad.line == record.line else "document"
@@ -58,7 +58,7 @@ class BadLines:
             f"{self._path} lists them; --max-bad-fraction raises the share.")
 
     def save(self) -> dict:
-        """What was skipped so far is on disk; returns what `restore` needs."""
+        """Writes the skipped lines so far to disk and returns the input of `restore`."""
         num_bytes = 0
         if self._quarantine is not None:
             self._quarantine.flush()
@@ -103,5 +103,5 @@ def _shown(data: bytes | dict | Unreadable) -> str:
         return data.text
     try:
         return json.dumps(data, default=str)[:SHOWN_BYTES]
-    except (ValueError, TypeError, RecursionError):  # keys of maps may be anything
+    except (ValueError, TypeError, RecursionError):  # keys of maps may have any type
         return repr(list(data))[:SHOWN_BYTES]

@@ -1,4 +1,4 @@
-"""The formats of records: which columns each must and may have, and which of a file's they are."""
+"""The formats of records: the required and optional columns of each, and the file's columns for them."""
 
 from dataclasses import dataclass, field
 
@@ -31,9 +31,9 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the command says of all records."""
+    """Options of the command that apply to all records."""
 
-    group_by: str = ""  # a column of the file, under its own name
+    group_by: str = ""  # a column of the file, by its name in the file
     names: Names = DEFAULT_NAMES
     reshaping: Reshaping = Reshaping()
 
@@ -41,11 +41,11 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class FileFormat:
     name: str
-    columns: tuple[str, ...] = ()  # those of the format that were found
+    columns: tuple[str, ...] = ()  # columns of the format that were found
     ignored: tuple[str, ...] = ()  # of the file
-    theirs: dict[str, str] = field(default_factory=dict)  # ours: the file's, "" to leave it out
-    absent: tuple[str, ...] = ()  # of --column's, what the file does not have
-    later: dict[str, str] = field(default_factory=dict)  # of these, what single records may have
+    theirs: dict[str, str] = field(default_factory=dict)  # our name: the file's name, "" to leave it out
+    absent: tuple[str, ...] = ()  # columns of --column that the file does not have
+    later: dict[str, str] = field(default_factory=dict)  # of these, columns that single records may have
     reading: Reading = Reading()
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ def listed(names) -> str:
 
 def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[str, str]],
                       reading: Reading = Reading()) -> FileFormat:
-    """The one format that has all its columns. `renamed`: (ours, theirs). Raises ValueError."""
+    """Finds the one format that has all its columns. `renamed`: (ours, theirs). Raises ValueError."""
     theirs = _columns_named(names, renamed)
     ours = [name for name in names if name not in theirs and name not in theirs.values()]
     ours += [name for name, their in theirs.items() if their]
@@ -89,7 +89,7 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
 
 
 def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str, str]:
-    """Of what the command calls otherwise: ours, and the file's, where it has that."""
+    """Columns that the command renames: our name, and the file's name if the file has it."""
     theirs: dict[str, str] = {}
     for our, their in renamed:
         if their and their not in names:

@@ -1,4 +1,4 @@
-"""Files whose content is of another kind than their name says, found by how they begin."""
+"""Detects files whose content does not match the kind of their name, by their first bytes."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _MAGIC = {b"PAR1": ("a Parquet table", ".parquet"), b"ARROW1": ("an Arrow table"
 _WIDE_MARKS = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"),
                (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 _TAR_AT = 257
-_MARK = b"\xef\xbb\xbf"  # of byte order
+_MARK = b"\xef\xbb\xbf"  # byte order mark
 _SPACE = " \t\r\n"
 _ARRAY = re.compile(r"\[\s*\{")
 _OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
@@ -27,7 +27,7 @@ _AS_TEXT = "`packtrain prepare --as text` reads it as plain text."
 
 
 def check_content(file: SourceFile, is_forced: bool):
-    """`is_forced`: the command names the kind. Raises ToolError."""
+    """`is_forced`: the command gives the kind. Raises ToolError."""
     if file.is_table:
         return
     with opened(file, is_look=True) as (_, stream):
@@ -63,7 +63,8 @@ def _check_encoding(file: SourceFile, begin: bytes):
 
 
 def _wide_encoding(begin: bytes) -> str:
-    """UTF-16 and UTF-32 begin with a mark, or have a byte of 0 beside each letter; else nothing."""
+    """UTF-16 and UTF-32 begin with a mark, or have a byte of 0 next to each letter. Returns "" for other
+    text."""
     marked = next((name for mark, name in _WIDE_MARKS if begin.startswith(mark)), "")
     if marked or len(begin) < 4:
         return marked
@@ -88,7 +89,7 @@ def _advice(file: SourceFile, suffix: str) -> str:
 
 
 def _is_only_text(magic: bytes, begin: bytes) -> bool:
-    """Words may begin with the letters of a mark: binary files are no text."""
+    """True when a text only begins with the letters of a mark; binary files are no text."""
     return magic.isalnum() and b"\x00" not in begin and begin.isascii()
 
 
@@ -120,7 +121,7 @@ def _is_json(line: str) -> bool:
 
 
 def _first_object(text: str) -> dict | None:
-    """Where the text begins with one that is not empty."""
+    """The first JSON object, where the text begins with one that is not empty."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Rows of CSV and TSV files, by the header's names: quoting, and line feeds inside quotes, as
-Python's csv module has them."""
+"""Rows of CSV and TSV files, by the header's names. Quoting, and line feeds inside quotes, follow Python's
+csv module."""
 
 import csv
 import json
@@ -13,13 +13,13 @@ from packtrain_tools.sources.files import CSV, MAX_LINE_BYTES, SourceFile
 
 SHOWN_CHARS = 1000
 _KINDS_BY_MARK = {",": "CSV", "\t": "TSV"}
-_EXCEL = re.compile(r"sep=[,;|\t]?", re.I)  # its first line may say what divides the rest
+_EXCEL = re.compile(r"sep=[,;|\t]?", re.I)  # the first line may name the delimiter
 
 
 def delimited_rows(file: SourceFile, stream: BinaryIO) \
         -> Iterator[tuple[int, int, int, dict | Unreadable]]:
-    """First line, first byte, number of bytes and cells of every row but the header's. Raises
-    ToolError where there is no sound header."""
+    """First line, first byte, number of bytes and cells of every row after the header. Raises ToolError
+    where there is no valid header."""
     rows = _Rows(file, stream)
     names = _header(file, rows)
     for line, byte, num_bytes, cells in rows:
@@ -39,7 +39,7 @@ def header_of(file: SourceFile, stream: BinaryIO) -> list[str]:
 
 
 def delimiter_advice(file: SourceFile, names: list[str]) -> str:
-    """Where the header looks as if it were divided by something else; else nothing."""
+    """Advice where the header looks as if it had another delimiter; else ""."""
     if not file.is_delimited or len(names) != 1:
         return ""
     own = "," if file.kind == CSV else "\t"
@@ -82,7 +82,7 @@ def _reason(error: csv.Error) -> str:
 
 
 class _Rows:
-    """(first line, first byte, number of bytes, cells or why there are none)."""
+    """Rows as (first line, first byte, number of bytes, cells or the reason why there are none)."""
 
     def __init__(self, file: SourceFile, stream: BinaryIO):
         csv.field_size_limit(MAX_LINE_BYTES)

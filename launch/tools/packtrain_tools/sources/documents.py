@@ -1,4 +1,4 @@
-"""What a record says, decoded: text, an instruction, or a conversation; or that it cannot be used."""
+"""The decoded contents of a record: text, an instruction, or a conversation; or an error."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ MOST_CHARS = 2000  # of a fault
 
 
 class BadRecord(Exception):
-    """What is wrong with a record, and in which line (or row)."""
+    """The fault of a record, and its line (or row)."""
 
     def __init__(self, fault: str, line: int):
         fault = printable(fault)
@@ -20,7 +20,7 @@ class BadRecord(Exception):
 
 
 def printable(text: str) -> str:
-    """On one line of every terminal and file, whatever the data held."""
+    """Makes any data fit on one line of every terminal and file."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() or unicodedata.category(char) in ("Zs", "Co")
                        else char.encode("unicode_escape").decode() for char in text)
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A decoded document: `prompt` is read but not learned, `None` where there is none."""
+    """A decoded document: `prompt` is read but not learned; `None` where there is none."""
 
     prompt: str | None
     text: str
@@ -45,11 +45,11 @@ class Instruction:
     output: str
     group: str = ""
     weight: float = 1.0
-    history: tuple[tuple[str, str], ...] = ()  # earlier turns: asked, answered
+    history: tuple[tuple[str, str], ...] = ()  # earlier turns: question, answer
     reshaping: Reshaping = Reshaping()
 
     def as_text(self) -> Text:
-        """Laid out under headings, as data for models without a chat template often is."""
+        """Formats it under headings, as data for models without a chat template often is."""
         system = self.system or self.reshaping.system
         parts = [system] if system else []
         for asked, answered in self.history:

@@ -1,10 +1,9 @@
-"""What `prepare` is given, as files: paths, folders, data sets of the Hugging Face Hub.
+"""The sources of `prepare` as files: paths, folders, data sets of the Hugging Face Hub.
 
-A file's kind follows from its name, in capitals or not, less a suffix of COMPRESSIONS: JSON values a
-line (.jsonl, .ndjson, ...), JSON values one after the other or in an array (.json), rows (.csv,
-.tsv), tables (.parquet, .arrow), else plain text. In a folder, files of these kinds and with the
-suffixes of TEXT_SUFFIXES count, in the order of their sorted paths.
-"""
+The suffix of a file's name gives its kind, in upper or lower case, without a suffix of COMPRESSIONS. JSON
+values one a line are .jsonl, .ndjson, ...; JSON values one after another or in an array are .json. Rows are
+.csv and .tsv, tables are .parquet and .arrow. Any other file is plain text. In a folder, files of these kinds
+and with the suffixes of TEXT_SUFFIXES count, in the order of their sorted paths."""
 
 import json
 import os
@@ -28,7 +27,7 @@ HUB_PREFIX = "hf:"
 STANDARD_INPUT = "-"
 MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
-# What lies beside data in folders made by `datasets` and its like, and is no data.
+# Files next to the data in folders made by `datasets` and similar programs, which are no data.
 _ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json", re.I)
 _SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
                 **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
@@ -60,16 +59,16 @@ class SourceFile:
 
     @property
     def has_schema(self) -> bool:
-        """All records have the same columns, which the file names."""
+        """True when all records have the same columns, which the file names."""
         return self.is_table or self.is_delimited
 
     def place(self, number: int) -> str:
-        """Of a line, counted from 1, or of a table's row."""
+        """The position of a line, counted from 1, or of a table's row."""
         return f"{self.path}: row {number}" if self.is_table else f"{self.path}:{number}"
 
 
 def _split_name(path: str) -> tuple[str, str]:
-    """The suffix that tells the kind, and the compression, of a path."""
+    """The suffixes of a path that give its kind and its compression."""
     stem, suffix = os.path.splitext(path)
     suffix = suffix.lower()
     if suffix in COMPRESSIONS:
@@ -78,7 +77,7 @@ def _split_name(path: str) -> tuple[str, str]:
 
 
 def source_file(source: int, path: str, forced: str | None = None) -> SourceFile:
-    """`forced`: its kind, whatever its name says."""
+    """`forced`: its kind, for any name."""
     suffix, compression = _split_name(path)
     kind = forced or KINDS.get(suffix, TEXT)
     if compression and kind in TABLES:
@@ -99,9 +98,9 @@ def standard_input(source: int, forced: str | None = None) -> SourceFile:
 
 def list_files(sources: list[str], forced: str | None = None,
                stores: Iterable[str] = ()) -> tuple[list[SourceFile], dict[str, int]]:
-    """The files of all sources, and how many files of folders were left out, by suffix. `forced`:
-    the kind of every file. `stores`: folders that are written, which are no source. Raises ToolError
-    for files whose content is of another kind."""
+    """The files of all sources, and the number of files of folders that were left out, by suffix.
+    `forced`: the kind of every file. `stores`: output folders, which are no source. Raises ToolError for
+    files whose content is of another kind."""
     from packtrain_tools.sources.contents import check_content  # reads files, as listed here
     if len(sources) > MAX_SOURCES:
         raise ToolError(f"got {len(sources)} sources, wanted at most {MAX_SOURCES}",
@@ -123,7 +122,7 @@ def _files_of(index: int, source: str, forced: str | None, left_out: dict[str, i
     if source == STANDARD_INPUT:
         return [standard_input(index, forced)]
     if source.startswith(HUB_PREFIX):
-        from packtrain_tools.sources.hub import hub_size  # `datasets` takes a second to import
+        from packtrain_tools.sources.hub import hub_size  # importing `datasets` takes a second
         return [SourceFile(index, source, hub_size(source), HUB)]
     if os.path.isdir(source):
         return _folder_files(index, source, forced, left_out, written)
@@ -157,7 +156,7 @@ def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[st
 
 
 def _check_splits(folder: str, files: list[SourceFile]):
-    """A folder with files of several splits would mix what is held out into what is learned."""
+    """Refuses a folder with files of several splits, which would mix held-out data into training data."""
     splits = set()
     for file in files:
         path = os.path.relpath(file.path, folder)
@@ -170,7 +169,7 @@ def _check_splits(folder: str, files: list[SourceFile]):
 
 
 def _saved_dataset(folder: str) -> list[str] | None:
-    """The files of a `datasets` data set that was saved with save_to_disk, if it is one."""
+    """The files of a `datasets` data set from save_to_disk, or None for another folder."""
     splits_path = os.path.join(folder, "dataset_dict.json")
     if os.path.isfile(splits_path):
         splits = _read_json(splits_path).get("splits", [])
@@ -187,7 +186,7 @@ def _saved_dataset(folder: str) -> list[str] | None:
 
 
 def _is_store(folder: str, written: set[str]) -> bool:
-    """Of tokens, finished or not."""
+    """True for a folder of tokens, finished or not."""
     return os.path.realpath(folder) in written or \
         (os.path.isdir(os.path.join(folder, "tokenizer")) and
          any(os.path.isfile(os.path.join(folder, name)) for name in ("store.json", "unfinished.json")))
@@ -202,7 +201,7 @@ def _read_json(path: str):
 
 
 def _files_below(folder: str, written: set[str]) -> list[str]:
-    """But those of hidden folders and of token stores."""
+    """Files below a folder, except those of hidden folders and of token stores."""
     def refuse(error: OSError):
         raise error
 

@@ -1,5 +1,5 @@
-"""Records to documents. A file has one format, which its columns tell (columns.py); a record says
-what it says (documents.py), or is a bad one."""
+"""Converts records to documents. A file has one format, which its columns determine (columns.py). A record
+becomes a document (documents.py) or is a bad one."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from packtrain_tools.sources.tables import first_row
 
 __all__ = ["DOCUMENT", "FORMATS", "BadRecord", "Document", "FileFormat", "Instruction", "Reading",
            "Text", "decode", "find_format", "format_of_columns", "read_texts"]
-RECORDS_ASKED = 100  # for the first one that is a JSON object, and for columns that others have
+RECORDS_ASKED = 100  # searched for the first JSON object, and for columns of later ones
 BYTES_ASKED = 1 << 20
 _INTEGER = re.compile(r"-?[0-9]{1,18}(\.0+)?")
 _JUDGED = ("label", "kto_tag")  # of TRL, of LLaMA-Factory
@@ -33,8 +33,8 @@ DOCUMENT = "document"  # of plain text files, which have no columns
 
 def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, str]],
                 reading: Reading = Reading()) -> FileFormat:
-    """By the table's schema, the header, or the file's first JSON object. `renamed`: (ours,
-    theirs). Raises ToolError."""
+    """Finds the format by the table's schema, the header, or the file's first JSON object. `renamed`:
+    (ours, theirs). Raises ToolError."""
     if file.is_text:
         if reading.group_by:
             raise ToolError(f"{file.path}: is plain text, which has no column "
@@ -42,7 +42,7 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
         return FileFormat(DOCUMENT)
     line, names, first = _first_columns(file, renamed)
     if names is None:
-        return FileFormat(wanted or "text", reading=reading)  # every line of it is bad
+        return FileFormat(wanted or "text", reading=reading)  # every line of the file is bad
     try:
         if reading.group_by and file.has_schema and reading.group_by not in names:
             raise ValueError(f"has the columns {listed(names)}; wanted '{reading.group_by}', "
@@ -57,8 +57,8 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
 
 def _first_columns(file: SourceFile, renamed: list[tuple[str, str]]) \
         -> tuple[int, list[str] | None, dict | None]:
-    """Of a file of JSON: the line and the columns of the first object, which tell the format, with
-    what more the next ones have."""
+    """For a JSON file: the line, the columns and the value of the first object, which determine the
+    format. Columns of the next objects are added."""
     if file.has_schema:
         return 1, columns_of(file), None
     needed = REQUIRED | {theirs for ours, theirs in renamed if ours in REQUIRED}
@@ -80,7 +80,7 @@ def _first_columns(file: SourceFile, renamed: list[tuple[str, str]]) \
 
 
 def decode(record: Record, form: FileFormat | None = None) -> Document:
-    """Raises BadRecord where a record is not what it should be. Without a format: by its own."""
+    """Raises BadRecord for an invalid record. Without a format the record's own format is used."""
     data = record.data
     if isinstance(data, dict):
         return _convert(record, {name: without_nulls(value) for name, value in data.items()}, form)
@@ -95,7 +95,7 @@ def decode(record: Record, form: FileFormat | None = None) -> Document:
         line = record.line + data.count(b"\n", 0, error.start)
         raise BadRecord(f"is not UTF-8: byte 0x{data[error.start]:02x}", line) from None
     if record.line == 1:
-        text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
+        text = text.removeprefix("\ufeff")  # a byte order mark does not belong to the text
     if record.file.is_text:
         return Text(None, text.replace("\r\n", "\n"))
     return _convert(record, _json_object(text, record.line), form)
@@ -116,7 +116,7 @@ def _json_object(text: str, line: int) -> dict:
 
 
 def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]:
-    """Every document, each in a format of its own; the first bad one is an error."""
+    """Every document, each in a format of its own. The first bad one raises an error."""
     for chunk in Reader(files, separator).chunks():
         for record in chunk.records():
             try:
@@ -154,7 +154,7 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
 
 
 def _in_their_words(fault: str, form: FileFormat | None) -> str:
-    """With the name that the file gives to the column that a fault begins with."""
+    """Replaces our name of the column at the begin of a fault by the file's name."""
     for ours, theirs in (form.theirs if form else {}).items():
         if theirs and fault.startswith(f"'{ours}' "):
             return f"'{theirs}' (--column {ours}={theirs}){fault[len(ours) + 2:]}"
@@ -162,7 +162,7 @@ def _in_their_words(fault: str, form: FileFormat | None) -> str:
 
 
 def _renamed(value: dict, form: FileFormat) -> dict:
-    """Under our names: a column of the file that --column names stands before one of our name."""
+    """Renames columns to our names. A column of --column takes precedence over one that has our name."""
     found = next((name for name in form.absent if name in value), None)
     if found is not None:
         raise ValueError(f"has the column '{found}', which --column names and the file's first "
@@ -181,7 +181,7 @@ def _group(value: dict, column: str) -> str:
     if isinstance(found, str) and _INTEGER.fullmatch(found):
         found = int(found.partition(".")[0])  # CSV holds numbers as text
     elif isinstance(found, float) and found.is_integer():
-        found = int(found)  # as tables hold integers where some are missing
+        found = int(found)  # tables store integers as floats where some are missing
     return json.dumps(found, sort_keys=True, separators=(",", ":"), default=str)
 
 
@@ -194,7 +194,7 @@ def _weight(record: Record, value: object) -> float:
         try:
             value = float(value)
         except ValueError:
-            pass  # named below
+            pass  # reported below
     try:
         return share(value, f"'{WEIGHT}'")
     except ValueError as fault:
@@ -206,7 +206,7 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
 
 
 def _check_judged(value: dict):
-    """Raises ValueError where answers are said to be good or bad."""
+    """Raises ValueError for data that label answers as good or bad."""
     name = next((name for name in _JUDGED if isinstance(value.get(name), bool)), None)
     if name is not None:
         raise ValueError(f"holds a preference ('{name}' is true or false beside an answer): not yet "
@@ -270,7 +270,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict:
 
 
 def string(value: dict, key: str) -> str:
-    """Raises ValueError where it is none, or cannot be encoded."""
+    """Raises ValueError where it is no string, or cannot be encoded."""
     text = value[key]
     if not isinstance(text, str):
         raise ValueError(f"'{key}' is {kind(text)}, wanted a string")

@@ -26,7 +26,7 @@ def open_hub(source: str):
     try:
         return datasets.load_dataset(named["name"], named["config"], revision=named["revision"],
                                      split=named["split"] or "train")
-    except Exception as error:  # its own, the hub library's, and those of what they call
+    except Exception as error:  # errors of the library, of the hub library, and of their dependencies
         raise ToolError(f"{source}: cannot be loaded: {type(error).__name__}: "
                         f"{str(error).strip().splitlines()[0] if str(error) else ''}",
                         "Without a network it must be in the cache of `datasets` (HF_HOME); or "
@@ -34,5 +34,5 @@ def open_hub(source: str):
 
 
 def hub_size(source: str) -> int:
-    """In memory, bytes."""
+    """Bytes in memory."""
     return open_hub(source).data.nbytes

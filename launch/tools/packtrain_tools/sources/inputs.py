@@ -1,4 +1,4 @@
-"""Bytes of files, decompressed, and of standard input, whose beginning can be looked at first."""
+"""Bytes of files, decompressed, and of standard input, whose beginning can be read in advance."""
 
 import bz2
 import gzip
@@ -27,8 +27,8 @@ def pyarrow_module(path: str, name: str):
 
 @contextmanager
 def opened(file: SourceFile, is_look: bool = False) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The bytes on disk, and what they are decompressed. A look at standard input leaves what it
-    read for the next one. Raises ToolError where they cannot be decompressed."""
+    """The bytes on disk, and the decompressed bytes. A look at standard input keeps its bytes for the next
+    call. Raises ToolError where they cannot be decompressed."""
     with _raw(file, is_look) as raw:
         try:
             yield raw, _decompressed(file, raw)
@@ -63,7 +63,7 @@ def _decompressed(file: SourceFile, raw: BinaryIO) -> BinaryIO:
 
 
 class _ZstdStream(io.RawIOBase):
-    """pyarrow's decompressor, with an error where the file is cut short."""
+    """pyarrow's decompressor, which raises an error where the file is cut short."""
 
     def __init__(self, file: SourceFile, raw: BinaryIO):
         arrow = pyarrow_module(file.path, "lib")
@@ -82,11 +82,11 @@ class _ZstdStream(io.RawIOBase):
         return len(data)
 
 
-_kept = bytearray()  # of standard input: what looks at it have read
+_kept = bytearray()  # bytes of standard input that looks have read
 
 
 class _Replay(io.RawIOBase):
-    """Standard input from its beginning, as often as it is only looked at."""
+    """Standard input from its beginning, repeated after each look."""
 
     def __init__(self, kept: bytearray, is_look: bool):
         self._kept = kept

@@ -1,4 +1,4 @@
-"""JSON values one after the other, or the elements of one array, one of them in memory."""
+"""JSON values one after another, or the elements of one array, with one of them in memory."""
 
 import codecs
 import json
@@ -14,14 +14,14 @@ BLOCK_BYTES = 1 << 20
 SHOWN = 20  # characters
 _SPACE = " \t\r\n,"
 _BETWEEN = re.compile(f"[{_SPACE}]*")
-# Only where a value ends is asked here: numbers are not made, however long they are.
+# Only the end of a value is needed here, so numbers of any length are not converted.
 _DECODER = json.JSONDecoder(parse_int=len, parse_float=len)
 
 
 def json_values(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Line, byte and text of each. Raises ToolError where something else lies between them."""
+    """Line, byte and text of each value. Raises ToolError where other text is between them."""
     pending, line, byte = "", 1, 0
-    enough = 0  # characters, before a value that is not whole yet is tried again
+    enough = 0  # characters to read before an incomplete value is tried again
     in_array: bool | None = None
     for text, is_last in _text_blocks(file, stream):
         pending += text
@@ -53,8 +53,8 @@ def _after_blanks(text: str, at: int) -> int:
 
 def _next_value(file: SourceFile, text: str, at: int, line: int, is_last: bool,
                 in_array: bool) -> tuple[int, int] | None:
-    """Begin and end of the value at `at`, which begins in `line`; nothing where more has to be
-    read first, or an array ends."""
+    """Begin and end of the value at `at`, which begins in `line`. None where more text must be read first,
+    or where an array ends."""
     begin = _after_blanks(text, at)
     if begin == len(text):
         return None
@@ -77,7 +77,7 @@ def _next_value(file: SourceFile, text: str, at: int, line: int, is_last: bool,
                             "Are the records inside of another object? `jq -c '.data[]' FILE > NEW.jsonl` "
                             "takes them out of its list `data`.") from None
         raise ToolError(f"{place}: {fault}") from None
-    return (begin, end) if is_last or end < len(text) else None  # a number may go on
+    return (begin, end) if is_last or end < len(text) else None  # a number may continue
 
 
 def _text_blocks(file: SourceFile, stream: BinaryIO) -> Iterator[tuple[str, bool]]:

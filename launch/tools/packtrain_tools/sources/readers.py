@@ -1,4 +1,4 @@
-"""Files of every kind as records: raw lines and texts that workers decode, or rows of tables."""
+"""Reads files of every kind as records: raw lines and texts that workers decode, or rows of tables."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ CHUNK_RECORDS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A document as it lies on disk: its first line (or row), counted from 1, and its first byte,
-    from 0. `num_bytes` are more than `data` where a line is longer than MAX_LINE_BYTES."""
+    """A document as stored in its file: its first line (or row), counted from 1, and its first byte, from
+    0. `num_bytes` exceeds the length of `data` where a line is longer than MAX_LINE_BYTES."""
 
     file: SourceFile
     line: int
@@ -31,7 +31,7 @@ class Record:
 
     @property
     def content(self) -> bytes:
-        """Of a line, a value or a document: not of a row."""
+        """The bytes of a line, a value or a document; not for a row."""
         if not isinstance(self.data, bytes):
             raise TypeError(f"{self.file.place(self.line)}: a row has no bytes of its own")
         return self.data
@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What a worker takes at once: records, or rows of a table that follow each other."""
+    """The work of a worker at a time: records, or consecutive rows of a table."""
 
     content: list[Record] | tuple[SourceFile, int, bytes]  # rows as an Arrow stream
     num_read_bytes: int  # of all files, when the chunk was complete
@@ -53,7 +53,7 @@ class Chunk:
 
 
 class Reader:
-    """The files in order. `separator`: the line that divides the documents of a text file."""
+    """Reads the files in order. `separator`: the line that divides the documents of a text file."""
 
     def __init__(self, files: list[SourceFile], separator: str | None):
         self._files = files
@@ -94,7 +94,8 @@ class Reader:
             first += batch.num_rows
 
     def records(self, file: SourceFile, is_look: bool = False) -> Iterator[Record]:
-        """Of a file that is no table. A look at standard input leaves it to be read again."""
+        """Records of a file that is no table. A look at standard input keeps the bytes for the next
+        reader."""
         with opened(file, is_look) as (raw, stream):
             self._tell = raw.tell
             try:
@@ -111,7 +112,7 @@ def read_records(file: SourceFile, separator: str | None) -> Iterator[Record]:
 
 
 def columns_of(file: SourceFile) -> list[str]:
-    """Of a file that names them itself: a table, or CSV."""
+    """The columns of a file that names them itself: a table, or CSV."""
     if file.is_table:
         return table_columns(file)
     with opened(file, is_look=True) as (_, stream):

@@ -1,4 +1,4 @@
-"""Options that make a file readable whose columns fit no format, from names that data sets have."""
+"""Suggests options for a file whose columns fit no format, from common names of data sets."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ _ANSWERED = ("response", "answer", "output", "outputs", "targets", "target", "co
 _TURNS = ("conversation", "conversations", "messages", "thread", "dialogue", "dialog", "chat", "turns",
           "items", "data", "chat_messages", "contents")
 _RECORDS = ("data", "rows", "records", "examples", "items", "samples", "instances", "train", "dataset")
-# By our name: what others call it, the likeliest first.
+# By our name: common other names, the likeliest first.
 _NAMES = {"messages": _TURNS, "conversations": _TURNS, "prompt": _ASKED, "completion": _ANSWERED,
           "instruction": _ASKED, "output": _ANSWERED, "input": ("context",),
           "system": ("system_prompt", "system_message", "sys_prompt"),
@@ -26,7 +26,7 @@ _MOST = 2
 
 
 def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
-    """`first`: a record, where the file holds JSON. What is advised makes the file readable."""
+    """`first`: a record, where the file holds JSON. The suggested options make the file readable."""
     fitting = [name for name in FORMATS if _is_read(names, name, [])]
     if wanted is None and len(fitting) > 1:
         return f"Say which with {' or '.join(f'--format {name}' for name in fitting)}."
@@ -63,7 +63,7 @@ def _suggestions(names: list[str], wanted: str | None, first: dict | None) -> It
 
 
 def _renamed(names: list[str], form: str, first: dict | None) -> list[tuple[str, str]]:
-    """(ours, theirs), nothing where a column is missing."""
+    """(ours, theirs) pairs; empty where a column is missing."""
     columns = FORMATS[form]
     renamed: list[tuple[str, str]] = []
     taken = {name for name in columns.required if name in names}
@@ -83,7 +83,7 @@ def _renamed(names: list[str], form: str, first: dict | None) -> list[tuple[str,
 
 
 def _called(names: list[str], ours: str) -> Iterator[str]:
-    """Columns that may be this one: another spelling of our name first."""
+    """Columns that may be this one; another spelling of our name comes first."""
     for wanted in (ours, *_NAMES.get(ours, ())):
         yield from (name for name in names if _plain(name) == wanted)
 
@@ -93,7 +93,7 @@ def _plain(name: str) -> str:
 
 
 def _may_be(ours: str, theirs: str, first: dict | None) -> bool:
-    """Whether the record's value is of a kind that the column can have."""
+    """True when the record's value has a type that the column can have."""
     value = (first or {}).get(theirs)
     if value is None:
         return True

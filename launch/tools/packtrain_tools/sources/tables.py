@@ -12,7 +12,7 @@ ROWS_AT_ONCE = 1024
 
 
 def as_stream(file: SourceFile, batch) -> bytes:
-    """Of these rows alone: pickled, a slice takes the whole batch with it."""
+    """An Arrow stream of only these rows: a pickled slice would include the whole batch."""
     sink = pyarrow_module(file.path, "lib").BufferOutputStream()
     with pyarrow_module(file.path, "ipc").new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -20,11 +20,11 @@ def as_stream(file: SourceFile, batch) -> bytes:
 
 
 def rows_of(file: SourceFile, stream: bytes) -> list[dict]:
-    """Of an Arrow stream. A value that Python cannot hold is Unreadable."""
+    """The rows of an Arrow stream. A value that Python cannot hold is Unreadable."""
     table = pyarrow_module(file.path, "ipc").open_stream(stream).read_all()
     try:
         return table.to_pylist(maps_as_pydicts="strict")
-    except Exception:  # of many types: dates out of range, strings that are not UTF-8, ...
+    except Exception:  # many error types: dates out of range, strings that are not UTF-8, ...
         columns = [[_value(entry) for entry in column] for column in table.columns]
         return [dict(zip(table.column_names, row)) for row in zip(*columns)]
 
@@ -51,7 +51,7 @@ def table_columns(file: SourceFile) -> list[str]:
 
 
 def _arrow_columns(file: SourceFile) -> list[str]:
-    """Also of a table without rows, as `datasets` saves one."""
+    """The columns, also of a table without rows as `datasets` saves it."""
     arrow = pyarrow_module(file.path, "lib")
     try:
         with arrow.memory_map(file.path) as mapped:
@@ -68,7 +68,7 @@ def first_row(file: SourceFile) -> dict | None:
 
 
 def read_batches(file: SourceFile) -> Iterator[tuple[float, Any]]:
-    """Record batches (pyarrow.RecordBatch) of a table, each with the share of the file that has been read with it."""
+    """Record batches (pyarrow.RecordBatch) of a table, each with the share of the file read so far."""
     if file.kind == PARQUET:
         batches = _parquet_batches(file)
     elif file.kind == ARROW:
@@ -91,7 +91,7 @@ def _parquet_batches(file: SourceFile):
 
 
 def _arrow_batches(file: SourceFile):
-    """The file and the stream format, which `datasets` writes."""
+    """Reads both the file format and the stream format, which `datasets` writes."""
     with pyarrow_module(file.path, "lib").memory_map(file.path) as mapped:
         table = _arrow_reader(file, mapped)
         is_file = hasattr(table, "get_batch")
