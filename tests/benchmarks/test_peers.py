@@ -40,7 +40,7 @@ def test_padded_documents_have_a_row_each():
     assert torch.equal(batch["labels"] == -100, batch["attention_mask"] == 0)
 
 
-def test_batches_of_one_graph_are_alike():
+def test_batches_of_one_graph_are_equal():
     made = batches.one_shape([[3, 5], [1, 1, 6]], 50, "cpu", False)
     assert [batch["cu_seq_lens_q"].tolist() for batch in made] == [[0, 3, 8, 8], [0, 1, 2, 8]]
     assert {batch["max_length_q"] for batch in made} == {6}

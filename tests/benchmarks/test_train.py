@@ -61,7 +61,7 @@ def test_a_run_gives_the_steps_that_were_asked_for_and_not_its_last(tmp_path, mo
     assert [step["step"] for step in steps] == list(range(1, 21))
 
 
-def test_a_run_that_fails_tells_its_last_lines(tmp_path, monkeypatch):
+def test_a_failed_run_shows_its_last_lines(tmp_path, monkeypatch):
     launcher(tmp_path, monkeypatch, FAILING)
     with pytest.raises(programs.Failure, match="exit code 1: no such config"):
         train_steps(tmp_path, timeout=60)
@@ -86,7 +86,7 @@ def test_figures_are_those_of_one_gpu():
     assert (figures["gather_wait_ms"], figures["reduce_wait_ms"]) == pytest.approx((2, 4))
 
 
-def test_paths_are_those_that_the_run_tells(tmp_path):
+def test_paths_are_those_that_the_run_reports(tmp_path):
     log = tmp_path / "log"
     log.write_text("start\ninfo: gathers by copy_engine, reductions by ring\nstep 1/9\n")
     assert programs.logged_paths(log) == "copy_engine, ring"

@@ -10,9 +10,9 @@
 
 namespace packtrain::testing {
 
-// Trainable "embed" [7, 4] and "layers.0.mlp.down" [5, 3], frozen bfloat16 "norm" [6]: 49 elements
-// in a row, cut into equal ranges, so that parameters straddle ranks. A rank lists only the
-// parameters it owns a part of. `values` false: filled with NaN, to be loaded into.
+// Trainable "embed" [7, 4] and "layers.0.mlp.down" [5, 3], frozen bfloat16 "norm" [6]. The 49
+// elements are cut into equal ranges, so that parameters straddle ranks. A rank lists only the
+// parameters it owns a part of. Without `values` the shards hold NaN, and a test loads into them.
 std::vector<ShardView> sample_shards(int rank, int num_ranks, bool values);
 
 // Number of elements in which weight or moments differ from what sample_shards() put there.

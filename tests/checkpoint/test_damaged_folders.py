@@ -1,5 +1,5 @@
-"""Hugging Face folders that are not what they should be: the exit code, the file and the tensor or
-key named, and nothing left where the export would be."""
+"""Damaged Hugging Face folders: the exit code is right and the message names the file and the tensor or key.
+No export is left on the disk."""
 
 import json
 import shutil

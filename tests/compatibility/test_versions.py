@@ -1,5 +1,5 @@
-"""Stores, checkpoints and losses that earlier versions wrote: every later version reads them, goes on from them and gives
-the same numbers. A folder a version; its README.md says how it was made."""
+"""Stores, checkpoints and losses that earlier versions wrote. Every later version reads them, resumes from them and
+gives the same numbers. Each version has a folder, whose README.md says how it was made."""
 
 import json
 import os

@@ -22,7 +22,7 @@ def largest_error(got, want):
 
 
 def difference(got, want, name, tolerance=TOLERANCE):
-    """What is wrong, or nothing."""
+    """Describes the difference in shape or value, or returns None."""
     if got.shape != want.shape:
         return f"{name}: shape {list(got.shape)}, want {list(want.shape)}"
     error = largest_error(got, want)
@@ -39,8 +39,8 @@ def assert_equal(got, want):
 
 
 def assert_equal_but_for_rounding(got, want, find_exact):
-    """The same, but what float32 does not compute to the tolerance is held against float64
-    (`find_exact` makes those tensors): ours may be off by no more than a factor of what `want` is."""
+    """As assert_equal, but compares with float64 what float32 does not compute to the tolerance. `find_exact`
+    makes the float64 tensors. Our error may be at most a factor times the error of `want`."""
     assert got.keys() == want.keys()
     unlike = [name for name in want if difference(got[name], want[name], name)]
     exact = find_exact() if unlike else {}

@@ -49,7 +49,7 @@ def each_example(model, sequences):
 
 
 def router_scores(outputs):
-    """Of what a router returns the experts' scores: the widest of its numbers."""
+    """Picks the experts' scores from the outputs of a router: the widest tensor."""
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     return max((x for x in outputs if x.is_floating_point()), key=lambda x: x.shape[-1])
 
@@ -59,7 +59,7 @@ def routers_of(model):
 
 
 def has_choices(case):
-    """Whether there are experts of which a token takes some."""
+    """True where a token takes some of the experts."""
     with torch.device("meta"):
         return case.name != "all_experts" and bool(routers_of(from_config(case.config())))
 
@@ -86,7 +86,7 @@ def routing_margin(model, sequences):
 
 
 def clip_of(config):
-    """What queries, keys and values are clipped at, or None."""
+    """Returns the bound that queries, keys and values are clipped at, or None."""
     attention = getattr(config, "attn_config", config)
     return attention.get("clip_qkv") if isinstance(attention, dict) else getattr(attention, "clip_qkv", None)
 
@@ -145,7 +145,7 @@ def save_batch(sequences, path):
 
 
 def logits_and_loss(model, sequences):
-    """Logits of all, [T, V], and the summed loss; what transformers adds to it (load balancing) is a
+    """Returns the logits of all sequences, [T, V], and the summed loss. The load-balancing loss of transformers is a
     mean over tokens like the rest of its loss. Gradients are left in the model."""
     logits, loss = [], torch.zeros((), device=model.device)
     for ids in each_example(model, sequences):

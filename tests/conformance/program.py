@@ -50,6 +50,6 @@ def write_config(path, **places):
 
 
 def prepare_run(folder, vocab_size):
-    """A configuration of `folder`/model with stores of so many tokens, its run in `folder`/run."""
+    """Writes a configuration for `folder`/model, with stores of `vocab_size` token ids. Its run is `folder`/run."""
     stores = {name: make_store(folder / name, 24, 1, vocab_size) for name in ("train", "validation")}
     return write_config(folder / "run.yaml", model=folder / "model", output=folder / "run", **stores)

@@ -1,4 +1,4 @@
-"""Configurations that nobody chose: sizes and options of a family, drawn together.
+"""Random configurations: sizes and options of a family, drawn together.
 
 Each drawn value is one that packtrain takes, so that a refusal is a failure too.
 """
@@ -12,7 +12,7 @@ ACTIVATIONS = ["silu", "gelu", "gelu_new", "gelu_pytorch_tanh"]
 YES_OR_NO = [False, True]
 WINDOWS = [2, 5, 33, 1000]
 EPSILONS = [1e-6, 1e-5, 1e-3, 0.1]
-# What a key of a config may be. Of these a case changes about a third.
+# Values that a key of a config may have. A case changes about a third of the keys.
 OPTIONS = {
     "activation": ACTIVATIONS,
     "attention_bias": YES_OR_NO,

@@ -26,8 +26,8 @@ GPU_SIZES = dict(
     sliding_window=70,
 )
 WIDE_HEADS = dict(hidden_size=240, num_attention_heads=3, num_key_value_heads=1)  # head_dim 80
-# Of families with a pad token by default: transformers gives its embedding no gradient, and ours are
-# not told of pads, which no example has.
+# For families with a pad token by default: transformers gives its embedding no gradient. packtrain does
+# not know the pad token, which no example has.
 NO_PAD = dict(pad_token_id=None)
 
 # rope_parameters, by kind.

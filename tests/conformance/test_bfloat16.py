@@ -1,8 +1,9 @@
-"""Every family in bfloat16 against transformers in float32 on the same device: on a GPU through the kernels
-that training uses, all cases of a GPU; where there is none, each family's first case on the CPU. The yardstick
-is transformers in bfloat16 (SDPA where it has that, experts one by one): its own error, tensor by tensor.
+"""Compares every family in bfloat16 with transformers in float32 on the same device. On a GPU all cases of a GPU
+run through the kernels that training uses. Without a GPU each family's first case runs on the CPU. The allowed
+error follows from the error of transformers in bfloat16, tensor by tensor. There transformers uses SDPA where
+available, and computes experts one by one.
 
-    pytest tests/conformance/test_bfloat16.py -s    # -s: the errors beside each other
+    pytest tests/conformance/test_bfloat16.py -s    # -s: prints both errors
 """
 
 import dataclasses
@@ -17,18 +18,19 @@ from tool import Tool
 from transformers import AutoModelForCausalLM
 
 LENGTHS = [70, 1, 900, 33, 5, 260, 18]  # one 13 to 900 times as long as the others
-# A tensor's relative error (root of squares) is at most so often that of transformers in bfloat16: of the
-# same tensor, or the mean over the model's tensors.
+# A tensor's relative error (root of squares) is at most this factor times an error of transformers in bfloat16.
+# That is the error of the same tensor, or the mean over the model's tensors.
 FACTOR = 1.5
 # Rounding turns which experts some tokens choose, other ones on each side, and an expert may have few. (The
 # cases "all_experts" leave no choice.)
 FACTOR_OF_CHOICES = 4
-# Softmax is blind to what all keys share: most of the gradients of these biases cancels, and in fused
-# attention, transformers' too, what is left is rounding for the most part.
+# Softmax ignores what all keys share, so that most of the gradients of these biases cancels. In fused
+# attention, transformers' too, the rest is mostly rounding.
 FACTOR_OF_CANCELLED = 4
 CANCELLED = ("q_proj.bias", "k_proj.bias")
-# The error of a few numbers, such as a layer's sinks, is one of few roundings: of 48 layers (16 random models of
-# gpt-oss) ours was nearer in 30, up to 2.3 times as far as transformers', which was up to 2.9 times as far.
+# The error of a few numbers, such as a layer's sinks, comes from few roundings. Measured on 48 layers (16 random
+# models of gpt-oss), ours was nearer in 30. Ours was up to 2.3 times as far as transformers', and theirs up to 2.9
+# times as far as ours.
 FACTOR_OF_FEW = 4
 FEW = 16  # numbers
 LOSS_TOLERANCE = 1e-3

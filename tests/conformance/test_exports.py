@@ -1,4 +1,4 @@
-"""What an export says beside weights: where texts end, how chats are written, which checkpoint it is of."""
+"""Tests what an export holds in addition to weights: end tokens, chat template, and the checkpoint that it is of."""
 
 import json
 import shutil
@@ -190,7 +190,7 @@ def test_a_training_that_bfloat16_keeps_is_exported_without_a_warning(trained, t
     assert "rounds away of the training is not known" in err and str(tmp_path / "base") in err, err
 
 
-def test_check_prints_the_loss_of_what_was_written_beside_the_runs(trained, tmp_path):
+def test_check_prints_the_loss_of_the_export_next_to_that_of_the_run(trained, tmp_path):
     own = evaluated(trained)
     words = ["export", trained / "run", "--check", trained / "store"]
     out = program.finished(*words, "--out", tmp_path / "out")

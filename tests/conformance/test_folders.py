@@ -1,4 +1,4 @@
-"""What a user does with a folder besides training it as it is: tokens added, dropouts left out."""
+"""Tests changes of a folder before training: added tokens, dropouts left out."""
 
 import json
 

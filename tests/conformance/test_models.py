@@ -2,7 +2,7 @@
 loss and the gradient of every tensor in the model's files.
 
 transformers (eager attention) runs one example at a time, ours packs examples of very different
-lengths. Of one family: pytest -k mistral
+lengths. One family alone: pytest -k mistral
 """
 
 import json
@@ -86,10 +86,10 @@ def test_transformers_loads_what_is_written_and_computes_the_same(computed):
     with torch.no_grad():
         ours, theirs = [{"logits": model(max(computed.sequences, key=len).unsqueeze(0)).logits}
                         for model in models]
-    assert_equal(ours, theirs)  # where weights lie in memory changes the order of sums
+    assert_equal(ours, theirs)  # the addresses of weights change the order of sums
 
 
-# Of transformers 4's PretrainedConfig.to_dict(), beside what the installed one writes.
+# Keys of PretrainedConfig.to_dict() of transformers 4 that the installed version does not write.
 OLD_KEYS = {
     "torchscript": False, "use_bfloat16": False, "tf_legacy_loss": False, "pruned_heads": {},
     "add_cross_attention": False, "tie_encoder_decoder": False, "min_length": 0, "num_beams": 1,
@@ -107,7 +107,7 @@ def test_a_full_dump_is_read_as_the_short_config(name, tool, tmp_path):
     assert rewritten(tool, tmp_path / "dump.json", dump) == short
 
 
-# What other tools, other classes of transformers and the Hub leave in a config.json.
+# Keys that other tools, other classes of transformers and the Hub leave in a config.json.
 TOOLS_KEYS = {
     "return_dict": True, "problem_type": "single_label_classification", "num_labels": 3, "torch_dtype": "bfloat16",
     "dtype": "bfloat16", "id2label": {"0": "A", "1": "B", "2": "C"}, "label2id": {"A": 0, "B": 1, "C": 2},
@@ -128,7 +128,7 @@ def test_what_tools_leave_in_a_config_changes_nothing(name, tool, tmp_path):
 
 
 @pytest.mark.parametrize("name", family.names())
-def test_all_that_changes_the_computation_is_named_at_once(name, tool, tmp_path):
+def test_one_error_names_all_keys_that_change_the_computation(name, tool, tmp_path):
     document = document_of(family.cases_of(name)[0].config())
     document["initialiser_range"] = document.pop("initializer_range")
     document.update({"logit_scale": 0.5, "mup_width": 256, "block_sparsity": {"kind": "x"}})

@@ -1,5 +1,5 @@
-"""Every family through the program itself: a folder of transformers in, one optimizer step, a folder
-out that transformers loads with the same loss; and `packtrain verify`, on one rank and on two.
+"""Runs the program itself for every family. It imports a folder of transformers, takes one optimizer step, and
+exports a folder. transformers loads that with the same loss. `packtrain verify` runs on one rank and on two.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""The text model of a folder of more than text: trained where it lies, and written back beside parts that stay
-as they were."""
+"""Tests the text model of a multimodal folder. Training changes the text model alone, and an export
+keeps the other parts as they were."""
 
 import json
 import shutil
@@ -86,7 +86,7 @@ def loss_of_transformers(folder, store, classes=AutoModelForImageTextToText):
 
 
 @pytest.mark.parametrize("name, layout", [*((name, "old") for name in MODELS), ("gemma3", "new"), ("llava", "new")])
-def test_a_text_model_is_trained_and_written_back_beside_the_other_parts(config, tmp_path, name, layout):
+def test_a_text_model_is_trained_and_exported_with_the_other_parts(config, tmp_path, name, layout):
     model = save_model(tmp_path / "model", name)
     if layout == "new":
         rename_as_new(model)
@@ -104,7 +104,7 @@ def test_a_text_model_is_trained_and_written_back_beside_the_other_parts(config,
     assert (tmp_path / "out/preprocessor_config.json").read_text() == '{"size": 28}'
 
 
-def test_parts_keep_their_types_beside_text_in_bfloat16_and_several_files(config, tmp_path):
+def test_other_parts_keep_their_types_in_an_export_of_several_files(config, tmp_path):
     model = save_model(tmp_path / "model", "llava")
     tensors = tensors_of(model)
     tensors["vision_tower.embeddings.position_ids"] = torch.arange(5)

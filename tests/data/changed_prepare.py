@@ -1,8 +1,10 @@
-"""`prepare` with small chunks and shards, that ends itself when it is told, and says what memory it
-took: changed_prepare.py WHEN SHARD_TOKENS ARGUMENT... with WHEN = never, or term:N (SIGTERM at chunk
-N), kill:N (SIGKILL after save N), died:N (SIGKILL before save N is whole). With CHANGED_EXAMPLES=1 in
-the environment examples with the same first four ids are a group, every third is learned by a half, and
-each chunk counts five empty answers, and the encoder says that a template asked for the date."""
+"""changed_prepare.py WHEN SHARD_TOKENS ARGUMENT...: `prepare` with small chunks and shards.
+
+It prints the memory that it took, and ends itself as WHEN says. WHEN is never, term:N (SIGTERM at chunk
+N), kill:N (SIGKILL after save N), or died:N (SIGKILL before save N is complete). CHANGED_EXAMPLES=1 in the
+environment changes examples. Those with the same first four ids are a group, and every third has
+half the weight. Each chunk counts five empty answers, and the encoder reports that a template asked
+for the date."""
 
 import dataclasses
 import os

@@ -1,5 +1,7 @@
-"""Chat templates in the shapes that model families publish (family_templates/NAME.jinja), what each does
-with what conversations hold, and folders of tokenizers that have them, for tests.
+"""Chat templates in the shapes that model families publish (family_templates/NAME.jinja).
+
+A table says how each template renders the parts of a conversation. make_folder() writes folders of
+tokenizers with these templates.
 
     for name, family in FAMILIES.items():
         folder = make_folder(family, family.tokenizers[0], tmp_path)
@@ -21,10 +23,11 @@ from family_tokenizers import (CHATML, COMMAND_R, DEEPSEEK, GEMMA, GLM4, GPT_OSS
 HERE = Path(__file__).parent / "family_templates"
 BYTE_LEVEL = ("byte_level", "byte_level_gpt2", "byte_level_trimmed")
 
-# What a message or a conversation may have. A family keeps all of it in the text, drops some of it without
-# a word (the rest, where the table names neither), refuses it, or prints Python's form of it.
-# `calls` are beside an empty content, `null_calls` beside null, `bare_calls` alone, `beside` words. `thoughts`
-# are in tags inside the content, `reasoning` in a field, `parts` lists as content.
+# Features that a message or a conversation may have. A family keeps a feature in the text, refuses it, or
+# prints Python's form of it. A feature that the table does not name is dropped silently.
+# Calls come with an empty content (`calls`), with null (`null_calls`), without content (`bare_calls`), or with
+# words (the feature after `bare_calls`). `thoughts` are in tags inside the content, `reasoning` is in a field, and
+# `parts` are lists as content.
 FEATURES = ("system", "developer", "late_system", "tools", "calls", "null_calls", "bare_calls", "beside",
             "two_calls", "results", "reasoning", "thoughts", "parts", "two_users", "assistant_first")
 # Kinds of conversations whose first question or answer may be rendered in another way when others follow.
@@ -271,8 +274,8 @@ def _chats() -> list[Chat]:
 
 
 def conversations_for(family: Family, everything: bool = False) -> dict[str, Chat]:
-    """By name, in the family's form of calls; without `everything` those alone of which it keeps all (but see
-    `rewrites`), with tools where it keeps them."""
+    """Returns conversations by name, in the family's form of calls. Without `everything` they are those that the
+    family keeps completely (but see `rewrites`), with tools where it keeps them."""
     chats = {chat.name: chat for chat in _chats() if everything or chat.needs <= family.keeps}
     if not everything and "tools" not in family.keeps:
         chats = {name: replace(chat, tools=None) for name, chat in chats.items()}

@@ -1,5 +1,5 @@
-"""Tiny tokenizers of the kinds that model families have, for tests: all of Unicode in a few hundred
-tokens, with merges where they matter (line feeds, spaces, what stands beside roles)."""
+"""Tiny tokenizers of the kinds that model families have, for tests. They cover all of Unicode in a few hundred
+tokens. They have merges where they matter: line feeds, spaces, characters next to roles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -120,7 +120,7 @@ def test_an_empty_value_is_a_usage_error(tokenizer_folder, tmp_path, option):
     assert f"{option} is empty, wanted a value" in result.stderr
 
 
-def test_where_nothing_is_left_it_says_what_became_of_all(tokenizer_folder, tmp_path):
+def test_an_error_without_examples_counts_why_records_were_left_out(tokenizer_folder, tmp_path):
     path = write_lines(tmp_path / "a.jsonl", {"text": "A bird"}, {"text": "An owl"}, {"text": ""})
     common = [path, "--tokenizer", tokenizer_folder, "--out", tmp_path / "store"]
     fault = run_tool("prepare.py", *common, "--min-length", 100, exit_code=65).stderr

@@ -1,4 +1,4 @@
-"""Every record is a document or a named bad line, whatever it holds."""
+"""Any record is a document or a named bad line."""
 
 import json
 import random
@@ -125,7 +125,7 @@ def test_every_row_of_csv_is_a_document_or_a_named_bad_line(tmp_path, name):
 def test_odd_json_is_a_named_bad_line(tmp_path, line, fault, suffix):
     path = tmp_path / f"a.{suffix}"
     path.write_text('{"text": "good"}\n' + line + '\n{"text": "good"}\n')
-    if "[" * 5000 in line and suffix == "json":  # nobody knows where it ends
+    if "[" * 5000 in line and suffix == "json":  # the reader cannot find its end
         with pytest.raises(ToolError, match=r"a.json:2: is nested too deeply"):
             documents(path)
     else:

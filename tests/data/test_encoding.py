@@ -1,5 +1,5 @@
-"""Tokens are those that a model meets when it is asked, with any tokenizer; names of special tokens in the
-data become what their option says."""
+"""Training sees the same tokens as inference, with any tokenizer. The option for special tokens decides how
+their names in the data are encoded."""
 
 import json
 import random
@@ -28,7 +28,7 @@ def text_folder(path, kind: str, bos: str | None = "<s>"):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_completion_follows_its_prompt_without_a_space_that_nobody_wrote(tmp_path, kind):
+def test_a_completion_follows_its_prompt_without_an_added_space(tmp_path, kind):
     folder = text_folder(tmp_path, kind)
     oracle = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     generator = random.Random(1)
@@ -55,7 +55,7 @@ def test_a_beginning_or_an_end_that_a_text_has_is_not_given_twice(tmp_path, kind
 
 
 def spaced_tokenizer(kind: str) -> tokenizers.Tokenizer:
-    """With tokens that depend on what follows them, or whose spaces offsets do not show."""
+    """Makes a tokenizer whose tokens depend on the next characters, or whose offsets do not show spaces."""
     made = make_tokenizer("byte_level_trimmed" if kind == "trimmed" else "byte_level_gpt2", CHATML, None)
     if kind == "prefix_space":
         made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)

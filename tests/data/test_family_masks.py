@@ -1,6 +1,7 @@
-"""What is learned of conversations, with the templates and tokenizers of many families: everything that a
-record says is in the text or the record is refused; a turn begins where the prompt of an inference ends,
-in text and in tokens, and ends where the model must stop."""
+"""Tests the loss masks of conversations, with the templates and tokenizers of many families.
+
+All content of a record is in the text, or the record is refused. In text and in tokens, a learned turn begins where
+the prompt of an inference ends, and ends where the model must stop."""
 
 import datetime
 import json
@@ -45,7 +46,7 @@ class Prepared:
         return [each for each in rendered if each]
 
     def prompt(self, chat: Chat, turn: int) -> str:
-        """What the model is asked with, by transformers."""
+        """Returns the prompt that transformers renders for inference."""
         return self.text(chat, turn, True)
 
     def text(self, chat: Chat, num_messages: int, prompt: bool = False) -> str:
@@ -55,7 +56,7 @@ class Prepared:
                                                add_generation_prompt=prompt, strftime_now=today.strftime)
 
     def is_shown_when_asked(self, chat: Chat) -> bool:
-        """Whether the prompt of the only answer has everything that is said before it."""
+        """True where the prompt of the only answer holds everything before that answer."""
         if len(answers(chat)) != 1:
             return False
         try:
@@ -65,7 +66,7 @@ class Prepared:
         return all(word in prompt for need in chat.needs for word in WORDS[need])
 
     def is_asked_so(self, chat: Chat, in_one: bool) -> bool:
-        """Whether each answer begins as its prompt; `in_one`: in the whole conversation too."""
+        """True where each answer begins with its prompt; `in_one`: in the whole conversation too."""
         whole = self.text(chat, len(chat.messages))
         for turn in answers(chat):
             through = self.text(chat, turn + 1)

@@ -50,7 +50,7 @@ class Transformers:
             return None
 
     def marked(self, messages: list[dict]) -> list[str]:
-        """What {% generation %} encloses."""
+        """Returns the passages that {% generation %} encloses."""
         from transformers.utils.chat_template_utils import render_jinja_template
         [text], [passages] = render_jinja_template(
             [messages], chat_template=self.family.template, return_assistant_tokens_mask=True,
@@ -120,7 +120,7 @@ def rewrites_first_answer(oracle: Transformers, chat: Chat) -> bool:
 
 
 def spoken(chat: Chat) -> list[str]:
-    """What its messages and tools say, word by word."""
+    """Returns the words of its messages and tools."""
     words = [tool["function"]["name"] for tool in chat.tools or []]
     for message in chat.messages:
         content = message.get("content") or ""
@@ -163,7 +163,7 @@ def test_options_reach_the_template(folders, family, oracle, options):
 
 @pytest.mark.parametrize("name, kind", [(family.name, kind) for family in FAMILIES.values()
                                         for kind in family.tokenizers])
-def test_tokenizers_load_everywhere_and_encode_alike(folders, name, kind):
+def test_tokenizers_of_both_libraries_encode_equally(folders, name, kind):
     from transformers import AutoTokenizer
     family, folder = FAMILIES[name], folders[name, kind]
     theirs, ours = AutoTokenizer.from_pretrained(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -169,7 +169,7 @@ def test_standard_input_that_cannot_be_read_is_refused(tokenizer_folder, tmp_pat
     assert fault in result.stderr.decode() and "Traceback" not in result.stderr.decode()
 
 
-def test_bad_rows_and_lines_are_listed_whatever_they_hold(tokenizer_folder, tmp_path):
+def test_bad_rows_and_lines_of_any_content_are_listed(tokenizer_folder, tmp_path):
     written(tmp_path / "a.csv", b'text\n"a\x1b\n"b\n')
     write_lines(tmp_path / "b.jsonl", {"text": "\ud800"}, {"text": "good", "\ud801": 1},
                 {"\ud800": 1, "prompt": "x"})

@@ -90,7 +90,7 @@ def test_a_system_column_stands_before_a_prompt(tmp_path):
     assert chat.asked == [0.0, 0.0, 1.0]
 
 
-def test_tools_beside_a_prompt_of_text_are_refused(tmp_path):
+def test_tools_with_a_prompt_of_text_are_refused(tmp_path):
     row = {"prompt": "A", "completion": "B", "tools": [{"name": "f"}]}
     assert "has tools, which only messages can call" in only(tmp_path, row)
     assert only(tmp_path, row | {"tools": []}) == Text("A", "B")
@@ -100,7 +100,7 @@ def test_tools_beside_a_prompt_of_text_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_calls_beside_tools_are_a_conversation(tmp_path, as_text):
+def test_calls_with_tools_are_a_conversation(tmp_path, as_text):
     calls = [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]
     tools = [{"name": "f"}, {"name": "g"}]
     row = {"prompt": "A", "completion": json.dumps(calls) if as_text else calls,

@@ -142,7 +142,7 @@ def run(stores):
     return folder
 
 
-def test_what_a_run_wrote_is_shown_behind_its_prompt(run):
+def test_a_text_of_a_run_is_shown_after_its_prompt(run):
     examples = shown(inspect(run))
     assert [title.split(":")[0] for title in examples] == [
         f"step 2, example {number} of {name}" for name, number in

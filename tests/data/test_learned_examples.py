@@ -134,7 +134,7 @@ def test_what_is_too_long_is_refused_dropped_or_cut(folder, tmp_path):
     assert chunk_of(folder, tmp_path, [{"messages": CHAT}], options).counts["too_short"] == 1
 
 
-# ---- whatever comes
+# ---- any input
 
 def odd_text(generator: random.Random) -> str:
     pieces = ["\ud800", "\udfff", "\x00", "\x1b[31m", "<|im_end|>", "<think>", "</think>", "{{ 7 }}", "{% if", "\r\n", " ",

@@ -178,7 +178,7 @@ def test_a_folder_without_a_tokenizer_is_a_configuration_error(tmp_path):
     assert f"{tmp_path}: has no tokenizer.json" in result.stderr
 
 
-def test_stores_are_replaced_only_when_told_and_nothing_else_ever(tokenizer_folder, tmp_path):
+def test_only_stores_are_replaced_and_only_on_request(tokenizer_folder, tmp_path):
     (tmp_path / "a.txt").write_text("one two")
     arguments = [tmp_path / "a.txt", "--tokenizer", tokenizer_folder, "--out", tmp_path / "store"]
     run_tool("prepare.py", *arguments)
@@ -209,7 +209,7 @@ def test_an_attempt_that_failed_is_not_in_the_way_of_the_next_one(tokenizer_fold
     assert not (store / "bad-lines.jsonl").exists()
 
 
-def test_a_store_that_is_there_outlives_an_attempt_beside_it(tokenizer_folder, tmp_path):
+def test_an_existing_validation_store_is_kept(tokenizer_folder, tmp_path):
     source = write_lines(tmp_path / "a.jsonl", *[{"text": f"owl {i}"} for i in range(40)])
     arguments = [source, "--tokenizer", tokenizer_folder, "--out"]
     run_tool("prepare.py", *arguments, tmp_path / "held")

@@ -1,5 +1,5 @@
-"""Conversations: what is rendered is what transformers renders, and only the assistant's turns with
-the tokens that end them are learned; what cannot be masked is refused."""
+"""Conversations are rendered as transformers renders them. Only the assistant's turns are learned, with the tokens
+that end them. A conversation that cannot be masked is refused."""
 
 import json
 
@@ -176,7 +176,7 @@ def test_a_turn_without_a_marked_passage_or_a_passage_of_others_is_refused(folde
         path.write_text(template)
 
 
-def test_a_conversation_without_an_answer_teaches_nothing(render):
+def test_a_conversation_without_an_answer_has_no_supervised_token(render):
     assert render("chatml", [USER_1]) == []
     assert render("chatml", [USER_1, BIRDS_1 | {"train": False}]) == []
 

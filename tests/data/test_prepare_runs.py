@@ -1,5 +1,5 @@
-"""What `packtrain prepare` does with many examples: leaves out duplicates, holds some out, goes on
-where it was stopped, keeps its memory, shows how far it is and what came out."""
+"""Tests `packtrain prepare` on many examples: duplicates, held-out examples, resuming, bounded memory, progress, and
+the summary."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_one_that_was_ended_again_and_again_makes_the_same_stores(
     assert ("date" in info, "loss_weights" in info) == (changed, changed)
 
 
-def test_what_was_not_finished_goes_on_with_the_same_command_only(
+def test_only_the_same_command_resumes_a_preparation(
         source, tokenizer_folder, tmp_path):
     arguments = arguments_for(source, tokenizer_folder, tmp_path, HELD["fraction"])
     assert changed_prepare("term:5", *arguments).returncode == 75
@@ -116,7 +116,7 @@ def test_what_is_held_out_follows_from_contents_and_seed(tokenizer_folder, tmp_p
         assert not training & validation
         assert len(training) + len(validation) == len(lines)
     validation = {name: set(held_out) for name, (_, held_out) in stores.items()}
-    assert validation["a"] == validation["b"]  # whatever the order
+    assert validation["a"] == validation["b"]  # in any order
     assert len(validation["a"] & validation["c"]) < 0.5 * len(validation["a"])
     if held == "number":
         assert len(validation["a"]) == len(validation["c"]) == 100

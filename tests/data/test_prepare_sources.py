@@ -56,7 +56,7 @@ def write_gz(path):
 
 
 def write_zst(path):
-    """Of two frames, as parallel compressors make them."""
+    """Writes two frames, as parallel compressors do."""
     lines = [(json.dumps(row) + "\n").encode() for row in ROWS]
     path.write_bytes(b"".join(pa.compress(b"".join(part), "zstd", asbytes=True)
                               for part in (lines[:1000], lines[1000:])))

@@ -1,5 +1,5 @@
-"""What store.json and an unfinished preparation say beside the examples: weights, counts, the date, and
-the version of the rules."""
+"""Tests what store.json and an unfinished preparation record in addition to the examples: weights, counts, the date,
+and the version of the rules."""
 
 import hashlib
 import json
@@ -75,7 +75,7 @@ def test_a_store_with_weights_holds_their_table_and_requires_it(tokenizer_folder
     info = make_store(tokenizer_folder, tmp_path / "store", [[0, 1, 1, 1], [51, 51, 0, 2]])
     assert info["loss_weights"] == weight_table()
     assert info["requires"] == ["loss_weights"]
-    assert info["num_loss_tokens"] == 5  # whatever their weight, and never the first token
+    assert info["num_loss_tokens"] == 5  # with any weight, and never the first token
     assert StoreReader(str(tmp_path / "store")).count_ids()[:4].tolist() == [0, 2, 1, 2]
 
 
@@ -92,7 +92,7 @@ def test_a_store_that_requires_what_the_reader_does_not_know_is_refused(tokenize
         StoreReader(str(tmp_path / "store"))
 
 
-def test_counts_that_are_zero_are_not_told():
+def test_counts_of_zero_are_not_reported():
     assert in_order({"overlaps": 1, "later": 2, "cut_turns": 0, "empty_answers": 1_200}) == {
         "empty_answers": 1_200, "overlaps": 1, "later": 2}
     said = sentences({"empty_answers": 1_200, "cut_turns": 0, "later_ones": 2})
@@ -101,7 +101,7 @@ def test_counts_that_are_zero_are_not_told():
     assert said[1] == "later ones: 2."
 
 
-def test_counts_of_all_chunks_are_in_the_store_and_told_at_the_end(arguments, tmp_path):
+def test_counts_of_all_chunks_are_stored_and_reported_at_the_end(arguments, tmp_path):
     result = changed_prepare("never", *arguments, environment=CHANGED)  # 15 chunks
     assert "Answers that are empty or only white space: 75." in result.stdout
     assert info_of(tmp_path / "store")["counts"] == {"empty_answers": 75}
@@ -109,7 +109,7 @@ def test_counts_of_all_chunks_are_in_the_store_and_told_at_the_end(arguments, tm
     assert json.loads(result.stdout)["counts"] == {"empty_answers": 75}
 
 
-def test_the_date_is_told_once_and_is_in_the_store_where_a_template_asked_for_it(
+def test_the_date_is_reported_once_and_stored_where_a_template_asked_for_it(
         arguments, tmp_path):
     result = changed_prepare("never", *arguments, "--date", "2025-02-03", environment=CHANGED)
     assert result.stderr.count("prints the date: 2025-02-03 in every example (--date changes it)") == 1
@@ -166,7 +166,7 @@ def test_a_date_that_is_none_is_refused(arguments, value):
 
 
 @pytest.mark.parametrize("rules", [None, 1, unfinished.RULES_VERSION + 1])
-def test_what_other_rules_have_not_finished_is_not_gone_on_with(arguments, tmp_path, rules):
+def test_a_preparation_of_other_rules_is_not_resumed(arguments, tmp_path, rules):
     assert changed_prepare("kill:3", *arguments).returncode == -signal.SIGKILL
     path = tmp_path / "store" / "unfinished.json"
     state = json.loads(path.read_text())
@@ -202,7 +202,7 @@ def test_a_shard_has_its_bounds_and_a_digest(tokenizer_folder, tmp_path):
     assert first["digest"] == digest.hexdigest()
 
 
-def test_going_on_reads_no_tokens_where_none_are_compared(tokenizer_folder, tmp_path, monkeypatch):
+def test_a_resumed_preparation_reads_no_tokens_where_none_are_compared(tokenizer_folder, tmp_path, monkeypatch):
     masks = [[0, 1, 1, 1], [0, 1, 1], [0, 1]]
     wanted = make_store(tokenizer_folder, tmp_path / "wanted", masks)
     folder = str(tmp_path / "store")

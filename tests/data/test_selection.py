@@ -142,7 +142,7 @@ def test_copies_are_left_out_before_the_sample_is_taken():
     {"sample": 0.5, "deduplicate": True, "validation_examples": 100},
     {"sample": 400, "deduplicate": True, "validation_examples": 100, "max_examples": 350},
     {"sample": 400, "validation_fraction": 0.3}])
-def test_a_selection_that_is_restored_goes_on_as_the_one_that_was_saved(tmp_path, options):
+def test_a_restored_selection_continues_as_the_saved_one(tmp_path, options):
     generator = np.random.default_rng(6)
     numbers = generator.integers(0, 2000, NUM_EXAMPLES)
     chunks = list(chunks_of(generator, numbers, random_groups(generator)))
@@ -162,7 +162,7 @@ def test_a_selection_that_is_restored_goes_on_as_the_one_that_was_saved(tmp_path
     assert results[0] == results[1]
 
 
-def test_the_hash_of_ids_tells_ids_their_order_and_their_number_and_not_what_is_learned():
+def test_the_hash_of_ids_depends_on_ids_order_and_number_alone():
     rows = [[1, 2, 3], [1, 2, 3], [3, 2, 1], [1, 2], [1, 2, 3, 0], [0], [0, 0]]
     examples = make_examples(rows, [np.full(len(row), i % 2, np.uint8) for i, row in enumerate(rows)],
                              [0] * len(rows))
@@ -217,7 +217,7 @@ def test_all_turns_of_a_conversation_are_on_one_side(tokenizer_folder, tmp_path,
     assert all(validation.count(number) == 3 for number in validation)
 
 
-def test_the_same_conversations_are_held_out_whatever_the_date(tokenizer_folder, tmp_path):
+def test_the_same_conversations_are_held_out_on_any_date(tokenizer_folder, tmp_path):
     sides = [hold_conversations_out(tokenizer_folder, tmp_path, "--validation-fraction", 0.3, "--date",
                                     day) for day in ("2024-01-01", "2025-02-02")]
     assert sides[0] == sides[1]

@@ -236,6 +236,6 @@ def test_tools_that_are_printed_as_python_does_are_not_lost():
                    tools) == ["A.</s>"]
 
 
-def test_the_fault_of_a_form_that_leaves_nothing_out_is_told():
+def test_the_fault_of_a_form_that_leaves_nothing_out_is_reported():
     with pytest.raises(ValueError, match="ends in no special token"):
         learned(LOOP + "{{ m.content }}" + END.replace("{{ eos_token }}", ""), [ASKED, {"role": "assistant", "content": "A."}])

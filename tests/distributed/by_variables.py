@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""by_variables.py -np N COMMAND...: N processes as Kubernetes or a shell script starts them, told by variables alone who they
-are. No launcher ends the others when one ends. The exit code is the first that is not 0, by rank; the codes are printed."""
+"""by_variables.py -np N COMMAND...: starts N processes as Kubernetes or a shell script does.
+
+Only environment variables give them their ranks. No launcher ends the others when one ends. The exit code is the first
+that is not 0, by rank. The codes are printed."""
 
 import os
 import socket

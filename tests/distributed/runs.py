@@ -31,8 +31,8 @@ PATIENCE_S = 300
 
 
 def slow_from(step, num_steps, seconds=1.0):
-    """Settings with which each of these steps takes so much longer, which changes no bit: a run that is not over before
-    the test has done something to it, however late the test comes."""
+    """Returns settings that make each of these steps take `seconds` longer, which changes no bit. The run is then not
+    over before the test has acted on it."""
     return ["fault.kind=slow", f"fault.step={step}", f"fault.num_steps={num_steps}", f"fault.seconds={seconds}"]
 
 
@@ -76,7 +76,7 @@ class Lab:
         return self.started[-1]
 
     def close(self):
-        """Ends the runs that a test which failed left behind."""
+        """Ends the runs of failed tests that still run."""
         for process in self.started:
             if process.poll() is None:
                 process.terminate()
@@ -107,7 +107,7 @@ def take_checkpoint(source, step, target):
 
 
 def steps(run_folder):
-    """The step lines of metrics.jsonl, by step; of a run under way, those that are written whole."""
+    """Returns the step lines of metrics.jsonl, by step. While the run writes, these are the complete lines."""
     whole, _, _ = (run_folder / "metrics.jsonl").read_text().rpartition("\n")
     lines = [json.loads(line) for line in whole.splitlines()]
     return {line["step"]: line for line in lines if "grad_norm" in line}

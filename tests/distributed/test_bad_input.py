@@ -1,4 +1,4 @@
-"""Data sets and batches nobody would choose: each trains right or is a clear error; none hangs."""
+"""Extreme data sets and batches: each trains right or is a clear error, and none hangs."""
 
 import json
 import math
@@ -134,7 +134,7 @@ def test_a_store_may_be_replaced_by_renaming_under_a_run(lab):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_bad_lines_that_were_skipped_are_told_of_by_every_rank(lab, ranks):
+def test_every_rank_reports_the_bad_lines_that_were_skipped(lab, ranks):
     source = lab.folder / f"some-bad-{ranks}.jsonl"
     good = [json.dumps({"input_ids": list(range(1, 9))})] * 20
     source.write_text("\n".join([*good, "{", '{"input_ids": [600]}', *good]) + "\n")
@@ -209,7 +209,7 @@ def test_other_tokens_of_the_same_lengths_are_other_data(lab):
     code, _, err = lab.finish(lab.start("tokens", f"data.train={other}", "run.max_steps=6", *constant))
     assert code == 66, err
     assert re.search(r"data\.train: tokens and masks of digest \w+, this run has tokens and masks", err)
-    # What has no digest is not compared, as in older versions.
+    # A store without a digest is not compared, as in older versions.
     manifest = json.loads((other / "store.json").read_text())
     for shard in manifest["shards"]:
         del shard["digest"]

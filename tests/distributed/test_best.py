@@ -43,7 +43,7 @@ def test_the_last_line_names_the_best(lab):
     assert "--best" in err.splitlines()[-1]
 
 
-def test_the_best_stay_beside_the_newest(lab):
+def test_the_best_are_kept_together_with_the_newest(lab):
     run = lab.run("best", *SETTINGS, ranks=2)
     assert_best_are_kept(run)
 

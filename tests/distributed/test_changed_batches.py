@@ -1,4 +1,4 @@
-"""A resumed run with other batches goes on behind the examples that were trained; its length, its intervals."""
+"""A run that resumes with other batches continues after the trained examples. Tests its length and intervals too."""
 
 import collections
 import json
@@ -46,7 +46,7 @@ def test_a_smaller_batch_trains_each_example_of_the_epoch_once(sixteen, eight):
     assert sorted(steps(eight)) == list(range(6, 26)), "5 steps of 16, 20 of 8"
 
 
-def test_the_learning_rate_goes_on_by_share_of_the_run(sixteen, eight):
+def test_the_learning_rate_continues_by_share_of_the_run(sixteen, eight):
     before, after = ({step: line["learning_rate"] for step, line in steps(run).items()} for run in (sixteen, eight))
     for step in range(6, 16):  # the two steps of the same 16 examples
         assert after[2 * step - 6] >= before[step] >= after[2 * step - 5], step
@@ -77,7 +77,7 @@ def test_what_would_be_trained_twice_is_said_and_refused_until_it_is_allowed(lab
     assert len(first | set(rest)) == EXAMPLES and len(first & set(rest)) == 1 and set(rest.values()) == {1}
 
 
-def test_other_data_begin_the_epoch_anew_where_that_is_allowed(lab, sixteen):
+def test_other_data_restart_the_epoch_where_that_is_allowed(lab, sixteen):
     other = lab.make_store("foreign", EXAMPLES, 99)
     settings = [*ONE_EPOCH, f"data.train={other}", allowed("data.train")]
     take_checkpoint(sixteen, 5, lab.folder / "runs" / "foreign-data")

@@ -86,7 +86,7 @@ def test_other_settings_are_not_mixed_in(lab, compared):
     assert "2 ranks" in err
 
 
-def test_a_stopped_comparison_goes_on(lab):
+def test_a_stopped_comparison_resumes(lab):
     """In its second run: the first one, of long packs, never gets to step 20."""
     words = ["--strategies", "multipack,balanced", "run.max_steps=null", "run.num_epochs=3", "fault.kind=stop",
              "fault.step=20"]

@@ -62,7 +62,7 @@ def test_nodes_become_shard_groups(lab, one_rank):
     assert_same_losses(lab.folder / "runs" / "two-nodes", one_rank)
 
 
-def test_nodes_without_room_share_one_copy_in_plan_and_run(lab, one_rank):
+def test_nodes_with_too_little_memory_share_one_copy_in_plan_and_run(lab, one_rank):
     def plan(*settings):
         command = [PROGRAM, "plan", str(lab.config("crowded")), "--memory", "--json", "--hosts", "2",
                    "--ranks-per-node", "2", "parallel.backend=mpi", *settings]

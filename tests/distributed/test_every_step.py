@@ -23,7 +23,7 @@ def settings_of(strategy, store):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_run_goes_on_from_every_step(lab, small_store, strategy):
+def test_a_run_resumes_from_every_step(lab, small_store, strategy):
     settings = settings_of(strategy, small_store)
     whole = lab.run(f"whole-{strategy}", *settings, ranks=2)
     last = max(steps(whole))

@@ -95,7 +95,7 @@ def test_four_gpus_resumed_on_two_and_on_four(lab, precision, tolerance):
 
 
 def test_two_nodes_are_two_groups(lab):
-    """Ranks told apart by NCCL_HOSTID: NCCL crosses sockets between the halves."""
+    """NCCL_HOSTID divides the ranks into two hosts: NCCL uses sockets between the halves."""
     nodes = {rank: {"NCCL_HOSTID": f"node{rank // 2}", "CUDA_VISIBLE_DEVICES": "0,1" if rank < 2 else "2,3"}
              for rank in range(4)}
     code, out, err = lab.finish(lab.start("nodes", *FIFTY_STEPS, *FP32, ranks=4, rank_environment=nodes))

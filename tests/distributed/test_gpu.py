@@ -62,7 +62,7 @@ def test_two_gpus_resumed_on_one(lab, two_gpus):
     numpy.testing.assert_allclose(losses(resumed), losses(two_gpus)[7:], rtol=5e-3)
 
 
-def test_the_second_replica_goes_on_with_what_the_first_has_read(lab):
+def test_the_second_replica_resumes_from_what_the_first_has_read(lab):
     """Bit by bit; the second reads no file, neither of a checkpoint nor of a model's folder."""
     alone = [*BF16, "precision.deterministic=true", "parallel.shard_size=1", "checkpoint.save_steps=7", "checkpoint.keep=5"]
     whole = lab.run("replicas", *alone, ranks=2)

@@ -47,7 +47,7 @@ def test_a_resumed_run_keeps_what_was_measured(lab, slowed):
     assert losses(resumed) == losses(slowed)[7:]
 
 
-def test_another_number_of_ranks_measures_anew(lab, slowed):
+def test_another_number_of_ranks_measures_again(lab, slowed):
     take_checkpoint(slowed, 7, lab.folder / "runs" / "remeasured")
     resumed = lab.run("remeasured", *MEASURED, *SAVING, ranks=4)
     first, second = entries(resumed)

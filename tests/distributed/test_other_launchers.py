@@ -72,7 +72,7 @@ def test_variables_alone_give_the_bits_of_mpirun(lab, by_mpi):
     assert_bit_equal(run.folder, by_mpi)
 
 
-def test_a_run_goes_on_from_launcher_to_launcher_bit_by_bit(lab, by_mpi):
+def test_a_run_resumes_with_equal_bits_under_another_launcher(lab, by_mpi):
     name = "mpirun-torchrun-mpirun"
     code, _, err = lab.finish(lab.start(name, *SETTINGS, "fault.kind=stop", "fault.step=2", ranks=2))
     assert code == 75, err

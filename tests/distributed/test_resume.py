@@ -186,13 +186,13 @@ def test_every_changed_setting_is_named_and_refused_until_it_is_allowed(lab, unb
     assert err.count("optimizer.learning_rate") == 1  # allowed: a warning
     run = lab.run("changed", *overrides, f"checkpoint.allow_changed=[{','.join(keys)}]", "checkpoint.save_steps=7")
     assert sorted(steps(run)) == list(range(8, 23))
-    # What it goes on from now is its own checkpoint, of the new settings.
+    # It now resumes from its own checkpoint, of the new settings.
     take_checkpoint(run, 14, lab.folder / "runs" / "changed-again")
     assert losses(lab.run("changed-again", *overrides)) == losses(run)[7:]
 
 
 @pytest.mark.parametrize("allowed", ["", "checkpoint.allow_changed=[model.config]"])
-def test_a_model_of_another_size_is_refused_whatever_is_allowed(lab, unbroken, allowed):
+def test_a_model_of_another_size_is_always_refused(lab, unbroken, allowed):
     name = f"resized-{bool(allowed)}"
     take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
     code, _, err = lab.finish(lab.start(name, "model.config.vocab_size=520", *filter(None, [allowed])))
@@ -247,7 +247,7 @@ def test_ranks_that_do_not_make_whole_groups_are_refused(lab):
     assert code == 64 and "parallel.shard_size" in err, err
 
 
-def test_another_strategy_with_the_same_batches_goes_on(lab, unbroken):
+def test_another_strategy_with_the_same_batches_resumes(lab, unbroken):
     take_checkpoint(unbroken, 7, lab.folder / "runs" / "other-strategy")
     found = lab.run("other-strategy", "batch.strategy=padding_free", "batch.max_tokens_per_micro_batch=2048", ranks=2)
     numpy.testing.assert_allclose(losses(found), losses(unbroken)[7:], rtol=2e-5)
@@ -279,4 +279,4 @@ def test_never_refuses_to_write_over_checkpoints(lab, unbroken):
     code, _, err = lab.finish(lab.start("unbroken", "checkpoint.resume=never", ranks=2))
     assert code == 64
     assert "already holds checkpoints" in err
-    assert err.count("already holds checkpoints") == 1  # all ranks fail alike: said once
+    assert err.count("already holds checkpoints") == 1  # all ranks have the same error, logged once

@@ -19,7 +19,7 @@ def sampled(lab):
     return lab.run("sampled", *SMALL, *SAMPLES)
 
 
-def test_every_so_many_steps_and_at_the_end_each_prompt_has_a_line(sampled, lab):
+def test_each_prompt_has_a_line_at_every_interval_and_at_the_end(sampled, lab):
     lines = samples(sampled)
     assert [line["step"] for line in lines] == [step for step in (2, 4, 6) for _ in range(3)]
     assert [line["example"] for line in lines[:3]] == [0, 6, 13], "spread over 20 examples"

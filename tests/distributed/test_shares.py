@@ -67,7 +67,7 @@ def test_counts_are_exact_and_known_before_on_any_ranks(lab, stores, mix):
     assert first == second
 
 
-def test_shares_are_of_tokens_and_the_reached_ones_are_told(lab, stores):
+def test_shares_are_of_tokens_and_the_reached_ones_are_reported(lab, stores):
     keys = dict(first="share: 0.2", second="share: 0.2", third="share: 0.6")
     found = plan(lab, "token-shares", train_on(stores, **keys), "data.mixture_until=all_exhausted", *SMALL)
     assert [store["wanted_share"] for store in found["stores"]] == [0.2, 0.2, 0.6]
@@ -80,7 +80,7 @@ def test_shares_are_of_tokens_and_the_reached_ones_are_told(lab, stores):
     assert [line[7:9] for line in lines] == [["20.00", "%"], ["20.00", "%"], ["60.00", "%"]]
 
 
-def test_a_resumed_run_goes_on_and_notices_a_change(lab, stores):
+def test_a_resumed_run_continues_the_mixture_and_notices_a_change(lab, stores):
     settings = [train_on(stores, first="repeats: 0.5", second="repeats: 2"), *SMALL, "checkpoint.save_steps=3",
                 "checkpoint.keep=10"]
     whole = lab.run("shares-whole", *settings)

@@ -128,7 +128,7 @@ def test_asking_for_it_changes_no_loss(lab, stores, runs):
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_resumed_run_holds_no_step_twice(lab, stores, runs, asked):
-    """Two ranks saved step 4 and got to the end; one rank goes on from step 4."""
+    """Two ranks saved step 4 and trained to the end. One rank resumes from step 4."""
     name = f"ledger-resumed-{asked}"
     saved = lab.run(name, train_on_both(stores), *SMALL, "checkpoint.save_steps=4", "checkpoint.keep=10", ranks=2)
     for folder in (saved / "checkpoints").glob("step-*"):

@@ -62,7 +62,7 @@ def test_a_terminal_has_one_line_that_is_redrawn(lab, columns):
     assert any(line.startswith("step 12/12 (100.0 %)") for line in lasting), lasting
 
 
-def test_under_mpirun_the_launcher_tells_the_width(lab):
+def test_under_mpirun_the_launcher_reports_the_width(lab):
     words = [str(REPO / "launch" / "packtrain-run"), "-n", "2", "--program", PROGRAM, str(lab.config("told"))]
     written, code = on_a_terminal([*words, *SETTINGS], 70)
     assert code == 0, written

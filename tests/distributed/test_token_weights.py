@@ -75,8 +75,8 @@ def test_a_step_is_the_mean_of_its_tokens_by_their_weights(lab, weighted):
 
 
 def test_one_example_s_loss_is_that_of_its_rows_by_hand(lab, weighted):
-    """With a learning rate of almost 0 the model stays what it was: losses of single tokens are those of stores that
-    learn one token alone."""
+    """With a learning rate of almost 0 the model does not change. The losses of single tokens then come from stores
+    that supervise one token alone."""
     from safetensors.numpy import load_file, save_file
 
     columns = load_file(weighted / "part-00000.safetensors")

@@ -57,7 +57,7 @@ def test_the_boxes_that_the_documents_explain_are_there(rows):
             assert named(rows, row, beginning), box
 
 
-def test_boxes_of_a_row_lie_in_each_other_or_apart(rows):
+def test_boxes_of_a_row_are_nested_or_disjoint(rows):
     for row, boxes in rows.items():
         around = []
         for box in boxes:
@@ -67,7 +67,7 @@ def test_boxes_of_a_row_lie_in_each_other_or_apart(rows):
             around.append(box)
 
 
-def test_operators_lie_in_their_action(rows):
+def test_operators_are_within_their_action(rows):
     forward = named(rows, "compute", "forward layers.0")[0]
     inside = [box for box in rows["compute"] if forward["ts"] <= box["ts"] and end(box) <= end(forward)]
     assert len(inside) > 5
@@ -97,7 +97,7 @@ def test_a_first_step_that_never_comes_is_a_warning(lab):
     assert "none will be traced" in err
 
 
-def test_waits_for_communication_are_told_by_kind(run_folder):
+def test_waits_for_communication_are_reported_by_kind(run_folder):
     lines = list(steps(run_folder).values())
     assert all(line["comm_wait_s"] == pytest.approx(line["gather_wait_s"] + line["reduce_wait_s"]) for line in lines)
     assert all(0 <= line["comm_wait_s"] <= line["step_time_s"] for line in lines[1:])

@@ -76,7 +76,7 @@ def test_the_log_names_each_set(lab, named):
     assert "validation loss web " in err and "validation loss code " in err
 
 
-def test_the_named_set_tells_the_best(lab, named):
+def test_the_named_set_decides_the_best(lab, named):
     run = lab.run("best-by", named[0], *RISING, "checkpoint.best_by=code", "checkpoint.keep_best=1",
                   "checkpoint.save_steps=5", "checkpoint.keep=2")
     by_step = {line["step"]: line["validation_sets"]["code"]["loss"] for line in evaluations(run)}
@@ -126,7 +126,7 @@ def test_a_run_that_ended_early_stays_ended_until_it_is_given_more_patience(lab)
     assert max(steps(first)) == 20
 
 
-def test_another_set_begins_anew(lab, named):
+def test_another_set_starts_from_nothing(lab, named):
     settings = [*ENDING, named[0], "checkpoint.keep_best=1"]
     run = lab.run("anew", *settings)
     last = max(steps(run))

@@ -39,7 +39,7 @@ def test_groups_of_ranks_pass(lab, ranks, shard_size):
     assert report["ok"] and report["checks"][-1]["num_cases"] > 0
 
 
-def test_groups_that_do_not_divide_the_ranks_are_refused_at_once(lab):
+def test_groups_that_do_not_divide_the_ranks_are_refused_at_the_start(lab):
     code, _, err = verify(lab, "parallel.shard_size=2", ranks=3)
     assert code == 64 and "parallel.shard_size is 2, which does not divide 3 ranks" in err, err
     assert "on each rank alone" not in err

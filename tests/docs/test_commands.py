@@ -1,4 +1,4 @@
-"""What the documents tell to type exists: subcommands, options, keys and their values, files."""
+"""Commands in the documents exist: subcommands, options, keys and their values, files."""
 
 import os
 import re
@@ -123,7 +123,7 @@ def faults_of(command: Command) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(REPO)))
-def test_what_the_page_tells_to_type_exists(page):
+def test_commands_on_the_page_exist(page):
     faults = [f"{command.where}: {fault}" for command in find_commands(page) for fault in faults_of(command)]
     assert not faults, "\n".join(faults)
 

@@ -26,7 +26,7 @@ def printed() -> str:
 
 
 def quoted() -> list[str]:
-    """Of the first column of the tables, what is a message: three words and more."""
+    """Returns the quoted messages in the first column of the tables."""
     first_cells = re.findall(r"^\| (.*?) (?<!\\)\|", PAGE, re.MULTILINE)
     quotes = [quote for cell in first_cells for quote in re.findall(r"`([^`]+)`", cell)]
     return [quote for quote in quotes if quote not in FOREIGN]
@@ -44,7 +44,7 @@ def test_quoted_messages_are_printed():
     assert not missing, "\n".join(missing)
 
 
-def test_a_message_that_nobody_prints_is_found():
+def test_a_message_that_no_code_prints_is_found():
     assert pieces("N ranks were lost in the woods") == ["ranks were lost in the woods"]
     assert "ranks were lost in the woods" not in printed()
 

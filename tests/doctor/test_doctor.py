@@ -42,7 +42,7 @@ def config(tmp_path, run_folder):
 
 
 @pytest.mark.parametrize("words", [["doctor"], ["train", "c.yaml"]])
-def test_where_mpi_cannot_start_its_own_words_are_shown(words):
+def test_messages_of_mpi_are_shown_where_it_cannot_start(words):
     done = subprocess.run([RUN, "-n", "2", "--mca", "btl", "tcpp", "--program", PROGRAM, *words], capture_output=True,
                           text=True, timeout=200, check=False)
     assert done.returncode == 1
@@ -80,7 +80,7 @@ def test_what_is_bad_on_one_rank_is_named(config, run_folder, kind, check, verdi
     assert "rank 1 on " in line and "rank 0 on " not in line.split("; ", 1)[1]
     advice = out.splitlines()[out.splitlines().index(line) + 1]
     assert advice.startswith(" " * 20) and advice.strip()
-    assert list(run_folder.iterdir()) == []  # nothing is left behind
+    assert list(run_folder.iterdir()) == []  # doctor leaves no file
 
 
 def test_what_cannot_be_used_is_broken(config, tmp_path):

@@ -45,7 +45,7 @@ class Namespaces:
     def __init__(self, folder, *names, one_name=None):
         """`one_name`: what all hosts call themselves, as machines do that were made from one image."""
         self.folder, self.names, self.one_name = folder, names, one_name
-        self.prefix = f"packtrain-{secrets.token_hex(4)}"  # beside those of another test session
+        self.prefix = f"packtrain-{secrets.token_hex(4)}"  # distinct from those of another test session
         self.addresses = {name: _ADDRESS.format(number) for number, name in enumerate(names, 1)}
         _ip("netns", "add", f"{self.prefix}-bridge")
         self._in("bridge", "link", "add", "bridge", "type", "bridge")
@@ -100,7 +100,7 @@ class Namespaces:
         self._in(name, "link", "set", "card", "down")
 
     def kill(self, name, silent=False):
-        """As if its power went: nothing answers. mpirun is told by the agent's end, or, where that is `silent`, by nobody."""
+        """Simulates a power failure: nothing answers. mpirun notices by the end of the agent, except where `silent`."""
         self.cut(name)
         if silent:
             (self.folder / f"silent-{name}").touch()

@@ -2,9 +2,9 @@
 
     soak.py [--steps 5000] [--ranks 2] [--seed 1] [--folder FOLDER]
 
-Prints, for each kind of fault, how often it struck, how often the run went on from where it had to, and how long it
-took from the fault to the first step after the restart. Ends with 0 only when every step's loss and gradient norm and
-the final weights are, to the last bit, those of the undisturbed run. FOLDER must not hold an earlier soak.
+Prints three figures for each kind of fault: how often it was injected, how often the run resumed from the right step,
+and the time from the fault to the first step after the restart. Ends with 0 only when every step's loss and gradient
+norm and the final weights are, to the last bit, those of the undisturbed run. FOLDER must not hold an earlier soak.
 """
 
 import argparse
@@ -95,7 +95,7 @@ class DisturbedRun:
         return not self.is_done()
 
     def wait_for_restart(self, since):
-        """From the log's offset `since` on: the step that the run went on from, once it has made one more."""
+        """Returns the step that the run resumed from, after one more step. `since` is an offset in the log."""
         def end_of_job():
             if self.job.poll() is not None:
                 assert self.job.returncode == 75, self.log_since(since)[-4000:]
@@ -167,15 +167,15 @@ class Soak:
 
 
 def mounted(folder):
-    """Whether a small file system could be mounted there."""
+    """True where a small file system could be mounted there."""
     folder.mkdir(parents=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "soak", str(folder)]
     return subprocess.run(words, capture_output=True).returncode == 0
 
 
 def soak(folder, num_steps, num_ranks, seed, more=()):
-    """Strikes until the run is through; asserts that nothing was lost. The Soak, for its figures. `more`: settings of
-    the run that is struck which change no bit."""
+    """Injects faults until the run has ended and asserts that nothing was lost. Returns the Soak, for its figures.
+    `more` holds settings of the faulty run that change no bit."""
     lab = Lab(folder)
     run = DisturbedRun(lab, num_ranks, num_steps, more)
     checkpoints = run.folder / "checkpoints"

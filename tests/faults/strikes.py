@@ -142,7 +142,7 @@ def fill(run, chance):
 
 
 def takes_all_but(left, file, folder):
-    """False when a save was quicker: it took some of the room that was seen."""
+    """Returns False when a save was quicker and took some of the free space that was seen."""
     try:
         os.posix_fallocate(file.fileno(), 0, max(shutil.disk_usage(folder).free - left, 1))
     except OSError as error:
@@ -153,7 +153,7 @@ def takes_all_but(left, file, folder):
 
 
 def fill_disk(run, chance):
-    """Training goes on; saves fail until there is room again."""
+    """Fills the disk. Training continues, and saves fail until there is free space again."""
     wait_until(lambda: saved_steps(run.folder), "a checkpoint")
     since = run.log_size()
     ballast = fill(run, chance)
@@ -164,7 +164,7 @@ def fill_disk(run, chance):
 
 
 def ballast_is_outgrown(run, since):
-    """A save that just fitted: old checkpoints were removed behind it."""
+    """True where a save just fitted, because it was followed by the removal of old checkpoints."""
     return run.log_since(since).count("saved ") >= 2
 
 

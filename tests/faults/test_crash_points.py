@@ -1,5 +1,5 @@
-"""A process killed, or refused, at the calls that a save makes, one after another: what is on the disk afterwards is the old
-checkpoint or the new one, whole, and the run that goes on from it ends as if nothing had been."""
+"""Kills a process, or makes a call fail, at each of the calls of a save in turn. The disk then holds the old checkpoint
+or the new one, complete. The run that resumes from it ends as an undisturbed run does."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def command(lab, name, ranks, traced, inject, file):
 
 
 def run_with(lab, name, ranks, traced, inject, file):
-    """Whether the injection struck."""
+    """Returns True where the fault was injected."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command(lab, name, ranks, traced, inject, file), capture_output=True, text=True, timeout=120,
                           env=environment)
@@ -56,7 +56,7 @@ def assert_goes_on(lab, name, ranks, whole, where):
 
 
 def strike_everywhere(lab, unbroken, call, effect, ranks=1, traced=0, stride=1, file=None):
-    """Strikes at call 1, 1 + stride, ... until the run makes no more of them; how often."""
+    """Injects a fault at call 1, 1 + stride, ... until the run makes no such call. Returns the number of faults."""
     number = 1
     while True:
         name = f"{call.replace(',', '-')}-{effect.split('=')[1]}-{ranks}-{traced}-{number}"

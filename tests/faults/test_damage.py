@@ -1,4 +1,4 @@
-"""Checkpoints that a disk has spoilt: the run goes on from the newest one that is whole, and says which it passed over."""
+"""Damaged checkpoints: the run resumes from the newest complete one, and names those that it passed over."""
 
 import json
 import os

@@ -39,7 +39,7 @@ def test_a_death_in_any_phase_loses_nothing(lab, unbroken, phase, step, rank):
 
 
 @pytest.mark.parametrize("number, rank", [(signal.SIGKILL, 0), (signal.SIGSEGV, 2)])
-def test_a_rank_killed_from_outside_ends_all_and_the_run_goes_on(lab, number, rank):
+def test_a_killed_rank_ends_all_and_the_run_resumes(lab, number, rank):
     name = f"killed-{number}-{rank}"
     settings = ["checkpoint.save_steps=3", "data.validation=", "run.max_steps=40", "run.num_epochs=9"]
     process = subprocess.Popen([REPO / "launch" / "packtrain-run", "-n", "3", "--restarts", "3", "--program", PROGRAM,
@@ -74,7 +74,7 @@ def test_ranks_that_outlive_mpirun_never_meet_those_of_the_next_job(lab, unbroke
     assert_bit_equal(run, unbroken)
 
 
-def test_a_job_that_never_gets_on_is_given_up(lab):
+def test_a_job_without_progress_is_given_up(lab):
     """No step is ever done in time."""
     code, err = launch(lab, "hopeless", "guard.start_timeout_s=2", "debug.stream_delay_us=900000", restarts=9)
     assert code == 93, err
@@ -82,7 +82,7 @@ def test_a_job_that_never_gets_on_is_given_up(lab):
 
 
 def test_what_was_saved_counts_as_progress(lab):
-    at_once = "checkpoint.asynchronous=false"  # else the save of step 6 may still be under way at step 8
+    at_once = "checkpoint.asynchronous=false"  # else the save of step 6 may still be in flight at step 8
     code, err = launch(lab, "progress", *SETTINGS, at_once, "fault.kind=abort", "fault.step=8")
     assert code == 0 and "restart 1 of at most 5 (saved step 6)" in err, err
     assert saved_steps(lab.folder / "runs" / "progress") == [3, 6, 9, 10]

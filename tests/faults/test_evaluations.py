@@ -26,7 +26,7 @@ def state(run, step):
 
 
 def spoil(store):
-    """All numbers of the store become ones that no store has, in place. What they were."""
+    """Overwrites all numbers of the store with invalid ones, in place. Returns the file and its original bytes."""
     (part,) = store.glob("part-*.safetensors")
     whole = part.read_bytes()
     header = 8 + struct.unpack("<Q", whole[:8])[0]
@@ -72,7 +72,7 @@ def test_a_request_to_stop_in_an_evaluation_is_answered_before_its_end(lab):
     assert state(run, 2)["evaluation_due"]
 
 
-def test_an_evaluation_out_of_memory_is_laid_over_smaller_micro_batches(lab):
+def test_an_evaluation_out_of_memory_is_repeated_in_smaller_micro_batches(lab):
     train = lab.make_store("short", 64, 5, lengths="constant:32")
     store = lab.make_store("many", 200, 6, lengths="constant:32")
     settings = [*RUN, f"data.train={train}", f"data.validation={store}", "batch.global_batch_size=4",

@@ -24,7 +24,7 @@ def variables(library, folder, switch):
     return {"LD_PRELOAD": str(library), "HUNG_FOLDER": str(folder), "HUNG_SWITCH": str(switch)}
 
 
-def test_every_rank_ends_in_time_where_the_folder_of_signs_hangs(lab, library, tmp_path):
+def test_every_rank_ends_in_time_where_the_heartbeat_folder_hangs(lab, library, tmp_path):
     run = lab.folder / "runs" / "hung-signs"
     hung = variables(library, run / "progress", tmp_path / "switch")
     process = lab.start("hung-signs", f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=120", "fault.kind=hang",

@@ -9,7 +9,7 @@ from runs import PATIENCE_S, PROGRAM, REPO, assert_bit_equal, losses, slow_from
 from watch import saved_steps, wait_until
 
 RUN = REPO / "launch" / "packtrain-run"
-# Saved at once: beside the training the last steps may be done before the checkpoint is seen.
+# Saves are synchronous: during an asynchronous save the last steps may be done before the checkpoint is seen.
 SETTINGS = ["run.max_steps=40", "run.num_epochs=4", "data.validation=", "checkpoint.save_steps=20",
             "checkpoint.asynchronous=false", "parallel.shard_size=2"]
 # A silent host is noticed in 4 s instead of 25.

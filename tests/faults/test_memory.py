@@ -1,12 +1,12 @@
-"""Memory that runs out in a step: nothing of the step is applied, the same examples are laid over more micro-batches,
-and the losses are those of a run that never ran out."""
+"""Memory that runs out in a step: the step is discarded, and the same examples are planned over more micro-batches.
+The losses are those of a run that never ran out."""
 
 import json
 
 import pytest
 from runs import losses, steps, take_checkpoint, weights
 
-# Step 6 of 12; one save is under way then, the next is due after the step itself.
+# Memory runs out at step 6 of 12. One save is in flight then, the next is due after the step itself.
 RUN = ["run.max_steps=12", "checkpoint.save_steps=5", "checkpoint.keep=10", "batch.max_tokens_per_micro_batch=512"]
 OUT = ["fault.kind=out_of_memory", "fault.step=6"]
 LAYOUTS = {"1": (1, []), "2": (2, []), "2 at stage 2": (2, ["parallel.zero_stage=2"]), "4": (4, []),
@@ -37,7 +37,7 @@ def assert_survived(run, undisturbed, number=1, step=6):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("place, rank", [(FORWARD, 0), (BACKWARD, -1)], ids=["forward", "backward of all"])
-def test_a_step_that_runs_out_is_laid_over_more_micro_batches(lab, undisturbed, layout, place, rank):
+def test_a_step_out_of_memory_is_repeated_in_more_micro_batches(lab, undisturbed, layout, place, rank):
     ranks, settings = LAYOUTS[layout]
     name = f"out-{layout}-{rank}".replace(" ", "-")
     run = lab.run(name, *RUN, *settings, *OUT, *place, f"fault.rank={rank}", ranks=ranks)
@@ -56,7 +56,7 @@ def test_wherever_it_runs_out(lab, undisturbed, place, step):
     assert sorted(int(path.name.split("-")[1]) for path in (run / "checkpoints").iterdir()) == [5, 10, 12]
 
 
-def test_goes_on_as_a_run_that_was_given_the_lower_budget(lab):
+def test_continues_as_a_run_that_was_given_the_lower_budget(lab):
     settings = [*RUN[:-1], "batch.global_batch_size=64", "run.num_epochs=4"]
     run = lab.run("lowered", *settings, "batch.max_tokens_per_micro_batch=1024", *OUT, *BACKWARD,
                   "fault.rank=1", ranks=2)
@@ -87,7 +87,7 @@ def test_a_resumed_run_keeps_the_lowered_budget(lab, budget):
 
 
 @pytest.mark.parametrize("strategy", ["padding", "padding_free", "multipack", "fixed_length"])
-def test_every_strategy_lays_its_batch_anew(lab, strategy):
+def test_every_strategy_plans_its_batch_again(lab, strategy):
     settings = ["run.max_steps=5", f"batch.strategy={strategy}", "batch.max_tokens_per_micro_batch=1024",
                 "data.validation="]
     if strategy == "fixed_length":
@@ -109,7 +109,7 @@ def test_only_an_example_that_does_not_fit_alone_stops_the_run(lab):
     assert "injected on rank 0 at step 6" in err
 
 
-# Where memory really ends: each cap strikes elsewhere, some in the middle of an operator, some again and again.
+# Memory really ends here. Each limit takes effect at another place, some in the middle of an operator, some repeatedly.
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_real_end_of_memory_is_survived_or_named(lab, ranks):
     settings = ["run.max_steps=4", "batch.max_tokens_per_micro_batch=2048", "batch.global_batch_size=32",

@@ -78,7 +78,7 @@ class Clients:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_run_with_bad_clients_is_the_run_without(lab, ranks):
+def test_bad_clients_do_not_change_a_run(lab, ranks):
     alone = lab.run(f"alone-{ranks}", *SAVES, ranks=ranks)
     process = lab.start(f"watched-{ranks}", *SAVES, *SERVE, *LINGERS, ranks=ranks)
     watched = lab.folder / "runs" / f"watched-{ranks}"

@@ -11,7 +11,7 @@ from watch import assert_missed_in_time, wait_for_step, wait_until
 LIMIT_S = 10
 SETTINGS = [f"guard.step_timeout_s={LIMIT_S}", "guard.start_timeout_s=120", "run.max_steps=100000",
             "run.num_epochs=100000", "data.validation="]
-# A rank whose output and exit code can be read whatever becomes of mpirun.
+# A rank whose output and exit code can be read even when mpirun dies.
 RANK = """#!/bin/sh
 "$@" 2> {folder}/errors-$OMPI_COMM_WORLD_RANK
 echo $? > {folder}/code-$OMPI_COMM_WORLD_RANK.tmp

@@ -25,7 +25,7 @@ def test_a_nan_of_one_rank_is_applied_by_none_and_stops_the_run(lab, unbroken):
     assert_bit_equal(resumed, unbroken)
 
 
-def test_a_skipped_step_is_counted_and_training_goes_on(skipped, unbroken):
+def test_a_skipped_step_is_counted_and_training_continues(skipped, unbroken):
     lines = steps(skipped)
     assert sorted(lines) == list(range(1, 21))
     assert [number for number, line in lines.items() if line["num_skipped_steps"]] == [6]

@@ -1,4 +1,4 @@
-"""Checkpoints written beside the training, on request, and where they cannot be written."""
+"""Tests asynchronous checkpoints, checkpoints on request, and checkpoints that cannot be written."""
 
 import json
 import resource
@@ -18,7 +18,7 @@ def checkpoints(run):
 # On one rank only the copies' stream is delayed, far longer than a step takes.
 @pytest.mark.parametrize("ranks, delay", [(1, []), (2, []), (1, ["debug.stream_delay_us=300000"])],
                          ids=["1", "2", "slow copies"])
-def test_saved_beside_the_training_is_what_was_there_at_the_step(lab, ranks, delay):
+def test_an_asynchronous_save_holds_the_state_of_its_step(lab, ranks, delay):
     name = f"{ranks}-{len(delay)}"
     at_once = lab.run(f"at-once-{name}", *SAVES, "checkpoint.asynchronous=false", ranks=ranks)
     beside = lab.run(f"beside-{name}", *SAVES, *delay, "checkpoint.asynchronous=true", ranks=ranks)
@@ -130,7 +130,7 @@ def test_work_that_cannot_be_saved_at_the_end_is_an_error(lab):
     assert "checkpoints" in err
 
 
-def test_the_metrics_tell_of_saves(lab):
+def test_the_metrics_report_saves(lab):
     run = lab.run("told", *SAVES)
     lines = steps(run)
     assert lines[3]["checkpoint_step"] == 0 and lines[8]["checkpoint_step"] in (3, 6)

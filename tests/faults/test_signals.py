@@ -58,7 +58,7 @@ def test_a_request_at_the_very_end_ends_a_run_that_is_done(lab, unbroken):
     assert_bit_equal(lab.folder / "runs" / "asked-at-end", unbroken)
 
 
-def test_asked_twice_a_rank_ends_at_once_and_the_last_checkpoint_is_good(lab, unbroken):
+def test_a_second_signal_ends_a_rank_immediately_and_the_last_checkpoint_is_good(lab, unbroken):
     process, pids = begun(lab, "asked-twice")
     wait_for_step(lab.folder / "runs" / "asked-twice", 9)
     os.kill(pids[1], signal.SIGSTOP)  # so that the first request is not answered in between
@@ -98,7 +98,8 @@ def test_a_step_may_last_longer_than_the_launcher_waits_before_it_asks_again(lab
 
 
 def test_a_grace_that_is_too_short_costs_the_steps_since_the_last_checkpoint(lab, unbroken):
-    """Killed while it saves on request. Saves at once, so that the folder of step 8 is whole after step 9."""
+    """The run is killed while it saves on request. Saves are synchronous, so that the folder of step 8 is complete
+    after step 9."""
     process, pids = begun(lab, "short-grace", "checkpoint.asynchronous=false")
     run = lab.folder / "runs" / "short-grace"
     wait_for_step(run, 9)

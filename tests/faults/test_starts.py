@@ -1,4 +1,4 @@
-"""The program started and ended over and over, in every way: nothing of it stays behind."""
+"""Starts and ends the program many times, in every way. No process or file of it remains."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def assert_no_process(lab, name):
     wait_until(lambda: not ranks_of(lab.folder / f"{name}.yaml"), f"the end of all processes of {name}")
 
 
-def test_fifty_runs_in_a_row_leave_nothing_behind(lab):
+def test_fifty_runs_in_a_row_leave_no_resources_in_use(lab):
     first = lab.run("start-0", *SETTINGS, ranks=2)
     for number in range(1, NUM_STARTS):
         run = lab.run(f"start-{number}", *SETTINGS, ranks=1 + number % 2)
@@ -26,7 +26,7 @@ def test_fifty_runs_in_a_row_leave_nothing_behind(lab):
             [line["loss"] for line in steps(first).values()], rel=2e-5)
 
 
-def test_a_run_ended_by_force_leaves_no_process_behind(lab):
+def test_a_run_ended_by_force_leaves_no_process(lab):
     for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGQUIT):
         name = f"forced-{number}"
         process = lab.start(name, *ENDLESS, ranks=3)

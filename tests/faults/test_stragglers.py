@@ -18,7 +18,7 @@ def test_a_slow_rank_is_named_with_its_phase(lab):
         assert lines[step]["slowest_ratio"] > 1.3
 
 
-def test_nobody_compares_where_that_is_switched_off(lab):
+def test_no_rank_compares_where_that_is_switched_off(lab):
     code, _, err = lab.finish(lab.start("uncompared", *SETTINGS, "fault.rank=0", "guard.straggler_ratio=0", "run.max_steps=20",
                                         ranks=2))
     assert code == 0 and "injected on rank 0" in err and "is slow" not in err, err

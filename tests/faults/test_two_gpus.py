@@ -52,7 +52,7 @@ def test_a_stopped_process_is_named(lab):
     assert_memory_is_free(before)
 
 
-def test_a_killed_process_ends_the_run_at_once(lab):
+def test_a_killed_process_ends_the_run_immediately(lab):
     before = used_mebibytes()
     process = lab.start("killed", *LONG, ranks=2)
     wait_for_step(lab.folder / "runs" / "killed", 10)

@@ -67,7 +67,7 @@ def test_machines_of_one_name_are_two_hosts(lab, tmp_path, hybrid):
 
 
 @pytest.mark.parametrize(("launcher", "killed", "ranks_left"), [("mpirun", "west", 4), ("torchrun", "east", 2)])
-def test_the_host_that_is_left_ends_in_time_and_goes_on_alone(lab, hosts, full, launcher, killed, ranks_left):
+def test_the_remaining_host_ends_in_time_and_resumes_alone(lab, hosts, full, launcher, killed, ranks_left):
     name = f"killed-{killed}"
     folder = lab.folder / "runs" / name
     job = train(lab, hosts, name, launcher, *SETTINGS, *FULL, *KILLED)

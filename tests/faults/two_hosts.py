@@ -10,7 +10,7 @@ import namespaces
 from runs import PROGRAM
 from watch import wait_until
 
-# A rank whose words and exit code can be read whatever becomes of its launcher.
+# A rank whose output and exit code can be read even when its launcher dies.
 _RANK = """#!/bin/sh
 rank=${{OMPI_COMM_WORLD_RANK:-$RANK}}
 {before}
@@ -84,7 +84,7 @@ class Job:
         return [int(path.read_text()) for path in codes], errors
 
     def _words(self):
-        """Of all ranks that have said something, then of the launcher."""
+        """Returns the error output of all ranks, then the output of the launcher."""
         return "".join(path.read_text() for path in (*sorted(self.folder.glob("errors-*")), self.folder / "launcher"))
 
     def _have_ended(self):

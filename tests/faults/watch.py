@@ -38,7 +38,7 @@ def parent_of(pid):
 
 
 def wait_until(condition, what, timeout=PATIENCE_S):
-    """What `condition` returns as soon as it is something."""
+    """Returns the first true value of `condition`."""
     deadline = time.monotonic() + timeout
     while True:
         found = condition()
@@ -100,7 +100,7 @@ def assert_missed_in_time(errors, limit_s):
 
 
 def saved_steps(run):
-    """Of the run's checkpoints, ascending."""
+    """Returns the steps of the run's checkpoints, ascending."""
     folders = (run / "checkpoints").glob("step-*")
     return sorted(int(path.name[5:]) for path in folders if path.name[5:].isdigit())
 
@@ -117,7 +117,7 @@ def checkpoint_folders(run):
 
 
 def last_step(run):
-    """Of metrics.jsonl; 0 without one."""
+    """Returns the last step in metrics.jsonl, or 0 without one."""
     try:
         with open(run / "metrics.jsonl", "rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - 4096, 0))

@@ -1,4 +1,4 @@
-// A file in memory for what opens files by name, written anew for each input.
+// A file in memory for readers that open files by name. Each input overwrites it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What reads files that anybody may have written, each as a function of one file's bytes.
+// Readers of untrusted files, each as a function of one file's bytes.
 #pragma once
 
 #include <span>
@@ -6,8 +6,9 @@
 
 namespace packtrain::fuzz {
 
-// Takes any bytes. Throws nothing, and aborts where the reader does what it must not: another
-// exception than Error, a value outside what it promises, another value when its own is read back.
+// Takes any bytes and throws nothing. Aborts where the reader is wrong. A wrong reader throws
+// another exception than Error, returns a value out of its range, or reads its own output as
+// another value.
 struct Target {
   const char* name;  // of its folder in corpus/
   void (*run)(std::string_view input);

@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 120
 
 
 class Browser:
-    """With one page. Notes requests, console messages and exceptions of the page."""
+    """A browser with one page. It records requests, console messages and exceptions of the page."""
 
     def __init__(self, profile):
         program = shutil.which("chromium")

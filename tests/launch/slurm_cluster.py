@@ -41,8 +41,8 @@ def is_installed():
 
 
 def _reserve_ports(number):
-    """Sockets that hold free ports: nobody is given these, and a daemon that reuses addresses, as Slurm's do, can
-    listen there."""
+    """Returns sockets that hold free ports. No other process is given these. A daemon that reuses addresses, as
+    Slurm's do, can listen there."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,7 +26,7 @@ def read_job():
     return yaml.safe_load((CLUSTER / "mpijob.yaml").read_text())
 
 
-def test_the_indexed_job_tells_each_pod_its_rank_and_where_rank_0_is():
+def test_the_indexed_job_gives_each_pod_its_rank_and_the_address_of_rank_0():
     service, job = yaml.safe_load_all((CLUSTER / "indexedjob.yaml").read_text())
     spec = job["spec"]
     pod = spec["template"]["spec"]

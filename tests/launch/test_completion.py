@@ -72,13 +72,13 @@ def test_options_are_those_of_the_subcommand(cache):
     assert {"--tokenizer", "--synthetic", "--pretokenized"} <= set(in_bash(f"{PROGRAM} prepare --", cache))
 
 
-def test_keys_are_completed_behind_the_configuration(cache):
+def test_keys_are_completed_after_the_configuration(cache):
     assert in_bash(f"{PROGRAM} train my.yaml run.num_e", cache) == ["run.num_epochs="]
     assert in_bash(f"{PROGRAM} train run.num_e", cache) == [], "a file is wanted"
     assert "batch.strategy" in in_bash(f"{PROGRAM} config --explain batch.", cache)
 
 
-def test_values_are_completed_behind_the_key(cache):
+def test_values_are_completed_after_the_key(cache):
     assert in_bash(f"{PROGRAM} train my.yaml batch.strategy=pad", cache) == ["padding", "padding_free"]
     assert in_bash(f"{PROGRAM} train my.yaml precision.deterministic=", cache) == ["true", "false"]
     assert in_bash(f"{PROGRAM} train my.yaml run.seed=", cache) == []
@@ -115,7 +115,7 @@ def test_what_the_program_said_is_kept_until_it_changes(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not there: launch/setup --lint installs it")
-def test_fish_completes_alike(cache):
+def test_fish_completes_as_bash_does(cache):
     def answers(words: str) -> list[str]:
         return run(["fish", "--no-config", "-c", FISH, f"{PROGRAM} {words}"], cache).split()
 
@@ -125,7 +125,7 @@ def test_fish_completes_alike(cache):
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not there: launch/setup --lint installs it")
-def test_zsh_completes_alike(cache):
+def test_zsh_completes_as_bash_does(cache):
     def assert_screen(words: str, wanted: str):
         shown = run(["zsh", "-f", "-c", ZSH, "zsh", f"{PROGRAM} {words}", wanted], cache)
         assert wanted in shown, shown

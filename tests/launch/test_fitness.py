@@ -21,8 +21,8 @@ BROKEN  versions     packtrain 0.1
 
 
 class Doctor:
-    """Finds `slow` and `broken` hosts whenever they are among those that it is run on; `dead` ones cannot be
-    reached, so that nothing is said of anybody."""
+    """Finds `slow` and `broken` hosts whenever they are among those that it is run on. `dead` hosts cannot be
+    reached: doctor then reports nothing about any host."""
 
     def __init__(self, slow=(), broken=(), dead=()):
         self.slow, self.broken, self.dead = slow, broken, dead
@@ -53,14 +53,14 @@ def test_the_ranks_of_slow_and_broken_lines_are_blamed_and_of_no_other():
     assert read_blame(REPORT) == {"SLOW": {2, 3}, "BROKEN": {4}}
 
 
-def test_sound_hosts_are_looked_at_once():
+def test_sound_hosts_are_checked_once():
     doctor = Doctor()
     assert fit(doctor, "a:2,b:2,c:2", num_spares=1) == (0, ["a", "b"])
     assert doctor.looks == [["a", "b"]]
 
 
 @pytest.mark.parametrize("kind", ["slow", "broken", "dead"])
-def test_a_spare_takes_the_place_and_is_looked_at_with_the_others(kind):
+def test_a_spare_takes_the_place_and_is_checked_with_the_others(kind):
     doctor = Doctor(**{kind: ["b"]})
     assert fit(doctor, "a:2,b:2,c:2", num_spares=1) == (0, ["a", "c"])
     assert doctor.looks[0] == ["a", "b"] and doctor.looks[-1] == ["a", "c"]
@@ -82,13 +82,13 @@ def test_broken_hosts_without_spares_keep_training_from_starting(kind, capfd):
     assert "doctor ended with exit code 69: training does not start" in errors
 
 
-def test_with_a_minimum_the_remaining_hosts_go_on():
+def test_with_a_minimum_the_remaining_hosts_continue():
     assert fit(Doctor(broken=["b"], dead=["c"]), "a:2,b:2,c:2,d:2", min_hosts=2) == (0, ["a", "d"])
     assert fit(Doctor(broken=["b"], dead=["c"]), "a:2,b:2,c:2,d:2", min_hosts=3)[0] == 69
 
 
 def test_the_name_that_a_host_gives_itself_does_not_matter():
-    # Doctor's lines name `b-internal`: ranks tell which host that is.
+    # Doctor's lines name `b-internal`: the ranks identify the host.
     assert fit(Doctor(broken=["b"]), "a:3,b:1,c:3", num_spares=1) == (0, ["a", "c"])
 
 

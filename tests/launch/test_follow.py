@@ -59,7 +59,7 @@ class Run:
                 stream.write(json.dumps(line) + "\n")
 
     def replace(self, *lines):
-        """As a run does that goes on from a checkpoint."""
+        """Replaces the file as a run does that resumes from a checkpoint."""
         new = self.folder / "metrics.new"
         new.write_text("".join(json.dumps(line) + "\n" for line in lines))
         new.replace(self.folder / "metrics.jsonl")
@@ -180,7 +180,7 @@ def test_wandb_is_given_each_step_once_with_its_evaluation(tmp_path):
     assert end == {"finished": True}
 
 
-def test_wandb_goes_on_with_the_same_run_and_new_steps(tmp_path):
+def test_wandb_continues_the_same_run_with_new_steps(tmp_path):
     run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25)])
     wandb_log(tmp_path, run)
     run.replace(step_line(1, 3.5), step_line(2, 3.125), step_line(3, 3.0))

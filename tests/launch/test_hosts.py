@@ -95,7 +95,7 @@ def test_too_few_or_unknown_hosts_are_refused(options, complaint):
     assert complaint in error_of(roster_of, "a:2,b:2,c:2", **options)
 
 
-def test_a_spare_must_have_room_for_any_hosts_ranks():
+def test_a_spare_must_have_slots_for_any_hosts_ranks():
     assert "c runs 2 ranks and cannot replace b, which runs 4" in error_of(roster_of, "a:2,b:4,c:2", num_spares=1)
 
 

@@ -1,4 +1,4 @@
-"""The mpirun line that packtrain-run makes of each case, and what becomes of mpirun's own exit codes."""
+"""Tests the mpirun line that packtrain-run makes of each case, and how it handles mpirun's own exit codes."""
 
 import os
 import pathlib
@@ -66,7 +66,7 @@ def test_a_hostfile_does_as_a_list_does(tmp_path):
     assert values_of(line, "--host") == ["a:8"]
 
 
-def test_an_interface_is_told_to_open_mpi_and_nccl():
+def test_an_interface_is_passed_to_open_mpi_and_nccl():
     line = line_of("--hosts", "a:1,b:1", "--interface", "eth7")
     assert mca_of(line)["btl_tcp_if_include"] == mca_of(line)["oob_tcp_if_include"] == "eth7"
     assert "NCCL_SOCKET_IFNAME" in values_of(line, "-x")
@@ -96,7 +96,7 @@ def test_another_launch_agent_takes_the_place_of_ssh():
     assert mca_of(line_of("--hosts", "a:1", "--launch-agent", "/bin/rsh"))["plm_rsh_agent"] == "/bin/rsh"
 
 
-def test_in_a_bundle_the_program_and_its_libraries_are_found_beside_it(tmp_path):
+def test_a_bundle_finds_its_own_program_and_libraries(tmp_path):
     shutil.copy(RUN, tmp_path)
     (tmp_path / "tools").symlink_to(REPO / "launch" / "tools")
     (tmp_path / "bin").mkdir()
@@ -153,12 +153,12 @@ def test_on_one_machine_mpiruns_code_is_handed_on(fake_mpirun):
     assert run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="1", **fake_mpirun)[0] == 1
 
 
-def test_mpis_own_words_are_shown_where_it_starts_no_rank(fake_mpirun):
+def test_messages_of_mpi_are_shown_where_it_starts_no_rank(fake_mpirun):
     _, _, errors = run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="1", **fake_mpirun)
     assert "mpirun started no rank (exit code 1)" in errors and "  no room in /dev/shm" in errors
 
 
-def test_of_a_rank_that_ended_by_itself_mpi_has_nothing_to_say(fake_mpirun):
+def test_messages_of_mpi_are_hidden_where_a_rank_ended_by_itself(fake_mpirun):
     _, _, errors = run("-n", "1", "--program", "/bin/true", "c.yaml", FAKE_STATUS="66", **fake_mpirun)
     assert errors == ""
 

@@ -104,7 +104,7 @@ class Prometheus:
 
 
 class Watched:
-    """A run of four ranks that goes on until it is told to stop, and the server that watches it."""
+    """A run of four ranks that continues until a signal stops it, and the server that watches it."""
 
     def __init__(self, folder):
         lab = Lab(folder)
@@ -177,7 +177,7 @@ def test_every_rank_is_scraped_and_says_what_it_is(watched):
         value for _, value in watched.server.query('up{job="packtrain"}')] == [1] * RANKS)
 
 
-def test_promtool_is_content_with_a_page(watched):
+def test_promtool_accepts_a_page(watched):
     target = watched.server.api("targets")["activeTargets"]
     url = next(entry["scrapeUrl"] for entry in target if entry["labels"]["job"] == "packtrain")
     page = get(url)
@@ -215,7 +215,7 @@ def test_the_rules_are_evaluated_without_error_and_quiet(watched):
     assert [rule["name"] for rule in rules if rule["state"] == "firing" and rule["name"] != "PacktrainSlowRank"] == []
 
 
-def test_a_run_that_is_asked_to_stop_takes_its_targets_away(watched):
+def test_a_stopped_run_removes_its_targets(watched):
     watched.process.send_signal(signal.SIGUSR1)
     _, err = watched.process.communicate(timeout=200)
     assert watched.process.returncode == 75, err

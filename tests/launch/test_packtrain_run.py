@@ -150,7 +150,7 @@ def test_a_stop_before_the_ranks_are_ready_is_not_lost(delay_s):
     assert process.returncode == 75, errors
 
 
-def test_a_subcommand_with_nothing_to_save_ends_at_once():
+def test_a_subcommand_with_nothing_to_save_ends_immediately():
     process = start("-n", "2", "--program", FAKE, "evaluate", "wait")
     wait_for_line(process.stdout, "rank ")
     process.send_signal(signal.SIGTERM)
@@ -159,7 +159,7 @@ def test_a_subcommand_with_nothing_to_save_ends_at_once():
     assert "ended at once by SIGTERM" in errors
 
 
-def test_sigquit_ends_training_at_once():
+def test_sigquit_ends_training_immediately():
     process = start("-n", "2", "--program", FAKE, "train", "wait")
     wait_for_line(process.stdout, "rank ")
     process.send_signal(signal.SIGQUIT)
@@ -167,7 +167,7 @@ def test_sigquit_ends_training_at_once():
     assert process.returncode == 128 + signal.SIGQUIT
 
 
-def test_doctor_looks_before_each_start_with_trainings_own_arguments():
+def test_doctor_runs_before_each_start_with_the_arguments_of_training():
     code, output, errors = run("-n", "2", "--restarts", "1", "--doctor", "--program", FAKE,
                                "save-and-die-until=1", "run.seed=3", PACKTRAIN_TEST_DOCTOR="0")
     assert code == 0, errors
@@ -176,7 +176,7 @@ def test_doctor_looks_before_each_start_with_trainings_own_arguments():
     assert "'doctor'" not in output
 
 
-def test_doctor_is_told_its_limit_and_given_twice_the_time():
+def test_doctor_gets_its_limit_as_an_option_and_twice_the_time():
     code, _, errors = run("-n", "1", "--doctor", "--doctor-limit", "7", "--program", FAKE, "train", "ok",
                           PACKTRAIN_TEST_DOCTOR="0")
     assert code == 0, errors
@@ -207,7 +207,7 @@ def test_doctor_is_for_training_alone_and_only_on_request():
         assert code == 0 and "doctor" not in errors
 
 
-def test_a_stop_while_doctor_looks_ends_the_job():
+def test_a_stop_while_doctor_runs_ends_the_job():
     process = start("-n", "1", "--doctor", "--program", FAKE, "train", "ok", PACKTRAIN_TEST_DOCTOR="0",
                     PACKTRAIN_TEST_DOCTOR_SECONDS="100")
     wait_for_line(process.stderr, "doctor")

@@ -48,9 +48,10 @@ def submit(cluster, lab, name, *flags, settings=()):
     return number, log
 
 
-def test_a_job_saves_before_its_time_limit_and_goes_on_in_another(cluster, lab, undisturbed):
-    # Slurm looks every 30 s whether a job has 30 s more than asked for, so it warns between second 75 and 105: by then
-    # it trains also where the machine is busy. Four seconds a step, until it is started again: it is not done before.
+def test_a_job_saves_before_its_time_limit_and_resumes_in_another(cluster, lab, undisturbed):
+    # Every 30 s Slurm checks whether a job has 30 s more than asked for. It warns between second 75 and 105: by then
+    # the job trains even on a busy machine. A step takes four seconds until the restart, so that the job is not done
+    # before.
     number, log = submit(cluster, lab, "limited", "--time=3", "--signal=B:USR1@75",
                          settings=["fault.kind=slow", "fault.step=3", "fault.num_steps=1000", "fault.seconds=4"])
     job = cluster.wait(number, 800)
@@ -62,7 +63,7 @@ def test_a_job_saves_before_its_time_limit_and_goes_on_in_another(cluster, lab, 
     assert_bit_equal(lab.folder / "runs" / "limited", undisturbed)
 
 
-def test_a_job_that_is_told_to_end_saves_and_is_not_requeued(cluster, lab):
+def test_a_terminated_job_saves_and_is_not_requeued(cluster, lab):
     number, log = submit(cluster, lab, "told", settings=["fault.kind=slow", "fault.step=3", "fault.num_steps=1000",
                                                          "fault.seconds=1"])
     cluster.wait_for(lambda: log.exists() and "step 4/" in log.read_text(), 400, "a step")

@@ -146,7 +146,7 @@ def test_a_run_of_another_configuration_in_its_folder_is_not_taken_for_it(lab):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_stop_lets_the_run_save_and_the_same_command_goes_on(lab, number):
+def test_a_stopped_run_saves_and_the_same_command_resumes(lab, number):
     runs = {"long": (["long"], {"action": "wait", "speed": 50}), **GOOD}
     path = lab.describe(runs)
     process = lab.start(path)
@@ -162,18 +162,18 @@ def test_a_stop_lets_the_run_save_and_the_same_command_goes_on(lab, number):
     assert [lab.num_starts(name) for name in runs] == [2, 1, 1]
 
 
-def test_a_second_interrupt_ends_the_run_at_once(lab):
+def test_a_second_interrupt_ends_the_run_immediately(lab):
     process = lab.start(lab.describe({"long": (["long"], {"action": "wait_for_ever"}), **GOOD}))
     lab.wait_for("long", "pid")
     process.send_signal(signal.SIGINT)
-    lab.wait_for("long", "job.log", "stop requested")  # two at once would be one
+    lab.wait_for("long", "job.log", "stop requested")  # two signals at the same time would arrive as one
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=100)
     assert process.returncode == 75
     assert lab.num_starts("padding") == 0
 
 
-def test_a_sweep_that_is_killed_leaves_no_job_behind(lab):
+def test_a_killed_sweep_leaves_no_job_running(lab):
     process = lab.start(lab.describe({"long": (["long"], {"action": "wait"})}))
     pid = int(lab.wait_for("long", "pid"))
     process.kill()
@@ -206,7 +206,7 @@ def test_seeds_are_one_row_with_a_deviation(lab):
     assert output.count("| balanced |") == 1 and len(lab.rows()) == 3
 
 
-def test_jobs_at_once_have_gpus_of_their_own(lab):
+def test_parallel_jobs_have_gpus_of_their_own(lab):
     runs = {name: ([name], {"action": "train", "speed": 10}) for name in "abcd"}
     lab.run(lab.describe(runs, num_at_once=2), CUDA_VISIBLE_DEVICES="4,5,6")
     given = [(lab.output / "runs" / name / "starts").read_text().strip() for name in runs]
@@ -267,7 +267,7 @@ TINY = ("model.config={model_type: llama, hidden_size: 32, intermediate_size: 64
         "run.evaluate_steps=0", "metrics.serve=false", "run.seed=0")
 
 
-def test_the_sweep_over_densities_trains_and_goes_on(tmp_path):
+def test_the_sweep_over_densities_trains_and_resumes(tmp_path):
     for name, num_examples in (("train", 60), ("validation", 8)):
         packtrain("prepare", "--synthetic", "lognormal:3.7,0.9,4,200", "--examples", num_examples,
                   "--vocab-size", 512, "--out", tmp_path / name)

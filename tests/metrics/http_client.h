@@ -38,7 +38,7 @@ HttpAnswer parse_answer(const std::string& bytes);
 HttpAnswer request(const std::string& endpoint, const std::string& method, const std::string& path,
                    const std::string& more = "\r\n");
 
-// The value of a metric in a page, whatever its labels; throws when it is not there.
+// Returns the value of a metric in a page, with any labels. Throws when it is not there.
 double metric_value(const std::string& page, const std::string& name);
 
 }  // namespace packtrain

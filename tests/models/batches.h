@@ -41,7 +41,7 @@ class TestModel {
   at::Tensor evaluate(const DeviceBatch& batch);
   at::Tensor logits(DeviceBatch batch);  // of all rows
 
-  // What a layer keeps from forward to backward.
+  // Returns the saved activations of one layer.
   std::vector<SavedActivation> saved_by_layer(const DeviceBatch& batch, std::size_t layer);
 
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }

@@ -1,4 +1,4 @@
-// Small decoders of every build that DecoderConfig can tell of.
+// Small decoders of every structure that DecoderConfig can describe.
 #pragma once
 
 #include <string>

@@ -7,8 +7,8 @@
 
 namespace packtrain::testing {
 
-// Calls `work` on `num_ranks` threads at once. Rethrows the first rank's exception when all are
-// done; a rank that throws must do so where all others do, or they wait for it for ever.
+// Calls `work` on `num_ranks` threads at the same time. Rethrows the first rank's exception when
+// all are done. All ranks must throw at the same place, or the others wait for ever.
 void run_ranks(int num_ranks, const std::function<void(Communicator&)>& work);
 
 }  // namespace packtrain::testing

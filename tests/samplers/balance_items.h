@@ -43,7 +43,7 @@ inline std::vector<std::int32_t> draw_lognormal(std::uint64_t seed, std::size_t 
   return lengths;
 }
 
-// Mean 1: from a quarter of the fastest on; now and then all alike.
+// Draws speeds of mean 1, from a quarter of the fastest on. In one of five draws all are equal.
 inline std::vector<double> draw_speeds(std::uint64_t seed, int num_ranks) {
   const CounterRandom random(seed, "speeds");
   std::vector<double> speeds(static_cast<std::size_t>(num_ranks), 1.0);
@@ -93,7 +93,7 @@ inline double step_time(std::span<const BalanceItem> items, const Placement& pla
   return total;
 }
 
-// No assignment to ranks alike can pass it.
+// The lower bound of the time of any assignment to ranks of equal speed.
 inline double bound(std::span<const BalanceItem> items, int num_ranks) {
   double total = 0;
   double largest = 0;

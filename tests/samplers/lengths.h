@@ -76,7 +76,7 @@ inline PlanOptions draw_options(std::uint64_t seed, std::int32_t longest) {
   return options;
 }
 
-// Of any strategy that keeps examples whole: multipack, too.
+// Draws options of any strategy that keeps examples whole, multipack included.
 inline PlanOptions draw_options_with_packs(std::uint64_t seed, std::int32_t longest) {
   PlanOptions options = draw_options(seed, longest);
   const CounterRandom random(seed, "test packs");

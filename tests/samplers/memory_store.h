@@ -54,7 +54,7 @@ class MemoryStore final : public TokenStore {
   }
   std::string fingerprint() const override { return "memory"; }
   std::int64_t num_masks_asked() const { return *num_masks_asked_; }
-  // To be changed behind the store's back, as files are.
+  // A test changes it without the store's knowledge, as files may change.
   MemoryExample& example(std::size_t index) { return examples_.at(index); }
   const LossWeights& loss_weights() const override { return loss_weights_; }
   TokenWeights token_weights(std::int64_t /*example*/) const override { return token_weights_; }

@@ -1,5 +1,5 @@
-// Replays a schedule without a device: which accesses of which slots are ordered by streams and
-// events, whatever the timing (vector clocks; Lamport 1978, Fidge 1988).
+// Replays a schedule without a device. Vector clocks (Lamport 1978, Fidge 1988) find which accesses
+// of slots are ordered by streams and events, under any timing.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace packtrain::testing {
 
-// Every fault found, in words; empty when the schedule is right: all conflicting accesses of weight
-// slots, gradient slots and shards are ordered, every block computes with its own unit's weights,
-// every gradient is written first and added to afterwards, and every unit's is reduced once a
-// micro-batch after all of its writers (never where gradients are in place).
+// Returns a text for each fault found, and none when the schedule is right. In a right schedule all
+// conflicting accesses of weight slots, gradient slots and shards are ordered. Every block computes
+// with its own unit's weights. Every gradient is written first and added to afterwards. Every
+// unit's gradient is reduced once a micro-batch after all of its writers (never where in place).
 std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
                                      const SlotTable& slots, const ScheduleOptions& options);
 

@@ -2,7 +2,7 @@ from transformers import DbrxConfig
 
 
 def Config(**options):
-    """Sub-configs are made anew: transformers' own changes them."""
+    """Copies the sub-configs, because transformers' own class changes them."""
     changed = dict(options)
     for name in ("attn_config", "ffn_config"):
         changed[name] = dict(changed[name])

@@ -33,7 +33,7 @@ REFUSED = {
 
 
 def vary(generator, changes):
-    """Its kinds of rotary scaling; the length of pretraining stands beside them."""
+    """Draws the kinds of rotary scaling of Phi-3. The length of pretraining is a key outside of rope_scaling."""
     rope = changes.get("rope_parameters")
     if rope is None:
         return

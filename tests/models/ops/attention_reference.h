@@ -30,8 +30,8 @@ AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
                               const at::Tensor& grad_output, const AttentionShape& shape,
                               const DeviceBatch& batch, const Parameter* sinks = nullptr);
 
-// Compares in groups of rows, each by its own size: rows late in a long sequence are small, and an
-// error there would be lost beside the first rows.
+// Compares in groups of rows, each relative to its own size. Rows late in a long sequence are
+// small, and the first rows would hide an error there.
 void expect_close_by_rows(const AttentionResult& actual, const AttentionResult& want,
                           double tolerance, const std::string& what);
 
