@@ -1,5 +1,5 @@
-// What a device executed, as its profiler tells it; the part of a timeline (timeline.h) that no
-// host thread sees.
+// Records what a device executed, with the device's profiler. It is the part of a timeline
+// (timeline.h) that host threads do not see.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct DeviceActivity {
   std::string category;       // "kernel", "copy", "fill"
   std::int64_t begin_ns = 0;  // wall clock, since 1970
   std::int64_t end_ns = 0;
-  std::uint64_t order = 0;  // of the call that launched it, among all calls of the process
-  std::uint64_t range = 0;  // the innermost range of that call, 0 = none
+  std::uint64_t order = 0;  // of the launching call, among all calls of the process
+  std::uint64_t range = 0;  // the innermost range of the launching call, 0 = none
   TimelineDetails details;
 };
 
-// A call of the host into the device's library.
+// A call of the host to the device's library.
 struct DeviceCall {
   std::string name;
   std::int64_t begin_ns = 0;
@@ -34,15 +34,15 @@ struct DeviceCall {
 
 struct DeviceActivities {
   std::vector<DeviceActivity> activities;
-  std::vector<DeviceCall> long_calls;                     // that held the host up
+  std::vector<DeviceCall> long_calls;  // calls during which the host thread waited
   std::map<std::uint64_t, std::uint64_t> order_of_range;  // of the first call in each range
 };
 
-// Records from its making to finish(), or to its end.
+// Records from the constructor to finish() or to the destructor.
 class ActivityRecorder {
  public:
   virtual ~ActivityRecorder() = default;
-  // The calling thread's calls belong to range `id` until the end_range() that goes with it.
+  // Calls of the calling thread belong to range `id` until the matching end_range().
   virtual void begin_range(std::uint64_t id) = 0;
   virtual void end_range() = 0;
   virtual DeviceActivities finish() = 0;  // waits for the device

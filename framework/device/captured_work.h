@@ -1,5 +1,5 @@
-// Work that was given to a stream once and is repeated as one piece: a CUDA graph. What it launches
-// then has no gaps between its kernels, and costs the host one call.
+// Work that was recorded from a stream once and is replayed with one host call: a CUDA graph. Its
+// kernels follow each other without gaps.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,14 @@ namespace packtrain {
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;
-  virtual void replay() = 0;  // on the current stream: the same addresses, what is there now
+  // on the current stream, with the same addresses and their present contents
+  virtual void replay() = 0;
 };
 
-// Records what `work` launches on `stream`, which does not run. It must not wait for the device nor
-// touch other streams. Tensors it makes lie in memory that all captures of the process share: only
-// one of them may run at a time, and what must outlast the run has to be held on to.
-// Null on the CPU, where `work` is not called.
+// Records the work that `work` launches on `stream`, without running it. `work` must not wait for
+// the device or use other streams. Its tensors are in memory that all captures of the process
+// share. So only one capture may run at a time, and results that are needed later must be kept.
+// Returns null on the CPU and does not call `work`.
 std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& work);
 
 }  // namespace packtrain

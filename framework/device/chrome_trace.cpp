@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-// From top to bottom; others come after these.
+// Rows from top to bottom. Other rows follow.
 constexpr auto kRowOrder =
     std::to_array<std::string_view>({"host", "compute", "gather", "reduce", "copy", "data"});
 
@@ -21,13 +21,13 @@ std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// "gather 2" stands below "gather".
+// Position of a row. "gather 2" has that of "gather".
 std::size_t place_of(std::string_view row) {
   const auto begins = [&](std::string_view known) { return row.starts_with(known); };
   return std::ranges::find_if(kRowOrder, begins) - kRowOrder.begin();
 }
 
-// Thread numbers, which are the order of rows.
+// Thread numbers, in the order of the rows.
 std::map<std::string, int> number_rows(std::span<const TimelineSpan> spans) {
   std::map<std::string, int> numbers;
   for (const TimelineSpan& span : spans) numbers[span.row] = 0;
@@ -51,7 +51,7 @@ void append_name(std::string& text, const char* what, int rank, int thread,
                  std::string_view(what) == "process" ? rank : thread);
 }
 
-// Microseconds with all nanoseconds.
+// Microseconds with three decimals.
 std::string microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
@@ -84,7 +84,7 @@ std::string chrome_trace(std::span<const TimelineSpan> spans, const TraceProcess
     append_name(text, "thread", process.rank, number, row);
   }
   for (const TimelineSpan& span : spans) append_span(text, span, process, rows.at(span.row));
-  text.erase(text.size() - 2, 1);  // the last comma
+  text.erase(text.size() - 2, 1);  // removes the last comma
   text += "]}\n";
   return text;
 }

@@ -1,6 +1,6 @@
-// A timeline as text in the Chrome trace event format (JSON object form), which ui.perfetto.dev and
-// chrome://tracing open. The format: "Trace Event Format", docs.google.com/document/d/
-// 1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+// Writes a timeline in the Chrome trace event format (JSON object form), which ui.perfetto.dev and
+// chrome://tracing open. Source: "Trace Event Format",
+// docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace packtrain {
 
 struct TraceProcess {
-  int rank = 0;                // the process number, so that files of several ranks fit together
-  std::string name;            // "rank 0 on node7, NVIDIA H200"
+  int rank = 0;      // process number in the trace, so that files of several ranks can be merged
+  std::string name;  // "rank 0 on node7, NVIDIA H200"
   std::int64_t origin_ns = 0;  // wall clock of time 0, the same for all ranks
 };
 
-// Times are microseconds after the origin. Bytes of names that are not UTF-8 are replaced.
+// Times are in microseconds after the origin. Invalid UTF-8 in names is replaced.
 std::string chrome_trace(std::span<const TimelineSpan> spans, const TraceProcess& process);
 
 }  // namespace packtrain

@@ -1,7 +1,6 @@
-// A device, its streams and its events behind one small interface; no CUDA type in sight.
-// CUDA: streams and events are CUDA's. CPU: a stream is a thread with a queue (the compute stream
-// is the calling thread itself), an event is an event, so that the schedule of parallel/sharding
-// runs for real, with real races, on a machine without a GPU.
+// A device with its streams and events, without CUDA types in the interface. On CUDA, streams and
+// events are CUDA's. On the CPU, a stream is a thread with a queue, and the compute stream is the
+// calling thread. So the schedule of parallel/sharding runs with real concurrency without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +17,18 @@ const char* stream_name(StreamKind kind);  // "compute", "gather", "reduce", "co
 
 class ActivityRecorder;  // activity_recorder.h
 
-// What a communicator or kernel needs of a stream: cudaStream_t on CUDA, null on the CPU.
+// The stream handle for communicators and kernels: cudaStream_t on CUDA, null on the CPU.
 using StreamHandle = void*;
 
-// A point in a stream's work. Like CUDA's: a wait refers to the latest record() that the host had
-// called before the wait was called, and is satisfied at once when there was none.
+// A point in a stream's work, as in CUDA. A wait refers to the latest record() before the wait was
+// called. Without one it does not wait.
 class Event {
  public:
   virtual ~Event() = default;
   virtual void synchronize() = 0;  // the host waits for the latest record()
 };
 
-// How long a stream stood still in wait(), by the stream that had recorded the event.
+// How long a stream waited, by the stream that had recorded the event.
 struct WaitedTime {
   double gather_s = 0;
   double reduce_s = 0;
@@ -43,21 +42,22 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  // Gives `work` to the stream. CUDA: called at once with this stream current, what it launches is
-  // asynchronous. CPU: called later on the stream's thread (compute stream: at once, on this one).
-  // An exception on a stream's thread stops all work of the device's streams (events still
-  // complete, so nothing hangs) and surfaces at the host's next run, wait and synchronize() on any
-  // of them, and at every later one.
+  // Adds `work` to the stream. On CUDA it is called immediately with this stream current, and the
+  // kernels that it launches are asynchronous. On the CPU it is called later on the stream's
+  // thread, or immediately for the compute stream.
+  // An exception on a stream's thread stops all work of the device's streams. Events still
+  // complete, so that nothing hangs. Every later run, wait and synchronize() of the host on any of
+  // them throws the exception.
   virtual void run(std::function<void(StreamHandle)> work) = 0;
-  virtual void record(Event& event) = 0;  // the event completes when all work given so far is done
-  virtual void wait(const Event& event) = 0;  // work given from now on starts after the event
+  virtual void record(Event& event) = 0;      // completes when all work added so far is done
+  virtual void wait(const Event& event) = 0;  // later work starts after the event
   virtual void synchronize() = 0;             // the host waits until the stream is empty
-  // Waits of a compute stream since the last call, of those that are over (on CUDA by timing
-  // events, so the last few come with a later call). Nothing for other streams.
+  // Completed waits of a compute stream since the last call. CUDA measures them with timing events,
+  // so the latest can be part of a later call. Zero for other streams.
   virtual WaitedTime take_waited() { return {}; }
 };
 
-// Bytes the device can copy from or to asynchronously (pinned on CUDA, plain on the CPU).
+// Host memory for asynchronous copies from and to the device: pinned on CUDA, plain on the CPU.
 struct HostBuffer {
   std::byte* data = nullptr;
   std::size_t size = 0;
@@ -68,11 +68,11 @@ struct DeviceOptions {
   std::int64_t stream_delay_us =
       0;  // CPU: random delay up to this before each piece of queued work
   std::uint64_t delay_seed = 0;
-  int num_threads = 0;  // CPU: threads of tensor operators; 0 leaves the library's choice
+  int num_threads = 0;  // CPU: threads of tensor operators; 0: default of the library
 };
 
-// What is in use now. `reserved` is what the allocator of tensors has taken from the device for
-// them, freed memory that it keeps included; on the CPU both are the resident set.
+// Memory in use at present. `reserved_bytes` is all memory that the allocator of tensors holds,
+// with freed memory that it keeps. On the CPU both are the resident set.
 struct MemoryUse {
   std::size_t allocated_bytes = 0;
   std::size_t reserved_bytes = 0;
@@ -92,20 +92,20 @@ class Device {
       const = 0;  // CUDA allocator's peak since this device was made; CPU: peak resident
                   // set since then, with what the process kept of earlier work
   virtual MemoryUse memory_use() const = 0;
-  virtual std::size_t total_memory_bytes() const = 0;  // of the GPU, or of the host; 0 = unknown
-  // What this process could still allocate: of the GPU, or of the host (shared by all its ranks).
+  virtual std::size_t total_memory_bytes() const = 0;  // of the GPU or of the host; 0 = unknown
+  // Memory that this process could still allocate, of the GPU or of the host (shared by its ranks).
   virtual std::size_t available_memory_bytes() const = 0;
   virtual double peak_tflops() const = 0;  // dense bf16 peak of a known GPU; 0 = unknown
-  // From now on records what the streams execute. Null on the CPU, whose streams are threads that
-  // the timeline sees by itself. Throws Error(kDevice) when another profiler is at work.
+  // Records what the streams execute from now on. Null on the CPU, whose streams are threads with
+  // ranges of their own. Throws Error(kDevice) when another profiler is active.
   virtual std::unique_ptr<ActivityRecorder> record_activities() = 0;
 };
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
-// Throws Error(kDevice) when built without CUDA or when there is no such GPU.
+// Throws Error(kDevice) when built without CUDA or when the GPU does not exist.
 std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& options);
 int num_cuda_devices();  // 0 without a driver or when built without CUDA; never throws
-// All the memory of a GPU, told without opening it; 0 where there is none.
+// Total memory of a GPU, read without opening it; 0 without such a GPU.
 std::size_t cuda_memory_bytes(int index);
 
 }  // namespace packtrain

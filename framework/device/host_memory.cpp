@@ -39,11 +39,11 @@ std::string text_or_nothing(const std::string& path) {
   try {
     return read_text(path, ErrorCategory::kDevice);
   } catch (const Error&) {
-    return "";  // not ours to read: as good as not there
+    return "";  // not readable: treated as missing
   }
 }
 
-// A hierarchy of control groups, and where the process is in it: "" is its root.
+// A hierarchy of control groups and the process's path in it. "" is the root.
 struct Hierarchy {
   std::string mount;
   std::string path;
@@ -59,8 +59,8 @@ bool lists(std::string_view names, std::string_view name) {
   }
 }
 
-// Those that limit memory. A line of /proc/self/cgroup: number, controllers, path; version 2 names
-// no controllers.
+// The hierarchies that limit memory. A line of /proc/self/cgroup has number, controllers and path.
+// Version 2 has no controllers.
 std::vector<Hierarchy> hierarchies(const HostMemoryPlaces& places) {
   Hierarchy second{places.groups, ""};
   Hierarchy first{places.groups + "/memory", "", true};
@@ -93,7 +93,7 @@ std::int64_t available_memory_bytes(const HostMemoryTexts& texts) {
   const auto limit = leading_number(texts.group_limit);
   const auto current = leading_number(texts.group_current);
   if (!limit || !current) return host;
-  // Version 1 counts groups below apart.
+  // In version 1 the counts of child groups are separate: total_inactive_file includes them.
   const std::int64_t cache =
       line_value(texts.group_stat, "total_inactive_file ")
           .value_or(line_value(texts.group_stat, "inactive_file ").value_or(0));

@@ -1,4 +1,4 @@
-// Memory of the host: what this process could still get, and what it has.
+// Memory of the host: available to this process, and used by it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace packtrain {
 
-// The texts it is told from; empty where the system has no such file.
+// Texts of the kernel's files. Empty when the system has no such file.
 struct HostMemoryTexts {
   std::string meminfo;        // /proc/meminfo
   std::string group_limit;    // a control group's memory.max (version 2), bytes or "max", or
@@ -15,23 +15,23 @@ struct HostMemoryTexts {
   std::string group_stat;     // memory.stat
 };
 
-// MemAvailable, or what the control group leaves where that is less: its limit less what is in use,
-// inactive file cache not counted. 0: unknown.
+// MemAvailable, or the free memory of the control group when that is less. The free memory is its
+// limit minus its use, without inactive file cache. 0: unknown.
 std::int64_t available_memory_bytes(const HostMemoryTexts& texts);
 
-// Where the kernel tells.
+// Where the kernel's files are.
 struct HostMemoryPlaces {
   std::string meminfo = "/proc/meminfo";
   std::string own_groups = "/proc/self/cgroup";
   std::string groups = "/sys/fs/cgroup";  // where control groups are mounted
 };
 
-// The least that any control group leaves, from the process's own one up to the root: batch systems
-// set limits between. Groups that are not to be seen, as in containers, are left out; the root is
-// always looked at.
+// The smallest free memory of all control groups from the process's own to the root, because batch
+// systems set limits in between. Groups that are not visible, as in containers, are skipped. The
+// root is always read.
 std::int64_t available_memory_bytes(const HostMemoryPlaces& places);
-std::int64_t host_available_memory_bytes();  // of this host, now
+std::int64_t host_available_memory_bytes();  // of this host at present
 
-std::int64_t resident_memory_bytes();  // of this process, now; 0: unknown
+std::int64_t resident_memory_bytes();  // of this process at present; 0: unknown
 
 }  // namespace packtrain

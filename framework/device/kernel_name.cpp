@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-// Where the brackets that close at `end` (the last of them) were opened.
+// Position of the bracket that opens the one at `end`.
 std::size_t opening(const std::string& text, std::size_t end, char open, char close) {
   int depth = 0;
   for (std::size_t at = end + 1; at-- > 0;) {

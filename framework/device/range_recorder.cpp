@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kShortestWaitNs = 1000;  // shorter ones are the price of looking
+constexpr std::int64_t kShortestWaitNs = 1000;  // shorter waits are the cost of the check itself
 
 struct OpenRange {
   RecordedRange range;
@@ -16,7 +16,7 @@ struct OpenRange {
   bool has_parts = false;
 };
 
-// Of one thread.
+// Ranges of one thread.
 struct ThreadRanges {
   std::string row = "thread";
   std::vector<OpenRange> open;
@@ -30,7 +30,7 @@ ThreadRanges& mine() {
 struct Recorder {
   std::atomic<bool> recording = false;
   std::atomic<std::uint64_t> next_id = 1;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::uint64_t first_id = 1;
   std::vector<RecordedRange> ranges;
   std::unique_ptr<ActivityRecorder> device;
@@ -41,7 +41,7 @@ Recorder& recorder() {
   return made;
 }
 
-// The clock of CUPTI's records (CLOCK_REALTIME on Linux), so that nothing has to be converted.
+// The same clock as CUPTI's records (CLOCK_REALTIME on Linux), so that no conversion is needed.
 std::int64_t now_ns() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();

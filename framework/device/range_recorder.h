@@ -1,4 +1,4 @@
-// Ranges of host threads while a timeline is recorded; TraceRange and the streams make them.
+// Ranges of host threads while a timeline is recorded. TraceRange and the streams create them.
 #pragma once
 
 #include <atomic>
@@ -15,31 +15,31 @@ namespace packtrain {
 
 enum class RangeKind : std::uint8_t {
   kWork,
-  kThreadWait,    // the thread stood still
-  kStreamRecord,  // an event is given to a device's stream
-  kStreamWait,    // a device's stream is told to wait
+  kThreadWait,    // the thread waited
+  kStreamRecord,  // an event was recorded on a device's stream
+  kStreamWait,    // a wait was added to a device's stream
 };
 
 struct RecordedRange {
-  std::uint64_t id = 0;      // ascending in the order of beginnings, from 1
-  std::uint64_t parent = 0;  // the range around it, 0 = none
+  std::uint64_t id = 0;      // ascending by begin, from 1
+  std::uint64_t parent = 0;  // the enclosing range, 0 = none
   RangeKind kind = RangeKind::kWork;
   std::string name;
-  std::string row;            // of the thread; kStreamRecord, kStreamWait: of the stream
+  std::string row;            // of the thread; for kStreamRecord and kStreamWait of the stream
   std::int64_t begin_ns = 0;  // wall clock, since 1970
   std::int64_t end_ns = 0;
   std::uint64_t awaited = 0;  // kStreamWait: the range of the event's latest record, 0 = none
 };
 
-// What a range is, besides its name.
+// Properties of a range in addition to its name.
 struct RangeTraits {
   RangeKind kind = RangeKind::kWork;
-  const char* row = nullptr;  // null: the thread's
+  const char* row = nullptr;  // null: the row of the thread
   std::uint64_t awaited = 0;
 };
 
-// A range of the calling thread, from here to the end of the scope. Nothing but a look at a flag
-// while nothing is recorded, or when `name` is empty.
+// A range of the calling thread until the end of the scope. It only reads a flag while nothing is
+// recorded, or when `name` is empty.
 class RangeScope {
  public:
   explicit RangeScope(std::string_view name, const RangeTraits& traits = {});
@@ -55,19 +55,21 @@ class RangeScope {
 
 const char* wait_name(StreamKind awaited);  // "wait for gather"
 
-// The calling thread's innermost range, whose work another thread is going to do under this name:
-// it is not shown here unless other ranges lie in it. Empty while nothing is recorded.
+// Returns the name of the calling thread's innermost range, for work that another thread does under
+// this name. The range is then hidden here unless it encloses other ranges. Empty while nothing is
+// recorded.
 std::string hand_over_range();
 
-// Names the row of the calling thread, from now on.
+// Sets the row name of the calling thread.
 void set_thread_row(std::string row);
 
 bool ranges_are_recorded();
-// Forgets all ranges and records from now on; `device` (or null) is told of them.
+// Clears all ranges and starts recording. `device` (can be null) receives the begin and end of
+// ranges.
 void start_ranges(std::unique_ptr<ActivityRecorder> device);
 
 struct Recorded {
-  std::vector<RecordedRange> ranges;  // those that have ended, in the order of their ends
+  std::vector<RecordedRange> ranges;  // completed ranges, in the order of their ends
   std::unique_ptr<ActivityRecorder> device;
 };
 Recorded stop_ranges();

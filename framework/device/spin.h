@@ -1,11 +1,11 @@
-// Work that never ends, for faults that are injected.
+// Work that never ends, for injected faults.
 #pragma once
 
 #include "framework/device/device.h"
 
 namespace packtrain {
 
-// On a GPU, whose stream it is given: a kernel. On the CPU (null): the calling thread.
+// Runs on `stream` as a kernel, or on the calling thread when `stream` is null (CPU).
 void spin_forever(StreamHandle stream);
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// A Device as libtorch's tensors name it.
+// Converts a Device to libtorch's device.
 #pragma once
 
 #include <c10/core/Device.h>

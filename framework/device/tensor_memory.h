@@ -1,4 +1,4 @@
-// The memory of tensors as a whole: what it may be at most, and what lies unused.
+// Total memory of tensors: its limit, and the unused part.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace packtrain {
 
-// From now on tensors of the device may take `bytes` in all (on the CPU: those made from now on).
-// What would go beyond fails as it does where the device has no more: with c10::OutOfMemoryError.
+// Limits the memory of the device's tensors to `bytes` (on the CPU: of tensors created from now
+// on). An allocation beyond it throws c10::OutOfMemoryError, as without free memory.
 void cap_tensor_memory(const Device& device, std::size_t bytes);
 
-// Gives what the allocator keeps for reuse back to the device. Waits for the device.
+// Returns unused memory of the allocator to the device. Waits for the device.
 void release_unused_tensor_memory(const Device& device);
 
-// Allocations since the start that succeeded only after the allocator had given back what it kept:
-// a sign of memory that is nearly all in use, or in pieces. 0 on the CPU.
+// Number of allocations since the start that succeeded only after the allocator had freed its
+// cached blocks. It indicates memory that is nearly full or fragmented. 0 on the CPU.
 std::int64_t num_allocation_retries(const Device& device);
 
 }  // namespace packtrain

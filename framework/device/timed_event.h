@@ -1,4 +1,4 @@
-// Events that know when they happened.
+// Events with times.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@ namespace packtrain {
 
 class TimedEvent : public Event {
  public:
-  // Seconds from the latest record() of `earlier`, of the same device, to this one's, by the
-  // device's clock. The host waits for both; both were recorded.
+  // Seconds from the latest record() of `earlier` to that of this event, by the device's clock.
+  // Both must be of the same device and recorded. The host waits for both.
   virtual double seconds_since(TimedEvent& earlier) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Who did what, and when: a timeline of this process's threads and of its device's streams, for
-// run.trace_steps. While none is recorded, a range costs a look at a flag.
+// A timeline of this process's threads and its device's streams, for run.trace_steps. While none is
+// recorded, a range only reads a flag.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace packtrain {
 
-// A box on a row. Two boxes of a row either lie in each other or do not touch.
+// A box on a row. Two boxes of a row are either nested or disjoint.
 struct TimelineSpan {
   std::string row;  // "host", "data"; the streams: "compute", "gather", "reduce", "copy"
   std::string name;
@@ -21,16 +21,16 @@ struct TimelineSpan {
   TimelineDetails details;
 };
 
-// Records from its making on; one at a time in a process.
+// Records from the constructor on. Only one can exist in a process at a time.
 class TimelineRecording {
  public:
-  // `device`: of Device::record_activities(), or null. `row`: of the calling thread.
+  // `device`: result of Device::record_activities(), can be null. `row`: of the calling thread.
   TimelineRecording(std::unique_ptr<ActivityRecorder> device, std::string row);
   ~TimelineRecording();
   TimelineRecording(const TimelineRecording&) = delete;
   TimelineRecording& operator=(const TimelineRecording&) = delete;
 
-  // Ends it; waits for the device. Ranges that are not over yet are left out.
+  // Ends the recording. Waits for the device. Ranges that have not ended are left out.
   std::vector<TimelineSpan> finish();
 };
 

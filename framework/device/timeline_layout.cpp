@@ -14,7 +14,8 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kShortestWaitNs = 1000;
-constexpr std::int64_t kShortOverlapNs = 5000;  // a launch under the tail of the kernel before
+// such as a launch under the end of the previous kernel
+constexpr std::int64_t kShortOverlapNs = 5000;
 
 using RangesById = std::map<std::uint64_t, const RecordedRange*>;
 
@@ -47,8 +48,8 @@ void add_threads(const RangesById& ranges, const std::vector<DeviceCall>& calls,
   }
 }
 
-// Activities of one stream, in the order of their beginnings, given to as many rows as they need.
-// Returns the number of each one's row, from 0.
+// Distributes the activities of one stream, in order of begin, over as many rows as overlaps need.
+// Returns the row index of each activity, from 0.
 std::vector<int> part_overlapping(std::vector<DeviceActivity*>& activities) {
   std::ranges::sort(activities, {}, &DeviceActivity::begin_ns);
   std::vector<Interval> last;  // [rows]
@@ -103,7 +104,7 @@ class DeviceLayout {
     }
   }
 
-  // The ranges that the stream's activities were launched in, outer ones first.
+  // The ranges that launched the stream's activities, outer ones first.
   void add_projections(const std::string& name, const std::vector<DeviceActivity*>& activities,
                        const std::vector<int>& rows) {
     std::map<std::uint64_t, Interval> projected;
@@ -156,7 +157,7 @@ class DeviceLayout {
     return std::ranges::upper_bound(activities, order, {}, &DeviceActivity::order);
   }
 
-  // 0, before everything, for a range without calls.
+  // 0 for a range without calls, so that it is sorted before all others.
   std::uint64_t order_of(std::uint64_t range) const {
     const auto found = device_.order_of_range.find(range);
     return found == device_.order_of_range.end() ? 0 : found->second;

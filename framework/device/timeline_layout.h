@@ -1,4 +1,4 @@
-// From what was recorded to boxes on rows.
+// Converts recorded ranges and activities to boxes on rows.
 #pragma once
 
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace packtrain {
 
-// Threads' ranges and long calls on the threads' rows. On a stream's row its activities, and around
-// them the ranges they were launched in, from their first activity to their last; where the stream
-// stood still for an event, "wait for gather" and the like, from the end of the work before to the
-// end of what was awaited. Activities that overlap on one stream: a little (the next kernel's
-// launch under the last one's tail) is cut off the later one; much (copies by several engines)
-// puts it on a row of its own, "gather 2". Sorted by row, then so that outer boxes come first.
+// Threads' rows have the threads' ranges and long calls. A stream's row has its activities and,
+// around them, the ranges that launched them, from first to last activity. A wait of the stream
+// ("wait for gather") is a box from the end of the previous work to the end of the awaited work.
+// Activities of a stream can overlap. A short overlap, such as a launch under the previous kernel's
+// end, is cut off the later one. A long overlap, such as copies by several engines, moves the
+// activity to another row, "gather 2". The result is sorted by row, with outer boxes first.
 std::vector<TimelineSpan> lay_out(std::span<const RecordedRange> ranges, DeviceActivities device);
 
 }  // namespace packtrain

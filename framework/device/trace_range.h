@@ -1,5 +1,5 @@
-// Named ranges of the calling thread, for profilers (NVTX; Nsight Systems shows them over the
-// kernels launched inside) and for our own timeline (timeline.h). Next to nothing happens without.
+// Named ranges of the calling thread for NVTX and for the timeline (timeline.h). Nsight Systems
+// shows them with the kernels launched inside. Without a profiler they cost almost nothing.
 #pragma once
 
 #include <string>

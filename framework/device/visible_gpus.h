@@ -1,4 +1,4 @@
-// Which GPUs this process sees, each by a name that other processes of the host have for it too.
+// The GPUs that this process sees, with names that are the same in all processes of the host.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace packtrain {
 
-// PCI bus ids ("0000:1B:00.0"), in CUDA's order: the place is the index of make_cuda_device().
-// Empty without a driver or when built without CUDA. Makes no context on any GPU; never throws.
+// PCI bus ids ("0000:1B:00.0") in CUDA's order: the position is the index for make_cuda_device().
+// Empty without a driver or when built without CUDA. Creates no context on a GPU. Never throws.
 std::vector<std::string> visible_gpus();
 
 }  // namespace packtrain

@@ -23,7 +23,7 @@ void free_block(void* context) {
   in_use -= block->size;
 }
 
-// Counts what another allocator gives, and gives no more above the cap.
+// Counts the bytes of another allocator and fails above the cap.
 class CappedAllocator final : public c10::Allocator {
  public:
   explicit CappedAllocator(c10::Allocator& allocator) : allocator_(allocator) {}
@@ -54,7 +54,7 @@ class CappedAllocator final : public c10::Allocator {
 }  // namespace
 
 void cap_cpu_tensors(std::size_t bytes) {
-  // Blocks may outlive the process's end: the allocator is never destroyed.
+  // Blocks can be freed during process exit, so the allocator is never destroyed.
   static auto* const allocator = new CappedAllocator(*c10::GetCPUAllocator());
   allocator->cap = bytes;
   c10::SetCPUAllocator(allocator, /*priority=*/1);

@@ -1,11 +1,11 @@
-// An end to the memory of CPU tensors, as GPUs have one: for tests of what happens there.
+// Limits the memory of CPU tensors, as a GPU's memory is limited, for tests of out of memory.
 #pragma once
 
 #include <cstddef>
 
 namespace packtrain {
 
-// Of the whole process, for the tensors made from now on; a later call changes the cap.
+// Applies to tensors created from now on in the whole process. A later call changes the cap.
 void cap_cpu_tensors(std::size_t bytes);
 
 }  // namespace packtrain

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // a cache line
 
-// Gives freed memory back and starts the peak of the resident set anew (man 5 proc: clear_refs).
-// Where that is not allowed, the peak stays that of the process.
+// Returns freed memory to the system and resets the peak of the resident set (man 5 proc:
+// clear_refs). Without permission, the peak stays that of the whole process.
 void forget_peak_memory() {
   malloc_trim(0);
   const int file = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

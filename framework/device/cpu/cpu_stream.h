@@ -1,5 +1,5 @@
-// Streams and events of the CPU: threads with queues, so that the order that events promise (and
-// only that order) is kept.
+// Streams and events of the CPU. Threads with queues keep exactly the order that events guarantee,
+// and no other.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace packtrain {
 
-// The first exception on any stream of one device. From then on no stream starts further work
-// (its input may be missing) and every call of the host on any of them rethrows it.
+// The first exception on any stream of a device. From then on no stream starts further work,
+// because its input can be missing. Every call of the host on any of them rethrows the exception.
 class CpuFailure {
  public:
   void set(std::exception_ptr failure);
@@ -32,8 +32,8 @@ class CpuFailure {
   std::exception_ptr failure_;
 };
 
-// One record() of an event. Whoever waits keeps the record it saw, so a later record() of the same
-// event does not move the goal.
+// One record() of an event. A waiting stream keeps the record that it saw, so that a later record()
+// of the event does not delay it.
 class CpuRecord {
  public:
   explicit CpuRecord(StreamKind recorded_by) : recorded_by_(recorded_by) {}
@@ -59,7 +59,7 @@ struct CpuEvent final : TimedEvent {
   std::shared_ptr<CpuRecord> latest;  // null before the first record()
 };
 
-// Sleeps for a random time, another one at each call, to bring out missing waits.
+// Sleeps for a different random time at each call, to reveal missing waits.
 class RandomDelay {
  public:
   RandomDelay(const DeviceOptions& options, std::uint64_t stream_index);
@@ -71,7 +71,7 @@ class RandomDelay {
   std::uint64_t counter_ = 0;
 };
 
-// The compute stream: the calling thread itself.
+// The compute stream is the calling thread.
 class CpuComputeStream final : public Stream {
  public:
   CpuComputeStream(std::shared_ptr<CpuFailure> failure, RandomDelay delay);
@@ -87,11 +87,11 @@ class CpuComputeStream final : public Stream {
   WaitedTime waited_;
 };
 
-// Any other stream: a thread that takes work from a queue, in order.
+// All other streams are threads that execute work from a queue in order.
 class CpuThreadStream final : public Stream {
  public:
   CpuThreadStream(StreamKind kind, std::shared_ptr<CpuFailure> failure, RandomDelay delay);
-  // Finishes what is queued; when an exception is passing through, what has not started is dropped.
+  // Completes the queued work. During stack unwinding, work that has not started is dropped.
   ~CpuThreadStream() override;
   void run(std::function<void(StreamHandle)> work) override;
   void record(Event& event) override;
@@ -104,14 +104,14 @@ class CpuThreadStream final : public Stream {
 
   StreamKind kind_;
   std::shared_ptr<CpuFailure> failure_;
-  RandomDelay delay_;  // used by the thread only
+  RandomDelay delay_;  // used only by the thread
   int exceptions_at_start_;
   std::atomic<bool> dropping_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool closed_ = false;
-  std::thread thread_;  // last: starts when everything else is there
+  std::thread thread_;  // last, because it starts when all other members exist
 };
 
 }  // namespace packtrain

@@ -12,13 +12,13 @@ __global__ void probe_kernel() {}
 
 }  // namespace
 
-// The runtime finds no code of any kernel for a GPU that the build was not made for; all are
-// compiled for the same architectures.
+// The runtime finds no code of any kernel for a GPU that the build does not support. All kernels
+// are compiled for the same architectures.
 void check_architecture(const char* gpu_name, int major, int minor) {
   cudaFuncAttributes attributes{};
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
-    cudaGetLastError();  // not sticky: forget it
+    cudaGetLastError();  // clears the error, which is not sticky
     const std::string capability = std::to_string(major) + std::to_string(minor);
     throw Error(ErrorCategory::kDevice,
                 std::string(gpu_name) + " has compute capability " + capability +

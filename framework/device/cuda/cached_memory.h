@@ -1,5 +1,5 @@
-// libtorch's allocator of device memory, for framework/device/tensor_memory.cpp. A stub does
-// nothing where there is no CUDA, and so no such device.
+// Access to libtorch's CUDA allocator for framework/device/tensor_memory.cpp. The stub does
+// nothing, because without CUDA there is no such device.
 #pragma once
 
 #include <cstddef>

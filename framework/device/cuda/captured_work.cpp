@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-// Memory that graphs share. Its id is spent when the last of them is gone.
+// A memory pool that graphs share. Its id cannot be used again after its last graph is destroyed.
 struct Pool {
   at::MempoolId_t id = at::cuda::graph_pool_handle();
 };
@@ -25,7 +25,7 @@ std::shared_ptr<const Pool> shared_pool() {
 class CudaGraph final : public CapturedWork {
  public:
   explicit CudaGraph(const std::function<void()>& work) {
-    // Other threads go on allocating host memory meanwhile.
+    // Other threads may allocate host memory during the capture.
     graph_.capture_begin(pool_->id, cudaStreamCaptureModeThreadLocal);
     try {
       work();
@@ -43,7 +43,7 @@ class CudaGraph final : public CapturedWork {
     try {
       graph_.capture_end();
     } catch (const c10::Error&) {
-      // What stopped the capture is thrown on; that there is no graph now is no news.
+      // The original error is rethrown. The error of the capture's end adds nothing.
     }
   }
 
@@ -55,7 +55,7 @@ class CudaGraph final : public CapturedWork {
 
 std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& work) {
   if (dynamic_cast<CudaStream*>(&stream) == nullptr) return nullptr;
-  // Memory that lies unused cannot be given back during the capture, which needs some of its own.
+  // The capture needs memory of its own, and the allocator cannot free cached blocks during it.
   stream.synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();
   std::unique_ptr<CapturedWork> captured;

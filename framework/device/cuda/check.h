@@ -5,7 +5,7 @@
 
 namespace packtrain {
 
-// Throws Error(kDevice) with the call's text, place and CUDA's words for `status`.
+// Throws Error(kDevice) with the call's text, its place and CUDA's description of `status`.
 [[noreturn]] void throw_cuda_error(cudaError_t status, const char* call, const char* file,
                                    int line);
 

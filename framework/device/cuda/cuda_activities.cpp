@@ -24,7 +24,7 @@ constexpr auto kKinds = std::to_array<CUpti_ActivityKind>(
 constexpr std::uint64_t kLongCallNs = 20'000;
 constexpr std::size_t kMaxNameLength = 400;
 
-// An activity before it is known which range called for it.
+// An activity whose launching range is not known yet.
 struct Raw {
   DeviceActivity activity;
   std::uint32_t stream = 0;
@@ -95,7 +95,7 @@ std::string call_name(CUpti_CallbackId id) {
 class CudaActivityRecorder final : public ActivityRecorder {
  public:
   explicit CudaActivityRecorder(const StreamKinds& streams) {
-    PACKTRAIN_CUDA_CHECK(cudaDeviceSynchronize());  // what was given before has no names
+    PACKTRAIN_CUDA_CHECK(cudaDeviceSynchronize());  // completes earlier work, which has no ranges
     const std::string failure =
         start_cupti(kKinds, [this](const CUpti_Activity& record) { take(record); });
     if (!failure.empty()) {
@@ -165,7 +165,7 @@ class CudaActivityRecorder final : public ActivityRecorder {
         range_of_call_[link.correlationId] = link.externalId;
         break;
       }
-      default:  // calls into the driver only carry their ranges
+      default:  // calls of the driver carry only their ranges
         break;
     }
   }
@@ -204,7 +204,7 @@ class CudaActivityRecorder final : public ActivityRecorder {
 
   bool recording_ = false;
   std::map<std::uint32_t, std::string> row_of_stream_;
-  // Filled by CUPTI's threads, one at a time; read when it has stopped.
+  // Filled by CUPTI's threads, one at a time. Read after CUPTI has stopped.
   std::vector<Raw> raw_;
   std::vector<RawCall> calls_;
   std::map<std::uint32_t, std::uint64_t> range_of_call_;

@@ -1,4 +1,4 @@
-// What a GPU executes, recorded by CUPTI.
+// Records the activities of a GPU with CUPTI.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,9 +11,10 @@
 
 namespace packtrain {
 
-using StreamKinds = std::map<cudaStream_t, StreamKind>;  // other streams' rows are "stream NUMBER"
+// rows of other streams are "stream NUMBER"
+using StreamKinds = std::map<cudaStream_t, StreamKind>;
 
-// Records from now on. Throws Error(kDevice) when CUPTI cannot.
+// Starts recording. Throws Error(kDevice) when CUPTI fails.
 std::unique_ptr<ActivityRecorder> record_cuda_activities(const StreamKinds& streams);
 
 }  // namespace packtrain

@@ -18,8 +18,8 @@
 namespace packtrain {
 namespace {
 
-// Segments of memory that grow: with new sizes every step, what fits into no free block would
-// otherwise be taken beside them, step after step. Settings of the user's stand.
+// Uses memory segments that can grow. Sizes differ in every step, so without them the allocator
+// would add new segments when no free block is large enough. User settings take precedence.
 void use_expandable_segments() {
   for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
     if (std::getenv(variable) != nullptr) return;
@@ -36,7 +36,7 @@ class CudaDevice final : public Device {
     name_ = properties.name;
     total_memory_bytes_ = properties.totalGlobalMem;
     check_architecture(properties.name, properties.major, properties.minor);
-    PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // makes the context, so that its faults show here
+    PACKTRAIN_CUDA_CHECK(cudaFree(nullptr));  // creates the context, so that its errors occur here
     use_expandable_segments();
     c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
     c10::cuda::CUDACachingAllocator::resetPeakStats(index_);
@@ -47,7 +47,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
 
   std::unique_ptr<Stream> make_stream(StreamKind kind) override {
-    // The small kernels of collectives must not queue behind waves of a GEMM's.
+    // The small kernels of collectives must not wait for the blocks of a GEMM.
     const bool high_priority = kind == StreamKind::kGather || kind == StreamKind::kReduce;
     const auto stream = c10::cuda::getStreamFromPool(high_priority, index_);
     stream_kinds_[stream.stream()] = kind;
@@ -58,7 +58,7 @@ class CudaDevice final : public Device {
 
   HostBuffer allocate_host(std::size_t bytes) override {
     if (bytes == 0) return {};
-    const c10::cuda::CUDAGuard guard(index_);  // may be called from a thread of the data path
+    const c10::cuda::CUDAGuard guard(index_);  // may be called from a data thread
     void* data = nullptr;
     PACKTRAIN_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
     std::shared_ptr<void> owner(data, [](void* pinned) { cudaFreeHost(pinned); });
@@ -118,7 +118,7 @@ std::unique_ptr<Device> make_cuda_device(int index, const DeviceOptions& /*optio
 int num_cuda_devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  cudaGetLastError();  // no driver is no fault: forget it
+  cudaGetLastError();  // clears the error: a missing driver is not a fault
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// Stands in for CUDA where it is not built.
+// Replaces the CUDA device in builds without CUDA.
 #include "framework/device/device.h"
 #include "framework/device/timed_event.h"
 #include "framework/support/error.h"

@@ -13,7 +13,7 @@ CudaEvent::CudaEvent(bool timing) {
 }
 
 CudaEvent::~CudaEvent() {
-  cudaEventDestroy(event_);  // nothing can be done about a failure here
+  cudaEventDestroy(event_);  // a destructor cannot handle a failure
 }
 
 void CudaEvent::synchronize() {

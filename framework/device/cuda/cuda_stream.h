@@ -1,4 +1,4 @@
-// CUDA's streams and events behind the device interface.
+// The device interface for CUDA's streams and events.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -14,7 +14,7 @@ namespace packtrain {
 
 class CudaEvent final : public TimedEvent {
  public:
-  explicit CudaEvent(bool timing = false);  // seconds_since only with timing
+  explicit CudaEvent(bool timing = false);  // seconds_since() needs timing
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -23,18 +23,18 @@ class CudaEvent final : public TimedEvent {
   double seconds_since(TimedEvent& earlier) override;
   cudaEvent_t get() const { return event_; }
 
-  // The latest record().
+  // State of the latest record().
   StreamKind recorded_by = StreamKind::kCompute;
-  std::uint64_t recorded_in = 0;  // the timeline's range around it, 0 = none
+  std::uint64_t recorded_in = 0;  // the timeline's range of the record() call, 0 = none
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-// A stream of libtorch's pool, so that the caching allocator and autograd know it.
+// A stream of libtorch's pool, so that the caching allocator and autograd support it.
 class CudaStream final : public Stream {
  public:
-  // The waits of a compute stream are measured, by two timing events around each.
+  // Two timing events around each wait measure the waits of a compute stream.
   CudaStream(c10::cuda::CUDAStream stream, StreamKind kind) : stream_(stream), kind_(kind) {}
   void run(std::function<void(StreamHandle)> work) override;
   void record(Event& event) override;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20U;
 
-// CUPTI's callbacks carry no pointer of ours.
+// CUPTI's callbacks have no user pointer, so the state is global.
 struct Use {
   std::mutex mutex;
   UseActivity activity;
@@ -19,7 +19,7 @@ struct Use {
 };
 
 Use& use_now() {
-  static auto* made = new Use;  // outlives exit handlers, which may still stop
+  static auto* made = new Use;  // never destroyed, because exit handlers can still call stop
   return *made;
 }
 
@@ -67,7 +67,7 @@ std::string enable(std::span<const CUpti_ActivityKind> kinds) {
 }  // namespace
 
 std::string start_cupti(std::span<const CUpti_ActivityKind> kinds, UseActivity use) {
-  // Subscribing is how CUPTI tells whether somebody else is there.
+  // CUPTI allows one subscriber, so subscribing detects another profiler.
   std::string failure =
       fault(cuptiSubscribe(&use_now().subscriber, ignore_callback, nullptr), "cuptiSubscribe");
   if (!failure.empty()) return failure;

@@ -1,5 +1,5 @@
-// CUPTI's activity records: kernels, copies and calls with their times. For the timeline and for
-// benchmarks/kernel_times; stands on CUPTI alone.
+// CUPTI's activity records: kernels, copies and calls with times, for the timeline and for
+// benchmarks/kernel_times. Depends only on CUPTI.
 #pragma once
 
 #include <cupti.h>
@@ -12,13 +12,13 @@ namespace packtrain {
 
 using UseActivity = std::function<void(const CUpti_Activity&)>;
 
-// From now on every activity of `kinds` is given to `use`, one at a time, on threads of CUPTI's.
-// Returns why not, or nothing. One use at a time in a process; another profiler in it (a second
-// CUPTI subscriber, Nsight) makes it fail.
+// From now on CUPTI's threads pass each activity of `kinds` to `use`, one at a time. Returns an
+// error text, or "". Only one recording can be active in a process. Another profiler in the process
+// (a second CUPTI subscriber, Nsight) makes it fail.
 std::string start_cupti(std::span<const CUpti_ActivityKind> kinds, UseActivity use);
 
-// Gives what is left, of work that is over, to `use`, and ends. Returns what went wrong, or
-// nothing.
+// Passes the remaining activities of completed work to `use` and stops. Returns an error text, or
+// "".
 std::string stop_cupti(std::span<const CUpti_ActivityKind> kinds);
 
 }  // namespace packtrain

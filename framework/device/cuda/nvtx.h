@@ -1,4 +1,4 @@
-// NVTX ranges of the calling thread; nothing in a build without CUDA.
+// NVTX ranges of the calling thread. They do nothing in a build without CUDA.
 #pragma once
 
 namespace packtrain {

@@ -10,8 +10,8 @@ struct Peak {
   double tflops;
 };
 
-// NVIDIA's data sheets, without sparsity. The first match counts, so variants come before the
-// family's name.
+// Values of NVIDIA's data sheets without sparsity. The first match counts, so variants come before
+// the name of their family.
 constexpr std::array kPeaks = {
     Peak{"H100 PCIe", 756.5}, Peak{"H100 NVL", 835.5}, Peak{"H100", 989.4}, Peak{"H200 NVL", 835.5},
     Peak{"H200", 989.4},      Peak{"H800", 989.4},     Peak{"H20", 148.0},  Peak{"A100", 312.0},

@@ -1,4 +1,5 @@
-// For framework/device/spin.cpp. A stub where there is no CUDA, and so no stream to give it to.
+// A kernel for framework/device/spin.cpp. The stub is never called, because without CUDA there is
+// no stream.
 #pragma once
 
 namespace packtrain {

@@ -14,7 +14,7 @@ std::vector<std::string> visible_gpus() {
     std::array<char, 32> bus_id{};
     if (cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index) !=
         cudaSuccess) {
-      cudaGetLastError();  // not named: no other process has the same name for it
+      cudaGetLastError();  // no bus id: other processes cannot identify this GPU
     }
     bus_ids.emplace_back(bus_id.data());
   }
