@@ -23,7 +23,7 @@ enum class Major { kK, kMN };
 // Shared memory descriptors of bfloat16 operands: rows of 64 elements, 128 bytes, with the swizzle
 // of TMA. The PTX ISA has the bits ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate
 // Operations"). They are address / 16, leading and stride offsets / 16, and layout type 1 in bits
-// 62-63, the 128-byte swizzle. It XORs address bits 4-6 with bits 7-9 of the final address, so only
+// 62-63, the 128-byte swizzle. It XORs address bits 4-6 with bits 7-9 of the final address. Only
 // the start of the stage must be a multiple of 1,024 bytes.
 //
 // K-major: `at` is the first of the 16 columns that one wgmma sums over, in a row that is a
