@@ -17,8 +17,8 @@
 namespace packtrain {
 namespace {
 
-// Far above what scrapers need, so that a hundred stuck clients leave room for a working one, and
-// far below the file descriptors that the rest of the process needs.
+// Far more than scrapers need, so that a hundred stuck clients do not block a working one. Far
+// below the file descriptors that the rest of the process needs.
 constexpr unsigned kMaxConnections = 256;
 constexpr std::size_t kConnectionMemoryBytes = std::size_t{16} << 10;
 // Must hold the static thread-local storage of libtorch and NCCL, more than 128 KB.
@@ -37,7 +37,7 @@ struct Answer {
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
 MHD_Result send(MHD_Connection* connection, const Answer& answer) {
-  // libmicrohttpd copies the body; its C interface just lacks the const.
+  // libmicrohttpd copies the body. Only its C interface lacks the const.
   const std::unique_ptr<MHD_Response, ResponseDeleter> response(MHD_create_response_from_buffer(
       answer.body.size(), const_cast<char*>(answer.body.data()), MHD_RESPMEM_MUST_COPY));
   if (!response) return MHD_NO;
@@ -65,29 +65,30 @@ Answer answer_to(std::string_view path, std::string_view method, Exporter::Reque
     return {MHD_HTTP_SERVICE_UNAVAILABLE, kPlainText, trouble + "\n"};
   }
   const std::string page = request.exporter->make_page(request);
-  if (method == MHD_HTTP_METHOD_HEAD) request.page = 0;  // nobody read it
+  if (method == MHD_HTTP_METHOD_HEAD) request.page = 0;  // a HEAD request does not read the page
   return {MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", page};
 }
 
-// libmicrohttpd calls this when the request's headers are there (*request is still null), for
-// each piece of a body, and once more at the end, which is when it may be answered. A refusal is
-// answered at once, so that its body is never read.
+// libmicrohttpd calls this when the request's headers are complete (*request is null), for each
+// part of a body, and once more at the end. An answer is possible only at the end. An error is
+// answered immediately, so that the body is not read.
 MHD_Result answer_request(void* exporter, MHD_Connection* connection, const char* path,
                           const char* method, const char* /*version*/, const char* /*body*/,
                           std::size_t* body_size, void** request) noexcept {
   try {
     if (*request == nullptr) {
-      *request = new Exporter::Request{static_cast<Exporter*>(exporter)};  // end_request() deletes
+      // end_request() deletes it
+      *request = new Exporter::Request{static_cast<Exporter*>(exporter)};
       const std::optional<Answer> refusal = refuse(path, method);
       return refusal ? send(connection, *refusal) : MHD_YES;
     }
     if (*body_size > 0) {
-      *body_size = 0;  // a GET's body means nothing
+      *body_size = 0;  // the body of a GET is ignored
       return MHD_YES;
     }
     return send(connection, answer_to(path, method, *static_cast<Exporter::Request*>(*request)));
   } catch (...) {
-    return MHD_NO;  // out of memory: drop this connection, not the run
+    return MHD_NO;  // out of memory: drops this connection and continues the run
   }
 }
 
@@ -106,8 +107,8 @@ std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, 
   if (!socket) return nullptr;
   std::unique_ptr<Exporter> exporter(
       new Exporter(socket->endpoint(), std::move(page), std::move(trouble)));
-  // The daemon closes the socket it is given, but when starting fails only sometimes: it gets a
-  // duplicate, and the original decides whether the port stays open.
+  // The daemon closes its socket, but after a failed start only sometimes. So it gets a duplicate,
+  // and the original decides whether the port stays open.
   const int duplicate = fcntl(socket->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) return nullptr;
   exporter->daemon_ = MHD_start_daemon(

@@ -1,7 +1,7 @@
-// The HTTP server behind /metrics and /healthz: GNU libmicrohttpd with one thread of its own.
-// prometheus-cpp's own server (civetweb) is not used: its 100 KB thread stacks are smaller than
-// libtorch's static thread-local storage, so its threads cannot start, and old releases overflow on
-// long URIs (CVE-2025-55763).
+// The HTTP server of /metrics and /healthz: GNU libmicrohttpd with a thread of its own.
+// prometheus-cpp's server (civetweb) cannot be used. The 100 KB stacks of its threads are smaller
+// than libtorch's static thread-local storage, so its threads cannot start. Old releases also
+// overflow on long URIs (CVE-2025-55763).
 #pragma once
 
 #include <condition_variable>
@@ -17,35 +17,36 @@ namespace packtrain {
 
 class Exporter {
  public:
-  // Makes the text served; called on the server's thread.
+  // Returns the text to serve. Called on the server's thread.
   using Page = std::function<std::string()>;
-  // Why the process is not well, "" where it is; called on the server's thread.
+  // Returns why the process is not healthy, or "". Called on the server's thread.
   using Trouble = std::function<std::string()>;
 
   static constexpr unsigned kIdleTimeoutS = 10;
 
-  // Serves GET and HEAD of /metrics and of /healthz (200, or 503 with `trouble`'s answer) on the
-  // first free port of `address` from `port` on; anything else is answered 404 or 405. Null when no
-  // port is free or the server cannot start; clients that stand still are dropped. Throws
-  // Error(kConfig) when the address or port is no address or port of this machine.
+  // Serves GET and HEAD of /metrics and /healthz on the first free port of `address` from `port`
+  // on. /healthz is 200, or 503 with the answer of `trouble`. Other requests are answered with 404
+  // or 405. Clients that do not proceed are dropped. Returns null when no port is free or the
+  // server cannot start. Throws Error(kConfig) when address or port is not one of this machine.
   static std::unique_ptr<Exporter> start(const std::string& address, int port, Page page,
                                          Trouble trouble = {},
                                          unsigned idle_timeout_s = kIdleTimeoutS);
 
-  // Drops the connections that are open and waits for the thread, never for a client.
+  // Drops open connections and waits for the thread, but not for clients.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
 
-  // Returns when a page made from now on has been sent whole, but after `timeout_s` at the latest.
+  // Returns when a page created from now on has been sent completely, but at most after
+  // `timeout_s`.
   void wait_for_scrape(double timeout_s);
 
-  // For the server's thread. A request is told of when it is answered and when it is over.
+  // For the server's thread, which calls these when a request is answered and when it ends.
   struct Request {
     Exporter* exporter = nullptr;
-    std::int64_t page = 0;  // the number of the page it was answered with; 0: none
+    std::int64_t page = 0;  // number of the page in the answer; 0: none
   };
   std::string make_page(Request& request);
   std::string trouble() const { return trouble_ ? trouble_() : ""; }
@@ -59,8 +60,8 @@ class Exporter {
   Trouble trouble_;
   std::mutex mutex_;
   std::condition_variable was_sent_;
-  std::int64_t num_pages_ = 0;    // made
-  std::int64_t newest_sent_ = 0;  // number of the newest page that was sent whole
+  std::int64_t num_pages_ = 0;    // pages created
+  std::int64_t newest_sent_ = 0;  // number of the newest page that was sent completely
   MHD_Daemon* daemon_ = nullptr;
 };
 

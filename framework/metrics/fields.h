@@ -1,5 +1,5 @@
-// Every field of a StepRecord, once: its key in metrics.jsonl and its metric in Prometheus. Adding
-// a metric is one member in StepRecord and one line in fields.cpp.
+// The table of the fields of a StepRecord: key in metrics.jsonl and metric in Prometheus. A new
+// metric needs a member in StepRecord and a line in fields.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace packtrain {
 
-// A counter adds the field up over the steps of this process; a gauge holds the latest step's.
+// A counter sums the field over the steps of this process. A gauge has the latest step's value.
 enum class MetricKind : std::uint8_t { kGauge, kCounter };
 
 struct MetricField {
   const char* key;
   std::variant<double StepRecord::*, std::int64_t StepRecord::*> member;
   MetricKind kind;
-  // Units and endings follow prometheus.io/docs/practices/naming.
+  // Units and suffixes follow prometheus.io/docs/practices/naming.
   const char* prometheus_name;
   const char* help;
-  double scale = 1;  // Prometheus has base units: what the member is multiplied by
+  double scale = 1;  // factor from the member's unit to Prometheus' base unit
 };
 
-// In the order in which metrics.jsonl lists them.
+// In the order of metrics.jsonl.
 std::span<const MetricField> step_fields();
 
 }  // namespace packtrain

@@ -1,5 +1,5 @@
-// The lines of metrics.jsonl: one JSON object each, without the newline. A number that is not
-// finite is written as null, which is what JSON has for it.
+// The lines of metrics.jsonl: one JSON object each, without the newline. A non-finite number is
+// null, because JSON has no such number.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace packtrain {
 
-// Keys: those of step_fields(), in their order; then, where the record has them, `loss_by_source`,
-// an object of losses by source, and `auxiliary_loss`, `expert_load_max`, `expert_load_min` and
-// `expert_tokens`, a list with a number for each expert.
+// Keys: those of step_fields(), in order. When the record has them, `loss_by_source` follows, an
+// object of losses by source. A model with experts adds `auxiliary_loss`, `expert_load_max`,
+// `expert_load_min` and `expert_tokens`, a list with a number for each expert.
 std::string step_json_line(const StepRecord& record);
 
-// Keys: `step` and `validation_*` (`validation_loss_by_source` as above), none of which a step line
-// has, so that summing a column over the file never mixes training with evaluation. Where sets have
-// names: `validation_set`, that of the others' numbers, and `validation_sets`, an object of `loss`,
-// `perplexity`, `num_examples`, `num_tokens`, `num_loss_tokens` and `loss_by_source` by name.
+// Keys: `step` and `validation_*` (`validation_loss_by_source` as above). A step line has no
+// `validation_*` key, so that a column never mixes training with evaluation. When sets have names,
+// there are two more keys. `validation_set` is the set of the other numbers. `validation_sets` is
+// an object by name of `loss`, `perplexity`, `num_examples`, `num_tokens`, `num_loss_tokens` and
+// `loss_by_source`.
 std::string evaluation_json_line(const EvaluationRecord& record);
 
 }  // namespace packtrain

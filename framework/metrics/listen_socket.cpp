@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-constexpr int kBacklog = 256;  // a full one makes a client wait a second before it tries again
+constexpr int kBacklog = 256;  // with a full backlog a client retries after a second
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -50,13 +50,13 @@ SocketAddress parse(const std::string& text) {
   return address;
 }
 
-// Returns 0 or the errno of the call that failed.
+// Returns 0, or the errno of the failed call.
 int listen_on(int descriptor, SocketAddress& address) {
-  // A port left in TIME_WAIT by an earlier run counts as free; one with a listener does not.
+  // A port in TIME_WAIT of an earlier run is free. A port with a listener is not.
   const int on = 1;
   if (setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return errno;
   if (bind(descriptor, address.get(), address.size) != 0) return errno;
-  // With SO_REUSEADDR two processes can both bind; only one of them can listen.
+  // With SO_REUSEADDR two processes can bind a port, but only one can listen.
   if (listen(descriptor, kBacklog) != 0) return errno;
   if (getsockname(descriptor, address.get(), &address.size) != 0) return errno;
   return 0;

@@ -8,13 +8,13 @@ namespace packtrain {
 
 class ListenSocket {
  public:
-  // Ports tried from `port` upward before giving up.
+  // Limits of the ports tried from `port` upward.
   static constexpr int kMaxPort = 65535;
   static constexpr int kMaxPortTries = 100;
 
-  // Listens on the first free port of `address` (IPv4 or IPv6 text) from `port` on; port 0 lets
-  // the system choose. Nothing when no port is free. Throws Error(kConfig) when `address` is not
-  // an address or not one of this machine's, or `port` is outside 0..65535.
+  // Listens on the first free port of `address` (IPv4 or IPv6 text) from `port` on. With port 0 the
+  // system chooses. Returns nothing when no port is free. Throws Error(kConfig) when `address` is
+  // not an address of this machine, or `port` is outside 0..65535.
   static std::optional<ListenSocket> open(const std::string& address, int port);
 
   ~ListenSocket();

@@ -21,7 +21,7 @@ double monotonic_time_s() {
   return std::chrono::duration<double>(now).count();
 }
 
-// What only rank 0 writes.
+// The output of rank 0.
 class RunLog {
  public:
   explicit RunLog(const MetricsOptions& options)
@@ -68,7 +68,7 @@ class RunMetrics final : public Metrics {
       const std::lock_guard lock(mutex_);
       failure_ = reason;
     }
-    log_.reset();  // what is written of the last step does not wait
+    log_.reset();  // writes the held-back line of the last step before the wait
     if (!exporter_) return;
     if (state == RunState::kFailed) {
       std::this_thread::sleep_for(std::chrono::duration<double>(last_scrape_timeout_s));
@@ -84,7 +84,7 @@ class RunMetrics final : public Metrics {
 
  private:
   void serve(const std::string& address, int port) {
-    if (port <= ListenSocket::kMaxPort) {  // a rank of a host adds its number to metrics.port
+    if (port <= ListenSocket::kMaxPort) {  // a rank adds its number on the host to metrics.port
       exporter_ = Exporter::start(
           address, port, [this] { return registry_.page(); }, [this] { return trouble(); });
     }
@@ -108,7 +108,7 @@ class RunMetrics final : public Metrics {
   mutable std::mutex mutex_;
   std::string failure_;
   std::optional<RunLog> log_;
-  std::unique_ptr<Exporter> exporter_;  // last: its thread reads the above
+  std::unique_ptr<Exporter> exporter_;  // last, because its thread reads the members above
 };
 
 }  // namespace

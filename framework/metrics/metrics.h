@@ -1,4 +1,4 @@
-// What a run tells of itself: one record a step, as a line for people, a JSON line for programs
+// The metrics of a run: one record for each step, as a line for people, a JSON line for programs,
 // and gauges for Prometheus.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace packtrain {
 
-// Mean loss of a source's supervised tokens, each counted once whatever it weighs.
+// Mean loss of a source's supervised tokens. All tokens have weight 1 here.
 struct SourceLoss {
   std::string source;
   double loss = 0;
 };
 
-// How a step's tokens were spread over a model's experts: each real token counts once for every
-// expert it went to, in every layer; in the last layer supervised tokens alone, unless all are
-// needed for the auxiliary loss.
+// How a step's tokens were distributed over a model's experts. Each real token counts once for
+// every expert that it was routed to, in every layer. The last layer counts supervised tokens only,
+// unless the auxiliary loss needs all.
 struct ExpertLoad {
-  std::vector<double> tokens;  // of each expert, all layers together
-  double max = 0;              // of any layer and expert, over the layer's mean
+  std::vector<double> tokens;  // of each expert, summed over layers
+  double max = 0;              // maximum over layers and experts, relative to the layer's mean
   double min = 0;
   std::optional<double>
-      auxiliary_loss;  // without its coefficient, not part of `loss`; if there is one
+      auxiliary_loss;  // without its coefficient, not part of `loss`; nothing without one
 };
 
 struct StepRecord {
@@ -38,48 +38,50 @@ struct StepRecord {
   double grad_norm = 0;
   double learning_rate = 0;
   std::int64_t num_examples = 0;
-  std::int64_t num_tokens = 0;  // real tokens, never pads
+  std::int64_t num_tokens = 0;  // real tokens, without padding
   std::int64_t num_loss_tokens = 0;
-  std::int64_t num_padding_tokens = 0;  // rows computed that hold no real token
-  std::int64_t num_skipped_steps = 0;   // 1 where the update was refused
-  std::int64_t num_out_of_memory = 0;   // attempts at it that were dropped: some rank ran out
+  std::int64_t num_padding_tokens = 0;  // computed rows without a real token
+  std::int64_t num_skipped_steps = 0;   // 1 when the update was skipped
+  std::int64_t num_out_of_memory = 0;   // discarded attempts, because a rank ran out of memory
   double step_time_s = 0;
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
   double model_tflops_per_device = 0;
-  double mfu = 0;  // 0 where the device's peak is unknown
+  double mfu = 0;  // 0 when the device's peak is unknown
   double padding_fraction = 0;
   double fill = 0;             // tokens over the token budget
-  double token_imbalance = 1;  // slowest rank over mean, tokens
-  double cost_imbalance = 1;   // the same, planned cost
-  // The step's parts on the compute stream, waits for gathers and reductions included. Of a step
-  // that ran as a CUDA graph `forward_s` is both passes.
+  double token_imbalance = 1;  // tokens of the slowest rank / mean
+  double cost_imbalance = 1;   // the same for the planned cost
+  // Parts of the step on the compute stream, with waits for gathers and reductions. For a step that
+  // ran as a CUDA graph, `forward_s` includes backward.
   double forward_s = 0;
   double backward_s = 0;
   double optimizer_s = 0;  // norm, clipping and update
   double data_wait_s = 0;
-  double gather_wait_s = 0;      // compute stood still for weights
-  double reduce_wait_s = 0;      // for gradients, until the last is summed
-  double comm_wait_s = 0;        // for either
-  double checkpoint_wait_s = 0;  // the steps stood still for saving
+  double gather_wait_s = 0;      // waits of the compute stream for weights
+  double reduce_wait_s = 0;      // waits for gradients, until the last is reduced
+  double comm_wait_s = 0;        // waits for either
+  double checkpoint_wait_s = 0;  // time that steps waited for a save
   std::int64_t num_failed_saves = 0;
-  std::int64_t checkpoint_step = 0;   // of the newest checkpoint
-  double checkpoint_unix_time_s = 0;  // when it was complete; before the first: when the run began
-  double checkpoint_duration_s = 0;   // of writing it, beside the steps or not
+  std::int64_t checkpoint_step = 0;  // of the newest checkpoint
+  // when it was complete; before the first one: start of the run
+  double checkpoint_unix_time_s = 0;
+  double checkpoint_duration_s = 0;  // time to write it, with or without training in parallel
   std::int64_t peak_memory_bytes = 0;
-  // Between steps: of tensors that stay, and of the allocator with what it keeps for the next step.
+  // Between steps: memory of tensors that stay, and of the allocator with cached blocks.
   std::int64_t allocated_memory_bytes = 0;
   std::int64_t reserved_memory_bytes = 0;
   std::int64_t communication_memory_bytes = 0;  // weight and gradient slots, not in the two above
-  std::int64_t num_allocation_retries = 0;  // the allocator had to give memory back and ask again
-  // Over the latest steps in which ranks were compared: the rank whose own time in a phase is the
-  // largest multiple of the ranks' median. Phase: "data" or "compute", "" before the first.
+  // times that the allocator had to free cached blocks first
+  std::int64_t num_allocation_retries = 0;
+  // Of the latest steps in which ranks were compared. The slowest rank has the largest ratio of its
+  // own time in a phase to the median of ranks. Phase: "data" or "compute", "" before the first.
   std::int64_t slowest_rank = 0;
   double slowest_ratio = 1;
   std::string slowest_phase = {};
-  // Of the sources the step has tokens of; empty when the data has a single source.
+  // For each source with tokens in the step. Empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
-  std::optional<ExpertLoad> experts = {};  // of a model that has some
+  std::optional<ExpertLoad> experts = {};  // for a model with experts
 };
 
 struct EvaluationRecord {
@@ -90,8 +92,8 @@ struct EvaluationRecord {
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
   std::vector<SourceLoss> loss_by_source = {};  // as in StepRecord
-  // Where evaluation sets have names: this one's, and the records of all, in the order of the
-  // configuration. This record is that of the set whose loss decides.
+  // When evaluation sets have names: the name of this set, and the records of all sets in the order
+  // of the configuration. This record is that of the set whose loss decides.
   std::string set = {};
   std::vector<EvaluationRecord> all_sets = {};
 };
@@ -101,62 +103,64 @@ enum class RunState { kRunning, kDone, kStopped, kFailed };
 struct MetricsOptions {
   bool serve = true;
   std::string address = "127.0.0.1";
-  int port = 19400;        // this rank's first choice; the next free one if taken (at most 100 on)
+  int port = 19400;  // this rank's first choice; the next free one if in use (at most 100 further)
   std::string run_folder;  // metrics.jsonl (rank 0)
   std::string run_name;    // label `run`
   std::string host;        // label `host`
   int rank = 0;
-  std::int64_t total_steps = 0;    // of the whole run; 0 = unknown: no progress, no time left
-  std::int64_t num_bad_lines = 0;  // left out when the training stores were made
-  std::int64_t num_restarts = 0;   // of this run by its launcher
-  std::map<std::string, std::string> facts;                  // labels of packtrain_run_info
+  std::int64_t total_steps = 0;  // of the whole run; 0 = unknown: no progress and no remaining time
+  std::int64_t num_bad_lines = 0;            // lines skipped when the training stores were made
+  std::int64_t num_restarts = 0;             // of this run, by its launcher
+  std::map<std::string, std::string> facts;  // labels of packtrain_run_info
   std::map<std::string, std::int64_t> planned_memory_bytes;  // by purpose
-  // What keeps the run from going on, "" for nothing: for /healthz, called on the server's thread.
+  // Returns why the run cannot continue, or "". For /healthz, called on the server's thread.
   std::function<std::string()> trouble;
-  // The step resumed from, 0 for a new run: lines of later steps are cut from metrics.jsonl.
+  // The step resumed from, 0 for a new run. Lines of later steps are removed from metrics.jsonl.
   std::int64_t first_step = 0;
 };
 
-// One rank's metrics: Prometheus registry (all ranks) and, on rank 0, the step line on stderr and
-// metrics.jsonl. The calling thread never waits for a reader of the endpoint.
+// Metrics of one rank: a Prometheus registry, and on rank 0 the step line on stderr and
+// metrics.jsonl. The calling thread never waits for clients of the endpoint.
 class Metrics {
  public:
-  // Never throws for a missing port (a warning); throws Error(kConfig) when `address` is no
-  // address of this machine, Error(kInternal) when metrics.jsonl cannot be opened or cut.
+  // A missing port is only a warning. Throws Error(kConfig) when `address` is not an address of
+  // this machine. Throws Error(kInternal) when metrics.jsonl cannot be opened or truncated.
   static std::unique_ptr<Metrics> start(const MetricsOptions& options);
   virtual ~Metrics() = default;
 
   // Both throw Error(kInternal) when metrics.jsonl cannot be written.
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(const EvaluationRecord& record) = 0;
-  // How the run ended, and why if it failed; nothing may be told after it. Returns when the
-  // endpoint was scraped once more, but after `last_scrape_timeout_s` at the latest. Ranks of a run
-  // that failed stay just as long, so that they end together.
+  // Sets how the run ended, with the reason of a failure. No other function may be called after it.
+  // Returns when the endpoint was scraped once more, but at most after `last_scrape_timeout_s`.
+  // Ranks of a failed run wait for the whole time, so that they end together.
   virtual void end(RunState state, const std::string& reason, double last_scrape_timeout_s) = 0;
-  // "127.0.0.1:19400", or nothing when no endpoint runs.
+  // "127.0.0.1:19400", or nothing without an endpoint.
   virtual std::optional<std::string> endpoint() const = 0;
 };
 
-// Writes `run_folder`/metrics-targets.json, a Prometheus file_sd file: one target a rank with run,
-// host and rank labels. Called by rank 0 with every rank's endpoint ("" = none) and host. An
-// endpoint on all interfaces (0.0.0.0, ::) is written with the rank's host name. The metrics carry
-// these labels as well: the scrape job needs `honor_labels: true`, else Prometheus keeps both, one
-// named exported_run. Throws Error(kInternal) when the file cannot be written. With the environment
-// variable PACKTRAIN_TARGETS_FOLDER also there, as NAME-HASH.json: Prometheus takes patterns for
-// the last part of a path only. Where that cannot be written there is a warning.
+// Writes `run_folder`/metrics-targets.json, a Prometheus file_sd file with one target for each rank
+// and the labels run, host and rank. Rank 0 calls it with every rank's endpoint ("" = none) and
+// host. An endpoint on all interfaces (0.0.0.0, ::) is written with the rank's host name. The
+// metrics have these labels as well, so the scrape job needs `honor_labels: true`. Otherwise
+// Prometheus keeps both, one with the name exported_run. Throws Error(kInternal) when the file
+// cannot be written.
+// With the environment variable PACKTRAIN_TARGETS_FOLDER it is also written there as
+// NAME-HASH.json, because Prometheus accepts patterns only in the last part of a path. A failure of
+// that is a warning.
 void write_metrics_targets(const std::string& run_folder, const std::string& run_name,
                            const std::vector<std::string>& endpoints,
                            const std::vector<std::string>& hosts);
 
-// The run is over: nobody is to look for its ranks. As above, without a target; the file in
-// PACKTRAIN_TARGETS_FOLDER is removed.
+// Called when the run is over: writes the file above without targets, and removes the file in
+// PACKTRAIN_TARGETS_FOLDER.
 void remove_metrics_targets(const std::string& run_folder, const std::string& run_name);
 
 // "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  12.3k tok/s  ...  12 s left"
-// comm: the share of the step in which computing stood still for communication; imbalance: what the
-// slowest rank's planned cost has more than the mean. What is unknown or nothing (total_steps, mfu,
-// imbalance, comm, memory: 0; seconds_left: negative) is left out; of what does not fit into
-// `width` characters, the less important.
+// comm: fraction of the step in which compute waited for communication. imbalance: planned cost of
+// the slowest rank above the mean. Unknown or zero values are left out (total_steps, mfu,
+// imbalance, comm, memory: 0; seconds_left: negative). When the line does not fit into `width`
+// characters, less important parts are left out.
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
                              double seconds_left,
                              std::size_t width = std::numeric_limits<std::size_t>::max());

@@ -20,7 +20,7 @@ bool keeps_line(std::string_view line, const Keeps& keeps) {
          keeps(object, step->get<std::int64_t>());
 }
 
-// Returns how many lines were cut; one torn by a crash is always one of them.
+// Returns the number of removed lines. An incomplete last line is always removed.
 std::int64_t cut_lines(const std::string& path, const Keeps& keeps) {
   std::error_code unreadable;  // opening the file will report it
   if (!std::filesystem::exists(path, unreadable)) return 0;
@@ -61,7 +61,7 @@ void cut_evaluation_of(const std::string& path, std::int64_t step) {
 
 namespace {
 
-// So that the cut comes before the file is opened for appending.
+// Truncates the file before the member that appends to it is constructed.
 std::string cut_then_return(const std::string& path, std::int64_t first_step) {
   truncate_after_step(path, first_step);
   return path;

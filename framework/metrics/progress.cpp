@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kLogIntervalS = 1.0;
 constexpr double kTerminalIntervalS = 0.1;
-constexpr double kAverageWeight = 0.1;  // of the newest step
+constexpr double kAverageWeight = 0.1;  // weight of the newest step
 constexpr std::size_t kBarWidth = 20;
-constexpr std::size_t kWidthForBar = 80;  // narrower terminals have better use for their columns
+constexpr std::size_t kWidthForBar = 80;  // narrower terminals show the line without a bar
 
 std::string bar(std::int64_t step, std::int64_t total_steps) {
   const double fraction =
@@ -32,7 +32,7 @@ ProgressOutput ProgressOutput::standard_error() {
   ProgressOutput output;
   output.is_terminal = terminal_width() > 0;
   output.width = terminal_width;
-  // A lost progress line is no reason to stop a run.
+  // A failed progress line must not stop a run.
   output.write = write_between_log_lines;
   return output;
 }
@@ -46,7 +46,7 @@ Progress::~Progress() {
 
 void Progress::average(double step_time_s) {
   ++num_steps_;
-  // The first step warms up caches and libraries; the second one replaces it.
+  // The first step includes warm-up, so the second one replaces its time.
   average_step_time_s_ =
       num_steps_ <= 2 ? step_time_s
                       : (1 - kAverageWeight) * average_step_time_s_ + kAverageWeight * step_time_s;
@@ -90,7 +90,7 @@ void Progress::write_lasting(std::string_view line) {
 }
 
 void Progress::rewrite(const StepRecord& record) {
-  // A line that wrapped could not be rewritten.
+  // A wrapped line could not be redrawn.
   const std::size_t width = std::max<std::size_t>(output_.width(), 2) - 1;
   std::string text =
       total_steps_ > 0 && width >= kWidthForBar ? bar(record.step, total_steps_) : "";

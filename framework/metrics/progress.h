@@ -1,4 +1,4 @@
-// The step line on stderr: a line now and then in a log, a rewritten line with a bar on a terminal.
+// The step line on stderr: occasional lines in a log, or a redrawn line with a bar on a terminal.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,31 @@
 
 namespace packtrain {
 
-// Where progress goes.
+// Destination of progress.
 struct ProgressOutput {
   bool is_terminal = false;
-  std::function<std::size_t()> width =
-      {};  // columns, of a terminal: it may be made wider or narrower
+  std::function<std::size_t()> width = {};  // columns of a terminal, whose size can change
   std::function<void(std::string_view)> write = {};
 
   static ProgressOutput standard_error();
 };
 
-// In a log, a step's line is written when it is the first, the last, not finite or a second after
-// the line before; on a terminal ten times a second at most, each over the one before. An
+// In a log, a step's line is written when it is the first, the last, not finite, or a second after
+// the previous line. On a terminal it replaces the previous line, at most ten times a second. An
 // evaluation's line is always written, after that of its step.
 class Progress {
  public:
   Progress(std::int64_t total_steps, ProgressOutput output);
-  // Writes the latest step's line if it was held back: a run that stops early still says where.
+  // Writes the latest step's line if it was held back, so that a run that stops early shows its
+  // last step.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `now_s`: any clock that only goes forward.
+  // `now_s`: any monotonic clock.
   void step(const StepRecord& record, double now_s);
   void evaluation(const EvaluationRecord& record);
-  // By the exponential average of the step times seen.
+  // Estimated with the exponential average of step times.
   double seconds_left(std::int64_t step) const;
 
  private:
@@ -51,7 +51,7 @@ class Progress {
   double average_step_time_s_ = 0;
   double written_at_s_ = 0;
   std::optional<std::string>
-      held_back_;  // the latest step's line, while it does not stand for good
+      held_back_;  // the latest step's line while it is not written permanently
 };
 
 }  // namespace packtrain

@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// Upper bounds, seconds: two a doubling from 10 ms to 11 min.
+// Upper bounds in seconds: two for each doubling, from 10 ms to 11 min.
 prometheus::Histogram::BucketBoundaries step_buckets() {
   constexpr int kNumBuckets = 33;
   constexpr double kShortest = 0.01;
@@ -33,7 +33,7 @@ double value_of(const MetricField& field, const StepRecord& record) {
          std::visit([&](auto member) { return static_cast<double>(record.*member); }, field.member);
 }
 
-// A counter that met a NaN once would stay NaN.
+// A NaN would make the counter NaN permanently.
 void add(prometheus::Counter& counter, double value) {
   if (std::isfinite(value)) counter.Increment(value);
 }
@@ -113,7 +113,7 @@ void MetricsRegistry::add_constants(const MetricsOptions& options) {
 }
 
 prometheus::Gauge& MetricsRegistry::gauge(const std::string& name, const std::string& help) {
-  // Unknown is not zero: a loss of 0 before the first step would draw a wrong curve.
+  // NaN before the first value, because a loss of 0 would draw a wrong curve.
   return family(name, help).Add({}, std::nan(""));
 }
 

@@ -1,4 +1,4 @@
-// One rank's metrics as Prometheus reads them.
+// The metrics of one rank in Prometheus.
 #pragma once
 
 #include <prometheus/histogram.h>
@@ -15,7 +15,7 @@
 
 namespace packtrain {
 
-// Thread-safe. A page is always of one moment: never half of one step and half of the next.
+// Thread-safe. A page never mixes two steps.
 class MetricsRegistry {
  public:
   explicit MetricsRegistry(const MetricsOptions& options);
@@ -45,12 +45,12 @@ class MetricsRegistry {
   prometheus::Gauge& validation_perplexity_;
   void set_experts(const ExpertLoad& load);
 
-  // From the first step on with experts; tokens: one counter an expert.
+  // Created in the first step with experts. Tokens have one counter for each expert.
   prometheus::Family<prometheus::Gauge>& auxiliary_loss_;
   prometheus::Family<prometheus::Gauge>& expert_load_max_;
   prometheus::Family<prometheus::Gauge>& expert_load_min_;
   prometheus::Family<prometheus::Counter>& expert_tokens_;
-  // One gauge a source, from the first step or evaluation on that has it.
+  // One gauge for each source, created in the first step or evaluation that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_set_;

@@ -13,9 +13,9 @@
 namespace packtrain {
 namespace {
 
-constexpr double kMinShown = 0.0005;  // less would be 0.0 %
+constexpr double kMinShown = 0.0005;  // smaller values would show as 0.0 %
 
-// A piece of the step line, and how soon it goes where there is little room: the highest first.
+// A part of the step line. When it does not fit, parts with the highest rank are left out first.
 struct Piece {
   std::string text;
   int rank = 0;
@@ -27,7 +27,7 @@ std::string place_of(std::int64_t step, std::int64_t total_steps) {
   return fmt::format("step {}/{} ({:.1f} %)", step, total_steps, percent);
 }
 
-// "  fill 97 %"; nothing for what would be 0.0 %.
+// "  fill 97 %". Empty when it would show 0.0 %.
 std::string percentage(const char* name, double fraction) {
   return fraction < kMinShown ? "" : fmt::format("  {} {:.1f} %", name, 100 * fraction);
 }

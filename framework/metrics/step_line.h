@@ -1,4 +1,4 @@
-// The pieces of the lines people read.
+// Parts of the lines for people.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ std::string short_count(double count);
 // "12 s", "3 min 05 s", "2 h 05 min", "1 d 03 h"
 std::string short_duration(double seconds);
 
-// "step 200  validation loss 2.345  perplexity 10.43  1.00k examples  120k tokens"; where sets have
-// names "step 200  validation loss code 2.345  ...", of this record alone.
+// "step 200  validation loss 2.345  perplexity 10.43  1.00k examples  120k tokens". When sets have
+// names: "step 200  validation loss code 2.345  ...", for this record only.
 std::string format_evaluation_line(const EvaluationRecord& record);
 
 }  // namespace packtrain

@@ -18,7 +18,7 @@
 namespace packtrain {
 namespace {
 
-// An address that means "every interface" is no place to send a scraper to: the host's name is.
+// An address of all interfaces cannot be scraped, so the host's name replaces it.
 std::string reachable(const std::string& endpoint, const std::string& host) {
   for (const std::string_view wildcard : {"0.0.0.0:", "[::]:"}) {
     if (endpoint.starts_with(wildcard)) return host + ":" + endpoint.substr(wildcard.size());
@@ -26,11 +26,11 @@ std::string reachable(const std::string& endpoint, const std::string& host) {
   return endpoint;
 }
 
-// Where a site wants the targets of all runs, if it does.
+// The site's folder for targets of all runs, if it is set.
 std::optional<std::string> shared_path(const std::string& run_folder, const std::string& run_name) {
   const char* folder = std::getenv("PACKTRAIN_TARGETS_FOLDER");
   if (folder == nullptr || *folder == 0) return std::nullopt;
-  // Runs of one name in two places are two.
+  // Runs in two folders can have the same name, so the hash of the folder distinguishes them.
   const std::string place = std::filesystem::absolute(run_folder).lexically_normal().string();
   const std::string hash = hash_bytes(std::as_bytes(std::span(place))).substr(0, 8);
   return fmt::format("{}/{}-{}.json", folder, run_name, hash);

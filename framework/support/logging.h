@@ -1,5 +1,5 @@
 // The log of a run. Each line has time, rank, step and phase, so that lines of several ranks can be
-// compared. spdlog is not included here, because it takes 5 s to compile.
+// compared. This header does not include spdlog, which takes 5 s to compile.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// Whether standard error is an interactive terminal, and its width.
+// The terminal of standard error and its width.
 #pragma once
 
 #include <cstddef>
