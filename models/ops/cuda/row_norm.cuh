@@ -1,6 +1,6 @@
-// Forward of RMSNorm and (kCentered) LayerNorm over rows. Each row is held in the
-// registers of blockDim.x threads, V vectors of N elements each, so that an input is read once. A block has blockDim.y
-// rows. blockDim.x is a power of two up to 32, or whole warps.
+// Forward of RMSNorm and (kCentered) LayerNorm over rows. Each row is held in the registers of
+// blockDim.x threads, V vectors of N elements each, so that an input is read once. A block has
+// blockDim.y rows. blockDim.x is a power of two up to 32, or whole warps.
 #pragma once
 
 #include "models/ops/cuda/row_norm_launch.h"

@@ -1,7 +1,7 @@
 // Backward of norms over rows held in registers (row_copies.cuh). A block walks over many rows, so
 // that each thread sums dw and db of its columns in registers. After memory, the number of
-// instructions for each element limits the kernel. Weights therefore stay unpacked, addresses advance, and options are template
-// arguments.
+// instructions for each element limits the kernel. Weights therefore stay unpacked, addresses
+// advance, and options are template arguments.
 #pragma once
 
 #include "models/ops/cuda/dependent_launch.cuh"

@@ -137,8 +137,8 @@ __device__ void consumers_barrier() {
 
 // Zeroes the rows of a stage from `begin` on, which belong to the next group. Zeros in one operand
 // alone are not enough, because NaN times zero is NaN. The swizzle moves 16-byte words only inside
-// a row, so whole rows need no address conversion. Then fence.proxy.async and the barrier make these
-// generic writes visible to the wgmma of all consumer warps.
+// a row, so whole rows need no address conversion. Then fence.proxy.async and the barrier make
+// these generic writes visible to the wgmma of all consumer warps.
 __device__ void clear_rows(Stage& stage, int begin) {
   constexpr int kRuns = kBox * sizeof(__nv_bfloat16) / sizeof(uint4);  // of a row of a box
   constexpr int kBoxes = sizeof(Stage) / sizeof(Box);
