@@ -44,11 +44,11 @@ struct ExportOptions {
   std::string prefix;  // of the tensors in whole_folder (ImportOptions)
 };
 
-// Writes a folder that `transformers` loads, with config.json, weights and tokenizer files. Weights
-// are safetensors shards of at most max_shard_bytes, with an index when there are several.
-// config.json is that of the family or of the multimodal model. The folder is written as
-// `folder`.tmp, synced, and renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's
-// folder has no tokenizer, or a write fails.
+// Writes a folder that `transformers` loads, with config.json, weights and tokenizer files. A
+// safetensors shard has at most max_shard_bytes. Several shards have an index. config.json is that
+// of the family or of the multimodal model. The folder is written as `folder`.tmp, synced, and
+// renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's folder has no tokenizer,
+// or a write fails.
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options);
 

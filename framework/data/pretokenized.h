@@ -1,6 +1,6 @@
-// Token stores from pretokenized JSONL. Each line is one example, an object with these keys.
-//   input_ids: [id, ...]           required: at least one id, each in 0..vocab_size-1.
-//   labels:    [id or -100, ...]   optional; as long as input_ids, each its id or -100.
+// Token stores from pretokenized JSONL. Each line is one example, an object with two keys.
+//   input_ids: [id, ...]           At least one id, each in 0..vocab_size-1.
+//   labels:    [id or -100, ...]   Optional. As long as input_ids, each its id or -100.
 // A label says whether its own token is supervised, without a shift. Without labels every token is
 // supervised. Other keys and empty lines are ignored. A line has at most kMaxLineBytes.
 #pragma once

@@ -2,9 +2,10 @@
 // `store.json` and one or more safetensors files.
 // - store.json has format version, tokenizer name and hash, vocabulary size, source names, counts
 //   and the list of shard files.
-// - A safetensors file has these tensors.
-//   input_ids int32 [num_tokens], offsets int64 [num_examples + 1], loss_mask uint8 [num_tokens],
-//   num_loss_tokens int32 [num_examples], source int16 [num_examples].
+// - A safetensors file has tensors by token and by example.
+//   Tokens: input_ids int32 [num_tokens], loss_mask uint8 [num_tokens].
+//   Examples: offsets int64 [num_examples + 1], num_loss_tokens int32 [num_examples],
+//   source int16 [num_examples].
 // loss_mask[t] = 1: token t is predicted from the tokens before it in its example. The first token
 // of an example has no predecessor and never counts. So num_loss_tokens[e] is the number of nonzero
 // bytes in loss_mask of tokens 1..L-1 of example e.

@@ -24,9 +24,9 @@ class Exporter {
 
   static constexpr unsigned kIdleTimeoutS = 10;
 
-  // Serves GET and HEAD of /metrics and /healthz on the first free port of `address` from `port`
-  // on. /healthz is 200, or 503 with the answer of `trouble`. Other requests are answered with 404
-  // or 405. Clients that do not proceed are dropped. Returns null when no port is free or the
+  // Serves GET and HEAD on the first free port of `address` from `port` on. /metrics is the page.
+  // The path /healthz is 200, or 503 with the answer of `trouble`. Other requests are answered with
+  // 404 or 405. Clients that do not proceed are dropped. Returns null when no port is free or the
   // server cannot start. Throws Error(kConfig) when address or port is not one of this machine.
   static std::unique_ptr<Exporter> start(const std::string& address, int port, Page page,
                                          Trouble trouble = {},
