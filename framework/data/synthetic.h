@@ -21,7 +21,7 @@ struct SyntheticOptions {
   LognormalLengths lengths;
   std::int64_t num_examples = 0;
   std::int64_t vocab_size = 0;
-  // of each example, at its end, as a completion after a prompt is
+  // part of each example, at its end, like a completion after a prompt
   double supervised_fraction = 1.0;
   std::uint64_t seed = 0;
 };
