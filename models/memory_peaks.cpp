@@ -34,8 +34,8 @@ class Moments {
   }
 
  private:
-  // Candidates for the peak: the last layer, the one before, which has more rows, and the last
-  // layers with and without experts. Of equal layers the last one needs most.
+  // Candidates for the peak: the last layers with and without experts. If the last layer has
+  // fewer rows, also the one of its kind before it. Of equal layers the last one needs most.
   std::set<std::int64_t> layers() const {
     std::set<std::int64_t> found;
     const std::int64_t last = config_.num_layers - 1;

@@ -179,7 +179,7 @@ __device__ void consume(const typename CollectiveMainloop::Arguments& a,
     TileAccumulator<CollectiveMainloop> sums;
     // Mainloops of the two groups run one after another, in the order of tiles. Run together they
     // would share the tensor cores, and these would then idle during both epilogues. The order also
-    // keeps parities unambiguous: all earlier stages are filled when this group starts, so a full
+    // keeps parities unambiguous. All earlier stages are filled when this group starts, so a full
     // barrier is at most one phase away from the awaited one.
     memory.turns[group].wait(parity);
     parity ^= 1;
