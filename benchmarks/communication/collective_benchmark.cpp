@@ -10,6 +10,8 @@
 #include <cmath>
 #include <vector>
 
+#include "framework/support/math.h"
+
 namespace packtrain {
 namespace {
 
@@ -25,11 +27,6 @@ c10::Stream new_stream(bool high_priority) {
 
 c10::Event timing_event() {
   return c10::Event(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);
-}
-
-double median(std::vector<double> samples) {
-  std::ranges::sort(samples);
-  return samples[samples.size() / 2];
 }
 
 int times(double whole, double part) {
@@ -51,7 +48,7 @@ CollectiveBenchmark::CollectiveBenchmark(World& world)
   for (int s = 0; s < kNumSamples; ++s) {
     samples.push_back(together([](void*) {}, kNumProducts, 0).product_ms);
   }
-  product_ms_ = agreed(median(samples));
+  product_ms_ = agreed(upper_median(samples));
 }
 
 // The number of collectives follows from times, so all ranks must use the same.
@@ -100,7 +97,7 @@ double CollectiveBenchmark::isolated_ms(const Collective& collective) {
   for (int s = 0; s < kNumSamples; ++s) {
     samples.push_back(together(collective, 0, times(kSampleMs, first)).collective_ms);
   }
-  return agreed(median(samples));
+  return agreed(upper_median(samples));
 }
 
 CollectiveTiming CollectiveBenchmark::run(const Collective& collective) {
@@ -118,8 +115,8 @@ CollectiveTiming CollectiveBenchmark::run(const Collective& collective) {
     products.push_back(together(collective, kNumProducts, many_collectives).product_ms);
     collectives.push_back(together(collective, many_products, some_collectives).collective_ms);
   }
-  result.slow_down = agreed(median(products) / median(undisturbed));
-  result.overlapped_ms = agreed(median(collectives));
+  result.slow_down = agreed(upper_median(products) / upper_median(undisturbed));
+  result.overlapped_ms = agreed(upper_median(collectives));
   return result;
 }
 

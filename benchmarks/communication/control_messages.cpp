@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/support/clock.h"
 #include "framework/support/error.h"
 #include "parallel/collective_tree.h"
 #include "parallel/world.h"
@@ -25,10 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFactsBytes = 2048;  // of a rank, in doctor
 constexpr int kRepeats = 20;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // The messages that the busiest rank sends, and the largest number of ranks that one rank
 // communicates with.

@@ -11,8 +11,8 @@ def random_ids(shape, vocab):
 
 
 def packed(lengths, vocab, device, completion_only=False, num_bounds=None, longest=None):
-    """Documents one after another. `num_bounds`: of cu_seqlens, filled up with empty documents;
-    `longest`: what attention is told."""
+    """Documents one after another. `num_bounds`: the length of cu_seqlens, padded with empty documents.
+    `longest`: the longest document as passed to attention."""
     ids = random_ids((1, sum(lengths)), vocab)
     positions = torch.cat([torch.arange(length) for length in lengths])[None]
     labels = ids.clone()
@@ -31,7 +31,7 @@ def packed(lengths, vocab, device, completion_only=False, num_bounds=None, longe
 
 
 def padded(lengths, vocab, device):
-    """A row a document, as long as the longest."""
+    """One row for each document, as long as the longest."""
     longest = max(lengths)
     ids = random_ids((len(lengths), longest), vocab)
     real = torch.arange(longest)[None] < torch.tensor(lengths)[:, None]
@@ -41,7 +41,7 @@ def padded(lengths, vocab, device):
 
 
 def rows(lengths, vocab, device):
-    """Full documents, a row each: causal attention needs no bounds."""
+    """Full documents, one row each: causal attention needs no bounds."""
     if set(lengths) != {FULL_LENGTH}:
         raise SystemExit(f"rows of {FULL_LENGTH} tokens only, got {lengths}")
     ids = random_ids((len(lengths), FULL_LENGTH), vocab)
@@ -51,8 +51,8 @@ def rows(lengths, vocab, device):
 
 
 def one_shape(all_lengths, vocab, device, completion_only):
-    """Packed batches that a CUDA graph takes: all with the bounds of the one of most documents and
-    the longest document of any."""
+    """Packed batches for a CUDA graph: all have the number of bounds of the batch with most documents, and
+    the longest document of any batch."""
     most = max(len(lengths) for lengths in all_lengths) + 1
     longest = max(max(lengths) for lengths in all_lengths)
     return [packed(lengths, vocab, device, completion_only, most, longest)
@@ -60,8 +60,9 @@ def one_shape(all_lengths, vocab, device, completion_only):
 
 
 def read_plan(path):
-    """(strategy, steps) of what `packtrain plan --json --steps K` printed; a step is, for each rank,
-    the lengths of its micro-batches. Each rank must have as many: collectives are in all of them."""
+    """Reads (strategy, steps) from the output of `packtrain plan --json --steps K`. A step has, for each
+    rank, the lengths of its micro-batches. All ranks must have equal numbers, because every micro-batch
+    runs collectives."""
     with open(path, encoding="utf-8") as file:
         plan = json.load(file)
     steps = [[[[length for _, _, length in pieces] for pieces in micro_batches]

@@ -1,4 +1,4 @@
-"""What a peer measures and prints: step times and the figures made of them."""
+"""The measurements of a peer and its output: step times and the figures computed from them."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ import torch
 
 
 class StepTimer:
-    """Seconds between marks: of the GPU's own timeline where there is one."""
+    """Seconds between marks, measured on the GPU's own timeline where there is one."""
 
     def __init__(self, on_gpu):
         self.on_gpu = on_gpu
@@ -31,7 +31,8 @@ class StepTimer:
 
 def step_figures(shape, tokens, squares, seconds):
     """Figures of one GPU. `tokens` and `squares` (sum of squared document lengths) are its share of each
-    step, `seconds` the time of each. tok_s and tflops are of the median step, tok_s_mean of all."""
+    step. `seconds` is the time of each step. tok_s and tflops are those of the median step, tok_s_mean is
+    that of all steps."""
     rates = [count / time for count, time in zip(tokens, seconds)]
     flops = [shape.training_flops(*work) / time
              for *work, time in zip(tokens, squares, seconds)]
@@ -43,7 +44,7 @@ def step_figures(shape, tokens, squares, seconds):
 
 
 def peak_gib():
-    """Most memory that tensors took on this GPU since the last call, or since the start."""
+    """Peak memory of tensors on this GPU since the last call, or since the start."""
     if not torch.cuda.is_available():
         return 0.0
     peak = torch.cuda.max_memory_allocated()

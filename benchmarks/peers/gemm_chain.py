@@ -3,9 +3,9 @@
 
     gemm_chain.py --shape llama-3.2-1b --tokens 16384,4096 [--layers N] [--seconds S]
 
-Forward, input gradient and weight gradient of every matrix at its true shape in bf16 on random data,
-the head in chunks of tokens; weights take turns so that none stays in the L2. The step is a CUDA graph,
-so that no launch is waited for, and repeats for S seconds, so that the GPU runs at the clocks that its
+Runs forward, input gradient and weight gradient of every matrix at its true shape, in bf16 on random data.
+The head runs in chunks of tokens. Weights rotate, so that none stays in the L2. The step is a CUDA graph,
+so that launches cost no time. It repeats for S seconds, so that the GPU runs at the clocks that its
 power limit sustains. Prints a JSON line for each number of tokens.
 """
 
@@ -26,7 +26,7 @@ def random_matrix(rows, columns, scale=1.0):
 
 
 class Layer:
-    """Buffers of a layer's products; activations and gradients are shared by all layers."""
+    """Buffers of a layer's products. All layers share activations and gradients."""
 
     def __init__(self, shape, tokens):
         matrices = shape.layer_matrices()
@@ -45,7 +45,7 @@ class Layer:
 
     def backward(self, layer):
         weights = self.weights[layer % ROTATED_LAYERS]
-        for i, gradient in enumerate(self.outputs):  # random: products of products are not
+        for i, gradient in enumerate(self.outputs):  # random, because products of products are not
             torch.mm(gradient, weights[i], out=self.input_gradients[i])
             torch.mm(gradient.t(), self.inputs[i], out=self.weight_gradients[i])
 

@@ -7,8 +7,8 @@
     hf.py --jobs JOBS.json ...                       several, each with plans of its own
     torchrun --nproc-per-node N hf.py ...            several GPUs: FSDP2
 
-bf16 weights and gradients, float32 reduction, master weights and moments, fused AdamW, clipping at 1.0,
-no recomputation, random weights and tokens; with --tokens one micro-batch a step. Prints a JSON line
+Weights and gradients are bf16; reduction, master weights and moments are float32. AdamW is fused, clipping is
+at 1.0, nothing is recomputed. Weights and tokens are random. --tokens has one micro-batch a step. Prints a JSON line
 for each number of tokens or plan. --liger needs the package liger-kernel.
 """
 
@@ -28,7 +28,7 @@ from hf_optimizer import MasterAdamW, ShardedAdamW, shard
 from shapes import (add_document_argument, add_shape_arguments, chosen_shape, configured_shape,
                     draw_lengths)
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only to try this program out
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only for trying this program
 
 
 def parse_arguments():
@@ -71,7 +71,7 @@ def rank_and_world():
 
 
 def drawn_batches(shape, tokens, arguments):
-    """A micro-batch a step, and their lengths."""
+    """One micro-batch for each step, and the lengths."""
     generator = random.Random(rank_and_world()[0])
     lengths = [draw_lengths(generator, tokens, arguments.documents)
                for _ in range(arguments.warm_up + arguments.steps)]
@@ -86,8 +86,8 @@ def drawn_batches(shape, tokens, arguments):
 
 
 def train_step(model, optimizer, micro_batches, accumulates_locally=False):
-    """`accumulates_locally`: weights stay gathered and gradients unreduced until the last
-    micro-batch of the step."""
+    """`accumulates_locally`: weights stay gathered and gradients unreduced until the last micro-batch of
+    the step."""
     for batch in micro_batches:
         if accumulates_locally:
             is_last = batch is micro_batches[-1]
@@ -100,7 +100,7 @@ def train_step(model, optimizer, micro_batches, accumulates_locally=False):
 
 
 class GraphedStep:
-    """train_step() of one micro-batch as a CUDA graph; all of one shape."""
+    """train_step() of one micro-batch as a CUDA graph; all micro-batches have one shape."""
 
     def __init__(self, model, optimizer, batch):
         self.batch = {name: value.clone() if torch.is_tensor(value) else value
@@ -108,7 +108,7 @@ class GraphedStep:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(3):  # compiles, and lets libraries allocate what they keep
+            for _ in range(3):  # compiles, and lets libraries allocate their buffers
                 train_step(model, optimizer, [self.batch])
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
@@ -136,7 +136,7 @@ def train(step, batches, num_warm_up):
 
 
 def measure(step, shape, batches, work, num_warm_up):
-    """`work`: of each step the tokens and the sum of squared lengths, those of a rank on average."""
+    """`work`: tokens and sum of squared lengths of each step, the mean over ranks."""
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
     peak_gib()
@@ -152,7 +152,7 @@ def count_work(lengths):
 
 
 def measure_tokens(model, optimizer, shape, tokens, arguments):
-    torch._dynamo.reset()  # each number of tokens is compiled for itself
+    torch._dynamo.reset()  # each number of tokens is compiled separately
     batches, lengths = drawn_batches(shape, tokens, arguments)
     step = functools.partial(train_step, model, optimizer)
     if arguments.graph:
@@ -161,8 +161,8 @@ def measure_tokens(model, optimizer, shape, tokens, arguments):
 
 
 def measure_plan(model, optimizer, shape, path, arguments):
-    """Rows of one plan; where a step has several micro-batches and weights are sharded, also with
-    gradients that are added up on each GPU and reduced once."""
+    """Rows of one plan. Steps with several micro-batches and sharded weights are also measured with
+    gradients that each GPU accumulates and that are reduced once."""
     strategy, steps = read_plan(path)
     rank, num_ranks = rank_and_world()
     if any(len(ranks) != num_ranks for ranks in steps):
@@ -184,7 +184,7 @@ def measure_job(shape, plans, arguments):
     """Rows of one model."""
     sharded = dist.is_initialized()
     model = make_model(shape, DEVICE, torch.float32 if sharded else torch.bfloat16, arguments)
-    # The micro-batches of a plan are all of different lengths.
+    # All micro-batches of a plan have different lengths.
     compile_model(model, arguments.compile, dynamic=True if plans else None)
     if sharded:
         shard(model, arguments.reshard)
@@ -198,7 +198,7 @@ def measure_job(shape, plans, arguments):
 
 
 def read_jobs(arguments):
-    """(configuration or nothing, shape, plans) of each model."""
+    """(configuration or None, shape, plans) of each model."""
     if not arguments.jobs:
         shape = configured_shape(arguments.config) if arguments.config else chosen_shape(arguments)
         return [(arguments.config, shape, arguments.plan)]

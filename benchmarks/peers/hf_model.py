@@ -32,14 +32,14 @@ class VarlenFlash(torch.autograd.Function):
 
 
 def flash_op(query, key, value, bounds, longest, scale, window):
-    """The same as a registered operator: no graph break in a compiled layer."""
+    """VarlenFlash as a registered operator: no graph break in a compiled layer."""
     return varlen_attn(query, key, value, bounds, bounds, longest, longest, scale=scale,
                        window_size=(window - 1 if window else -1, 0))
 
 
 @torch.compiler.disable
 def by_document(query, key, value, bounds, longest, scale, window):
-    """One document after another, for the CPU."""
+    """Attention of one document after another, for the CPU."""
     pieces = []
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist()):
         heads = [x[begin:end].transpose(0, 1)[None] for x in (query, key, value)]
@@ -58,7 +58,7 @@ def full_rows(module, query, key, value, attention_mask, scaling=None, dropout=0
 
 
 def register_attention(device, compiled):
-    """As "packed" over the bounds that come with a batch, and as "full_rows"."""
+    """Registers "packed", over the bounds of a batch, and "full_rows"."""
     attend = by_document if device == "cpu" else flash_op if compiled else VarlenFlash.apply
 
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0,
@@ -98,10 +98,9 @@ def use_cudnn_alone():
 
 
 def attention_kinds(config, wanted):
-    """What computes attention of packed and of padded batches, as far as the model lets us choose: the
-    fastest that honours what its config asks for. "sdpa", "eager" and "flex_attention" are
-    transformers' own, which hide other documents by masks made from position_ids. `wanted`: hf.py's
-    --attention."""
+    """The attention kernels of packed and of padded batches: the fastest that the model accepts and that
+    supports all settings of its config. "sdpa", "eager" and "flex_attention" are those of transformers,
+    which hide other documents by masks from position_ids. `wanted`: hf.py's --attention."""
     if getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss":
         kind = "eager" if wanted == "eager" else "flex_attention"
         return {"packed": kind, "padded": kind}
@@ -110,7 +109,8 @@ def attention_kinds(config, wanted):
 
 
 def has_grouped_experts(config):
-    """Experts whose products can be grouped; asked for by name, so that they are never a loop."""
+    """True for experts whose products can be grouped. It is requested by name, so that experts are never a
+    loop."""
     return (hasattr(config, "num_local_experts") or hasattr(config, "num_experts")
             ) and MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._can_set_experts_implementation()
 
@@ -142,7 +142,7 @@ def decoder_layers(model):
 
 
 def compile_model(model, compile_mode, dynamic=None):
-    """Before shard(), whose hooks stay outside of what is compiled. `dynamic`: torch.compile's."""
+    """Call it before shard(), so that its hooks are not compiled. `dynamic`: torch.compile's."""
     if compile_mode == "layers":
         for layer in decoder_layers(model):
             layer.compile(dynamic=dynamic)

@@ -8,14 +8,15 @@ OPTIONS = dict(lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 
 
 class MasterAdamW:
-    """For a bf16 model on one GPU: gradients to float32, clip, update the masters, copy them back."""
+    """For a bf16 model on one GPU: converts gradients to float32, clips, updates the masters and copies
+    them back."""
 
     def __init__(self, model):
         self.weights = list(model.parameters())
         self.masters = [weight.detach().float() for weight in self.weights]
         for master in self.masters:
             master.grad = torch.empty_like(master)
-        # capturable: the step count is on the GPU, so that a CUDA graph may hold the update
+        # capturable: the step count is on the GPU, so that a CUDA graph may include the update.
         self.adamw = torch.optim.AdamW(self.masters, capturable=torch.cuda.is_available(),
                                        **OPTIONS)
 
@@ -31,7 +32,7 @@ class MasterAdamW:
 
 
 class ShardedAdamW:
-    """For a float32 model that shard() has sharded."""
+    """For a float32 model that was sharded by shard()."""
 
     def __init__(self, model):
         self.model = model

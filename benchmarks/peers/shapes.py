@@ -1,4 +1,4 @@
-"""Model shapes and documents that the benchmarks share, and how their work is counted."""
+"""Model shapes and documents that the benchmarks share, and the counts of their work."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import yaml
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A decoder with grouped queries and a gated MLP, as Llama and Qwen2 have."""
+    """A decoder with grouped queries and a gated MLP, as in Llama and Qwen2."""
 
     family: str  # model_type in transformers
     hidden: int
@@ -33,19 +33,19 @@ class Shape:
         ]
 
     def matmul_parameters(self):
-        """Parameters that a token is multiplied by: layers and head."""
+        """The parameters that multiply each token: layers and head."""
         layer = sum(outputs * inputs for outputs, inputs in self.layer_matrices())
         return self.layers * layer + self.vocab * self.hidden
 
     def training_flops(self, tokens, squared_lengths):
-        """Forward and backward; causal attention counts half of each L x L square."""
+        """FLOPs of forward and backward; causal attention counts half of each L x L square."""
         attention = 6 * self.layers * self.heads * self.head_dim * squared_lengths
         return 6 * self.matmul_parameters() * tokens + attention
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfiguredShape:
-    """A model of any family, by its config.json keys. Its operations are not counted here."""
+    """A model of any family, by its config.json keys. Its FLOPs are not counted here."""
 
     config: dict
 

@@ -3,9 +3,9 @@
 
     torchrun --nproc-per-node N titan.py --shape llama-3-8b --tokens 8192 [--documents full]
 
-Several GPUs. bf16 weights, float32 reduction, master weights and moments, fused AdamW, clipping at 1.0,
-one micro-batch a step, no recomputation, weights gathered once a step; attention by variable lengths for
-short documents, else torch's own. Needs the wheels of ./fetch_wheels. Prints a JSON line.
+For several GPUs. Weights are bf16; reduction, master weights and moments are float32. AdamW is fused, clipping
+is at 1.0. A step has one micro-batch without recomputation; weights are gathered once a step. Attention is
+by variable lengths for short documents, else torch's own. Needs the wheels of ./fetch_wheels. Prints a JSON line.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def parse_arguments():
 
 
 class Tokenizer:
-    """The members that torchtitan reads when the data is token ids."""
+    """The members that torchtitan reads from a tokenizer when the data are token ids."""
 
     eos_id = END_OF_DOCUMENT
     bos_id = None
@@ -57,7 +57,7 @@ class Tokenizer:
 
 
 class Documents(torch.utils.data.IterableDataset):
-    """Rows of documents that end by END_OF_DOCUMENT. `lengths`: of the rows that were read."""
+    """Rows of documents that end with END_OF_DOCUMENT. `lengths`: those of the rows that were read."""
 
     def __init__(self, rank, row_length, vocab, documents):
         self.rank, self.row_length, self.vocab = rank, row_length, vocab
@@ -82,7 +82,7 @@ class Documents(torch.utils.data.IterableDataset):
 
 
 class Benchmark(Trainer):
-    """torchtitan's trainer with a mark after each step that counts."""
+    """torchtitan's trainer with a mark after each measured step."""
 
     num_warm_up = 0
     timer = None
@@ -94,7 +94,7 @@ class Benchmark(Trainer):
 
 
 def model_arguments(shape, documents):
-    # torchtitan makes the inner size of int(8 / 3 hidden), times a factor, rounded down.
+    # torchtitan computes the inner size as int(8 / 3 hidden), times a factor, rounded down.
     factor = (shape.inner + 0.5) / int(8 * shape.hidden / 3)
     attention = dict(attn_type="varlen", attn_mask_type="block_causal")
     return llama3.TransformerModelArgs(
@@ -105,7 +105,7 @@ def model_arguments(shape, documents):
 
 
 def register(shape, documents, made):
-    """The model `llama3` with FLAVOR and our documents, which are kept in `made`."""
+    """Registers the model `llama3` with FLAVOR and our documents, which are stored in `made`."""
     def load(dp_world_size, dp_rank, tokenizer, job_config, **_):
         training = job_config.training
         made.append(Documents(dp_rank, training.seq_len, shape.vocab, documents))
@@ -121,7 +121,7 @@ def register(shape, documents, made):
 
 
 def settings(row_length, num_rows, arguments):
-    """torchtitan's own."""
+    """The settings of torchtitan."""
     return [
         "--model.name", "llama3", "--model.flavor", FLAVOR, "--compile.enable",
         "--training.seq_len", str(row_length), "--training.local_batch_size", str(num_rows),

@@ -3,9 +3,9 @@
 
     peers.py LENGTHS OURS
 
-LENGTHS: int32 file of planner_benchmark --write-lengths. OURS: its --json output. Two problems:
-packs, all lengths into as few bins of OURS' token budget as possible (fill), and balance, steps of 64
-examples over 8 ranks (utilisation / bound). A slow packer gets fewer lengths: its column `rows`
+LENGTHS: int32 file of planner_benchmark --write-lengths. OURS: its --json output. There are
+two problems. Packs: all lengths into as few bins of OURS' token budget as possible (fill). Balance: steps
+of 64 examples over 8 ranks (utilisation / bound). A slow packer gets fewer lengths: its column `rows`
 says how many. Times are CPU seconds of this process; converting to a packer's own input type is
 not counted. A package that is not installed has a row that says so.
 """
@@ -23,7 +23,7 @@ HIDDEN = 4096
 
 
 class Outcome:
-    """What a packer did: CPU seconds, rows, and the table's last two columns."""
+    """The result of a packer: CPU seconds, rows, and the table's last two columns."""
 
     def __init__(self, rows: int, seconds: float, fill=None, utilization=None):
         self.rows, self.seconds, self.fill, self.utilization = rows, seconds, fill, utilization
@@ -36,14 +36,14 @@ def timed(function, *arguments):
 
 
 def pack(lengths: numpy.ndarray, most: int, capacity: int, convert, packer) -> Outcome:
-    """`packer` takes what `convert` makes of the lengths and returns the number of bins."""
+    """`packer` takes the output of `convert` for the lengths and returns the number of bins."""
     lengths = lengths[:most]
     num_bins, seconds = timed(packer, convert(lengths), capacity)
     return Outcome(len(lengths), seconds, fill=lengths.sum(dtype=int) / (num_bins * capacity))
 
 
 def balance(lengths: numpy.ndarray, most: int, partition) -> Outcome:
-    """`partition` takes the costs of a step and returns those of each rank."""
+    """`partition` takes the costs of a step and returns the cost of each rank."""
     lengths = lengths[:most // STEP * STEP].astype(float)
     seconds, share = 0.0, 0.0
     steps = (lengths + lengths**2 / (6 * HIDDEN)).reshape(-1, STEP)

@@ -14,14 +14,14 @@ import os
 from wordnet_instructions import examples, is_validation, share, write_jsonl
 
 VALIDATION = 0.1
-MAX_BYTES = 3000     # of a text: longer ones are left out
-LONG_BYTES = 450     # from here on a fortune is long
-SHORT_BYTES = 110    # up to here a gloss is short
-NUM_WORDNET = 22000  # examples: about as many tokens as the fortunes have
+MAX_BYTES = 3000     # of a text; longer ones are left out
+LONG_BYTES = 450     # a fortune is long from this size on
+SHORT_BYTES = 110    # a gloss is short up to this size
+NUM_WORDNET = 22000  # examples; about as many tokens as the fortunes have
 
 
 def read_fortunes(folder: str) -> list[str]:
-    """Each text once, in an order of its own."""
+    """Each text once, in an order of the texts themselves."""
     texts = set()
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -39,7 +39,7 @@ def size(record: dict) -> int:
 
 
 def mix(long: list[dict], short: list[dict]) -> list[dict]:
-    """As much short text as there is long text, in random order."""
+    """Equal amounts of short and long text, in random order."""
     wanted, chosen = sum(map(size, long)), list(long)
     for record in short:
         if wanted <= 0:

@@ -37,12 +37,12 @@ class Results:
         self.tasks = {task["name"]: task for task in self.json["tasks"]}
 
     def runs(self, task: str, strategy: str) -> list[dict]:
-        """By seed; none where the task is missing."""
+        """Runs by seed; empty where the task is missing."""
         runs = self.tasks[task]["comparison"]["runs"] if task in self.tasks else []
         return [run for run in runs if run["strategy"] == strategy]
 
     def losses(self, task: str, strategy: str) -> list[float]:
-        """Validation losses at the end."""
+        """Final validation losses."""
         return [run["evaluations"][-1]["validation_loss"] for run in self.runs(task, strategy)]
 
 
@@ -94,7 +94,7 @@ def verify_table(results: Results) -> str:
 
 
 def density_table(results: Results, prefix: str) -> str:
-    """Validation losses at the end, of each distribution and number of tokens a step."""
+    """Final validation losses for each distribution and number of tokens a step."""
     rows = []
     for name in DISTRIBUTIONS:
         for tokens in DENSITIES:
@@ -110,13 +110,13 @@ def density_table(results: Results, prefix: str) -> str:
 
 
 def density_task(prefix: str, distribution: str, tokens: int) -> str:
-    """The middle density is the same run whatever else is varied."""
+    """The middle density has one run in all variants."""
     return f"{'epochs' if tokens == BASE_DENSITY else prefix}-{distribution}-{tokens}"
 
 
 def packing_table(results: Results) -> str:
-    """What packing itself does, density and steps being equal: differences from balanced, each
-    seed with itself, and of how many times its spread over seeds they are."""
+    """The effect of packing itself, at equal density and steps. It lists differences from balanced with
+    the same seed, also as multiples of their spread over seeds."""
     rows = []
     for name in DISTRIBUTIONS:
         for tokens in DENSITIES:
@@ -167,7 +167,7 @@ def strategies_plot(results: Results) -> str:
 
 
 def fill_in(path: str, name: str, text: str):
-    """Replaces what stands between the marks of a table."""
+    """Replaces the text between the marks of a table."""
     with open(path, encoding="utf-8") as stream:
         page = stream.read()
     pattern = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)

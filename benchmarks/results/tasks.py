@@ -1,4 +1,4 @@
-"""What is trained for docs/results.md: one `packtrain compare` each."""
+"""The trainings of docs/results.md: one `packtrain compare` each."""
 
 import json
 import math
@@ -23,7 +23,7 @@ class Task:
     equal_tokens: bool = False
     on_cpu: bool = False
     num_ranks: int = 1
-    alone: bool = False  # its speed is reported: nothing else runs beside it
+    alone: bool = False  # nothing else runs at the same time, because its speed is reported
 
 
 def store_info(stores: str, distribution: str) -> dict:
@@ -38,8 +38,8 @@ def mean_length(stores: str, distribution: str) -> float:
 
 
 def strategies(stores: str, epochs: int) -> list[Task]:
-    """The paper's table: every strategy as a user gets it who switches nothing else, and with
-    fixed_length and multipack at as many tokens a step as the others."""
+    """The paper's table: every strategy with default settings, and fixed_length and multipack also with
+    the others' tokens a step."""
     tasks = []
     for distribution in ("fortunes", "wordnet"):
         batch = {"batch.global_batch_size": 64, "batch.micro_batch_size": 32,
@@ -52,7 +52,7 @@ def strategies(stores: str, epochs: int) -> list[Task]:
 
 
 def equality(stores: str, epochs: int) -> list[Task]:
-    """In fp32, on CPU ranks: the same batches, the same losses."""
+    """In fp32, on CPU ranks: equal batches and equal losses."""
     exact = {"precision.compute": "fp32", "precision.reduce": "fp32", "parallel.backend": "mpi",
              "batch.global_batch_size": 32, "batch.micro_batch_size": 4, "run.max_steps": 60,
              "run.num_epochs": 10, "run.evaluate_steps": 60}
@@ -61,8 +61,8 @@ def equality(stores: str, epochs: int) -> list[Task]:
 
 
 def density(stores: str, epochs: int) -> list[Task]:
-    """Tokens a step from few to many, on every distribution: at equal epochs with one learning
-    rate, with one that grows with the root of the batch, and at equal steps. Longest first."""
+    """Few to many tokens a step, on every distribution. Runs have equal epochs with one learning rate, or
+    with one that grows with the root of the batch, or equal steps. Longest first."""
     return [task for kind in (equal_epochs, scaled_rate, equal_steps) for tokens in DENSITIES
             for name in DISTRIBUTIONS for task in kind(stores, name, tokens, epochs)]
 
@@ -79,7 +79,7 @@ def equal_epochs(stores: str, distribution: str, tokens: int, epochs: int) -> li
 
 def scaled_rate(stores: str, distribution: str, tokens: int, epochs: int) -> list[Task]:
     if tokens == BASE_DENSITY:
-        return []  # the run at equal epochs
+        return []  # this is the run at equal epochs
     settings = {**batch_of(stores, distribution, tokens), "run.num_epochs": epochs,
                 "optimizer.learning_rate": BASE_RATE * math.sqrt(tokens / BASE_DENSITY)}
     return [Task("density", f"scaled-{distribution}-{tokens}", distribution,
@@ -87,7 +87,7 @@ def scaled_rate(stores: str, distribution: str, tokens: int, epochs: int) -> lis
 
 
 def equal_steps(stores: str, distribution: str, tokens: int, epochs: int) -> list[Task]:
-    """As many steps as the middle density takes for all epochs."""
+    """Tasks with as many steps as the middle density takes for all epochs."""
     if tokens == BASE_DENSITY:
         return []
     steps = round(epochs * store_info(stores, distribution)["num_tokens"] / BASE_DENSITY)

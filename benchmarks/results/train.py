@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains what benchmarks/results/tasks.py lists and writes OUT/results.json: what the tables and
-plots of docs/results.md are made of. Needs no package; started again, finished runs are kept."""
+"""Trains the tasks of benchmarks/results/tasks.py and writes OUT/results.json, from which the tables and
+plots of docs/results.md are made. Needs no package. A restart keeps finished runs."""
 
 import argparse
 import concurrent.futures
@@ -57,7 +57,7 @@ def gpu_name() -> str | None:
 
 
 class Lab:
-    """Starts packtrain, one folder a task."""
+    """Starts packtrain, with one folder for each task."""
 
     def __init__(self, arguments, gpu: str | None):
         self.arguments, self.gpu = arguments, gpu
@@ -87,7 +87,7 @@ class Lab:
                                   env=environment, check=False)
 
     def compare(self, task: Task) -> dict | None:
-        """Results of a task, or nothing when it failed or was not started for want of time."""
+        """The results of a task, or None when it failed or when too little time was left to start it."""
         if time.monotonic() - self.begin > self.arguments.seconds:
             print(f"not started: {task.name}", flush=True)
             return None
@@ -104,7 +104,7 @@ class Lab:
         return summarize(task, self.folder(task))
 
     def verify(self) -> list[dict]:
-        """packtrain verify with examples kept apart, and with cross_example_attention on."""
+        """Runs packtrain verify with separate examples, and with cross_example_attention."""
         results = []
         for distribution in ("fortunes", "wordnet"):
             for crosses in (False, True):
@@ -131,7 +131,7 @@ def read_steps(folder: str) -> list[dict]:
 
 
 def summarize(task: Task, folder: str) -> dict:
-    """The comparison, without what is large, and figures of its runs' steps."""
+    """The comparison without its large parts, and figures of its runs' steps."""
     with open(os.path.join(folder, "compare.json"), encoding="utf-8") as stream:
         comparison = json.load(stream)
     losses = {}
@@ -149,8 +149,8 @@ def summarize(task: Task, folder: str) -> dict:
 
 
 def differences(losses: dict) -> dict:
-    """Largest and mean relative difference of training losses at equal steps from the strategy
-    `balanced` with the same seed, where steps hold the same examples."""
+    """Largest and mean relative difference of training losses from the strategy `balanced` with the same
+    seed, at equal steps with the same examples."""
     found = {}
     for (strategy, seed), values in losses.items():
         reference = losses.get(("balanced", seed))
@@ -165,13 +165,13 @@ def differences(losses: dict) -> dict:
 
 
 def lengths(stores: str, distribution: str) -> dict:
-    """What `packtrain prepare` said of a training store."""
+    """The summary of `packtrain prepare` for a training store."""
     with open(os.path.join(stores, f"{distribution}.train.json"), encoding="utf-8") as stream:
         return json.load(stream)["stores"][0]
 
 
 def write_figures(path: str, tasks: list[dict]):
-    """Every run's end as one line of CSV."""
+    """Writes the final figures of every run, one line of CSV each."""
     with open(path, "w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["task", "strategy", "seed", "num_steps", "examples_per_step",
@@ -185,7 +185,7 @@ def write_figures(path: str, tasks: list[dict]):
 
 
 def earlier_results(out: str) -> dict:
-    """Of parts that are not trained this time."""
+    """Earlier results of parts that are not trained now."""
     path = os.path.join(out, "results.json")
     if not os.path.exists(path):
         return {"tasks": [], "verify": []}
@@ -213,7 +213,7 @@ def keep_logs(lab: Lab, tasks: list[Task]):
 
 
 def run_all(lab: Lab, tasks: list[Task]) -> list[dict | None]:
-    """Tasks whose speed counts one after the other, the others several at a time."""
+    """Runs tasks whose speed counts one after another, and several of the others at a time."""
     found = [lab.compare(task) for task in tasks if task.alone]
     jobs = lab.arguments.jobs or (6 if lab.gpu else 1)
     rest = [task for task in tasks if not task.alone]

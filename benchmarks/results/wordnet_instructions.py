@@ -2,7 +2,7 @@
 """Instructions from WordNet (Debian's package wordnet-base): asked for a word, the answer is its
 gloss. JSONL with prompt and completion, divided into training and validation by word.
 
-One example a synset, under its first word: so no gloss is seen twice, and all senses of a word are
+Each synset is one example, under its first word. So no gloss occurs twice, and all senses of a word are
 on one side of the split."""
 
 import argparse
@@ -26,12 +26,12 @@ def read_synsets(folder: str):
 
 
 def share(text: str) -> float:
-    """A number of 0..1 that belongs to a text."""
+    """A number from 0 to 1 that is a function of the text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
 def examples(folder: str):
-    """(word, {"prompt", "completion"}) in an order of their own, not the alphabet's."""
+    """(word, {"prompt", "completion"}) in an order by hash instead of the alphabet's."""
     found = []
     for part, word, gloss in read_synsets(folder):
         record = {"prompt": f"What does the {part} \"{word}\" mean?\n", "completion": gloss}

@@ -1,4 +1,4 @@
-"""What benchmarks/train/run measures: cases, the settings ours runs with, and the strongest peers."""
+"""The cases of benchmarks/train/run, the settings of ours, and the strongest peers."""
 
 import dataclasses
 
@@ -17,12 +17,12 @@ SIZES = {
     "1b": Size("llama-3.2-1b", None, "llama-3.2-1b-short.yaml", 128256),
     "qwen-0.5b": Size("qwen2.5-0.5b", None, "qwen2.5-0.5b-short.yaml", 151936),
 }
-LENGTHS = {  # of documents, as `packtrain prepare --synthetic` takes them; how many; the longest
+LENGTHS = {  # distribution as for `packtrain prepare --synthetic`; number of documents; the longest
     "short": ("lognormal:5.3,0.9,8,4096", 12000, 4096),
     "full": ("constant:8192", 400, 8192),
 }
-# Settings of packtrain. On one GPU there is one; on several a case's first is measured before its
-# others. Without a path in its name a variant takes the paths that packtrain chooses.
+# Settings of packtrain. One GPU has one; with several GPUs the first of a case is measured before its others.
+# A variant without a path in its name takes the paths that packtrain chooses.
 ZERO3 = ("parallel.zero_stage=3", "precision.reduce=bf16")
 ZERO2 = ("parallel.zero_stage=2", "precision.reduce=bf16")
 VARIANTS = {
@@ -41,14 +41,14 @@ VARIANTS = {
                           "parallel.reduce_path=copy_engine"),
     "zero3-pairs": (*ZERO3, "parallel.shard_size=2"),
 }
-CHAIN_REFERENCE = 16384  # tokens of the GEMM chain that every row is compared with
+CHAIN_REFERENCE = 16384  # tokens of the GEMM chain with which every row is compared
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
     program: str  # in benchmarks/peers
     options: tuple[str, ...]
-    groups: bool = True  # one process takes several numbers of tokens
+    groups: bool = True  # one process measures several numbers of tokens
 
 
 PEERS = {
@@ -59,8 +59,8 @@ PEERS = {
     "hf-compile-cudnn": Peer("hf.py", ("--compile", "layers", "--attention", "cudnn")),
     "torchtitan": Peer("titan.py", (), groups=False),
 }
-# The fastest we found, on one GPU and on several, and what is measured if that fails. On 4 x H200
-# torchtitan and transformers with Liger's kernels are within 3 % of the ones here where not named.
+# The fastest that we found, on one GPU and on several, and those to try if it fails. On 4 x H200 torchtitan
+# and transformers with Liger's kernels are within 3 % of the ones here where not named.
 FASTEST_ON_ONE = {"1b-32768": ("hf-compile-liger-loss",)}
 FASTEST_ON_SEVERAL = {
     "8b-4096": ("hf-liger",),

@@ -10,8 +10,8 @@ from paper_cases import LENGTHS, LONGEST, SAME_BATCHES
 from programs import ROOT, call
 
 FOLDER = os.path.join(ROOT, "configs", "families")
-VOCAB_SIZE = 32000  # of the store: the smallest of all models, so one serves them
-MOST_ON_ONE_GPU = 2.5e9  # parameters; larger ones are measured on several
+VOCAB_SIZE = 32000  # of the store: the smallest vocabulary of all models, so one store serves all
+MOST_ON_ONE_GPU = 2.5e9  # parameters; larger models are measured on several GPUs
 STRATEGIES = SAME_BATCHES
 
 
@@ -20,7 +20,7 @@ class FamilySetting:
     model: str  # a file's name
     num_gpus: int
     layers: int | None = None  # instead of the file's
-    folder: str = ""  # of the file with so many layers
+    folder: str = ""  # where the file's copy with `layers` layers is
     lengths: str = "flan"
 
     @property
@@ -49,11 +49,11 @@ class FamilySetting:
         return f"lognormal:{LENGTHS[self.lengths]},8,{LONGEST}", 12000, self.store_vocab_size
 
     def overrides(self, _):
-        return []  # the files have all that the setting is
+        return []  # the files already have this setting
 
 
 def with_layers(path, layers, folder):
-    """Path of a copy in `folder` with so many layers."""
+    """Path of a copy in `folder` with `layers` layers."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"num_hidden_layers: \d+", f"num_hidden_layers: {layers}", file.read())
     copy = os.path.join(folder, f"{layers}-layers-{os.path.basename(path)}")
@@ -68,7 +68,7 @@ def all_models():
 
 
 def measured_settings(out, folder):
-    """Settings of the files of figures in `out`, by model, fewer GPUs first."""
+    """The settings that have figures in `out`, by model, fewer GPUs first."""
     pattern = re.compile(r"(.+?)(?:-(\d+)-layers)?-x(\d+)\.json")
     found = [pattern.fullmatch(name) for name in sorted(os.listdir(out))]
     settings = [FamilySetting(model, int(gpus), int(layers) if layers else None, folder)
@@ -86,6 +86,6 @@ def num_parameters(model, logs):
 
 
 def models_for(num_gpus, logs):
-    """Those of about 1B for one GPU, the larger ones for several."""
+    """The models of about 1B for one GPU, the larger ones for several."""
     return [model for model in all_models()
             if (num_parameters(model, logs) <= MOST_ON_ONE_GPU) == (num_gpus == 1)]

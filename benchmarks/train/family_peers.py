@@ -8,20 +8,20 @@ from setting_bench import by_strategy
 
 
 def jobs_of(benches, strategies):
-    """(bench, strategies that are missing) of each that has any."""
+    """(bench, missing strategies) of each bench that misses any."""
     found = [(bench, bench.missing("peer", strategies)) for bench in benches]
     return [(bench, missing) for bench, missing in found if missing]
 
 
 def write_jobs(path, jobs):
-    """As hf.py reads them."""
+    """Writes the jobs in the format of hf.py."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump([[bench.setting.config, bench.write_plans(missing)] for bench, missing in jobs],
                   file)
 
 
 def save_rows(jobs, rows, error):
-    """`error`: why there are no more rows, if there are not all."""
+    """`error`: the reason when rows are missing."""
     for bench, missing in jobs:
         own = [row for row in rows if row["config"] == bench.setting.config]
         errors = [row["error"] for row in own if "error" in row]

@@ -1,5 +1,5 @@
-"""The table of benchmarks/train/families: a row a model. Speeds are those of the median step: with few steps
-the first use of a size, which times its products, would be much of a mean."""
+"""The table of benchmarks/train/families: one row for each model. Speeds are those of the median step. In
+few steps the mean would include the first use of a size, which times its GEMM algorithms."""
 
 from family_cases import STRATEGIES
 from paper_report import cell, ratio
@@ -26,7 +26,7 @@ def table_row(setting, results):
 
 
 def markdown(all_results):
-    """`all_results`: pairs of a setting and its results, those of setting_bench."""
+    """`all_results`: pairs of a setting and its results, as in setting_bench."""
     measured = [pair for pair in all_results if pair[1]["ours"] or pair[1]["peer"]]
     rows = [COLUMNS, ("---",) * len(COLUMNS), *(table_row(*pair) for pair in measured)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]

@@ -1,4 +1,4 @@
-"""Clocks and power of the first GPUs while something runs, by nvidia-smi (read only)."""
+"""Clocks and power of the first GPUs during a measurement, from nvidia-smi (read only)."""
 
 import statistics
 import subprocess
@@ -8,7 +8,7 @@ BUSY_PERCENT = 90
 
 
 class GpuMonitor:
-    """with GpuMonitor(2) as monitor: ...; monitor.summary() of the moments when a GPU was busy."""
+    """with GpuMonitor(2) as monitor: ...; monitor.summary() covers the moments when a GPU was busy."""
 
     def __init__(self, num_gpus=1, period_ms=100):
         self.command = [

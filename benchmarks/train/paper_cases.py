@@ -1,15 +1,15 @@
-"""The paper's setting: models, lengths of examples and strategies that benchmarks/train/paper runs."""
+"""The paper's setting: models, lengths of examples and strategies of benchmarks/train/paper."""
 
 import dataclasses
 import os
 
 from programs import ROOT
 
-NUM_EXAMPLES = 64  # of an optimizer step, where a step is examples
-PACK_TOKENS = 16384  # of a GPU and step, where a step is packs
+NUM_EXAMPLES = 64  # of an optimizer step of examples
+PACK_TOKENS = 16384  # of a GPU and step, for steps of packs
 LONGEST = 4096
-SAME_BATCHES = ("padding", "padding_free", "balanced")  # the same examples in each step
-PACKS = ("fixed_length", "multipack")  # which give that up
+SAME_BATCHES = ("padding", "padding_free", "balanced")  # strategies with the same examples in each step
+PACKS = ("fixed_length", "multipack")  # strategies with other steps
 STRATEGIES = SAME_BATCHES + PACKS
 LENGTHS = {  # lognormal parameters, clipped to 8..LONGEST
     "flan": "5.663,1.0",

@@ -1,4 +1,4 @@
-"""Tables of benchmarks/train/paper: a row a strategy, and what balancing is worth."""
+"""Tables of benchmarks/train/paper: one row for each strategy, and the gain of balancing."""
 
 from paper_cases import STRATEGIES
 
@@ -28,7 +28,7 @@ def table_row(strategy, results):
 
 
 def verdicts(results):
-    """Ratios that answer the paper's question, where they were measured."""
+    """Ratios that answer the paper's question, if they were measured."""
     balanced = results["ours"].get("balanced", {})
     against = {"the peer's padding": results["peer"].get("padding", {}),
                "the peer's padding_free (online mini-batches)":
@@ -41,7 +41,7 @@ def verdicts(results):
 
 
 def accumulation(results):
-    """Both of the peer's ways where a step has several micro-batches."""
+    """Both ways in which the peer accumulates gradients, where a step has several micro-batches."""
     told = [f"{name} {row['speeds']['reduced']:,.0f} reduced after each micro-batch, "
             f"{row['speeds']['local']:,.0f} once a step" for name, row in results["peer"].items()
             if len(row.get("speeds", {})) == 2]
@@ -61,7 +61,7 @@ def table(setting, results):
 
 
 def scaling(all_results):
-    """Tokens/s a GPU by strategy and number of GPUs, where there are several numbers."""
+    """Tokens/s a GPU by strategy and number of GPUs, if there are several numbers."""
     lines = []
     pairs = dict.fromkeys((setting.model, setting.lengths) for setting, _ in all_results)
     for model, lengths in pairs:

@@ -1,4 +1,4 @@
-"""Starts the programs that are measured, with limits of time, and reads what they leave."""
+"""Starts the measured programs with time limits, and reads their output."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import zipfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))  # of a checkout or of a bundle
 PEERS = os.path.join(ROOT, "benchmarks", "peers")
-WHEELS = os.path.join(PEERS, "wheels")  # what benchmarks/peers/fetch_wheels left
+WHEELS = os.path.join(PEERS, "wheels")  # written by benchmarks/peers/fetch_wheels
 IN_BUNDLE = os.path.exists(os.path.join(ROOT, "packtrain-run"))
 LAUNCHER = os.path.join(ROOT, "packtrain-run" if IN_BUNDLE else "launch/packtrain-run")
 PACKTRAIN = os.path.join(ROOT, "packtrain" if IN_BUNDLE else "build/bin/packtrain")
@@ -22,13 +22,13 @@ STOP_SECONDS = 40  # torchrun gives its processes 30
 
 
 class Failure(Exception):
-    """A program that failed or ran out of time; `rows` that it had printed before."""
+    """A program failed or ran out of time; `rows` that it had printed before."""
 
     rows = ()
 
 
 def end_of(path, num_lines=4):
-    """Of a log, what tells why a program failed: Python's error, or the last lines that are no figures."""
+    """The reason of a failure from a log: Python's error, or the last lines that are no figures."""
     with open(path, encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip() and not line.startswith("{")]
     errors = [line for line in lines if re.search(r"\b[A-Z]\w*(Error|Exit)\b: ", line)]
@@ -36,7 +36,7 @@ def end_of(path, num_lines=4):
 
 
 def stop(job, first_signal):
-    """Asks a job to end, and ends it if it does not."""
+    """Asks a job to end, and kills it if it does not."""
     job.send_signal(first_signal)
     try:
         job.wait(STOP_SECONDS)
@@ -46,7 +46,7 @@ def stop(job, first_signal):
 
 
 def call(command, log, timeout, environment=None, first_signal=signal.SIGTERM):
-    """Runs `command` for at most `timeout` seconds, its output in the file `log`."""
+    """Runs `command` for at most `timeout` seconds, with its output in the file `log`."""
     with open(log, "w", encoding="utf-8") as output:
         job = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
     try:
@@ -54,7 +54,7 @@ def call(command, log, timeout, environment=None, first_signal=signal.SIGTERM):
     except subprocess.TimeoutExpired:
         stop(job, first_signal)
         raise Failure(f"took longer than {timeout:.0f} s: {end_of(log)}") from None
-    except BaseException:  # interrupted: leave nothing on the GPUs
+    except BaseException:  # interrupted: no process may stay on the GPUs
         stop(job, first_signal)
         raise
     if code != 0:
@@ -72,7 +72,7 @@ def prepare_store(folder, lengths, num_examples, vocab_size, supervised=1):
 
 
 def plan(config, settings, num_gpus, log, num_steps=0):
-    """What `packtrain plan --json` says; with its first `num_steps` steps."""
+    """The output of `packtrain plan --json`, with its first `num_steps` steps."""
     command = [PACKTRAIN, "plan", config, *settings, "--ranks", str(num_gpus), "--json"]
     call(command + (["--steps", str(num_steps)] if num_steps else []), log, PREPARE_SECONDS)
     with open(log, encoding="utf-8", errors="replace") as file:
@@ -80,7 +80,7 @@ def plan(config, settings, num_gpus, log, num_steps=0):
 
 
 def read_steps(path):
-    """Steps of a run so far; none before the first."""
+    """The steps of a run so far; empty before the first."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:
@@ -89,7 +89,8 @@ def read_steps(path):
 
 
 def train_steps(config, run_folder, num_steps, timeout, settings, num_gpus=1):
-    """Records of the steps, as in metrics.jsonl. One more is run: the last one's time is too short."""
+    """Records of the steps, as in metrics.jsonl. Runs one more step, because the last one's time is too
+    short."""
     os.makedirs(run_folder)
     command = [LAUNCHER, "-n", str(num_gpus), "train", config, "run.num_epochs=1000",
                f"run.max_steps={num_steps + 1}", f"run.output={run_folder}",
@@ -100,14 +101,14 @@ def train_steps(config, run_folder, num_steps, timeout, settings, num_gpus=1):
 
 
 def logged_paths(log):
-    """What a run says of its collectives' paths; nothing on one GPU."""
+    """The paths of collectives in a run's log; empty on one GPU."""
     with open(log, encoding="utf-8", errors="replace") as file:
         found = re.search(r"gathers by (.+), reductions by (.+)", file.read())
     return ", ".join(found.groups()) if found else ""
 
 
 def summarize_steps(steps, num_gpus=1):
-    """Figures of a GPU. tok_s is the median step's, tok_s_mean that of all."""
+    """Figures of a GPU. tok_s is the median step's, tok_s_mean that of all steps."""
     seconds = sum(step["step_time_s"] for step in steps)
     figures = {
         "tok_s": statistics.median(step["tokens_per_second"] for step in steps) / num_gpus,
@@ -124,14 +125,14 @@ def summarize_steps(steps, num_gpus=1):
 
 
 def unpack_wheels(site):
-    """Wheels of pure Python need no more to be installed."""
+    """Unpacks the wheels; pure Python needs no installation."""
     for name in sorted(os.listdir(WHEELS)):
         with zipfile.ZipFile(os.path.join(WHEELS, name)) as wheel:
             wheel.extractall(site)
 
 
 def peer_environment(out):
-    """Of the peers' processes, with the packages that were carried along."""
+    """The environment of the peers' processes, with the packages of the bundle."""
     environment = os.environ | {
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "8"), "HF_HUB_OFFLINE": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTHONUNBUFFERED": "1",
@@ -152,7 +153,7 @@ def read_rows(log):
 
 
 def start_peer(program, arguments, num_gpus, log, timeout, out):
-    """Rows that a peer's program prints, under torchrun on several GPUs."""
+    """Rows printed by a peer's program, which runs under torchrun on several GPUs."""
     launcher = [sys.executable]
     if num_gpus > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node",

@@ -1,4 +1,4 @@
-"""The table of benchmarks/train/run: a row for each setting that ours was measured with."""
+"""The table of benchmarks/train/run: one row for each setting of ours that was measured."""
 
 COLUMNS = (
     "case", "GPUs", "ZeRO, reduction", "gathers, reductions by", "tokens a GPU", "ours tok/s/GPU",
@@ -17,14 +17,14 @@ def ratio(above, below, key="tok_s", form="{:.3f}"):
 
 
 def fastest_peer(results):
-    """(name, figures) of the best of the peers that were measured."""
+    """(name, figures) of the fastest of the measured peers."""
     peers = {side.removeprefix("peer-"): figures for side, figures in results.items()
              if side.startswith("peer-") and "tok_s" in figures}
     return max(peers.items(), key=lambda item: item[1]["tok_s"], default=("", {}))
 
 
 def waits(ours):
-    """Of communication, in a step: for gathers and for reductions, and both as a share of it."""
+    """Waits for communication in a step: gathers, reductions, and the share of both."""
     if "gather_wait_ms" not in ours:
         return "", ""
     gather, reduce = ours["gather_wait_ms"], ours["reduce_wait_ms"]

@@ -1,4 +1,4 @@
-"""Measures a setting: its strategies, ours and the peer's with the same batches, and keeps figures."""
+"""Measures a setting: the strategies of ours, and the peer's with the same batches; stores the figures."""
 
 import json
 import os
@@ -73,8 +73,8 @@ class Bench:
         self.save(side, strategies, found, error)
 
     def measure_ours(self, missing, strategies, timeout):
-        """Runs all that are missing in one job; what was finished before it failed is kept. The
-        densest first: what its products are timed for serves the smaller ones of the others."""
+        """Runs all missing strategies in one job; a failure keeps what was finished before. The densest
+        comes first, because the smaller products of the others reuse its timed algorithms."""
         num_gpus = self.setting.num_gpus
         log = self.log(f"ours-{strategies[0]}")
         folder = log.removesuffix(".log")
@@ -97,7 +97,7 @@ class Bench:
         return found
 
     def read_run(self, folder):
-        """Figures of a run that has its steps; the last one's time is too short."""
+        """Figures of a run with enough steps; the last step's time is too short."""
         steps = read_steps(os.path.join(folder, "metrics.jsonl"))
         if len(steps) < self.arguments.steps:
             return None
@@ -109,7 +109,7 @@ class Bench:
         return figures
 
     def write_plan(self, strategy):
-        """Path of the steps that ours takes, micro-batch by micro-batch."""
+        """The path of a file with the steps of ours, micro-batch by micro-batch."""
         path = self.log(f"plan-{strategy}").removesuffix(".log") + ".json"
         settings = [*self.settings(PACKS if strategy in PACKS else SAME_BATCHES),
                     f"batch.strategy={strategy}", "run.num_epochs=1000",
@@ -118,7 +118,7 @@ class Bench:
         return path
 
     def write_plans(self, strategies):
-        """Padding, which takes most memory, at the end."""
+        """Padding comes last, because it takes most memory."""
         return [self.write_plan(name)
                 for name in sorted(strategies, key=lambda name: name == "padding")]
 
@@ -127,7 +127,7 @@ class Bench:
                 "--steps", str(self.arguments.steps - self.arguments.warm_up)]
 
     def measure_peer(self, missing, _, timeout):
-        """One process for all that are missing."""
+        """Measures all missing strategies in one process."""
         options = [*self.setting.peer_options, "--plan", ",".join(self.write_plans(missing)),
                    *self.peer_steps()]
         log = self.log("peer")
@@ -148,7 +148,7 @@ class Bench:
 
 
 def by_strategy(rows):
-    """The faster of the ways to add up gradients, with both speeds."""
+    """The faster way to accumulate gradients, with both speeds."""
     found = {}
     for row in sorted(rows, key=lambda row: row["tok_s_mean"]):
         way = "local" if row["local_accumulation"] else "reduced"

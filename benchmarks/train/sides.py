@@ -11,7 +11,7 @@ from programs import (NUM_WARM_UPS, ROOT, Failure, logged_paths, plan, prepare_s
 
 
 class Laboratory:
-    """Where and how long things run."""
+    """The limits and the folders of measurements."""
 
     def __init__(self, out, num_gpus, num_steps, settings):
         self.out, self.num_gpus = os.path.abspath(out), num_gpus
@@ -42,7 +42,7 @@ class Laboratory:
                    "paths": logged_paths(folder + ".log")})
 
     def measure_peer(self, cases, name, timeout):
-        """{case name: figures} of one peer, in one process; cases differ in tokens alone."""
+        """{case name: figures} of one peer, in one process; cases differ only in tokens."""
         peer, first = PEERS[name], cases[0]
         arguments = [*first.shape_arguments(), *first.document_arguments(), *peer.options,
                      "--tokens", ",".join(str(case.tokens) for case in cases),
@@ -61,8 +61,8 @@ class Laboratory:
         return found
 
     def measure_chain(self, cases, timeout):
-        """{case name: figures} of the GEMM chain on all GPUs at once, each for itself, with the
-        chain at CHAIN_REFERENCE tokens; cases are of one shape."""
+        """{case name: figures} of the GEMM chain on all GPUs at the same time, each by itself. It also
+        runs at CHAIN_REFERENCE tokens. All cases have one shape."""
         tokens = sorted({case.tokens for case in cases} | {CHAIN_REFERENCE}, reverse=True)
         arguments = [*cases[0].shape_arguments(), "--tokens", ",".join(map(str, tokens))]
         with GpuMonitor(self.num_gpus) as monitor, \
@@ -84,7 +84,7 @@ def mean_row(rows):
 
 
 def peer_group(case, name, missing):
-    """Cases of `missing` that one process of this peer measures with `case`."""
+    """The cases of `missing` that one process of this peer measures together with `case`."""
     if not PEERS[name].groups:
         return [case]
     same = [other for other in missing

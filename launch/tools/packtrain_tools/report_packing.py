@@ -48,7 +48,7 @@ def _micro_batch(pieces: list[list[int]], rows: int, each_to: int, x: float, y: 
 
 def packing(step: dict, pad_to_longest: bool) -> str:
     """One row for each rank, with its micro-batches one after another. Each micro-batch has the width of
-    the slowest rank's: where a bar ends before the frame, the rank waits. `step`: from `packtrain plan
+    the widest rank's: where a bar ends before the frame, the rank waits. `step`: from `packtrain plan
     --json`."""
     ranks, rows = step["ranks"][:MOST_RANKS], step["rows"][:MOST_RANKS]
     widths = [max(column) for column in zip(*step["rows"])]

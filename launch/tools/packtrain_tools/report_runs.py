@@ -76,7 +76,7 @@ class RunFolder:
 
 
 def differences(runs: list[RunFolder]) -> list[tuple[str, list[str]]]:
-    """Keys whose values differ between runs, with each run's value; output paths are excluded."""
+    """Keys whose values differ between runs, with each run's value; run.output is excluded."""
     keys = dict.fromkeys(key for run in runs for key in run.config)
     rows = [(key, [run.config.get(key, "-") for run in runs]) for key in keys]
     return [row for row in rows if row[0] != "run.output" and len(set(row[1])) > 1]

@@ -80,7 +80,7 @@ def _replace(value, old, new, count=None):
 
 def _format(value, *args, **kwargs):
     if args and kwargs:
-        return jinja2.filters.do_format(value, *args, **kwargs)  # raises for tracked arguments
+        return jinja2.filters.do_format(value, *args, **kwargs)  # raises: both are not allowed
     return percent(value if isinstance(value, str) else str(value), kwargs or args)
 
 
