@@ -51,7 +51,7 @@ def assert_equal_but_for_rounding(got, want, find_exact):
 
 
 def relative_errors(got, want):
-    """Of each tensor the root of the squared errors, relative to that of the squared values."""
+    """Returns, for each tensor, the root of the squared errors relative to that of the squared values."""
     return {name: ((got[name] - tensor).norm() / tensor.norm().clamp(min=SMALLEST_NORM)).item()
             for name, tensor in want.items()}
 

@@ -92,7 +92,7 @@ def clip_of(config):
 
 
 def clip_margin(model, sequences):
-    """How near a query, key or value comes to where it is clipped."""
+    """Returns how near a query, key or value comes to the bound that clips it."""
     clip, margin = clip_of(model.config), float("inf")
     if clip is None:
         return margin

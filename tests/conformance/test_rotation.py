@@ -1,4 +1,4 @@
-"""Which cases a run of the tests has."""
+"""Tests which cases a run of the tests has."""
 
 import rotation
 

@@ -107,7 +107,7 @@ MARKED = """\
 # The generation prompt opens a thought that answers in the data do not have.
 OPENS_THOUGHT = CHATML.replace("assistant\\n' }}\n{%- endif", "assistant\\n<think>' }}\n{%- endif")
 
-# Nothing ends a turn.
+# No token ends a turn.
 OPEN_TURNS = """\
 {%- for message in messages %}
     {{- message.role + ': ' + message.content + '\\n' }}

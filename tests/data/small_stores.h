@@ -54,7 +54,7 @@ inline Ids copy(const ExampleCounts& counts) {
   return {counts.begin(), counts.end()};
 }
 
-// Of write_store().
+// Expects the examples that write_store() writes.
 inline void expect_the_three_examples(const TokenStore& store) {
   EXPECT_EQ(copy(store.lengths()), (Ids{3, 1, 4}));
   EXPECT_EQ(copy(store.num_loss_tokens()), (Ids{1, 0, 3}));

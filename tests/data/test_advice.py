@@ -1,4 +1,4 @@
-"""What `prepare` says of data that it cannot read: the options that make it readable, and they do."""
+"""Tests the errors of `prepare` for unreadable data: they name options, and these options make it readable."""
 
 import json
 import re

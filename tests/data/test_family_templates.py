@@ -26,7 +26,7 @@ WORDS = {"system": ["Be brief and kind."], "developer": ["Be brief and kind."], 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
-    """By family and kind of tokenizer."""
+    """Folders by family and kind of tokenizer."""
     path = tmp_path_factory.mktemp("families")
     return {(family.name, kind): make_folder(family, kind, path)
             for family in FAMILIES.values() for kind in family.tokenizers}
@@ -66,7 +66,7 @@ class Transformers:
 
 def packtrain_text(folder, messages: list[dict], tools: list | None, prompt: bool,
                    options: dict | None = None) -> str | None:
-    """What packtrain renders; None where the template refuses it."""
+    """Returns the text that packtrain renders, or None where the template refuses the conversation."""
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     template = load_chat_template(str(folder), None, settings, options or {}, date=TODAY.isoformat())
     try:

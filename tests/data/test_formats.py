@@ -1,4 +1,4 @@
-"""What records say in each format: columns, weights, groups, lines and tables."""
+"""Tests how records are read in each format: columns, weights, groups, lines and tables."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""What `packtrain prepare` reads: formats, kinds of files, folders, the hub."""
+"""Tests the sources of `packtrain prepare`: formats, kinds of files, folders, the hub."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What the model writes while it is trained: transformers' own continuations, and no loss changes."""
+"""Tests continuations during training: they equal those of transformers, and no loss changes."""
 
 import json
 import subprocess

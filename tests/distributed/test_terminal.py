@@ -1,4 +1,4 @@
-"""What people see: one line that is redrawn on a terminal, plain lines elsewhere."""
+"""Tests the progress output: one line that is redrawn on a terminal, plain lines elsewhere."""
 
 import fcntl
 import os

@@ -38,7 +38,7 @@ def weighted(lab):
 
 
 def weight_sums(store):
-    """Of each example: the sum of its labels' weights."""
+    """Returns the sum of the labels' weights of each example."""
     from safetensors.numpy import load_file
 
     table = numpy.array(json.loads((store / "store.json").read_text())["loss_weights"])

@@ -1,4 +1,4 @@
-"""What docs/troubleshooting.md quotes is what the program prints, and its exit codes are all there are."""
+"""Checks that the program prints the messages that docs/troubleshooting.md quotes, and that it lists all exit codes."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""What the site is made with: the list of public headers, their comments, the check of links."""
+"""Tests the sources of the site: the list of public headers, their comments, the check of links."""
 
 import sys
 from pathlib import Path

@@ -2,9 +2,9 @@
 
     soak.py [--steps 5000] [--ranks 2] [--seed 1] [--folder FOLDER]
 
-Prints three figures for each kind of fault: how often it was injected, how often the run resumed from the right step,
-and the time from the fault to the first step after the restart. Ends with 0 only when every step's loss and gradient
-norm and the final weights are, to the last bit, those of the undisturbed run. FOLDER must not hold an earlier soak.
+Prints for each kind of fault how often it was injected and how often the run resumed from the right step. It also
+prints the time from the fault to the first step after the restart. Ends with 0 only when every step's loss
+and gradient norm and the final weights equal those of the undisturbed run to the last bit. FOLDER must not hold an earlier soak.
 """
 
 import argparse
@@ -113,7 +113,7 @@ class DisturbedRun:
 
 
 def resumed_step(log):
-    """Of the latest "resumed from .../step-N: ..." in a log; 0 without one."""
+    """Returns the step of the latest "resumed from .../step-N: ..." in a log, or 0 without one."""
     lines = [line for line in log.splitlines() if "resumed from " in line]
     return int(lines[-1].split("step-")[1].split(":")[0]) if lines else 0
 

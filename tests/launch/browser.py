@@ -94,7 +94,7 @@ class Browser:
         return result["result"].get("value")
 
     def move_pointer(self, x, y, until):
-        """Until the expression is true: what moves before the page is painted may be lost."""
+        """Waits until the expression is true: what moves before the page is painted may be lost."""
         end = time.monotonic() + TIMEOUT_SECONDS
         while not self.evaluate(until):
             assert time.monotonic() < end, until

@@ -96,7 +96,7 @@ class SlurmCluster:
             time.sleep(0.2)
 
     def ask(self, *words, cwd=None):
-        """What a command of Slurm prints; "" where it fails."""
+        """Returns the output of a command of Slurm, or "" where it fails."""
         return subprocess.run(words, env=self.environment, capture_output=True, text=True, cwd=cwd, check=False).stdout
 
     def submit(self, *words, cwd):

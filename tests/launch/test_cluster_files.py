@@ -1,4 +1,4 @@
-"""What launch/cluster has for containers and Kubernetes, as far as it can be checked without either."""
+"""Checks the files of launch/cluster for containers and Kubernetes, as far as neither is needed."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-// What tests of operators run on: devices, dtypes, tolerances, comparisons with float64.
+// Shared by tests of operators: devices, dtypes, tolerances, comparisons with float64.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What the tests of balancing share: items, drawn speeds, loads and times of a placement.
+// Shared by the tests of balancing: items, drawn speeds, loads and times of a placement.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +83,7 @@ inline double slowest(const std::vector<Load>& micro_batch, std::span<const doub
   return slowest;
 }
 
-// What `placement` makes the step last.
+// Returns the time of the step under `placement`.
 inline double step_time(std::span<const BalanceItem> items, const Placement& placement,
                         int num_ranks, std::span<const double> speeds = {}) {
   double total = 0;

@@ -42,7 +42,7 @@ inline void write_bytes(const std::string& path, std::string_view text) {
   file.close();
 }
 
-// What `action` threw, for tests to look into. Fails the test when it throws nothing.
+// Returns the error that `action` threw. Fails the test when it throws nothing.
 template <typename Action>
 Error error_of(Action&& action) {
   try {

@@ -32,7 +32,7 @@ class VerificationTest : public ::testing::Test {
 
 const CheckResult& check_named(const VerificationReport& report, const std::string& name);
 
-// Whether a failure of the check holds all the words.
+// True where a failure of the check holds all the words.
 bool says(const CheckResult& check, const std::vector<std::string>& words);
 
 // For messages of assertions.
