@@ -10,8 +10,8 @@
 //                   u(up) = 1 + up, up clamped to [-7, 7]. For the others u(up) = up.
 // GELU is by Hendrycks and Gimpel, arXiv 1606.08415, and clamped swish is gpt-oss's. Shapes are x
 // [T, 2 I] (plain [T, I]) and y [T, I], float32 or bfloat16. Computes in float32 and rounds once.
-// Deterministic. Elements that must move: gated 3 T I forward and 5 T I backward, plain 2 T I and
-// 3 T I. Recomputed outputs add T I.
+// Deterministic. Gated activations move 3 T I elements forward and 5 T I backward, plain ones
+// 2 T I and 3 T I. Recomputed outputs add T I.
 #pragma once
 
 #include <ATen/core/Tensor.h>
