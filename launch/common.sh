@@ -1,4 +1,4 @@
-# What the launch scripts share; sourced, never run.
+# Code shared by the launch scripts, which source it.
 # shellcheck shell=bash
 
 packtrain_root="$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -18,7 +18,7 @@ packtrain_cache() {
   printf '%s\n' "${PACKTRAIN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/packtrain}"
 }
 
-# The Python environment that belongs to this checkout's launch/requirements.txt.
+# The Python environment of this checkout's launch/requirements.txt.
 packtrain_env() {
   local hash
   hash="$(sha256sum "$packtrain_root/launch/requirements.txt")"
@@ -32,7 +32,7 @@ lint_env() {
   printf '%s/lint-%s\n' "$(packtrain_cache)" "${hash:0:12}"
 }
 
-# The cuDNN frontend: C++ headers only, so in a folder of its own beside the environments.
+# The cuDNN frontend: C++ headers only, so in a folder of its own next to the environments.
 # cmake/FindCudnnFrontend.cmake reads the version here.
 cudnn_frontend_version=1.32.0
 cudnn_frontend_folder() {
@@ -61,14 +61,14 @@ command_version() {
   command -v "$1" >/dev/null && "$1" --version | grep -oE '[0-9]+(\.[0-9]+)+' | head -n1
 }
 
-# Puts the environment's cmake and ninja first when launch/setup had to install them there.
+# Puts the environment's cmake and ninja first on PATH when launch/setup installed them there.
 use_build_tools() {
   local tools
   tools="$(packtrain_env)/build-tools"
   [ ! -d "$tools" ] || PATH="$tools:$PATH"
 }
 
-# What a script's first comment says is its help.
+# A script's first comment is its help.
 case "${1:-}" in
   -h | --help)
     sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0"

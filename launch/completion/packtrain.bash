@@ -4,14 +4,14 @@ _packtrain_folder="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 _packtrain() {
   local line="${COMP_LINE:0:COMP_POINT}" words current candidate
-  # bash divides words at `=` and `:`, which are inside of ours.
+  # bash divides words at `=` and `:`, which keys and values contain.
   read -ra words <<<"$line"
   [[ "$line" == *" " ]] && words+=("")
   current="${words[-1]}"
   COMPREPLY=()
   while IFS= read -r candidate; do
     case "$current" in
-      *=*) candidate="${candidate#*=}" ;;  # it replaces what is behind the `=`
+      *=*) candidate="${candidate#*=}" ;;  # it replaces the text after the `=`
       *) [[ "$candidate" != *= ]] || compopt -o nospace ;;
     esac
     COMPREPLY+=("$candidate")
