@@ -13,7 +13,7 @@ CLIP_MARGIN = 5e-6  # nor which queries, keys and values are clipped, and so hav
 
 
 def from_config(config):
-    """With experts one by one: grouped products take no odd sizes."""
+    """Computes experts one by one, because grouped products take no odd sizes."""
     config._experts_implementation = "eager"
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
 
@@ -139,7 +139,7 @@ def round_to_bfloat16(model):
 
 
 def save_batch(sequences, path):
-    """As conformance_tool reads it."""
+    """Writes the batch as conformance_tool reads it."""
     lengths = torch.tensor([len(ids) for ids in sequences], dtype=torch.int32)
     save_file({"input_ids": torch.cat(sequences).int(), "lengths": lengths}, path)
 

@@ -79,7 +79,7 @@ def head_dim_of(changes):
 
 
 def draw_partial(generator, head_dim):
-    """Which part of a head turns: an even number of elements."""
+    """Draws the part of a head that rotary positions turn: an even number of elements."""
     parts = [part for part in (0.25, 0.5, 0.75) if head_dim * part % 2 == 0]
     return generator.choice([*parts, 1.0])
 
@@ -131,7 +131,7 @@ def draw_longrope(generator, turned):
 
 
 def draw_windows(generator, base, changes):
-    """Which layers have one, and of how many tokens."""
+    """Draws which layers have a window, and its number of tokens."""
     if "sliding_window" not in base or not is_set(generator):
         return {}
     layers = changes["num_hidden_layers"]

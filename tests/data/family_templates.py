@@ -31,7 +31,7 @@ BYTE_LEVEL = ("byte_level", "byte_level_gpt2", "byte_level_trimmed")
 FEATURES = ("system", "developer", "late_system", "tools", "calls", "null_calls", "bare_calls", "beside",
             "two_calls", "results", "reasoning", "thoughts", "parts", "two_users", "assistant_first")
 # Kinds of conversations whose first question or answer may be rendered in another way when others follow.
-# With the name of a conversation that shows it.
+# Each kind has the name of a conversation that shows it.
 REWRITTEN = {"plain": "three", "system": "system_three", "tools": "tools", "reasoning": "reasoning_three",
              "thoughts": "thoughts_three", "beside": "beside_answered"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         processors)
 
-# What a pre-tokenizer makes pieces of: words with the space before them, line feeds with what they follow.
+# Pieces of a pre-tokenizer: words with the space before them, line feeds with the text that they follow.
 LLAMA3_PIECES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -114,7 +114,7 @@ FRONTS = [SPACE * 2, SPACE + "<", SPACE + "["]
 
 
 def _pieces(unknown: str = "<unk>") -> Tokenizer:
-    """As sentencepiece's BPE: what is not in the vocabulary falls back to bytes."""
+    """Like BPE of sentencepiece: text outside the vocabulary falls back to bytes."""
     vocabulary, merges = _merged([unknown, *BYTES, *LETTERS], PIECES + FRONTS)
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token=unknown,
                                      byte_fallback=True, fuse_unk=True))

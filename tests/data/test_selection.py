@@ -38,7 +38,7 @@ def numbers_of(parts):
 
 
 def random_groups(generator, num_examples=NUM_EXAMPLES, largest=20):
-    """Of 1 to `largest` examples each, in any order."""
+    """Makes groups of 1 to `largest` examples each, in any order."""
     sizes = generator.integers(1, largest + 1, num_examples)
     groups = np.repeat(generator.integers(0, 2**63, num_examples, np.uint64), sizes)[:num_examples]
     return generator.permutation(groups)

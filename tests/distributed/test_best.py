@@ -13,7 +13,7 @@ SETTINGS = ["run.max_steps=20", "run.evaluate_steps=2", "checkpoint.save_steps=5
 
 
 def validation_losses(run):
-    """By step."""
+    """Returns them by step."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line["validation_loss"] for line in lines if "validation_loss" in line}
 

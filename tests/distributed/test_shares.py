@@ -31,7 +31,7 @@ def plan(lab, name, *overrides):
 
 
 def entries(run):
-    """How often each (epoch, store, repeat, example) was trained."""
+    """Returns how often each (epoch, store, repeat, example) was trained."""
     epochs = {step: line["epoch"] for step, line in steps(run).items()}
     lines = [json.loads(line) for path in (run / "examples").glob("rank-*.jsonl") for line in path.read_text().splitlines()]
     return collections.Counter((epochs[line["step"]], line["store"], line["repeat"], line["example"]) for line in lines)

@@ -4,7 +4,8 @@
 
 Prints for each kind of fault how often it was injected and how often the run resumed from the right step. It also
 prints the time from the fault to the first step after the restart. Ends with 0 only when every step's loss
-and gradient norm and the final weights equal those of the undisturbed run to the last bit. FOLDER must not hold an earlier soak.
+and gradient norm and the final weights equal those of the undisturbed run to the last bit.
+FOLDER must not hold an earlier soak.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def settings_of(num_steps):
 
 
 def hear_signals():
-    """What a background job or nohup ignores, a shell script cannot trap."""
+    """Restores signals: a shell script cannot trap a signal that a background job or nohup ignores."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

@@ -13,7 +13,7 @@ from runs import assert_bit_equal, slow_from
 from watch import wait_until
 
 SAVES = ["checkpoint.save_steps=2", "run.max_steps=30"]
-# Of the loopback network one that no other test session takes the ports of.
+# An address of the loopback network whose ports no other test session takes.
 ADDRESS = ".".join(["127", *(str(random.randrange(1, 255)) for _ in range(3))])
 SERVE = ["metrics.serve=true", "metrics.port=29400", f"metrics.address={ADDRESS}"]
 # Time for the clients to come, and in any case one of them before the end.

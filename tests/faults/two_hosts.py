@@ -97,7 +97,7 @@ class Job:
             process.wait(timeout=30)
 
     def end(self):
-        """What launchers are left: one waits for a dead host for minutes."""
+        """Ends the remaining launchers: one waits for a dead host for minutes."""
         for process in self.processes:
             process.kill()
             process.wait()

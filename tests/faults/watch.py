@@ -52,7 +52,7 @@ IN_CREATE = 0x100  # of <sys/inotify.h>
 
 
 class NewEntries:
-    """What is made in a folder from now on, by inotify(7): looking now and then misses what lives for milliseconds."""
+    """Records new files in a folder by inotify(7). Polling would miss files that exist for milliseconds only."""
 
     def __init__(self, folder):
         libc = ctypes.CDLL(None, use_errno=True)
@@ -78,7 +78,7 @@ class NewEntries:
 
 
 def names_of_events(events):
-    """Of struct inotify_event: watch, mask, cookie, the name's length with its padding, the name."""
+    """Fields of struct inotify_event: watch, mask, cookie, the name's length with its padding, the name."""
     while events:
         length = struct.unpack_from("iIII", events)[3]
         yield os.fsdecode(events[16:16 + length].rstrip(b"\0"))
@@ -90,7 +90,7 @@ def wait_for_step(run, step):
 
 
 def silences_s(errors):
-    """How long the ranks that gave up had waited by then, as they say themselves: without mpirun's end and this test's."""
+    """Returns how long each rank had waited when it gave up, from its message. The end of mpirun does not count."""
     return [float(seconds) for seconds in re.findall(r"no progress for ([0-9.]+) s at step", errors)]
 
 

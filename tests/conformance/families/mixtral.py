@@ -24,6 +24,6 @@ REFUSED = {
 
 
 def vary(generator, changes):
-    """Not one expert a token: see CASES."""
+    """Never draws one expert a token: see CASES."""
     changes["num_local_experts"] += 1
     changes["num_experts_per_tok"] = max(2, changes["num_experts_per_tok"])
