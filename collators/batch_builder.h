@@ -14,16 +14,18 @@
 
 namespace packtrain {
 
-// How supervised tokens are weighted. The sum of weight * loss over all tokens of a step (all ranks
-// and micro-batches) is the step's loss.
-// w: the loss weight of a token's example (LossWeights of the store).
-// m: the weight of the token's mask byte (TokenWeights, else 1).
-// kTokens: weight = w m / denominator. The denominator is the step's sum of w m over supervised
-// tokens.
-// kExamples: weight = w m / (denominator * M), where M is the sum of m over the example's trained
-// labels. The denominator is the sum of w over the step's examples.
-// Trained labels of a truncated example are those before the cut. For a split example they are the
-// labels of all its pieces.
+// How supervised tokens are weighted. The sum of weight * loss over all tokens of a step, of all
+// ranks and micro-batches, is the step's loss.
+//
+//   w: the loss weight of a token's example (LossWeights of the store).
+//   m: the weight of the token's mask byte (TokenWeights, else 1).
+//   kTokens: weight = w m / denominator.
+//   kExamples: weight = w m / (denominator * M).
+//
+// The denominator of kTokens is the step's sum of w m over supervised tokens. The denominator of
+// kExamples is the step's sum of w over examples, and M is the sum of m over the example's trained
+// labels. Trained labels of a truncated example are those before the cut. For a split example they
+// are the labels of all its pieces.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
   double denominator = 1.0;

@@ -36,8 +36,8 @@ class CollectiveLabel {
 const std::string& collective_label();  // empty without one
 
 std::uint64_t num_collectives_begun();
-// The latest collectives, at most 8, the newest last: "412: all_gather of 4096 x 2 bytes for
-// layers.3, under way".
+// The latest collectives, at most 8, the newest last, as in
+// `412: all_gather of 4096 x 2 bytes for layers.3, under way`.
 std::vector<std::string> latest_collectives();
 
 }  // namespace packtrain

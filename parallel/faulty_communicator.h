@@ -7,9 +7,13 @@
 
 namespace packtrain {
 
-// kSkip: the call is skipped. kOther: it has half the elements. kFail: it throws Error(kDevice), as
-// when the library reports a fault; afterwards abort() never returns, as NCCL's may not. kLose: it
-// never returns, as when a link is lost, which poll_error() reports.
+// The faults:
+//
+//   kSkip: the call is skipped.
+//   kOther: the call has half the elements.
+//   kFail: the call throws Error(kDevice), as when the library reports a fault. Afterwards abort()
+//     never returns, as NCCL's may not.
+//   kLose: the call never returns, as when a link is lost. poll_error() reports it.
 enum class CollectiveFault { kNone, kSkip, kOther, kFail, kLose };
 
 // The fault of the next all-gather, reduce-scatter or all-reduce of any communicator of

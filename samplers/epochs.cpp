@@ -34,8 +34,8 @@ Epochs::Batches Epochs::batches(std::int64_t epoch) const {
     if (latest_.epoch != epoch) std::swap(latest_, previous_);
     if (latest_.epoch != epoch) {
       is_ours = true;
-      latest_ = {epoch,
-                 promise.get_future().share()};  // frees the older epoch before the new one is made
+      // Frees the older epoch before the new one is made.
+      latest_ = {epoch, promise.get_future().share()};
     }
     found = latest_.batches;
   }

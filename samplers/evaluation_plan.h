@@ -18,7 +18,7 @@ namespace packtrain {
 // example has a label, or for 2^32 examples or more.
 // `counter`, when given, supplies the weights of labels (LossCounter::label_weight). `lowered`,
 // when above 0, replaces the budget for micro-batches of several examples, because larger ones
-// exceeded the memory; a longer example has a micro-batch of its own.
+// exceeded the memory. A longer example has a micro-batch of its own.
 StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter = nullptr, std::int64_t lowered = 0);

@@ -33,14 +33,16 @@ struct OrderOptions {
   std::int64_t most_shuffled = kMaxShuffled;
 };
 
-// Rearranges `examples` (ascending on entry) for one epoch; a pure function of its arguments.
-// sequential: as stored.
-// random: a Fisher-Yates shuffle, a new one each epoch.
-// group_by_length: that shuffle, cut into mega-batches of kStepsPerMegaBatch steps. Each mega-batch
-// is sorted by length and cut into steps, longest example first. These steps are shuffled inside
-// it. So lengths are similar within a step, and every example moves fewer than kStepsPerMegaBatch *
-// global_batch_size positions from its position in the shuffle. A short last step of the epoch
-// takes neighbours from any position in the sorted last mega-batch.
+// Rearranges `examples` (ascending on entry) for one epoch. A pure function of its arguments.
+//
+//   sequential: as stored
+//   random: a Fisher-Yates shuffle, a new one each epoch
+//   group_by_length: that shuffle, cut into mega-batches of kStepsPerMegaBatch steps
+//
+// Each mega-batch is sorted by length and cut into steps, longest example first. These steps are
+// shuffled inside it. So lengths are similar within a step, and every example moves fewer than
+// kStepsPerMegaBatch * global_batch_size positions from its position in the shuffle. A short last
+// step of the epoch takes neighbours from any position in the sorted last mega-batch.
 void arrange(const OrderOptions& options, std::int64_t epoch, std::span<ExampleIndex> examples);
 
 // The order of an epoch: a table of arrange(), or above options.most_shuffled examples a computed

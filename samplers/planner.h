@@ -27,8 +27,8 @@ class Planner {
   // at most 12 bytes an example. `start`: where it continues another plan; earlier steps are never
   // planned.
   // Throws Error(kData) when an example is too long (policy error) or no example is left. Throws
-  // Error(kConfig) when an option is out of range, an example or piece cannot fit a micro-batch, or
-  // (with padding and padding_free) the longest micro_batch_size of them exceed the budget.
+  // Error(kConfig) when an option is out of range, or an example or piece cannot fit a micro-batch.
+  // With padding and padding_free also when the longest micro_batch_size of them exceed the budget.
   Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options, PlanStart start = {});
   ~Planner();

@@ -24,7 +24,7 @@ RunStart start_of(const TrainingState& state);
 // Hugging Face folder of the first; its `folder` is "" where there is none.
 RunStart first_start_of(const TrainingState& state);
 
-// For a run on the text model of a folder that has more than text: makes the export write the whole
+// For a run on the text model of a folder that has more than text. The export then writes the whole
 // model, with the other parts from that folder. `moved_to`: its new location, if it was moved.
 // Throws Error(kCheckpoint) where the folder does not exist.
 void write_whole(const TrainingState& state, const std::string& moved_to, ExportOptions& options);

@@ -90,8 +90,8 @@ struct PlanReport {
   std::optional<double> step_time_s;  // mean; empty without a FLOP rate
   double planning_time_s = 0;         // of the first epoch, without measuring the plan
   std::vector<StepPlan> steps;        // the shown steps
-  std::map<std::int64_t, ShownExample>
-      shown_examples;  // of the shown steps, by the plan's example numbers
+  // Examples of the shown steps, by the plan's example numbers.
+  std::map<std::int64_t, ShownExample> shown_examples;
   std::vector<StoreShare> stores;
   std::vector<LengthBin> lengths;
   std::vector<ValidationOverlap> overlaps;  // of validation stores with training stores

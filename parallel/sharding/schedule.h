@@ -6,7 +6,7 @@
 // There are three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters).
 //
 // A weight slot holds one gathered unit. Resident units have their own slots. The others rotate
-// over `num_rotating_slots` slots: unit n of them is always in slot n modulo their number, so that
+// over `num_rotating_slots` slots. Unit n of them is always in slot n modulo that number, so that
 // the addresses of weights never change. A slot is gathered again as soon as its next use needs
 // another unit. So the last blocks of forward stay for backward, and the first ones of backward
 // stay for the next micro-batch. A unit that the next step begins with is gathered as soon as the

@@ -17,8 +17,8 @@ struct Unit {
   FlatLayout trainable;     // either may be empty; frozen parameters are separate and have
   FlatLayout frozen;        // neither gradients nor optimizer state
   std::vector<int> blocks;  // ascending
-  bool resident =
-      false;  // keeps its own gather slot: used by the first, the last or several blocks
+  // Has a weight slot of its own, because the first, the last or several blocks use it.
+  bool resident = false;
 
   std::int64_t numel() const { return trainable.numel + frozen.numel; }
 };

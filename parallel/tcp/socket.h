@@ -29,8 +29,8 @@ class Socket {
 };
 
 // The numeric address of this host on the route to `host`. It is a loopback address only where
-// `host` is written as one. Where this host's own table maps the name to its loopback, the result
-// is the address of the default route's interface, else of the first one. Throws Error(kDevice)
+// `host` is written as one. This host's own table may map the name to its loopback. The result is
+// then the address of the default route's interface, else of the first one. Throws Error(kDevice)
 // when `host` cannot be resolved or reached.
 std::string address_towards(const std::string& host, std::uint16_t port);
 

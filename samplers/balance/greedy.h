@@ -8,8 +8,9 @@
 namespace packtrain {
 
 // Longest processing time first: chooses the bin that finishes first. On ranks of equal speed this
-// is the bin of least time. With one micro-batch the result is at most 4/3 of the optimum at equal
-// speeds (Graham 1969), and less than twice the optimum otherwise (Gonzalez, Ibarra, Sahni 1977).
+// is the bin of least time. Bounds hold for one micro-batch. At equal speeds the
+// result is at most 4/3 of the optimum (Graham 1969). At other speeds it is less than twice the
+// optimum (Gonzalez, Ibarra, Sahni 1977).
 bool place_longest_first(Bins& bins);
 
 // Chooses the bin that lengthens the step least, then the bin of least time. It fills the other

@@ -10,8 +10,9 @@
 namespace packtrain {
 
 // A set of size classes, as a tree of 64-bit words. A bit of an upper level is set when the word
-// below it is not zero (the idea of P. van Emde Boas, 1975, with a fixed fan-out of 64). Up to
-// 65,535 tokens each size is a class of its own. Above, a class holds 2, 4, ... neighbouring sizes.
+// below it is not zero. This is the idea of P. van Emde Boas (1975) with a fixed fan-out of 64. Up
+// to 65,535 tokens each size is a class of its own. Above, a class holds 2, 4, ... neighbouring
+// sizes.
 class FreeSpaceIndex {
  public:
   static constexpr std::size_t kNumClasses = std::size_t{1} << 16;

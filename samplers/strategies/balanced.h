@@ -1,5 +1,5 @@
-// balanced: assigns the whole optimizer batch to ranks x as few micro-batches as the token budget
-// allows, so that ranks wait as little as possible for each other (balance/balance.h).
+// balanced: assigns the whole optimizer batch to ranks and to as few micro-batches as the token
+// budget allows. Ranks then wait as little as possible for each other (balance/balance.h).
 #pragma once
 
 #include "samplers/batches/epoch_batches.h"

@@ -19,7 +19,7 @@ REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """`messages` have `role`, and some of: `content`, text or a list of {"type": "text", "text"};
+    """Each of `messages` has `role`. It may have `content`, text or a list of {"type": "text", "text"};
     `reasoning_content`; `tool_calls`, whose arguments are objects or JSON in a string."""
 
     messages: list[dict]

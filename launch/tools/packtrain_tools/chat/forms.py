@@ -1,6 +1,6 @@
-"""The forms of messages that templates accept. They differ in contents (a list of parts or text), missing
-contents (no key, null or empty), arguments of calls (an object or JSON) and reasoning (next to the content
-or among its parts). The form for a template is found by trying."""
+"""The forms of messages that templates accept. Contents are a list of parts or text;
+missing contents have no key, null or an empty text. Arguments of calls are an object or JSON. Reasoning is
+next to the content or among its parts. The form for a template is found by trying."""
 
 import itertools
 import json
