@@ -17,8 +17,9 @@ namespace packtrain {
 // How supervised tokens are weighted. The sum of weight * loss over all tokens of a step, of all
 // ranks and micro-batches, is the step's loss.
 //
-//   w: the loss weight of a token's example (LossWeights of the store).
-//   m: the weight of the token's mask byte (TokenWeights, else 1).
+// Here w is the loss weight of a token's example (LossWeights of the store), and m is the weight of
+// the token's mask byte (TokenWeights, else 1).
+//
 //   kTokens: weight = w m / denominator.
 //   kExamples: weight = w m / (denominator * M).
 //
@@ -34,9 +35,8 @@ struct LossNormalization {
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 
 struct CollatorOptions {
-  std::int32_t row_multiple =
-      128;               // rows are rounded up to a multiple of it with one dummy sequence
-  bool sources = false;  // fill PackedBatch::loss_source
+  std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence
+  bool sources = false;             // fill PackedBatch::loss_source
   // Label sums of the store, shared by all batches that receive this pointer. Null: each batch
   // computes its own sums.
   LabelWeights* label_weights = nullptr;

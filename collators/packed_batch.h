@@ -39,8 +39,8 @@ struct PackedBatch {
   std::int32_t max_seqlen = 0;       // the dummy sequence included
   std::int64_t num_real_tokens = 0;  // without the dummy sequence
   std::vector<Piece> pieces;         // where the real tokens came from
-  std::vector<std::int32_t>
-      num_piece_labels;  // [pieces] rows of each piece in loss_index, in this order
+  // [pieces] The number of rows of each piece in loss_index, in this order.
+  std::vector<std::int32_t> num_piece_labels;
 };
 
 }  // namespace packtrain

@@ -36,8 +36,8 @@ struct FlatState {
   at::Tensor master;
   at::Tensor exp_avg;  // both moments: the dtype that ShardingOptions::moments says
   at::Tensor exp_avg_sq;
-  at::Tensor
-      weight;  // compute dtype [n]: the source of gathers; the master itself when that is float32
+  // Compute dtype [n]: the source of gathers; the master itself when that is float32.
+  at::Tensor weight;
 };
 
 // A range of FlatState with one weight-decay flag.

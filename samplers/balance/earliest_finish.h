@@ -30,8 +30,8 @@ class EarliestFinish {
   // Returns kNoBin when no bin has space. Items come in descending order of cost.
   std::size_t find(ItemNumber item) {
     const BalanceItem& wanted = bins_->items[item];
-    const std::int64_t most =
-        bins_->max_tokens - wanted.tokens;  // in a bin with space for the item
+    // The most tokens that a bin with space for the item holds.
+    const std::int64_t most = bins_->max_tokens - wanted.tokens;
     while (closed_.any(most)) {
       const std::size_t bin = closed_.take();
       tournament_.set(bin, bins_->bins[first_ + bin].time);
