@@ -17,8 +17,8 @@ namespace packtrain {
 // How supervised tokens are weighted. The sum of weight * loss over all tokens of a step, of all
 // ranks and micro-batches, is the step's loss.
 //
-// Here w is the loss weight of a token's example (LossWeights of the store), and m is the weight of
-// the token's mask byte (TokenWeights, else 1).
+// Here w is the loss weight of a token's example (LossWeights of the store). The weight of the
+// token's mask byte is m (TokenWeights, else 1).
 //
 //   kTokens: weight = w m / denominator.
 //   kExamples: weight = w m / (denominator * M).
