@@ -14,6 +14,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/save_report.h"
+#include "framework/support/clock.h"
 #include "framework/support/file.h"
 
 namespace packtrain {
@@ -24,10 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kLayers = 4;
 constexpr std::int64_t kHidden = 1024;  // 67 million parameters: 0.8 GB with moments
 constexpr int kMaxReaders = 64;         // of more, some are counted, evenly
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // A layer's parameters, one behind the other, are cut into as many parts as there are ranks.
 struct LayerParameter {

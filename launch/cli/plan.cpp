@@ -7,6 +7,7 @@
 
 #include "framework/config/load.h"
 #include "framework/data/token_store.h"
+#include "framework/support/clock.h"
 #include "framework/training/plan/plan_source.h"
 #include "framework/training/setup/model_source.h"
 #include "framework/training/setup/tokenizer_check.h"
@@ -35,10 +36,6 @@ struct PlanArguments {
   bool memory_only = false;
   bool as_json = false;
 };
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Bins of doubling width: 0, 1, 2-3, 4-7, ...
 std::vector<LengthBin> length_bins(const ExampleCounts& lengths) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 
+#include "framework/support/math.h"
 #include "launch/doctor/limits.h"
 
 namespace packtrain {
@@ -51,11 +52,6 @@ AllFacts those(const AllFacts& all, const Condition& condition) {
   return found;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 // Adds a finding about `ranks`, if there are any.
 void blame(Finding& finding, const AllFacts& ranks, Verdict verdict, const std::string& what,
            const std::string& advice) {
@@ -77,7 +73,7 @@ Finding judge_rate(const AllFacts& all, const char* key, const char* unit, doubl
                    const char* advice) {
   std::vector<double> rates;
   for (const Facts& facts : all) rates.push_back(facts.at(key));
-  const double middle = median(rates);
+  const double middle = upper_median(rates);
   const auto [low, high] = std::ranges::minmax(rates);
   Finding finding;
   finding.text = fmt::format("{:.4g} {}", middle, unit);

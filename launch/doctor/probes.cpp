@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "framework/metrics/listen_socket.h"
+#include "framework/support/clock.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/hash.h"
@@ -31,10 +32,6 @@ constexpr auto kInjectedDelay = std::chrono::seconds(2);
 constexpr double kInjectedSkewS = 5;
 constexpr auto kViewTimeout = std::chrono::seconds(5);
 constexpr int kClockRounds = 5;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 double wall_clock_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

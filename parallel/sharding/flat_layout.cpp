@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "framework/support/math.h"
+
 namespace packtrain {
 namespace {
 
 constexpr std::int64_t kSegmentAlignment = 128;  // elements: 256 bytes of bfloat16
 constexpr std::int64_t kShardAlignment = 2048;   // elements: 4096 bytes of bfloat16
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 }  // namespace
 

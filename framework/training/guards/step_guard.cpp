@@ -10,6 +10,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
+#include "framework/support/math.h"
 
 namespace packtrain {
 namespace {
@@ -20,12 +21,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNormalDeviation =
     1.4826;  // scales the median distance of normal values to their deviation
 constexpr double kSmallestDistance = 0.01;  // relative to the median
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 json window_json(const SpikeWindow& window) {
   json entries = json::array();
@@ -53,9 +48,9 @@ double SpikeWindow::bound(std::int64_t before) const {
     if (entry.step < before) values.push_back(entry.value);
   }
   if (2 * std::ssize(values) < size_) return kInfinity;
-  const double center = median(values);
+  const double center = upper_median(values);
   for (double& value : values) value = std::abs(value - center);
-  const double distance = std::max(median(values), kSmallestDistance * std::abs(center));
+  const double distance = std::max(upper_median(values), kSmallestDistance * std::abs(center));
   return center + threshold_ * kNormalDeviation * distance;
 }
 

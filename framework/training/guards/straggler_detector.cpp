@@ -5,18 +5,10 @@
 #include <utility>
 
 #include "framework/support/logging.h"
+#include "framework/support/math.h"
 
 namespace packtrain {
-namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 const char* name_of(OwnTime phase) {
   constexpr std::array kNames = {"data", "compute"};

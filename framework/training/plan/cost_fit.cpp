@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "framework/support/math.h"
+
 namespace packtrain {
 namespace {
 
@@ -92,12 +94,6 @@ std::optional<Terms> solve(unsigned chosen, NormalEquations equations) {
     coefficients[i] = right[i] / matrix[i][i] * scale[i];
   }
   return coefficients;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace

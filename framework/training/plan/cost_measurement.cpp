@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collators/flattening.h"
+#include "framework/support/clock.h"
 #include "framework/support/logging.h"
 #include "framework/training/plan/cost_fit.h"
 #include "framework/training/steps/upload.h"
@@ -22,10 +23,6 @@ constexpr double kMinRepeats = 2;      // one repeat would show nothing about no
 constexpr double kMaxRepeats = 5;
 constexpr double kMinAllowedS = 2.0;
 constexpr double kShareOfRun = 0.01;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // The unit of attention. Joined pieces belong to the sequence of the piece they are joined to.
 struct Sequence {

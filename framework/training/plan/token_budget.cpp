@@ -7,6 +7,7 @@
 
 #include "collators/batch_builder.h"
 #include "framework/support/error.h"
+#include "framework/support/math.h"
 #include "framework/support/units.h"
 
 namespace packtrain {
@@ -14,10 +15,6 @@ namespace {
 
 double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / kGibibyte;
-}
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 [[noreturn]] void fail_no_room(const Config& config, const MemoryPlan& plan,

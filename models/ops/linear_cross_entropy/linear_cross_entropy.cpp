@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "framework/support/math.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
@@ -22,10 +23,6 @@ constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
 constexpr std::int64_t kRowStep = 128;  // rows of a tile of the GEMMs
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kAligned = 8;  // elements that fast GEMMs and 16-byte accesses need
-
-std::int64_t round_up(std::int64_t value, std::int64_t step) {
-  return (value + step - 1) / step * step;
-}
 
 // Rows of logits start at multiples of 16 bytes for any vocabulary size. Kernels and GEMMs need
 // that for 16-byte accesses.
@@ -64,7 +61,7 @@ void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tenso
 }
 
 // Pads the weight with rows of zeros to a multiple of kAligned words. dx is one sum over all words,
-// so it cannot be two GEMMs: the second one would be added to the rounded sum of the first
+// so it cannot be two GEMMs. The second one would be added to the rounded sum of the first
 // (matmul.h). In each row the small contribution of the last words would then be rounded away.
 at::Tensor aligned_weight(const at::Tensor& weight) {
   const std::int64_t more = round_up(weight.size(0), kAligned) - weight.size(0);

@@ -1,0 +1,12 @@
+// Elapsed time.
+#pragma once
+
+#include <chrono>
+
+namespace packtrain {
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace packtrain
