@@ -79,7 +79,7 @@ def mount():
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("options, reason", [(["size=64k"], "GiB are free"), (["ro"], "Read-only file system")],
+@pytest.mark.parametrize("options, reason", [(["size=64k"], "the disk has"), (["ro"], "Read-only file system")],
                          ids=["64 KiB", "read-only"])
 def test_a_disk_that_takes_no_checkpoint_costs_no_step(lab, mount, options, reason):
     run = lab.folder / "runs" / f"disk-{options[0]}"
@@ -114,7 +114,7 @@ def test_a_disk_that_fills_up_while_a_checkpoint_is_written_keeps_the_older_ones
     mount(run / "checkpoints", "size=6m")  # two checkpoints of 2.4 MB fit
     code, _, err = lab.finish(lab.start("disk-fills", *SAVES, "checkpoint.save_final=false", "data.validation=",
                                         ranks=2))
-    assert code in (0, 66) and "GiB are free" in err, err
+    assert code in (0, 66) and "the disk has" in err, err
     assert checkpoints(run) == [3, 6]
     shutil.copytree(run / "checkpoints" / "step-6", lab.folder / "runs" / "disk-other" / "checkpoints" / "step-6")
     resumed = steps(lab.run("disk-other", *SAVES, "data.validation=", ranks=2))
