@@ -60,7 +60,7 @@ TEST(Commit, KeepsASingleOneWhereThatIsWanted) {
   EXPECT_EQ(find_latest_checkpoint(root.path()), root / "step-3");
 }
 
-TEST(Commit, MakesRoomByRemovingTheOldest) {
+TEST(Commit, FreesSpaceByRemovingTheOldest) {
   const TemporaryFolder root;
   for (const int step : {1, 2, 3, 4}) save_sample(root.path(), step);
   free_disk_space(root.path(), {3}, 1);
@@ -68,7 +68,7 @@ TEST(Commit, MakesRoomByRemovingTheOldest) {
   EXPECT_FALSE(fs::exists(root / "step-1"));
 }
 
-TEST(Commit, MakesRoomOfTheOnlyOneWhereASingleOneIsKept) {
+TEST(Commit, FreesSpaceByRemovingTheOnlyOneWhereOneIsKept) {
   const TemporaryFolder root;
   save_sample(root.path(), 1);
   free_disk_space(root.path(), {2}, 1);
@@ -77,7 +77,7 @@ TEST(Commit, MakesRoomOfTheOnlyOneWhereASingleOneIsKept) {
   EXPECT_EQ(num_entries(root.path()), 0);
 }
 
-TEST(Commit, MakesNoRoomWhereThatWouldNotDo) {
+TEST(Commit, RemovesNothingWhereThatFreesTooLittleSpace) {
   const TemporaryFolder root;
   for (const int step : {1, 2}) save_sample(root.path(), step);
   free_disk_space(root.path(), {1}, std::uint64_t{1} << 40U);

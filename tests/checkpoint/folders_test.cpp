@@ -1,4 +1,4 @@
-// Which folders count as checkpoints, which of them are usable, which are kept.
+// Tests which folders count as checkpoints, which of them are usable, and which are kept.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -198,7 +198,7 @@ TEST(Manifest, OfANewerVersionIsNeitherPassedOverNorRemoved) {
   EXPECT_TRUE(fs::exists(root / "step-2"));
 }
 
-TEST(ResumableCheckpoint, AHostThatSeesTheFolderLaterGoesOnFromWhatRankZeroFound) {
+TEST(ResumableCheckpoint, AHostThatSeesTheFolderLateResumesFromWhatRankZeroFound) {
   const TemporaryFolder first;
   const TemporaryFolder late;  // the same root, as the host of rank 1 knows it
   for (const std::int64_t step : {1, 2}) save_sample(first.path(), step);

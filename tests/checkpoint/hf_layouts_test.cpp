@@ -1,5 +1,5 @@
-// Every way in which a Hugging Face tensor can hold our parameters: read in odd ranges by several
-// ranks and written again, its bytes are the same.
+// Tests every way in which a Hugging Face tensor can hold our parameters. Several ranks read it in
+// odd ranges and write it again. Its bytes stay the same.
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
@@ -156,14 +156,14 @@ TEST_P(HfLayout, ReadAndWrittenAgainHasTheSameBytes) {
   expect_round_trip(GetParam(), 3, at::kBFloat16, true);
 }
 
-TEST_P(HfLayout, MayLieAtAnyByteOfItsFile) {
+TEST_P(HfLayout, MayStartAtAnyByteOfItsFile) {
   expect_round_trip(GetParam(), 3, at::kFloat, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HfLayout, ::testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// That what lies where is what the map says, against an index by hand.
+// Compares the place of each element with an index computed by hand.
 TEST(HfLayouts, ATransposedTensorIsTransposed) {
   const TemporaryFolder folder;
   std::vector<float> values(6);

@@ -45,7 +45,7 @@ const Model kModels[] = {
      357'000'000'000},
 };
 
-// A file of bfloat16 zeros that takes no room: its header, and a hole.
+// Writes a sparse file of bfloat16 zeros. It has a header and a hole, which takes no disk space.
 void write_sparse(const std::string& path, const json& header, std::int64_t num_bytes) {
   const std::string text = header.dump();
   const std::uint64_t length = text.size();

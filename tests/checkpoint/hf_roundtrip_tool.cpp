@@ -1,7 +1,7 @@
-// hf_roundtrip_tool IN OUT RANKS MASTER EXPORT MAX_SHARD_BYTES TOKENIZER [VOCABULARY]
-// Imports the Hugging Face folder IN as RANKS ranks, whose ranges straddle parameters and rows,
-// into weights of type MASTER (float32 or bfloat16), and exports them to OUT as EXPORT; with
-// VOCABULARY as a model of that many tokens. Exits with the error's code.
+// hf_roundtrip_tool IN OUT RANKS MASTER EXPORT MAX_SHARD_BYTES TOKENIZER [VOCABULARY].
+// Imports the Hugging Face folder IN as RANKS ranks, into weights of type MASTER (float32 or
+// bfloat16). Exports them to OUT as type EXPORT. The ranks' ranges straddle parameters and rows.
+// VOCABULARY sets the model's number of tokens. Exits with the error's code.
 #include <ATen/ops/full.h>
 
 #include <algorithm>

@@ -31,7 +31,7 @@ TEST(CheckpointAcrossProcesses, IsReadBackByEveryRankAsItsOwnAndAsAnotherLayout)
     EXPECT_EQ(save_checkpoint(root, sample_state(step), saved, {2}, control),
               root + "/step-" + std::to_string(step));
   }
-  control.barrier();  // rank 0 removes old ones while the others go on
+  control.barrier();  // rank 0 removes old ones while the others continue
   EXPECT_FALSE(std::filesystem::exists(root + "/step-1"));
   for (const int num_ranks : {control.size(), 1, 5}) {
     const auto shards = sample_shards(control.rank() % num_ranks, num_ranks, false);

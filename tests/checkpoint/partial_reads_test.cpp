@@ -1,4 +1,4 @@
-// What reading a part of a checkpoint opens, reads and checks: that part alone.
+// Tests that reading a part of a checkpoint opens, reads and checks that part alone.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -70,7 +70,7 @@ TEST(PartialRead, OfMoreFilesThanAProcessMayOpenReadsAll) {
   EXPECT_TRUE(is_as_saved(whole[0]));
 }
 
-TEST(PartialRead, ReadsTheBlocksThatThePartLiesIn) {
+TEST(PartialRead, ReadsOnlyTheBlocksThatHoldThePart) {
   const TemporaryFolder root;
   const std::string folder = save_one(root.path(), kLargeNumel, 1);
   const std::int64_t share = kLargeNumel / 64;

@@ -27,7 +27,7 @@ TEST(SpecialTokens, ComeFromTheTokenizersFilesOtherwise) {
   EXPECT_EQ(special_token_ids(R"({"eos_token_id": 1})", folder.path())["eos_token_id"], 1);
 }
 
-TEST(SpecialTokens, AreLeftOutWhenNobodyKnowsThem) {
+TEST(SpecialTokens, AreLeftOutWhenUnknown) {
   const TemporaryFolder folder;
   EXPECT_TRUE(special_token_ids("", folder.path()).empty());
 }

@@ -41,7 +41,7 @@ TEST_F(Plan, IsMadeForHostsAndTheirGroups) {
   EXPECT_EQ(groups("--ranks 8 --ranks-per-node 2"), (std::vector{4, 2, 8, 2}));
   EXPECT_EQ(groups("--ranks 12 --ranks-per-node 8"), (std::vector{2, 8, 12, 12}));
   EXPECT_EQ(groups("--hosts 4 --ranks-per-node 2 memory.limit_gib=0.0001"),
-            (std::vector{4, 2, 8, 8}));  // nowhere is room
+            (std::vector{4, 2, 8, 8}));  // no group fits
   const Outcome text = packtrain("plan config.yaml --memory --hosts 2 --ranks-per-node 4");
   EXPECT_EQ(count(text.said, "ranks 8: 2 hosts x 4, groups of 4,"), 1U) << text.said;
   for (const char* contradiction : {"--hosts 2 --ranks 7", "--hosts 3 --ranks 8 --ranks-per-node 4",
@@ -121,7 +121,7 @@ TEST_F(Plan, MemoryAloneNeedsNoData) {
   }
 }
 
-TEST_F(Plan, WhatDoesNotFitIsToldWithWhatDoes) {
+TEST_F(Plan, AConfigThatDoesNotFitIsReportedWithOneThatDoes) {
   const std::string large =
       "batch.max_tokens_per_micro_batch=2000000 batch.global_batch_size=1000000 --gpu-gib ";
   const Outcome ample = packtrain("plan config.yaml --memory " + large + "64");

@@ -175,7 +175,7 @@ TEST_F(Plan, CountsWhatIsDroppedAndTruncated) {
   EXPECT_LT(truncated["num_tokens"], num_tokens_);
 }
 
-TEST_F(Plan, TellsPeopleWhatBoundsThemAndWhatWouldHelp) {
+TEST_F(Plan, ReportsTheBoundAndASettingThatHelps) {
   const Outcome made = packtrain(
       "prepare --synthetic lognormal:3.5,0.8,2,256 --examples 4000 --vocab-size 128 --out large");
   ASSERT_EQ(made.exit_code, 0) << made.said;

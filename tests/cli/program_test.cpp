@@ -83,7 +83,7 @@ TEST_F(Program, ConfigExplainsKeys) {
   EXPECT_EQ(packtrain("config").exit_code, 64);
 }
 
-TEST_F(Program, RanksThatFailAlikeSayItOnce) {
+TEST_F(Program, AnErrorOfAllRanksIsLoggedOnce) {
   write("config.yaml", "runs: {seed: 0}\n");
   const Outcome outcome = packtrain("train config.yaml", MPIRUN " -np 2");
   EXPECT_EQ(outcome.exit_code, 64) << outcome.said;
@@ -97,7 +97,7 @@ TEST_F(Program, TrainingWithoutAModelIsAConfigurationError) {
   EXPECT_EQ(count(outcome.said, "neither model.path nor model.config"), 1U) << outcome.said;
 }
 
-TEST_F(Program, AModelThatIsNotThereIsToldApartFromAFolderThatHoldsNone) {
+TEST_F(Program, AMissingFolderIsDistinguishedFromAFolderWithoutAModel) {
   write("ids.jsonl", "{\"input_ids\": [1, 2, 3]}\n");
   ASSERT_EQ(packtrain("prepare --pretokenized ids.jsonl --vocab-size 100 --out store").exit_code,
             0);

@@ -286,7 +286,7 @@ TEST(Flattening, NamesTheExampleWhoseFileWasWrittenTo) {
   store.example(1).input_ids[3] = -100;
   EXPECT_EQ(message_of_change(store, whole(store)), was + "its mask has other labels")
       << "the id that means no label";
-  // The label of a piece's last token lies behind the piece.
+  // The label of a piece's last token is the token after the piece.
   store.example(1).input_ids[3] = -7;
   EXPECT_NE(message_of_change(store, {piece(1, 0, 3, true)}).find("token 3 has id -7"),
             std::string::npos);
@@ -307,7 +307,7 @@ TEST(Flattening, CountsTheLabelsOfEachPieceAndNamesTheirSourcesOnRequest) {
   EXPECT_EQ(values(batch.loss_source), (Ints{10, 10, 10, 10, 0, 0, 10, 20}));
 }
 
-TEST(Flattening, TellsTheRowsOfEachPiece) {
+TEST(Flattening, ReportsTheRowsOfEachPiece) {
   const MemoryStore store = store_of({3, 6, 2});
   const MicroBatch pieces = {piece(1, 0, 4, true), piece(0, 0, 3), piece(1, 4, 2), piece(2, 0, 2)};
   EXPECT_EQ(values(flatten(store, pieces, {}, {.row_multiple = 16}).examples),

@@ -1,4 +1,4 @@
-// What a supervised row weighs when examples have loss weights.
+// Tests the weights of supervised rows when examples have loss weights.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -19,7 +19,7 @@ using test::whole;
 
 constexpr std::int32_t N = kNoLabel;
 
-TEST(Padding, PutsPadsBehindTheTokensOfEachSequence) {
+TEST(Padding, PutsPadsAfterTheTokensOfEachSequence) {
   const MemoryStore store = store_of({3, 2, 4});
   const PackedBatch batch = pad_to_longest(store, whole(store), {}, {.row_multiple = 1});
   EXPECT_EQ(values(batch.input_ids), (Ints{0, 1, 2, 0, 100, 101, 0, 0, 200, 201, 202, 203}));

@@ -1,4 +1,4 @@
-// What a supervised row weighs when its mask byte has a weight.
+// Tests the weight of a supervised row whose mask byte has a weight.
 #include <gtest/gtest.h>
 
 #include <array>

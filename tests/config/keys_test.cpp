@@ -1,4 +1,4 @@
-// Which keys there are, and what is said of others.
+// Tests the list of keys, and the errors of unknown ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-// The keys are a promise to everybody who has a configuration: this list changes on purpose only.
+// Users' configurations depend on these keys: this list changes on purpose only.
 TEST(ConfigKeys, ThePublicListIsFrozen) {
   std::string keys;
   for (const std::string& key : config_keys()) keys += key + "\n";

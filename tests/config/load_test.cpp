@@ -123,7 +123,7 @@ TEST(ConfigChecks, RefusesBitEqualRunsWhoseBatchesDependOnTimes) {
   load("{precision: {deterministic: true}, batch: {cost: flops}}");
 }
 
-TEST(ConfigChecks, EmbeddingsShareASlotOnlyWhereWeightsAreGatheredAnew) {
+TEST(ConfigChecks, EmbeddingsShareASlotOnlyWhereWeightsAreGatheredAgain) {
   const std::string error =
       load_error("", {"parallel.resident_embeddings=false", "parallel.zero_stage=2"});
   EXPECT_NE(error.find("parallel.zero_stage is 2"), std::string::npos) << error;
@@ -163,13 +163,13 @@ TEST(ConfigChecks, OnlyRowsCanBeOneSequence) {
   load("batch: {cross_example_attention: true, strategy: fixed_length}");
 }
 
-TEST(ConfigChecks, RowsCannotWeighExamplesAlike) {
+TEST(ConfigChecks, RowsCannotGiveExamplesEqualWeights) {
   EXPECT_NE(
       load_error("batch: {strategy: fixed_length, normalize: examples}").find("rows cut examples"),
       std::string::npos);
 }
 
-TEST(ConfigChecks, PiecesInPacksCannotWeighExamplesAlike) {
+TEST(ConfigChecks, PiecesInPacksCannotGiveExamplesEqualWeights) {
   const std::string packs = "batch: {strategy: multipack, normalize: examples}\n";
   EXPECT_NE(load_error(packs + "data: {too_long: split}").find("packed into two steps"),
             std::string::npos);

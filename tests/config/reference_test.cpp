@@ -1,4 +1,4 @@
-// What is said about keys, for people and for scripts.
+// Tests the reference of keys, as text and as JSON.
 #include "framework/config/reference.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What values mean, and what is said of wrong ones.
+// Tests how values are read, and the errors of wrong ones.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

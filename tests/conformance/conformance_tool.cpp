@@ -1,13 +1,14 @@
-// conformance_tool: for each line of standard input, a folder with `model/` (a Hugging Face folder)
-// and `batch.safetensors` (input_ids int32 [T], lengths int32 [N]), writes beside them
-//   packed/, alone/     gradients of the summed next-token loss (with what experts' balancing adds
-//                       to it), exported as weights are: under Hugging Face names; of the packed
-//                       batch, and summed over its sequences run one by one
+// Each line of standard input of conformance_tool names a folder with `model/` (a Hugging Face
+// folder) and `batch.safetensors` (input_ids int32 [T], lengths int32 [N]).
+// The tool writes into the same folder:
+//   packed/, alone/     Gradients of the summed next-token loss, with experts' balancing loss.
+//                       They are exported as weights are, under Hugging Face names. `packed` is of
+//                       the packed batch, `alone` is the sum over its sequences run one by one.
 //   packed.safetensors, alone.safetensors   logits [T, V] and loss []
-//   written/            what was imported, exported again
-// and answers with a line: `ok`, or `error CODE MESSAGE`. All in float32 on the CPU. For a line
-// `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
-// `conformance_tool bfloat16 [cuda]` computes in bfloat16, on the GPU with cuda, and writes of
+//   written/            The imported model, exported again.
+// It answers with a line: `ok`, or `error CODE MESSAGE`. It computes in float32 on the CPU. For a
+// line `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
+// `conformance_tool bfloat16 [cuda]` computes in bfloat16, with cuda on the GPU. It then writes
 // `packed` alone.
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
@@ -89,7 +90,7 @@ void export_tensors(const std::string& folder, const DecoderConfig& config,
   export_model(folder, config, [&](const std::string& name) { return tensors.at(name); }, options);
 }
 
-// What the gradients belong to: with experts' auxiliary loss.
+// Returns the loss that is differentiated, with experts' auxiliary loss.
 at::Tensor trained_loss(const at::Tensor& loss, const ExpertsConfig& experts,
                         const DeviceBatch& batch) {
   if (experts.auxiliary_loss == 0) return loss;

@@ -1,4 +1,4 @@
-// Lines that cannot be used: where they are, and what becomes of them.
+// Tests lines that cannot be used: their places, and how they are handled.
 #include "framework/data/bad_lines.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::string with_a_bad_line(int num_good) {
   return text;
 }
 
-TEST(BadLines, StopEverythingUnlessTold) {
+TEST(BadLines, StopThePreparationByDefault) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.jsonl", with_a_bad_line(3));
   const Error error =
@@ -111,7 +111,7 @@ TEST(BadLines, AFileOfNothingElseStopsLongBeforeItsEnd) {
   EXPECT_NE(error.message().find("1002 of 1002 lines"), std::string::npos) << error.what();
 }
 
-TEST(BadLines, ALineOverTheLimitIsOneWhateverItHolds) {
+TEST(BadLines, AnyLineOverTheLimitIsABadLine) {
   const TemporaryFolder folder;
   const std::string spaces(kMaxLineBytes, ' ');
   write_bytes(folder / "a.jsonl", "{\"input_ids\":[1]}" + spaces + "\n{\"input_ids\":[2]}\n");

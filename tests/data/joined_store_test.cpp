@@ -124,7 +124,7 @@ TEST_F(JoinedStoreTest, RefusesAFractionOfNoExample) {
             "data.train: 0.1 repeats of the 3 examples of " + folder_ / "a" + " are no example");
 }
 
-// What a checkpoint of version 0.1 holds must never change.
+// Checkpoints of version 0.1 hold this value, so that it must never change.
 TEST_F(JoinedStoreTest, TheFingerprintOfWholeRepeatsIsThatOfVersion01) {
   const auto joined = join(StorePart{store("a", 10, {3, 1}), 2}, StorePart{store("b", 20, {4})});
   const std::string text = TokenStore::open(folder_ / "a")->fingerprint() + " x 2\n" +
@@ -161,7 +161,7 @@ TEST_F(JoinedStoreTest, ASingleStoreIsReturnedAsItIs) {
   EXPECT_EQ(joined->origin(0).store, folder_ / "a");
 }
 
-TEST_F(JoinedStoreTest, WeightsAreThoseOfEachStoreAndNoneWhenTheyAreAlike) {
+TEST_F(JoinedStoreTest, WeightsAreThoseOfEachStoreAndNoneWhenTheyAreEqual) {
   const auto joined =
       join(StorePart{store("a", 10, {3, 1}), 2, 0.5}, StorePart{store("b", 20, {4}), 1, 3.0});
   std::vector<double> weights;

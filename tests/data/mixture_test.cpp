@@ -1,4 +1,4 @@
-// How many examples of each store an epoch has, by shares.
+// Tests the number of examples of each store in an epoch, by shares.
 #include "framework/data/mixture.h"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ TEST(TokenStore, ReadsTheSameFromManyShardsAsFromOne) {
   EXPECT_EQ(one->fingerprint(), many->fingerprint());
 }
 
-TEST(TokenStore, FingerprintTellsAChangedLength) {
+TEST(TokenStore, FingerprintChangesWithALength) {
   const TemporaryFolder folder;
   write_store(folder / "a");
   const auto writer = StoreWriter::create(folder / "b", two_sources(), false);
@@ -113,7 +113,7 @@ TEST(TokenStore, AStoreThatWasNotFinishedIsNoStore) {
             "`packtrain prepare` was stopped: the same command again finishes it.");
 }
 
-TEST(StoreWriter, RefusesAFolderInUseAndReplacesAStoreWhenTold) {
+TEST(StoreWriter, RefusesAFolderInUseAndReplacesAStoreOnRequest) {
   const TemporaryFolder folder;
   write_store(folder / "store", 1);
   const auto create = [&](bool overwrite) {

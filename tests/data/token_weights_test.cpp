@@ -43,7 +43,7 @@ TEST(TokenStore, AStoreWithoutWeightsHasNoTableAndRequiresNothing) {
   EXPECT_EQ(text.find("requires"), std::string::npos);
 }
 
-TEST(TokenStore, TheFingerprintTellsAnotherTableAndAnotherUseOfIt) {
+TEST(TokenStore, TheFingerprintChangesWithTheTableAndItsUse) {
   const TemporaryFolder folder;
   const auto print = [&](const std::string& name, std::vector<double> weights,
                          std::int64_t max_shard_tokens = 1000) {

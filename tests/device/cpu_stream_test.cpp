@@ -29,7 +29,7 @@ class CpuStreams : public ::testing::Test {
   std::unique_ptr<Event> event_ = device_->make_event();
 };
 
-TEST_F(CpuStreams, ComputeRunsAtOnceOnTheCallingThread) {
+TEST_F(CpuStreams, ComputeRunsImmediatelyOnTheCallingThread) {
   std::thread::id thread;
   compute_->run([&](StreamHandle handle) {
     EXPECT_EQ(handle, nullptr);
@@ -38,7 +38,7 @@ TEST_F(CpuStreams, ComputeRunsAtOnceOnTheCallingThread) {
   EXPECT_EQ(thread, std::this_thread::get_id());
 }
 
-TEST_F(CpuStreams, OtherStreamsRunInOrderBesideTheCaller) {
+TEST_F(CpuStreams, OtherStreamsRunInOrderConcurrentlyWithTheCaller) {
   std::vector<int> order;
   std::thread::id thread;
   std::atomic<bool> released = false;
@@ -104,7 +104,7 @@ TEST_F(CpuStreams, StreamsWaitForEachOther) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST_F(CpuStreams, AnEventNeverRecordedHoldsNobodyUp) {
+TEST_F(CpuStreams, AnEventNeverRecordedBlocksNoStream) {
   compute_->wait(*event_);
   gather_->wait(*event_);
   gather_->synchronize();
@@ -228,7 +228,7 @@ TEST_F(FailedStream, SurfacesAtEveryLaterCallOnAnyStreamOfTheDevice) {
   EXPECT_EQ(message_of([&] { compute_->synchronize(); }), "gather failed");
 }
 
-TEST_F(FailedStream, HangsNobodyWhoWaitsForItsEvents) {
+TEST_F(FailedStream, BlocksNoThreadThatWaitsForItsEvents) {
   EXPECT_EQ(message_of([&] {
               reduce_->wait(*event_);
               reduce_->synchronize();
@@ -276,7 +276,7 @@ TEST(RandomDelays, BringOutAMissingWait) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) EXPECT_GT(stale_reads(false, seed), 0);
 }
 
-TEST(CpuDevice, TellsWhatItIs) {
+TEST(CpuDevice, ReportsItsProperties) {
   const auto device = make_cpu_device({});
   EXPECT_EQ(device->kind(), DeviceKind::kCpu);
   EXPECT_EQ(device->index(), 0);

@@ -1,4 +1,4 @@
-// What holds on machines with and without a GPU.
+// These tests pass on machines with and without a GPU.
 #include <gtest/gtest.h>
 
 #include <string>

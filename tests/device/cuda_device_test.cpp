@@ -60,7 +60,7 @@ TEST_F(CudaStreams, AnEventOrdersTwoStreams) {
   }
 }
 
-TEST_F(CudaStreams, AnEventNeverRecordedHoldsNobodyUp) {
+TEST_F(CudaStreams, AnEventNeverRecordedBlocksNoStream) {
   compute_->wait(*event_);
   compute_->synchronize();
 }

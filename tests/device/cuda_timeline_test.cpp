@@ -67,8 +67,8 @@ TEST_F(CudaTimeline, HasKernelsOnTheRowsOfTheirStreamsInTheRangesThatLaunchedThe
 TEST_F(CudaTimeline, ShowsHowLongAStreamStoodStill) {
   fill(*compute_, "warm-up", 1);
   TimelineRecording recording(device_->record_activities(), "host");
-  // So long that the host has enqueued the wait before it ends: the timeline counts from that end,
-  // the stream's own clock from where the wait was enqueued.
+  // This takes longer than the host needs to enqueue the wait. The timeline counts from the end of
+  // this work, the stream's own clock from where the wait was enqueued.
   fill(*compute_, "before", 20);
   const std::unique_ptr<Event> computed = device_->make_event();
   compute_->record(*computed);

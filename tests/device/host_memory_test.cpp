@@ -1,4 +1,4 @@
-// What a process may still use of the host, from the texts the kernel gives.
+// Tests the memory that a process may still use of the host, from the kernel's texts.
 #include "framework/device/host_memory.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(HostMemory, IsNoMoreThanTheControlGroupLeaves) {
   EXPECT_EQ(available_memory_bytes(texts), kAvailable);
 }
 
-TEST(HostMemory, IsUnknownWhereNothingTells) {
+TEST(HostMemory, IsUnknownWhereNoFileReportsIt) {
   EXPECT_EQ(available_memory_bytes(HostMemoryTexts{}), 0);
   EXPECT_EQ(available_memory_bytes(HostMemoryTexts{"MemTotal: 5 kB", "", "", ""}), 0);
 }

@@ -1,4 +1,4 @@
-// What a GPU's profiler would record, made up.
+// Lays out made-up records of a GPU's profiler.
 #include "framework/device/timeline_layout.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST(TimelineLayout, CutsASmallOverlapAndGivesALargeOneItsOwnRow) {
   EXPECT_EQ(boxes(spans, "gather 3"), Boxes{"d 120 170"});
 }
 
-// Compute works until 20 us, awaits what gather was given before its record, goes on at 50.
+// Compute works until 20 us, waits for the gathers before the recorded event, and continues at 50.
 DeviceActivities waiting(std::int64_t gather_end_us) {
   DeviceActivities device;
   device.activities = {

@@ -1,4 +1,4 @@
-// Which facts of ranks are OK, SLOW or BROKEN, and who is named.
+// Tests which facts of ranks are OK, SLOW or BROKEN, and which ranks are named.
 #include "launch/doctor/judgement.h"
 
 #include <gtest/gtest.h>
@@ -160,7 +160,7 @@ TEST(NvidiaSmi, ItsLinesAreRead) {
                         {"nvlinks_down", 1}}));
 }
 
-TEST(NvidiaSmi, WhatAGpuDoesNotTellIsNothing) {
+TEST(NvidiaSmi, AValueThatAGpuDoesNotReportIsEmpty) {
   const Facts gpu = parse_gpu("[N/A], [N/A], 1200, 1980, Not Active, Not Active, [N/A]\n", "");
   EXPECT_EQ(gpu["power_limit_w"], 0.0);
   EXPECT_EQ(gpu["throttled"], false);

@@ -24,7 +24,7 @@ std::vector<std::string> files_of(const Target& target) {
 
 class Corpus : public ::testing::TestWithParam<Target> {};
 
-TEST_P(Corpus, IsReadWithoutASurprise) {
+TEST_P(Corpus, IsReadWithoutAnUnexpectedException) {
   const std::vector<std::string> files = files_of(GetParam());
   ASSERT_FALSE(files.empty());
   for (const std::string& file : files) {

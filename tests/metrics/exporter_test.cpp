@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::string kLoopback = own_loopback();
 
-// Without clients that are dropped: a test that goes on does not owe it to that.
+// The exporter never drops a slow client here, so that no test passes because of that limit.
 std::unique_ptr<Exporter> serve(const std::string& text, int port = 0) {
   constexpr unsigned kNeverS = 100'000;
   return Exporter::start(kLoopback, port, [text] { return text; }, {}, kNeverS);
@@ -41,7 +41,7 @@ TEST(Exporter, ServesThePageAsPrometheusText) {
   EXPECT_NE(answer.headers.find("Content-Type: text/plain; version=0.0.4"), std::string::npos);
 }
 
-TEST(Exporter, MakesThePageAnewForEveryScrape) {
+TEST(Exporter, RendersThePageForEveryScrape) {
   std::atomic<int> num_scrapes = 0;
   const auto exporter =
       Exporter::start(kLoopback, 0, [&] { return std::to_string(++num_scrapes); });
@@ -165,7 +165,7 @@ TEST(Exporter, AnswersWhileAHundredSlowClientsHang) {
   EXPECT_EQ(request(exporter->endpoint(), "GET", "/metrics").body.size(), 100'000U);
 }
 
-TEST(Exporter, StopsAtOnceWithClientsHanging) {
+TEST(Exporter, StopsImmediatelyWithClientsHanging) {
   auto exporter = serve(std::string(10'000'000, 'x'));
   std::vector<std::unique_ptr<Connection>> slow;
   for (int i = 0; i < 10; ++i) {

@@ -70,7 +70,7 @@ TEST(Metrics, WritesALineAStepAndAnEvaluation) {
       << "while the run goes on, not only after it";
 }
 
-TEST(Metrics, ServesWhatItWasTold) {
+TEST(Metrics, ServesTheReportedValues) {
   const TemporaryFolder folder;
   const auto metrics = Metrics::start(options_in(folder));
   metrics->step(record_of(4));
@@ -107,7 +107,7 @@ TEST(Metrics, ARunThatIsDoneIsWell) {
   EXPECT_NE(page.find(R"(state="done"} 1)"), std::string::npos) << page;
 }
 
-TEST(Metrics, EndsWithoutAnEndpointAtOnce) {
+TEST(Metrics, EndsImmediatelyWithoutAnEndpoint) {
   const TemporaryFolder folder;
   MetricsOptions options = options_in(folder);
   options.serve = false;
@@ -132,7 +132,7 @@ TEST(Metrics, HasNoEndpointWhenNotAsked) {
   EXPECT_EQ(Metrics::start(options)->endpoint(), std::nullopt);
 }
 
-TEST(Metrics, WarnsAndGoesOnWithoutAFreePort) {
+TEST(Metrics, WarnsAndContinuesWithoutAFreePort) {
   const TemporaryFolder folder;
   const std::string address = own_loopback();
   const auto taken = ListenSocket::open(address, 65535);
@@ -202,7 +202,7 @@ TEST(Metrics, StartsANewRunWithAnEmptyFile) {
   EXPECT_EQ(metrics_text(folder), "");
 }
 
-TEST(Metrics, CutsALineTornByACrash) {
+TEST(Metrics, CutsALineThatACrashLeftIncomplete) {
   const TemporaryFolder folder;
   write_file(folder.file("metrics.jsonl"), "{\"step\":1}\nnot json\n[]\n{\"loss\":2}\n{\"step\":1");
   MetricsOptions options = options_in(folder);

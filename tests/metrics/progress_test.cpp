@@ -114,7 +114,7 @@ TEST(Progress, NeverWrapsALineOnATerminal) {
   }
 }
 
-TEST(Progress, TellsTheMostImportantInANarrowTerminal) {
+TEST(Progress, ShowsTheMostImportantInANarrowTerminal) {
   Screen screen;
   Progress progress(4, screen.terminal(48));
   progress.step(record_of(1), 1);

@@ -1,4 +1,4 @@
-// What becomes of a record: the JSON line and the lines people read.
+// Tests how a record is written: as a JSON line, and as lines for people.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -154,7 +154,7 @@ TEST(EvaluationJsonLine, HasLossesBySourceUnderAKeyOfItsOwn) {
   EXPECT_EQ(ordered_json::parse(line)["validation_loss_by_source"], expected);
 }
 
-TEST(StepJsonLine, TellsOfExpertsOnlyWhereThereAreSome) {
+TEST(StepJsonLine, ReportsExpertsOnlyWhereThereAreSome) {
   StepRecord record = distinct_record();
   record.experts = ExpertLoad{.tokens = {12, 4}, .max = 1.5, .min = 0.5, .auxiliary_loss = {}};
   ordered_json line = ordered_json::parse(step_json_line(record));

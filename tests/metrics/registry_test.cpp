@@ -1,4 +1,4 @@
-// What becomes of a record on the Prometheus page.
+// Tests how a record is shown on the Prometheus page.
 #include "framework/metrics/registry.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(MetricsRegistry, AddsUpCountersOverSteps) {
   EXPECT_NE(page.find("# TYPE packtrain_loss gauge"), std::string::npos);
 }
 
-TEST(MetricsRegistry, TellsFlopsInBaseUnits) {
+TEST(MetricsRegistry, ReportsFlopsInBaseUnits) {
   MetricsRegistry registry = labelled_registry();
   registry.step(distinct_record());
   EXPECT_DOUBLE_EQ(metric_value(registry.page(), "packtrain_model_flops_per_second_per_device"),

@@ -1,4 +1,4 @@
-// Where Prometheus looks for a run's ranks.
+// Tests the file in which Prometheus finds a run's ranks.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -66,7 +66,7 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-TEST(MetricsTargets, StandInTheSitesFolderAsLongAsTheRunGoesOn) {
+TEST(MetricsTargets, AreInTheSitesFolderWhileTheRunContinues) {
   const TemporaryFolder run;
   const TemporaryFolder other_run;
   const TemporaryFolder site;

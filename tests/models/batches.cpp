@@ -150,7 +150,7 @@ std::vector<SavedActivation> TestModel::saved_by_layer(const DeviceBatch& batch,
   for (std::size_t i = 0; i <= layer; ++i) {
     x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
   }
-  const std::size_t block = layer + 1;  // behind the embedding
+  const std::size_t block = layer + 1;  // block 0 is the embedding
   const BlockOutput output = blocks_[block]->forward(parameters_of(block), batch, x, true);
   return saved_activations(*output.tape);
 }

@@ -68,7 +68,7 @@ std::vector<std::int32_t> some_ids(std::int64_t count, std::int32_t bound) {
 
 void poison_free_memory(const OperatorCase& on) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<at::Tensor> held;  // all at once, so that none takes another's place
+  std::vector<at::Tensor> held;  // all live together, so that none reuses another's memory
   for (std::int64_t numel = 64; numel <= (std::int64_t{1} << 20); numel *= 2) {
     for (int i = 0; i < 2; ++i) {
       held.push_back(at::full({numel}, kNan, on.options().dtype(at::kFloat)));

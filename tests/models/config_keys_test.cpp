@@ -15,7 +15,7 @@ namespace {
 using test::message_of;
 using test::old_llama;
 
-// What to_dict() of transformers 4 and 5 wrote into real files, and what training tools add.
+// These keys are from real files by to_dict() of transformers 4 and 5, and from training tools.
 TEST(ConfigKeys, BookkeepingOfEveryConfigIsAccepted) {
   const auto bookkeeping = nlohmann::json::parse(R"({
     "torchscript": false, "use_bfloat16": false, "tf_legacy_loss": false, "pruned_heads": {},
@@ -51,7 +51,7 @@ TEST(ConfigKeys, AKeyThatSaysWhatIsComputedAnywayIsAccepted) {
   EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));
 }
 
-TEST(ConfigKeys, EveryKeyThatChangesTheComputationIsNamedAtOnce) {
+TEST(ConfigKeys, OneErrorNamesAllKeysThatChangeTheComputation) {
   nlohmann::json config = old_llama();
   config.update({{"logit_scale", 0.5},
                  {"use_qk_norm", true},
@@ -95,7 +95,7 @@ TEST(ConfigKeys, AKeyToIgnoreThatIsGoneAlreadyIsNoError) {
   EXPECT_EQ(without_keys(config, {"logit_scale", "rope_scaling.mystery"}), config);
 }
 
-TEST(ConfigKeys, WhatIsNotComputedIsNamedBesideUnknownKeys) {
+TEST(ConfigKeys, UnsupportedSettingsAreNamedTogetherWithUnknownKeys) {
   nlohmann::json config = old_llama();
   config.update({{"hidden_act", "relu2"},
                  {"rope_scaling", {{"rope_type", "mrope"}, {"mrope_section", {1, 2}}}},

@@ -83,7 +83,7 @@ TEST_P(Decoder, APaddingSequenceChangesNothing) {
   expect_same_grads(result, plain, tolerance);
 }
 
-// What the gradients belong to.
+// Returns the loss that is differentiated, with the auxiliary loss of experts.
 double trained_loss(TestModel& model, const ExpertsConfig& experts, const DeviceBatch& batch) {
   const double loss = model.evaluate(batch).item<double>();
   if (experts.auxiliary_loss == 0) return loss;
@@ -139,7 +139,7 @@ TEST_P(Decoder, RecomputationChangesNoBit) {
   }
 }
 
-TEST_P(Decoder, GradientsPutOffHaveTheSameBits) {
+TEST_P(Decoder, DeferredWeightGradientsHaveTheSameBits) {
   const OperatorCase& on = GetParam();
   const DeviceBatch batch = random_batch(kLengths, 61, on.device);
   for (const auto& [name, config] : decoder_variants()) {
@@ -185,7 +185,7 @@ std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedActivat
   return bytes;
 }
 
-// Of a layer between others and of the last one, whose last row has no label.
+// Checks a layer between others, and the last one, whose last row has no label.
 void expect_kept_as_the_table_says(const OperatorCase& on, const DecoderConfig& config,
                                    RecomputePolicy policy) {
   const DeviceBatch batch = random_batch({64}, 61, on.device);

@@ -63,7 +63,7 @@ DeviceBatch padded_batch(const OperatorCase& on, Sequences sequences, const Devi
   return padded;
 }
 
-// Rows behind an example that belong to it for attention, but not to what is balanced.
+// Pads follow an example. They belong to its sequence in attention, but not to the balancing loss.
 TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   const OperatorCase& on = GetParam();
   TestModel model(balanced_experts(), {}, on.options());

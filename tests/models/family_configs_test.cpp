@@ -91,7 +91,7 @@ nlohmann::json dbrx() {
     "resid_pdrop": 0.0, "tie_word_embeddings": false, "use_cache": true})");
 }
 
-TEST(DbrxConfig, NormalizesWeightsOfExpertsUnlessToldNotTo) {
+TEST(DbrxConfig, NormalizesWeightsOfExpertsByDefault) {
   nlohmann::json config = dbrx();
   EXPECT_TRUE(parse_decoder_config(config.dump()).experts.normalize_weights);
   config["ffn_config"]["moe_normalize_expert_weights"] = 1.0;

@@ -1,4 +1,4 @@
-// Blocks of a shape no family here has, on the tape: whatever is dropped, gradients are the same.
+// Runs blocks of a shape that no family has on the tape. Gradients are equal under every policy.
 #include "models/operator_tape.h"
 
 #include <ATen/TensorOperators.h>
@@ -45,7 +45,7 @@ std::vector<Parameter> some_parameters(const OperatorCase& on) {
           random_parameter(on, {kWidth, kWidth}, "down")};
 }
 
-TEST_P(Tapes, GradientsThatMeetAreAddedUnderEveryPolicy) {
+TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
   const OperatorCase& on = GetParam();
   for (const RecomputePolicy policy :
        {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {

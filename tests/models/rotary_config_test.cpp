@@ -110,7 +110,7 @@ TEST(RotaryConfig, ReadsLongropeByAnyOfItsNames) {
   old["type"] = "su";
   EXPECT_EQ(scaling_of(old), scaling);
   old.erase("original_max_position_embeddings");
-  // Phi-3 keeps it beside rope_scaling.
+  // Phi-3 keeps it next to rope_scaling, not inside.
   EXPECT_EQ(read({{"rope_scaling", old}, {"original_max_position_embeddings", 512}}).rotary.scaling,
             scaling);
   EXPECT_EQ(read({{"rope_scaling", old}}, {.original_max_positions = 512}).rotary.scaling, scaling);

@@ -1,6 +1,6 @@
-// Of every family in the table: its weights' map is complete, its config is written as it is read,
-// and takes the changes that a user may ask for. Small configs, one for each kind of map that the
-// family has, lie in families/<type>.json.
+// Tests every family in the table. Its weight map is complete. Its config is written as it is read.
+// Users may change it as documented. The folder families has a file for each type with small
+// configs, one for each kind of map.
 #include "models/families/weight_map.h"
 
 #include <gtest/gtest.h>

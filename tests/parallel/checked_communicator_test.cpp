@@ -1,4 +1,4 @@
-// Run with 1, 2 and 4 ranks: collectives that do not match are told before they are made.
+// Run with 1, 2 and 4 ranks: collectives that do not match are errors before they are called.
 #include "parallel/checked_communicator.h"
 
 #include <gtest/gtest.h>

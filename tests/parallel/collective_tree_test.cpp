@@ -58,7 +58,7 @@ TEST_P(CollectiveTree, EverySubtreeIsARunOfRanksAndAllAreInTheRoots) {
   }
 }
 
-TEST_P(CollectiveTree, ARankMeetsAtMostTwiceTheRoundsManyOthers) {
+TEST_P(CollectiveTree, ARankExchangesWithAtMostTwoOthersARound) {
   for (int rank = 0; rank < size_; ++rank) {
     std::set<int> peers;
     for (const GatherRound& round : all_gather_rounds(rank, size_)) {
@@ -71,7 +71,7 @@ TEST_P(CollectiveTree, ARankMeetsAtMostTwiceTheRoundsManyOthers) {
   }
 }
 
-TEST(BlocksFrom, GoOnAtTheFirstRank) {
+TEST(BlocksFrom, ContinueAtTheFirstRank) {
   const std::vector<BlockRange> ranges = blocks_from(3, 4, 5);
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].first, 3U);

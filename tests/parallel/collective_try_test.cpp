@@ -1,4 +1,4 @@
-// What ranks tell each other of a piece of work.
+// Tests how ranks agree on the result or the error of a piece of work.
 #include "parallel/collectives.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace packtrain::testing {
 namespace {
 
-TEST(CollectiveTry, TellsTheReasonsOfEightRanksAndCountsTheRest) {
+TEST(CollectiveTry, ReportsTheReasonsOfEightRanksAndCountsTheRest) {
   run_ranks(12, [&](Communicator& control) {
     const Error error = error_of([&] {
       collective_try("nothing was saved", control, [&] {
@@ -47,7 +47,7 @@ TEST(CollectiveTry, TheAnswerOfTheFirstRankIsEveryRanks) {
   });
 }
 
-TEST(CollectiveTry, TheErrorOfTheLowestRankThatHasOneIsTold) {
+TEST(CollectiveTry, TheErrorOfTheLowestFailedRankIsReported) {
   run_ranks(4, [&](Communicator& control) {
     std::optional<Error> own;
     if (control.rank() >= 2) {

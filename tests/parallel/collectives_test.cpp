@@ -24,7 +24,7 @@ class Collectives : public testing::Test {
   std::size_t rank_ = static_cast<std::size_t>(comm_->rank());
   std::size_t size_ = static_cast<std::size_t>(comm_->size());
 
-  // What `rank` holds at `i`: any rank can tell.
+  // Returns the value of `rank` at `i`, which any rank can compute.
   static float value(std::size_t rank, std::size_t i) {
     return static_cast<float>(CounterRandom(7, "values", rank).normal(i));
   }
@@ -223,7 +223,7 @@ TEST_F(Collectives, SplitMakesGroupsByColorOrderedByKey) {
   }
 }
 
-TEST_F(Collectives, TwoCommunicatorsServeTwoThreadsAtOnce) {
+TEST_F(Collectives, TwoCommunicatorsServeTwoThreadsAtTheSameTime) {
   const auto other = test_world().connect(test_world().on_cpu());
   const auto work = [](Communicator& comm, std::int64_t seed, std::int64_t& mistakes) {
     for (std::int64_t round = 0; round < 200; ++round) {
@@ -262,7 +262,7 @@ TEST_F(Collectives, AbortFreesAThreadThatWaits) {
     comm_->abort();
     waiting.join();
   } else {
-    comm_->abort();  // all alike: an aborted communicator is not freed collectively
+    comm_->abort();  // all ranks do: an aborted communicator is not freed collectively
   }
 }
 

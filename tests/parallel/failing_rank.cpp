@@ -1,4 +1,4 @@
-// Fails as told, for failure_test.cmake: failing_rank alike|different|RANK
+// Fails as its argument says, for failure_test.cmake: failing_rank alike|different|RANK
 #include <chrono>
 #include <cstdio>
 #include <string>

@@ -59,7 +59,7 @@ TEST(JobLocation, OneProcessHasNone) {
   EXPECT_FALSE(place(with(kSlurm, "SLURM_STEP_NUM_TASKS", "1")));
 }
 
-TEST(JobLocation, AStepOfSlurmMeetsAtItsFirstHost) {
+TEST(JobLocation, AStepOfSlurmUsesItsFirstHost) {
   const auto found = place(kSlurm);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->rank, 5);

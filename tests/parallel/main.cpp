@@ -1,4 +1,4 @@
-// Runs the tests of this executable on every rank at once; a failure on any rank fails them all.
+// Runs the tests of this executable on all ranks together. A failure on any rank fails them all.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -145,8 +145,8 @@ TEST_P(NcclPath, SumsFloat32) {
   }
 }
 
-// Behind each other on one stream, so through one scratch memory where there is any; the last one
-// in place.
+// The sums follow each other on one stream, so that they share the scratch memory where there is
+// any. The last one is in place.
 TEST_P(NcclPath, SumsThatFollowEachOtherDoNotMix) {
   constexpr std::size_t kCount = 1'000'000;
   constexpr std::size_t kNum = 6;
@@ -202,7 +202,7 @@ TEST_P(NcclPath, MemoryMayOutliveItsCommunicator) {
   memory = {};
 }
 
-TEST_P(NcclPath, MemoryOfAnAbortedCommunicatorCanBeLetGo) {
+TEST_P(NcclPath, MemoryOfAnAbortedCommunicatorCanBeFreed) {
   {
     const CommunicatorMemory memory = comm_->allocate(5000);
     comm_->barrier();

@@ -101,7 +101,7 @@ TEST_F(Nccl, SplitMakesGroupsByColor) {
 }
 
 // As training does (CommunicatorWatch).
-TEST_F(Nccl, AnotherThreadAsksForFaultsBesideCollectives) {
+TEST_F(Nccl, AnotherThreadAsksForFaultsDuringCollectives) {
   constexpr std::size_t kCount = 1 << 20;
   const CommunicatorMemory all = comm_->allocate(kCount * size_ * sizeof(float));
   std::atomic<bool> over = false;

@@ -9,7 +9,7 @@ namespace {
 
 class RankSum : public Nccl {
  protected:
-  // Bits of the sums of `parts` [num_ranks, count], behind a guard that must not change.
+  // Returns the sums of `parts` [num_ranks, count]. A guard after the sums must not change.
   template <typename T>
   std::vector<T> sums(const std::vector<T>& parts, std::size_t num_ranks) {
     constexpr std::size_t kGuard = 64;

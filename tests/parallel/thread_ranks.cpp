@@ -46,7 +46,7 @@ class ThreadCommunicator final : public Communicator {
     exchange(buffer, [&](std::size_t, const void* theirs) {
       all.push_back(*static_cast<const std::int64_t*>(theirs));
     });
-    // Nobody may write a buffer that another still reads: exchange() has met twice.
+    // No rank may write a buffer that another still reads: exchange() has two barriers.
     *static_cast<std::int64_t*>(buffer) = reduced(all, op);
   }
   void broadcast(void* buffer, std::size_t bytes, int root, void*) override {

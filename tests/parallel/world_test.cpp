@@ -17,7 +17,7 @@ namespace {
 TEST(World, KnowsItsRanksAndItsHost) {
   World& world = test_world();
   const char* launched = std::getenv("OMPI_COMM_WORLD_SIZE");
-  if (launched == nullptr) launched = std::getenv("WORLD_SIZE");  // as torchrun tells
+  if (launched == nullptr) launched = std::getenv("WORLD_SIZE");  // torchrun sets it
   EXPECT_EQ(std::to_string(world.size()), launched == nullptr ? "1" : launched);
   EXPECT_EQ(world.rank(), world.control().rank());
   EXPECT_EQ(world.size(), world.control().size());
@@ -44,7 +44,7 @@ TEST(HostNames, OfOneMachineAreEqual) {
             (std::vector<std::string>{"a", "a", "b"}));
 }
 
-TEST(HostNames, OfSeveralMachinesOfOneNameTellThemApart) {
+TEST(HostNames, DistinguishSeveralMachinesOfOneName) {
   EXPECT_EQ(
       tell_hosts_apart({{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
       (std::vector<std::string>{"clone", "clone (of rank 1)", "clone", "b", "clone (of rank 1)"}));

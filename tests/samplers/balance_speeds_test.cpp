@@ -114,7 +114,7 @@ TEST(BalanceSpeeds, OfTheOptionsReachThePlan) {
   EXPECT_EQ(test::tokens_in(plan.ranks[1][0]), 2000);
 }
 
-TEST(BalanceSpeeds, RejectWhatIsNoSpeed) {
+TEST(BalanceSpeeds, RejectInvalidSpeeds) {
   const auto items = items_of(std::vector<std::int32_t>{7, 3});
   const auto with = [&](const std::vector<double>& speeds) { balance(items, 2, 10, speeds); };
   EXPECT_THROW(with({1.0}), Error);

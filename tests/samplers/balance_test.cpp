@@ -25,7 +25,7 @@ using test::slowest;
 using test::sorted;
 using test::step_time;
 
-// What plain longest-first greedy makes of the step; nothing when an item finds no room.
+// Returns the time of a step under plain longest first, or nothing when an item does not fit.
 std::optional<double> longest_first_time(std::span<const BalanceItem> items, int num_ranks,
                                          int num_micro_batches, std::int64_t budget) {
   std::vector<test::Load> bins(static_cast<std::size_t>(num_ranks * num_micro_batches));
@@ -152,15 +152,15 @@ TEST(Balance, UsesAsFewMicroBatchesAsTheBudgetAllows) {
   EXPECT_EQ(balance(items, 2, 59).num_micro_batches, 2);
   EXPECT_EQ(balance(items, 2, 30).num_micro_batches, 2);
   EXPECT_EQ(balance(items, 2, 10).num_micro_batches, 6);
-  // 5 + 5 and 4 + 3 + 3: only best fit finds room for all; longest first parts the fives.
+  // 5 + 5 and 4 + 3 + 3: only best fit places all items; longest first separates the fives.
   const auto tight = items_of(std::vector<std::int32_t>{5, 5, 4, 3, 3});
   EXPECT_EQ(balance(tight, 2, 10).num_micro_batches, 1);
 }
 
-TEST(Balance, FillsTheRanksBesideAGiant) {
+TEST(Balance, FillsTheRanksThatDoNotHoldTheLargestItem) {
   std::vector<std::int32_t> lengths(20, 100);
   lengths.push_back(1000);
-  // Even loads would be (1000, 700) and (700, 600); beside the giant there is room for 1000.
+  // Even loads would be (1000, 700) and (700, 600). The rank without the largest item holds 1000.
   const auto items = items_of(lengths);
   const Placement placement = balance(items, 2, 1000);
   EXPECT_EQ(placement.num_micro_batches, 2);

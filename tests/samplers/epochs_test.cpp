@@ -121,7 +121,7 @@ TEST(Epochs, CountsThatOthersFoundAreTaken) {
   EXPECT_EQ(planner.first_uncounted_epoch(), 50);
 }
 
-// Whatever was asked before: a step's position follows from the epochs' numbers of steps alone.
+// A step's position follows from the epochs' numbers of steps alone, not from earlier queries.
 TEST(Epochs, PositionsFollowFromTheEpochsNumbersOfSteps) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const test::Examples examples = test::draw_examples(seed, 1 + 7 * seed, kLongest);

@@ -65,7 +65,7 @@ TEST(Exchange, SwapsPairsWhereNoSingleItemHelps) {
   expect_consistent(bins);
 }
 
-TEST(Exchange, HandsASlowRankLess) {
+TEST(Exchange, GivesASlowRankLess) {
   const auto items = items_of(std::vector<std::int32_t>{4, 4, 2, 2});
   const std::vector<double> slowness{2, 1};  // half as fast
   Bins bins;

@@ -48,7 +48,7 @@ Case draw_case(std::uint64_t seed, int most_ranks) {
 
 using Place = bool (*)(Bins&);
 
-// What the two leave in the bins; nothing where one finds no room and the other does.
+// Expects that both placements fill the bins equally, or that both find no bin for an item.
 void expect_same_bins(const Case& drawn, Place place, Place by_scan) {
   const std::vector<double> alike(static_cast<std::size_t>(drawn.num_ranks), 1.0);
   Bins bins;
@@ -62,7 +62,7 @@ void expect_same_bins(const Case& drawn, Place place, Place by_scan) {
   }
 }
 
-TEST(Greedy, PlacesItemsOnRanksAlikeAsAScanOfAllBinsDoes) {
+TEST(Greedy, PlacesItemsOnEqualRanksAsAScanOfAllBinsDoes) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(seed);
     const Case drawn = draw_case(seed, 20);
@@ -93,7 +93,7 @@ void expect_earliest_finish(const Case& drawn, std::span<const double> slowness)
   }
 }
 
-TEST(EarliestFinish, FindsTheEarliestOfTheBinsWithRoom) {
+TEST(EarliestFinish, FindsTheEarliestBinWithFreeSpace) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const CounterRandom random(seed, "tokens");
@@ -172,7 +172,7 @@ TEST(Greedy, MakesStepsAsShortAsScansOfAllBinsDo) {
 }
 
 // Matches are what the time goes into. A scan looks at 4,096 bins an item.
-TEST(EarliestFinish, PlaysFewMatchesAnItemOnThousandsOfRanks) {
+TEST(EarliestFinish, MakesFewComparisonsPerItemOnThousandsOfRanks) {
   constexpr int kNumRanks = 4096;
   const auto items =
       test::sorted(items_of(test::draw_lognormal(1, 26 * kNumRanks, 475, 1.0), 1.0 / (6 * 4096)));

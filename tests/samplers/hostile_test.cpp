@@ -1,4 +1,4 @@
-// Whatever the lengths and the options: a plan keeps its promises, or there is a clear error.
+// With any lengths and options, a plan keeps its guarantees or there is a clear error.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ constexpr std::uint64_t kNumDraws = 3000;
 constexpr std::int32_t kHuge = (1 << 30) + 12345;
 const EveryTokenCounts kCounter;
 
-// Stores nobody would prepare: of no example, of one, of empty or fully masked ones, all equal, one
-// longer than all others together, lengths near 2^30.
+// Draws extreme stores: no example, one example, empty or fully masked ones, equal ones, one longer
+// than all others together, lengths near 2^30.
 Examples draw_store(const CounterRandom& random) {
   constexpr std::array<std::uint64_t, 6> kSizes = {0, 1, 2, 3, 17, 120};
   const std::uint64_t size = kSizes[random.below(0, kSizes.size())];
@@ -70,7 +70,7 @@ PlanOptions draw_options(const CounterRandom& random) {
   return options;
 }
 
-// Cutting a giant into tiny pieces is asked for by nobody and takes memory for each piece.
+// No real run cuts a very long example into tiny pieces, and each piece takes memory.
 bool makes_too_many_pieces(const Examples& store, const PlanOptions& options) {
   if (options.strategy != Strategy::kFixedLength && options.too_long != TooLong::kSplit)
     return false;

@@ -83,7 +83,7 @@ double fill_of(const EpochPacks& epoch, std::int64_t capacity) {
   return tokens / static_cast<double>(std::ssize(epoch.packs()) * capacity);
 }
 
-TEST(FreeSpaceIndex, FindsTheSmallestRoomThatIsLargeEnough) {
+TEST(FreeSpaceIndex, FindsTheSmallestFreeSpaceThatIsLargeEnough) {
   for (const std::int64_t largest : {100L, 65'535L, 65'536L, 1'000'000L, 2'147'483'647L}) {
     FreeSpaceIndex index(largest);
     std::set<std::size_t> reference;
@@ -104,7 +104,7 @@ TEST(FreeSpaceIndex, FindsTheSmallestRoomThatIsLargeEnough) {
       }
       const std::int64_t tokens = draw(2);
       auto expected = reference.lower_bound(index.class_of(tokens));
-      // A class holds the rooms from its first on: only later ones are surely large enough.
+      // A class holds a range of free spaces. Only those of later classes are surely large enough.
       const bool is_first_room = tokens == 0 || index.class_of(tokens - 1) < index.class_of(tokens);
       if (expected != reference.end() && *expected == index.class_of(tokens) && !is_first_room) {
         ++expected;
@@ -115,14 +115,14 @@ TEST(FreeSpaceIndex, FindsTheSmallestRoomThatIsLargeEnough) {
   }
 }
 
-TEST(Packs, PutEachExampleIntoTheFullestPackWithRoom) {
+TEST(Packs, PutEachExampleIntoTheFullestPackThatItFits) {
   const EpochPacks epoch(test::examples_of({6, 5, 3, 4, 2, 5, 9}), pack_options(10, 2));
   std::vector<std::vector<std::int64_t>> packs;
   for (const auto& pack : epoch.packs()) {
     packs.emplace_back();
     for (const Piece& piece : pack) packs.back().push_back(piece.example);
   }
-  // 6 takes 3 (room 4, not 5), then 5 takes 4; the 2 opens a pack, which the next 5 joins.
+  // 6 takes 3 (free space 4, not 5), then 5 takes 4. The 2 opens a pack, which the next 5 joins.
   EXPECT_EQ(packs, (std::vector<std::vector<std::int64_t>>{{0, 2}, {1, 3}, {4, 5}, {6}}));
   EXPECT_EQ(std::ssize(epoch.steps()), 2);
 }

@@ -1,4 +1,4 @@
-// A plan that goes on from another one, behind the examples that this has trained.
+// Tests a plan that continues another one, after the examples that the other has trained.
 #include "samplers/plan_start.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ PlanOptions in_tokens(Strategy strategy, std::int64_t tokens) {
   return options;
 }
 
-// How often each example begins in the steps first .. last - 1.
+// Returns how often each example begins in the steps first .. last - 1.
 std::map<std::int64_t, int> visits(const Planner& planner, std::int64_t first, std::int64_t last) {
   std::map<std::int64_t, int> visits;
   for (std::int64_t step = first; step < last; ++step) {
@@ -94,13 +94,13 @@ TEST(PlanStart, AnotherBatchSizeTrainsEachExampleOfTheEpochOnce) {
   }
 }
 
-TEST(PlanStart, SoDoChangesOfChanges) {
+TEST(PlanStart, RepeatedChangesTrainEachExampleOfTheEpochOnce) {
   expect_each_once(counted(16), {{2, counted(8)}, {5, counted(4)}, {9, counted(20)}});
   expect_each_once(counted(16), {{5, counted(8)}, {40, counted(24)}});
   expect_each_once(counted(16), {{5, counted(8)}, {5, counted(4)}});
 }
 
-TEST(PlanStart, SoDoOtherOrdersAndStrategies) {
+TEST(PlanStart, OtherOrdersAndStrategiesTrainEachExampleOfTheEpochOnce) {
   PlanOptions other_seed = counted(16);
   other_seed.seed = 4;
   expect_each_once(counted(16), {{5, other_seed}});
@@ -113,7 +113,7 @@ TEST(PlanStart, SoDoOtherOrdersAndStrategies) {
   expect_each_once(counted(16), {{5, in_tokens(Strategy::kFixedLength, 300)}});
 }
 
-TEST(PlanStart, GoesOnInTheOrderThatTheEpochHas) {
+TEST(PlanStart, ContinuesInTheOrderThatTheEpochHas) {
   const test::Examples examples = uneven_examples();
   const Planner before = make_planner(examples, counted(16));
   const Planner after = make_planner(examples, counted(8), before.start_at(5));
@@ -124,7 +124,7 @@ TEST(PlanStart, GoesOnInTheOrderThatTheEpochHas) {
   }
 }
 
-TEST(PlanStart, TheSameOptionsGoOnAsIfNothingWere) {
+TEST(PlanStart, TheSameOptionsContinueTheSamePlan) {
   const test::Examples examples = uneven_examples();
   for (const PlanOptions& options : {counted(16), in_tokens(Strategy::kBalanced, 300)}) {
     const Planner whole = make_planner(examples, options);

@@ -166,7 +166,7 @@ TEST(StoreLossCounter, CountsSupervisedTokensThatHaveAPredecessor) {
   }
 }
 
-// How many mask bytes a plan reads.
+// Returns the number of mask bytes that a plan reads.
 class ReadCounter final : public LossCounter {
  public:
   explicit ReadCounter(const TokenStore& store) : counter_(store) {}

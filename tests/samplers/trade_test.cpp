@@ -61,7 +61,7 @@ TEST(Trade, NeverMakesAStepLongerNorAMicroBatchTooLong) {
   }
 }
 
-// Of 10 steps of packs, the mean over steps of the slowest rank's cost over the mean rank's.
+// Returns the slowest rank's cost over the mean rank's, as a mean over 10 steps of packs.
 double mean_cost_imbalance(std::int64_t capacity,
                            Assignment (*assign)(const StepPieces&, const PlanOptions&)) {
   PlanOptions options;

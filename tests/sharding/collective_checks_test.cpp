@@ -81,7 +81,7 @@ std::unique_ptr<ShardedModel> make_replica(Device& device, Damage damage) {
       ShardingOptions{.self_test = true});
 }
 
-// What this rank is told; empty where nothing was wrong.
+// Returns the error message of this rank, or an empty text where nothing was wrong.
 std::string error_of(const std::function<void()>& work, ErrorCategory category) {
   try {
     work();
@@ -150,7 +150,7 @@ std::unique_ptr<at::ObserverContext> count_wait(const at::RecordFunction& functi
   return nullptr;
 }
 
-// Whatever the number of ranks whose parts a gather brings.
+// The number of waits does not depend on the number of ranks of a gather.
 TEST(SelfTest, TheHostWaitsOnceForEachCollective) {
   if (test_world().size() == 1) return;
   const auto device = make_cpu_device({.num_threads = 1});

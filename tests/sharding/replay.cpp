@@ -101,7 +101,7 @@ class Replay {
     if (action.defers_weight_grads) deferred_weight_grads_ = action.block;
     if (action.grad_slot < 0) return;
     access(Resource::kGradSlot, action.grad_slot, true);
-    // In place, later micro-batches add to the first; else each starts anew.
+    // In place, later micro-batches add to the first; else each starts from zero.
     const int sum = slots_.grads_in_place ? 0 : action.micro_batch;
     const std::pair writer(action.block, action.micro_batch);
     const auto first = first_writers_.try_emplace({action.unit, sum}, writer).first->second;

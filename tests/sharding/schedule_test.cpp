@@ -109,9 +109,9 @@ TEST(Schedule, GathersEachUnitOnceWhenEverySlotIsKept) {
   EXPECT_EQ(num_gathers, made.table.units.size());
 }
 
-TEST(Schedule, KeepsTheLastBlocksAcrossTheTurn) {
-  // 5 rotating units in 3 slots: forward gathers 5, backward only the 2 that had to go, and the
-  // next micro-batch finds the first 3 still there.
+TEST(Schedule, BackwardReusesTheUnitsThatAreStillGathered) {
+  // 5 rotating units share 3 slots. Forward gathers 5, backward only the 2 that were overwritten.
+  // The next micro-batch finds the first 3 still gathered.
   const Made made = make({{.num_layers = 5}, 2, true});
   std::size_t num_gathers = 0;
   for (const Action& action : made.schedule)
@@ -135,7 +135,7 @@ TEST(Schedule, OneRankGathersAndReducesNothingAndWaitsForNothing) {
   EXPECT_EQ(alone.slots.num_grad_slots, 7);  // every unit has its own place
 }
 
-TEST(Schedule, ReplicasMeetOnceAStepAtEachUnit) {
+TEST(Schedule, ReplicasReduceEachUnitOnceAStep) {
   Case c{{.num_layers = 5}, 3, true};
   c.slots.num_replicas = 2;
   for (const int ranks : {1, 2}) {
@@ -144,7 +144,7 @@ TEST(Schedule, ReplicasMeetOnceAStepAtEachUnit) {
   }
 }
 
-// Of a step's last actions, what is done to which unit.
+// Returns the kind and the unit of each of a step's last actions.
 std::vector<std::string> last_actions(const Made& made, std::size_t num) {
   std::vector<std::string> list;
   for (std::size_t a = made.schedule.size() - num; a < made.schedule.size(); ++a) {

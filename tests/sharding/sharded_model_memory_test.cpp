@@ -35,7 +35,7 @@ void run_out_everywhere(ShardedModel& model, std::span<const DeviceBatch> batche
   }
 }
 
-TEST(ShardedModel, WhereverMemoryRunsOutAllGetThroughTheStepAndTheNextOneIsRight) {
+TEST(ShardedModel, TheStepAfterAnOutOfMemoryAtAnyPointIsRight) {
   for (const ToyOptions& toy : models()) {
     for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
       for (const int stage : {3, 2}) {

@@ -114,7 +114,7 @@ TEST(ShardedModel, SquaresMostOfTheGradientBeforeTheLastReductions) {
   EXPECT_EQ(model.squared_norm_partials().numel(), 1);
 }
 
-TEST(ShardedModel, TellsOfEachForwardAndBackwardBeforeItIsDone) {
+TEST(ShardedModel, ReportsEachForwardAndBackwardBeforeItRuns) {
   const ToyOptions toy{.num_layers = 3};
   Harness harness(toy, {}, 0);
   ShardedModel& model = harness.model();
@@ -153,7 +153,7 @@ TEST(ShardedModel, FrozenParametersTakeNoGradientMemory) {
   EXPECT_LT(frozen.model().state().exp_avg.numel(), trained.model().state().exp_avg.numel());
 }
 
-// Whether a schedule gives wrong results within `attempts` runs.
+// True where a schedule gives wrong results within `attempts` runs.
 bool goes_wrong(Harness& harness, const Schedule& schedule, const Reference& reference,
                 int attempts) {
   for (int attempt = 0; attempt < attempts; ++attempt) {

@@ -62,7 +62,7 @@ TEST(ReadText, RefusesWhatIsLargerThanAskedFor) {
   EXPECT_EQ(read_text(folder / "file", ErrorCategory::kData, 5), "12345");
   const Error error = error_of([&] { read_text(folder / "file", ErrorCategory::kData, 4); });
   EXPECT_EQ(error.message(), folder / "file: has 5 bytes or more, at most 4 are read");
-  // The system calls this file empty, whatever it holds.
+  // The system reports size 0 for this file, with any content.
   EXPECT_EQ(error_of([] { read_text("/proc/self/maps", ErrorCategory::kData, 10); }).category(),
             ErrorCategory::kData);
 }

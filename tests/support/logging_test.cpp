@@ -52,7 +52,7 @@ TEST_F(Logging, EveryLineCarriesTimeRankStepAndPhase) {
   EXPECT_TRUE(std::regex_match(text, line)) << text;
 }
 
-TEST_F(Logging, RankZeroTellsFactsAndTheOthersOnlyWorries) {
+TEST_F(Logging, RankZeroLogsFactsAndTheOthersOnlyWarnings) {
   const std::string first = log_as(0, "");
   EXPECT_TRUE(has(first, "info: a fact")) << first;
   EXPECT_FALSE(has(first, "a detail")) << first;

@@ -35,7 +35,7 @@ TEST(MappedFile, RefusesAFolder) {
   EXPECT_NE(error.message().find("is not a regular file"), std::string::npos);
 }
 
-TEST(MappedFile, NamesTheLimitOfMapsWhereThereIsNoRoomForOne) {
+TEST(MappedFile, NamesTheLimitOfMapsWhereItIsReached) {
   const TemporaryFolder folder;
   write_bytes(folder / "file", "");
   std::error_code error;
@@ -51,7 +51,7 @@ TEST(MappedFile, NamesTheLimitOfMapsWhereThereIsNoRoomForOne) {
   EXPECT_NE(full.advice().find("sysctl"), std::string::npos);
 }
 
-TEST(MappedFile, TellsThatItWasWrittenTo) {
+TEST(MappedFile, ReportsThatItWasWrittenTo) {
   const TemporaryFolder folder;
   write_bytes(folder / "file", "12345678");
   const auto file = MappedFile::open(folder / "file", ErrorCategory::kData);
@@ -105,7 +105,7 @@ void bus_error_elsewhere(const std::string& path) {
   static_cast<void>(*static_cast<const volatile char*>(address));
 }
 
-TEST(MappedFileDeathTest, ABusErrorElsewhereIsNobodysFile) {
+TEST(MappedFileDeathTest, ABusErrorOutsideMappedFilesNamesNoFile) {
   const TemporaryFolder folder;
   // The system's own end, or a sanitizer's.
   EXPECT_DEATH(bus_error_elsewhere(folder / "file"), "^((.|\n)*BUS(.|\n)*)?$");

@@ -45,7 +45,7 @@ TEST(ReadAhead, AnExceptionSurfacesAfterTheItemsBeforeIt) {
   EXPECT_THROW(items.take(), std::runtime_error);
 }
 
-TEST(ReadAhead, EndsWithItemsNobodyTook) {
+TEST(ReadAhead, EndsWithItemsThatWereNotTaken) {
   ReadAhead<std::int64_t> none(0, 0, 1, [](std::int64_t index) { return index; });
   ReadAhead<std::int64_t> some(0, 1'000'000'000, 4, [](std::int64_t index) { return index; });
   EXPECT_EQ(some.take(), 0);

@@ -1,5 +1,5 @@
-// Runs begun and ended in one process, over and over: threads, open files and communicators that
-// stay behind would add up.
+// Starts and ends runs in one process many times: threads, open files and communicators that are
+// not freed would add up.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -57,11 +57,11 @@ Config small_config(const std::string& folder) {
   config.precision.compute = Precision::kFloat32;
   config.precision.reduce = Precision::kFloat32;
   config.run.max_steps = 2;
-  config.checkpoint.save_steps = 1;  // one beside the training, one at its end
+  config.checkpoint.save_steps = 1;  // one during training, one at its end
   return config;
 }
 
-TEST(RunTraining, LeavesNothingBehindHoweverOftenItIsBegun) {
+TEST(RunTraining, LeavesNoThreadOrFileAfterAnyNumberOfRuns) {
   const testing::TemporaryFolder mine;
   const std::string folder = shared_path(mine.path());
   World& world = test_world();

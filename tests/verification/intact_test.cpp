@@ -1,4 +1,4 @@
-// A run whose protections are all in place passes, whatever is configured.
+// An undamaged run passes verification under any configuration.
 #include "tests/verification/fixture.h"
 
 namespace packtrain::test {

@@ -1,4 +1,4 @@
-// What the contamination detector changes, and what it leaves.
+// Tests which tokens the contamination detector changes.
 #include "framework/verification/perturbed_store.h"
 
 #include <gtest/gtest.h>

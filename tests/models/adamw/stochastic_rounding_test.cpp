@@ -75,7 +75,7 @@ TEST(StochasticRounding, IsRightOnAverage) {
   }
 }
 
-// Which elements were rounded up.
+// Returns which elements were rounded up.
 at::Tensor ups(std::int64_t step, std::uint64_t seed, bool second_moment = false) {
   const AdamWTensors shard = bfloat16_shard();
   shard.grad.fill_(std::sqrt(1 + 0x1p-8));

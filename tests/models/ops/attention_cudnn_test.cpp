@@ -1,4 +1,4 @@
-// What is cuDNN's alone: plans, buckets, layouts, versions.
+// Tests the parts that only cuDNN has: plans, buckets, layouts, versions.
 #include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>

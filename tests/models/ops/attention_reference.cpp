@@ -144,7 +144,7 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
     in.sinks = sinks.to(at::kDouble).view({-1, 1, 1});
     out.sinks = at::zeros({shape.num_heads}, in.sinks.options());
   }
-  constexpr std::int64_t kScores = 1 << 25;  // at once: 256 MiB
+  constexpr std::int64_t kScores = 1 << 25;  // at the same time: 256 MiB
   const std::int64_t rows = std::max<std::int64_t>(
       1, kScores / (shape.num_heads * std::max<std::int64_t>(1, qkv.size(0))));
   for (std::int64_t begin = 0; begin < qkv.size(0); begin += rows) {

@@ -27,7 +27,7 @@ std::vector<AttentionBackend> backends_on(const OperatorCase& on) {
   return {AttentionBackend::kReference, AttentionBackend::kPlain};
 }
 
-// Those that serve windows.
+// Backends that support windows.
 std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {
   std::vector<AttentionBackend> backends = backends_on(on);
   std::erase(backends, AttentionBackend::kReference);
@@ -128,7 +128,7 @@ TEST_P(Attention, WithSinksAddsToOrSkipsTheirGradient) {
   expect_close(run_attention(on, qkv, grad, shape, batch, &frozen).query, once.query, 0, "d query");
 }
 
-// So long that scores are made in several blocks of rows.
+// The sequence is long enough for scores in several blocks of rows.
 TEST_P(Attention, MatchesItsFormulaInALongSequenceAmongShortOnes) {
   const OperatorCase& on = GetParam();
   if (on.dtype != at::kFloat) return;

@@ -172,7 +172,7 @@ TEST_P(Experts, OfEqualScoresTheLowestExpertIsFirst) {
   const OperatorCase& on = GetParam();
   const at::Tensor x = random_tensor(on, {130, 8}, "x");
   Parameter router = random_parameter(on, {6, 8}, "router");
-  router.value.copy_(router.value[0].expand({6, 8}).clone());  // all alike
+  router.value.copy_(router.value[0].expand({6, 8}).clone());  // all equal
   for (const bool normalize : {false, true}) {
     const Routing routing = route(x, router, nullptr, {3, normalize, false});
     for (std::int64_t s = 0; s < 3; ++s) {

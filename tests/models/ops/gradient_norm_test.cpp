@@ -49,7 +49,7 @@ std::vector<float> on_host(const at::Tensor& tensor) {
   return {copy.const_data_ptr<float>(), copy.const_data_ptr<float>() + copy.numel()};
 }
 
-TEST_P(GradientNorm, SumsStandBesideLossRequestsAndDetails) {
+TEST_P(GradientNorm, SumsAreInOneTensorWithLossRequestsAndDetails) {
   const OperatorCase& on = GetParam();
   const at::Tensor partials = floats(on, {1, 2, 4, 8});
   EXPECT_EQ(on_host(step_sums(partials, scalar(on, 2.5), {1, 0, 1}, {})),

@@ -1,5 +1,5 @@
-// Experts' gated activations with the products beside them: products against float64, group by
-// group, and activations against activation.h, which has a test of its own.
+// Tests experts' gated activations together with their products. Products are compared with
+// float64, group by group. Activations are compared with activation.h, which has its own test.
 #include "models/ops/experts/grouped_glu_gemm.h"
 
 #include <ATen/TensorOperators.h>
@@ -41,8 +41,8 @@ struct Groups {
   }
 };
 
-// Rows below, at and beyond a tile of 128; inner widths that fill tiles of 96 and 128 and that do
-// not; the last three with widths that no kernel takes in one launch.
+// Rows are below, at and beyond a tile of 128. Some inner widths fill tiles of 96 and 128, others
+// do not. The last three have widths that no kernel takes in one launch.
 const Groups kGroups[] = {
     {{5}, 64, 8},
     {{0, 1, 0, 127, 128, 129, 0}, 128, 96},

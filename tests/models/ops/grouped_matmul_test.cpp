@@ -36,7 +36,7 @@ struct Groups {
   }
 };
 
-// Rows below, at and beyond what a kernel takes at once, widths that fill tiles and that do not.
+// Rows are below, at and beyond the tile of a kernel. Some widths fill tiles, others do not.
 const Groups kGroups[] = {
     {{5}, 8, 8},
     {{0, 1, 0, 63, 64, 65, 0}, 24, 40},

@@ -139,13 +139,13 @@ TEST_P(LinearCrossEntropy, AddsABiasAndSumsItsGradientOverChunks) {
   }
 }
 
-// What few words add to each row's d x is less than what rounding leaves of a bfloat16: rounded
-// away row by row it would be missing in sums over rows, which are the weights' gradients.
+// The last few words add less to each row's d x than half a unit in the last place of bfloat16. If
+// each row rounded it away, it would be missing in the weights' gradients, which sum over rows.
 TEST_P(LinearCrossEntropy, WordsBeyondAMultipleOf8AreNotRoundedAway) {
   const OperatorCase& on = GetParam();
   LossCase loss = loss_case(on, 2000, 1003);
   loss.targets.weights.fill_(1);
-  loss.x = loss.x.mul(0.1);  // all words about alike
+  loss.x = loss.x.mul(0.1);  // all words have nearly equal logits
   const at::Tensor x = reference_leaf(loss.x);
   const at::Tensor weight = reference_leaf(loss.weight.value);
   const at::Tensor want =

@@ -98,8 +98,8 @@ TEST_P(Matmul, AddsAMatrixAndABias) {
   }
 }
 
-// What is small beside a product moves the mean of many sums by its own, unless the product is
-// rounded before it is added: cuBLAS does that with an addend of bfloat16, with nothing else.
+// A small addend moves the mean of many sums by its own mean. It would not if the product were
+// rounded before the addition, as cuBLAS does with an addend of bfloat16 only.
 TEST_P(Matmul, WhatIsAddedIsNotRoundedAway) {
   const OperatorCase& on = GetParam();
   for (const std::int64_t inner : {64, 1000, 4096}) {
@@ -120,7 +120,7 @@ TEST_P(Matmul, WhatIsAddedIsNotRoundedAway) {
   }
 }
 
-TEST_P(Matmul, WritesNothingBesideItsRows) {
+TEST_P(Matmul, WritesNothingOutsideItsRows) {
   const OperatorCase& on = GetParam();
   const at::Tensor left = random_tensor(on, {9, 16}, "left");
   const at::Tensor right = random_tensor(on, {16, 8}, "right");
@@ -143,7 +143,7 @@ TEST_P(Matmul, OfNothingIsTheSumOfTheRest) {
   EXPECT_EQ(gemm(at::empty({0, 5}, on.options()), at::empty({5, 4}, on.options())).size(0), 0);
 }
 
-TEST_P(Matmul, HasEqualBitsWithoutTimingWhateverCameBefore) {
+TEST_P(Matmul, HasEqualBitsWithoutTimingAfterAnyOtherProducts) {
   const OperatorCase& on = GetParam();
   const at::Tensor left = random_tensor(on, {300, 512}, "left");
   const at::Tensor right = by_columns(random_tensor(on, {512, 96}, "right"));

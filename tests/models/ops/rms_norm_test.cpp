@@ -122,7 +122,7 @@ void expect_as_side_by_side(const OperatorCase& on, std::int64_t rows, std::int6
   expect_close(other.grad, weight.grad, tolerance, "d weight");
 }
 
-TEST_P(RmsNorm, OfRowsThatLieApartIsWrittenInPlaceAndNowhereElse) {
+TEST_P(RmsNorm, OfStridedRowsIsWrittenInPlaceAndNowhereElse) {
   for (const auto& [rows, width] : kShapes) {
     for (const Between& between : kBetween) {
       SCOPED_TRACE(shape_of(rows, width) + " after " + std::to_string(between.left));
@@ -131,7 +131,7 @@ TEST_P(RmsNorm, OfRowsThatLieApartIsWrittenInPlaceAndNowhereElse) {
   }
 }
 
-TEST_P(RmsNorm, RefusesRowsOfUnlikeStrides) {
+TEST_P(RmsNorm, RefusesRowsOfDifferentStrides) {
   const OperatorCase& on = GetParam();
   const Parameter weight = random_parameter(on, {8}, "weight");
   const at::Tensor x = random_tensor(on, {3, 16}, "x").narrow(1, 0, 8);

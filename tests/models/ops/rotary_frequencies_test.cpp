@@ -80,7 +80,7 @@ class FrequenciesByToken : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, FrequenciesByToken, testing::ValuesIn(operator_cases()),
                          case_name);
 
-// Each token's are those of its sequence's length, whatever else is in the pack.
+// Each token's frequencies follow from the length of its own sequence, not from the whole pack.
 void expect_by_token(const OperatorCase& on, const RotaryConfig& config, std::int64_t dim,
                      const std::vector<std::int32_t>& lengths) {
   const RotaryFrequencies frequencies(config, dim);

@@ -1,4 +1,4 @@
-// Which checkpoints are worth keeping for their validation loss.
+// Tests which checkpoints are kept for their validation loss.
 #include "framework/training/evaluation/best_losses.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(BestLosses, KnowTheLossOfTheWeightsAsTheyAre) {
   EXPECT_FALSE(best.after(4).has_value());
 }
 
-TEST(BestLosses, GoOnFromThoseOfTheCheckpoint) {
+TEST(BestLosses, ContinueFromThoseOfTheCheckpoint) {
   BestLosses best(1, {2.0, 3.0});
   EXPECT_EQ(best.lowest(), std::vector<double>{2.0});
   EXPECT_FALSE(best.add(7, 2.5));

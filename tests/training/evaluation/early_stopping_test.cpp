@@ -57,7 +57,7 @@ TEST(EarlyStopping, TakesALossThatIsNotFiniteForNoImprovement) {
   EXPECT_EQ(num_evaluations(EarlyStopping(2, 0, ""), {std::nan(""), 3, INFINITY, 2}), 0);
 }
 
-TEST(EarlyStopping, GoesOnWhereItWasSaved) {
+TEST(EarlyStopping, ContinuesWhereItWasSaved) {
   const std::vector<double> losses = {5, 0.1 + 0.2, 0.3 + 1e-9, 0.1 + 0.2, 9};
   for (std::size_t saved = 0; saved <= 3; ++saved) {
     EarlyStopping before(3, 1e-12, "");

@@ -1,4 +1,4 @@
-// Which token follows, by logits.
+// Tests the choice of the next token from logits.
 #include "framework/training/evaluation/next_token.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace packtrain {
 namespace {
 
-// How often each of the ids is drawn by so many numbers spread evenly over [0, 1).
+// Returns how often each id is drawn by numbers spread evenly over [0, 1).
 std::vector<double> shares(const std::vector<float>& logits, const NextTokenOptions& options) {
   constexpr int kNumDraws = 10'000;
   std::vector<double> counts(logits.size());

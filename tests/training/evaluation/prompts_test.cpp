@@ -1,4 +1,4 @@
-// Which beginnings of examples a model is asked to go on with.
+// Tests which beginnings of examples a model continues.
 #include "framework/training/evaluation/prompts.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kInterval{5};
 
-TEST(CommunicatorWatch, LeavesARunAloneWhoseCommunicatorsAreSound) {
+TEST(CommunicatorWatch, DoesNotEndARunWithHealthyCommunicators) {
   std::atomic<int> num_polls = 0;
   const auto deadline = steady_clock::now() + std::chrono::seconds(60);
   {
@@ -31,7 +31,7 @@ TEST(CommunicatorWatch, LeavesARunAloneWhoseCommunicatorsAreSound) {
   EXPECT_EQ(num_polls, polls) << "asked after its end";
 }
 
-TEST(CommunicatorWatch, EndsAtOnceHoweverLongItsInterval) {
+TEST(CommunicatorWatch, EndsImmediatelyWithAnyInterval) {
   const auto begin = steady_clock::now();
   {
     const CommunicatorWatch watch([] {}, 0, std::chrono::hours(1));

@@ -22,9 +22,9 @@ TEST(ExitDeadlineDeathTest, EndsTheProcessWithTheTextAndTheCode) {
       testing::ExitedWithCode(69), "error: rank 3: a link is down");
 }
 
-TEST(ExitDeadline, LeavesAProcessAloneThatIsDoneInTime) {
+TEST(ExitDeadline, DoesNotEndAProcessThatFinishesInTime) {
   {
-    ExitDeadline deadline(std::chrono::minutes(10));  // which nobody waits for
+    ExitDeadline deadline(std::chrono::minutes(10));  // the test does not wait for it
     deadline.arm("late", 69);
   }
   {

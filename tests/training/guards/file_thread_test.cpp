@@ -1,4 +1,4 @@
-// Work on files that may hang: nobody waits for it longer than a moment.
+// Tests work on files that may hang: no thread waits for it longer than a moment.
 #include "framework/training/guards/file_thread.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(FileThread, DoesTheWorkOnceMoreWhenAskedAndTheLastAtTheEnd) {
   EXPECT_EQ(counts->lasts, 1);
 }
 
-TEST(FileThread, IsLeftBehindWhereItsWorkHangs) {
+TEST(FileThread, IsAbandonedWhereItsWorkHangs) {
   const auto counts = std::make_shared<Counts>();
   counts->hangs = true;
   const auto begin = steady_clock::now();

@@ -1,4 +1,4 @@
-// What ranks that should hold the same are told of those that do not.
+// Tests the comparison of ranks that should hold equal state.
 #include "framework/training/guards/replica_check.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ReplicasThatDiffer, OfTwoBothAre) {
             "ranks 0, 3 and ranks 1, 2 differ, and no majority tells which is right");
 }
 
-TEST(ReplicasThatDiffer, AreThoseThatDoNotHoldAlike) {
+TEST(ReplicasThatDiffer, AreThoseThatDoNotHoldEqualBits) {
   std::vector<std::int64_t> sums(4096);
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
     sums[rank] = static_cast<std::int64_t>(rank % 8);

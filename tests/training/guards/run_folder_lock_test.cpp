@@ -1,4 +1,4 @@
-// Who may write a run's folder: one at a time, and nobody is kept out by the dead.
+// Tests the lock of a run's folder: one job at a time writes, and a dead job blocks no other.
 #include "framework/training/guards/run_folder_lock.h"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ TEST(RunFolderLock, IsOfOneAtATimeAndRefusesOthersByProcessAndHost) {
   const RunFolderLock second(folder.path(), this_process("here"), kShort);
 }
 
-TEST(RunFolderLock, LeavesNothingBehind) {
+TEST(RunFolderLock, RemovesItsFiles) {
   const TemporaryFolder folder;
   {
     const RunFolderLock claim(folder.path(), this_process("here"), kShort);
@@ -86,7 +86,7 @@ TEST(RunFolderLock, TakesOverWhereTheProcessNumberIsAnothersNow) {
   const RunFolderLock claim(folder.path(), this_process("here"), kShort);
 }
 
-TEST(RunFolderLock, TakesOverFromAnotherMachineWhoseSignStandsStill) {
+TEST(RunFolderLock, TakesOverFromAnotherMachineWhoseHeartbeatStopped) {
   const TemporaryFolder folder;
   FolderOwner other = this_process("there");
   other.machine = std::string("elsewhere");
@@ -96,7 +96,7 @@ TEST(RunFolderLock, TakesOverFromAnotherMachineWhoseSignStandsStill) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, kShort.still);
 }
 
-TEST(RunFolderLock, IsRefusedByAnotherMachineWhoseSignMoves) {
+TEST(RunFolderLock, IsRefusedByAnotherMachineWhoseHeartbeatMoves) {
   const TemporaryFolder folder;
   FolderOwner other = this_process("there");
   other.machine = std::string("elsewhere");

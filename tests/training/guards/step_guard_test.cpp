@@ -1,4 +1,4 @@
-// What a run does about steps whose numbers are wrong.
+// Tests how a run handles steps with non-finite numbers and spikes.
 #include "framework/training/guards/step_guard.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@ TEST(Straggler, IsTheRankAndPhaseWithTheMostTimeBeyondTheMedian) {
   EXPECT_NEAR(found.seconds_per_step, 0.16, 1e-12);
 }
 
-TEST(Straggler, OfDataIsToldFromOneOfCompute) {
+TEST(Straggler, OfDataIsDistinguishedFromOneOfCompute) {
   const Straggler found = find_straggler(std::vector<double>{0.1, 1.0, 0.1, 1.1, 3.1, 1.0}, 3, 1);
   EXPECT_EQ(found.rank, 2);
   EXPECT_EQ(found.phase, OwnTime::kData);

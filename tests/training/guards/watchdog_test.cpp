@@ -49,7 +49,7 @@ TEST(Watchdog, IsOverdueFromHalfOfThePhasesLimitOn) {
   }
 }
 
-TEST(Watchdog, LeavesASignOfLifeAndTakesItAway) {
+TEST(Watchdog, WritesAHeartbeatAndRemovesIt) {
   const TemporaryFolder folder;
   const std::string sign = folder / "progress/rank-0.json";
   {
@@ -70,7 +70,7 @@ TEST(Watchdog, LeavesASignOfLifeAndTakesItAway) {
   EXPECT_FALSE(std::filesystem::exists(sign));
 }
 
-TEST(Watchdog, IsMadeAndEndedAtOnceAsOftenAsOneLikes) {
+TEST(Watchdog, StartsAndEndsImmediatelyAnyNumberOfTimes) {
   const TemporaryFolder folder;
   const std::unique_ptr<World> world = join_world();
   for (int round = 0; round < 50; ++round) {
@@ -104,7 +104,7 @@ void stand_still(const std::string& folder) {
   std::this_thread::sleep_for(std::chrono::minutes(10));
 }
 
-TEST(WatchdogDeathTest, EndsAProcessThatStandsStill) {
+TEST(WatchdogDeathTest, EndsAProcessWithoutProgress) {
   // A process of its own: the thread of this one would not be there after a fork.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder folder;

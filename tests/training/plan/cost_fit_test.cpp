@@ -82,8 +82,8 @@ TEST(CostFit, CopesWithExamplesAllOfOneLength) {
   EXPECT_LT(fit_error(fit_cost(works), works), 1e-9);
 }
 
-// [ranks][repeats][works] of ranks that take slowness[r] times what the first work, 1 s, and the
-// second, 3 s, take; the last of three repeats was disturbed.
+// Returns timings [ranks][repeats][works]. The first work takes 1 s and the second 3 s, times the
+// slowness of the rank. The last of three repeats was disturbed.
 Timings timings_of(const std::vector<double>& slowness, double disturbance) {
   std::vector<double> seconds;
   for (const double slow : slowness) {

@@ -71,7 +71,7 @@ TEST_F(JoinedRows, AreDrawnWholeAndWithinTheBudget) {
     sizes.insert(num_tokens);
   }
   EXPECT_TRUE(has_joined);
-  EXPECT_GT(sizes.size(), 1);  // or a fixed cost could not be told from that of a token
+  EXPECT_GT(sizes.size(), 1);  // else a fixed cost could not be distinguished from that of a token
 }
 
 TEST_F(JoinedRows, AreMeasuredToACostThatPlansCanUse) {

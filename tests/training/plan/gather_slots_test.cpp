@@ -1,4 +1,4 @@
-// Slots that `auto` finds: what the memory plan leaves room for, and never fewer than a few.
+// Tests the slots that `auto` finds: as many as fit into memory, and never fewer than a few.
 #include "framework/training/plan/gather_slots.h"
 #include "framework/support/units.h"
 
@@ -52,7 +52,7 @@ double planned(int slots, const DecoderConfig& decoder = deep_decoder()) {
                                  .total());
 }
 
-TEST(GatherSlots, AreAsManyAsMemoryLeavesRoomFor) {
+TEST(GatherSlots, AreAsManyAsFitIntoMemory) {
   for (const int slots : {3, 4, 11, 39}) {
     const double room = (planned(slots) + planned(slots + 1)) / 2;
     EXPECT_EQ(slots_of(config_with_limit(room / 0.94), 4), slots);
@@ -61,7 +61,7 @@ TEST(GatherSlots, AreAsManyAsMemoryLeavesRoomFor) {
 }
 
 // With one slot more, layers of the other kind may meet in each: what all need need not grow.
-TEST(GatherSlots, AreWhatMemoryLeavesRoomForWhereLayersAreNotAlike) {
+TEST(GatherSlots, AreAsManyAsFitIntoMemoryWhereLayersDiffer) {
   for (const std::int64_t width : {80, 160}) {
     const DecoderConfig decoder = mixed_decoder(width);
     for (const int slots : {4, 10, 23, 38}) {

@@ -1,4 +1,4 @@
-// What fits is told with its size, cheapest first, and is true.
+// A suggestion is reported with its size, the cheapest first, and really fits.
 #include "framework/training/plan/memory_suggestions.h"
 #include "framework/support/units.h"
 
@@ -17,7 +17,7 @@ constexpr std::int64_t kTokens = 16'384;
 const MemoryRanks kRanks{DeviceKind::kCuda, 2, 2};
 const MemoryLoad kLoad{.num_rows = kTokens, .several_micro_batches = true};
 
-// Of much state beside its activations, so that moments matter.
+// Has much state relative to its activations, so that moments matter.
 DecoderConfig decoder() {
   DecoderConfig decoder = small_decoder();
   decoder.vocab_size = 1'000'000;
@@ -53,7 +53,7 @@ TEST(MemorySuggestions, AreNeededWhereAPlanDoesNotFit) {
   EXPECT_NE(remedies(kDefault, kPlain - 1), "");
 }
 
-TEST(MemorySuggestions, TheCheapestThatFitsIsToldWithItsSize) {
+TEST(MemorySuggestions, TheCheapestThatFitsIsReportedWithItsSize) {
   ASSERT_LT(kSelectiveNarrow, kSelective);
   ASSERT_LT(kSelective, kPlain);
   const auto begins = [](const std::string& text, const std::string& settings, std::int64_t bytes) {
@@ -67,7 +67,7 @@ TEST(MemorySuggestions, TheCheapestThatFitsIsToldWithItsSize) {
       << second;
 }
 
-TEST(MemorySuggestions, WhatIsSetAlreadyIsNotTold) {
+TEST(MemorySuggestions, ASettingThatIsSetAlreadyIsNotSuggested) {
   const std::string narrow =
       remedies(config_with(Recompute::kNone, Precision::kBFloat16), kSelectiveNarrow);
   EXPECT_TRUE(narrow.starts_with("memory.recompute=selective takes")) << narrow;
@@ -87,7 +87,7 @@ TEST(MemorySuggestions, FewerTokensAreThoseThatAutoTakes) {
       << remedies(kDefault, bytes);
 }
 
-TEST(MemorySuggestions, MoreRanksThatShareAreToldWithTheirSize) {
+TEST(MemorySuggestions, LargerShardGroupsAreReportedWithTheirSize) {
   const auto told = [](int num_ranks, int shard_size, int enough) {
     const MemoryRanks now{DeviceKind::kCuda, num_ranks, shard_size};
     const MemoryRanks then{DeviceKind::kCuda, std::max(num_ranks, enough), enough};

@@ -166,7 +166,7 @@ TEST(PlanSettings, DifferWhereStepsWouldHaveOtherExamples) {
   EXPECT_NE(refusal(saved, plan_settings(config, plan_options(config, {}, 2, 1024), "beef")), "");
 }
 
-TEST(PlanSettings, TellOtherTokensWhereBothStoresHaveADigest) {
+TEST(PlanSettings, DetectOtherTokensWhereBothStoresHaveADigest) {
   const Config config;
   const PlanOptions options = plan_options(config, DecoderConfig{}, 2, 1024);
   const auto of = [&](const std::string& fingerprint, const std::string& digest) {

@@ -85,7 +85,7 @@ TEST(PlanSummary, CountsASplitExampleOnce) {
   EXPECT_EQ(survey.split_examples(), 1);
 }
 
-TEST(PlanSummary, AnAttentionTermMakesLongExamplesDearer) {
+TEST(PlanSummary, AnAttentionTermRaisesTheCostOfLongExamples) {
   const CostModel cost = utilization_cost(100);
   EXPECT_DOUBLE_EQ(cost.of_example(600), 600.0 + 600.0);
 }

@@ -1,4 +1,4 @@
-// How many ranks share one copy of the model's state: the same in a run and in a plan.
+// Tests how many ranks share one copy of the model's state. A run and a plan agree.
 #include "framework/training/plan/shard_size.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-// Rank 0 of many that are all alike: what they agree on is what it says.
+// Rank 0 of many equal ranks, so that a collective returns its own value.
 class ManyRanks final : public World {
  public:
   ManyRanks(int num_ranks, int ranks_per_host) : size_(num_ranks), local_size_(ranks_per_host) {}
@@ -47,7 +47,7 @@ Config host_config(double limit_gib) {
   return config;
 }
 
-// Of much state beside its activations.
+// Has much state relative to its activations.
 DecoderConfig large_decoder() {
   DecoderConfig decoder = small_decoder();
   decoder.vocab_size = 1'000'000;
@@ -141,7 +141,7 @@ TEST(ShardSize, OfOneHostOfA70BModelIsPlannedAsTheRunWouldBe) {
   EXPECT_EQ(told.find("more ranks"), std::string::npos) << told;
 }
 
-TEST(ShardSize, LooksAtAGivenTokenBudgetWhereAGroupHasRoomForIt) {
+TEST(ShardSize, UsesAGivenTokenBudgetWhereAGroupHasMemoryForIt) {
   Config config = host_config(planned_gib(8, 4) + 1e-6);
   const RankHosts hosts{8, 2, true};
   EXPECT_EQ(assume_device(config, large_decoder(), hosts).ranks.shard_size, 4);
@@ -162,7 +162,7 @@ TEST(ShardSize, IsOneHostWhereNoFigureIsFixed) {
   EXPECT_EQ(assume_device(config, large_decoder(), {8, 2, true}).ranks.shard_size, 2);
 }
 
-TEST(ShardSize, OfHostsThatAreNotAlikeIsAllRanks) {
+TEST(ShardSize, OfUnequalHostsIsAllRanks) {
   const RankHosts hosts{12, 8, false};
   EXPECT_EQ(assume_device(host_config(1e6), large_decoder(), hosts).ranks.shard_size, 12);
   EXPECT_EQ(describe_groups(hosts, 12),
@@ -189,7 +189,7 @@ TEST(ShardSize, StaysWhatTheCheckpointHasWhileItFits) {
   EXPECT_EQ(chosen(host_config(planned_gib(8, 4) + 1e-6), 2), 4);  // fits no more
 }
 
-TEST(ShardSize, IsToldWithItsHosts) {
+TEST(ShardSize, IsReportedWithItsHosts) {
   EXPECT_EQ(describe_groups({16, 8, true}, 8), "16: 2 hosts x 8, groups of 8");
   EXPECT_EQ(describe_groups({16, 8, true}, 16), "16: 2 hosts x 8, one group of 16");
   EXPECT_EQ(describe_groups({8, 8, true}, 8), "8: 1 host x 8, one group of 8");

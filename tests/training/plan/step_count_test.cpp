@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kNumEpochs = 41;
 const test::EveryTokenCounts kCounter;
 
-// Counts how often a length is asked for, by all threads, and fails when it is told to.
+// Counts the requests for lengths by all threads, and fails on request.
 class CountedLengths final : public CountSource {
  public:
   explicit CountedLengths(std::span<const std::int32_t> lengths) : lengths_(lengths) {}

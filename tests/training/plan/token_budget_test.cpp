@@ -90,7 +90,7 @@ TEST(TokenBudget, StaysWithinThirtyTwoBits) {
   EXPECT_THROW(largest_token_budget(config, small_decoder(), cpu_ranks(1), plenty), Error);
 }
 
-TEST(TokenBudget, WithoutRoomForOneExampleIsAnErrorThatTellsTheFigures) {
+TEST(TokenBudget, TooLittleMemoryForOneExampleIsAnErrorWithTheFigures) {
   const Config config = auto_config();
   const MemoryLimit limit = limit_of(planned(config, 1, 512) - 1, "memory.limit_gib");
   try {

@@ -1,4 +1,4 @@
-// Which settings a resumed run may change.
+// Tests which settings a resumed run may change.
 #include "framework/training/saving/resumed_settings.h"
 
 #include <gtest/gtest.h>
@@ -52,8 +52,8 @@ std::set<std::string> refused_keys() {
   return keys;
 }
 
-// A new key belongs to one of these: one that decides numbers and is in none would let a changed
-// run go on in silence.
+// A new key must be in one of these lists. Without it, a run would resume silently although a key
+// that decides numbers has changed.
 TEST(ResumedSettings, EveryKeyIsRefusedComparedOrFree) {
   const std::set<std::string> refused = refused_keys();
   for (const std::string& key : config_keys()) {
@@ -66,7 +66,7 @@ TEST(ResumedSettings, EveryKeyIsRefusedComparedOrFree) {
   }
 }
 
-// What a checkpoint of this configuration says, without the lines of `left_out`.
+// Returns the resume point of a checkpoint of this configuration, without the lines of `left_out`.
 ResumePoint saved_without(const Config& config, const std::vector<std::string>& left_out) {
   ResumePoint resumed;
   resumed.folder = "step-7";

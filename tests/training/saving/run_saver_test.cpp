@@ -1,4 +1,4 @@
-// Checkpoints written on a thread of their own, while the weights that they are of go on changing.
+// Tests checkpoints that a thread writes while training changes the weights.
 #include "framework/training/saving/run_saver.h"
 
 #include <ATen/core/grad_mode.h>
@@ -69,7 +69,7 @@ class RunSaverTest : public ::testing::Test {
                       {}};
 };
 
-TEST_F(RunSaverTest, SavesWhatWasThereAtTheStepWhileTrainingGoesOn) {
+TEST_F(RunSaverTest, SavesTheStateOfTheStepWhileTrainingContinues) {
   {
     RunSaver saver(config_, *world_, *device_, model_, -1);
     for (std::int64_t step = 1; step <= 20; ++step) {
@@ -128,7 +128,7 @@ TEST_F(RunSaverTest, ALossForACheckpointThatIsNotThereIsNoFailure) {
   EXPECT_EQ(saver.take_num_failed(), 1);
 }
 
-TEST_F(RunSaverTest, ALauncherThatCannotBeToldIsNoFailedSave) {
+TEST_F(RunSaverTest, ALauncherThatCannotBeNotifiedIsNoFailedSave) {
   ASSERT_EQ(setenv("PACKTRAIN_STATUS_FILE", "/dev/full", 1), 0);
   RunSaver saver(config_, *world_, *device_, model_, -1);
   saver.save(after(1));

@@ -12,7 +12,7 @@ ShardView shard_of(double value) {
   return {"w", {1000}, 0, 1000, true, flat(1), flat(2), flat(3)};
 }
 
-TEST(StateSnapshot, HoldsWhatWasThereWhenTakenThoughTrainingWritesOn) {
+TEST(StateSnapshot, HoldsTheStateOfItsTimeWhileTrainingContinues) {
   const auto device = make_cpu_device({.stream_delay_us = 20'000});  // of the copies
   const auto compute = device->make_stream(StreamKind::kCompute);
   ShardView shard = shard_of(1);

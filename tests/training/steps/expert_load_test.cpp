@@ -1,4 +1,4 @@
-// From statistics of batches to what a step's record says of experts.
+// Tests how a step's record sums the batches' statistics of experts.
 #include "framework/training/steps/expert_load.h"
 
 #include <ATen/ops/full.h>
@@ -22,7 +22,7 @@ DecoderConfig decoder_with_experts(double auxiliary_loss) {
   return decoder;
 }
 
-// Of two examples, which went to the same experts.
+// Makes a batch of two examples with the same experts.
 DeviceBatch batch_of(const std::vector<float>& counts, float auxiliary_loss) {
   DeviceBatch batch;
   batch.loss_weight = at::full({1}, 1.0, at::TensorOptions(at::kFloat));

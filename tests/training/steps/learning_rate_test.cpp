@@ -86,7 +86,7 @@ TEST(LearningRate, TheDecayIsAShareOfTheRunWhereItsStepsAreNotGiven) {
   EXPECT_DOUBLE_EQ(rate.at(9), 0.0);
 }
 
-TEST(LearningRate, RefusesADecayThatTheRunHasNoRoomFor) {
+TEST(LearningRate, RefusesADecayThatIsLongerThanTheRun) {
   ScheduleSection schedule = section(ScheduleKind::kWarmupStableDecay, 5, 0.0);
   schedule.decay_steps = 6;
   EXPECT_THROW(LearningRate(1.0, schedule, 10), Error);
@@ -112,7 +112,7 @@ TEST(LearningRate, InverseSqrtDoesNotFallBelowItsLeast) {
 }
 
 // A run with steps of half as many examples from step 10 of 13 on: 6 steps are left.
-TEST(LearningRate, GoesOnByShareOfTheRunWithOtherBatches) {
+TEST(LearningRate, ContinuesByShareOfTheRunWithOtherBatches) {
   for (const ScheduleKind kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
     const LearningRate before(1.0, section(kind, 4, 0.1), 13);
     const LearningRate after(1.0, section(kind, 4, 0.1), 16, {.step = 10, .position = 20});
@@ -123,7 +123,7 @@ TEST(LearningRate, GoesOnByShareOfTheRunWithOtherBatches) {
   }
 }
 
-TEST(LearningRate, AWarmUpInStepsGoesOnStepByStepWithOtherBatches) {
+TEST(LearningRate, AWarmUpInStepsContinuesStepByStepWithOtherBatches) {
   const LearningRate rate(1.0, section(ScheduleKind::kCosine, 8, 0.1), 50,
                           {.step = 4, .position = 2});
   EXPECT_DOUBLE_EQ(rate.at(4), 5 / 8.0);

@@ -58,7 +58,7 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
                            at::full_like(model_.state().exp_avg, 0.1 * clipped), 1e-4, 1e-7));
 }
 
-TEST_F(OptimizerTest, PassesDetailsOnBesideTheLoss) {
+TEST_F(OptimizerTest, PassesDetailsOnTogetherWithTheLoss) {
   StepOutcome outcome(*device_, 3);
   Optimizer(model_, options_, /*seed=*/0)
       .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
@@ -86,7 +86,7 @@ TEST_F(OptimizerTest, PassesEveryCombinationOfRequestsOn) {
   }
 }
 
-// Of very many ranks: this one, and others that ask for what it is told.
+// Stands for very many ranks: this one, and others whose requests a test sets.
 class ManyRanks final : public ForwardingCommunicator {
  public:
   ManyRanks(std::unique_ptr<Communicator> real, const std::array<float, 3>& others)
@@ -118,7 +118,7 @@ class RequestsOfManyRanks : public OptimizerTest {
   }
 };
 
-TEST_F(RequestsOfManyRanks, AreCountedHoweverManyRunOutOfMemory) {
+TEST_F(RequestsOfManyRanks, AreCountedWhenAnyNumberOfRanksRunOutOfMemory) {
   for (const int count : {1, 2047, 2048, 2049, 4096, 8192, 1 << 24}) {
     const StepOutcome::Values values = asked_by(0, 0, static_cast<float>(count));
     EXPECT_EQ(values.num_ranks_out_of_memory, count);

@@ -1,4 +1,4 @@
-// Which micro-batches a run rehearses, and that a rehearsal leaves a run as it was.
+// Tests which micro-batches a run rehearses, and that a rehearsal does not change a run.
 #include "framework/training/steps/rehearsal.h"
 
 #include <ATen/ops/equal.h>
@@ -88,7 +88,7 @@ class RehearsalTest : public ::testing::Test {
   StoreLossCounter counter_{store_};
 };
 
-TEST_F(RehearsalTest, MeetsEverySizeOfTheEpochAndNoneTwice) {
+TEST_F(RehearsalTest, HasEverySizeOfTheEpochOnce) {
   for (const auto& [num_ranks, sizes] :
        {std::pair(1, kInPlace), std::pair(2, kSizes), std::pair(2, kInPlace)}) {
     for (const std::int64_t first : {std::int64_t{0}, std::int64_t{30}}) {
@@ -152,7 +152,7 @@ TEST_F(RehearsalTest, IsEmptyWhenNoStepIsLeft) {
   EXPECT_TRUE(plan_rehearsals(planner, store_, 5, 5, kSizes).rehearsals.empty());
 }
 
-// Of groups of one rank each, however many groups there are.
+// The groups have one rank each, with any number of groups.
 TEST_F(RehearsalTest, GradientsInPlaceAddUpSeveralMicroBatchesByOtherProducts) {
   for (const int num_ranks : {1, 2}) {
     const Planner planner = make_planner(num_ranks);
