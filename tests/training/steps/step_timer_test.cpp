@@ -1,4 +1,5 @@
 #include "framework/training/steps/step_timer.h"
+#include "framework/support/clock.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +11,6 @@ namespace packtrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 class StepTimerTest : public ::testing::Test {
  protected:
@@ -34,7 +31,7 @@ TEST_F(StepTimerTest, TimesEachStepWhereverTheHostIs) {
   work(20);
   clock.end_step();
   work(200);
-  clock.end_step();  // the host is here at once
+  clock.end_step();  // the host gets here immediately
   stream_->synchronize();
   const double elapsed = seconds_since(begin);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and reads late
@@ -61,7 +58,7 @@ TEST_F(StepTimerTest, CountsWhatTheDeviceWaitedForTheHostButNothingBeforeARestar
   EXPECT_LE(second, seconds_since(begin) + 1e-6);
 }
 
-TEST_F(StepTimerTest, TellsTheTimeOfEachPhase) {
+TEST_F(StepTimerTest, ReportsTheTimeOfEachPhase) {
   StepTimer clock(*device_, *stream_);
   clock.restart();
   for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
