@@ -143,4 +143,10 @@ std::optional<RankError> first_rank_error(const std::optional<Error>& own, Commu
   return RankError{rank, error_from(broadcast_text(own ? text_of(*own) : "", rank, control))};
 }
 
+void throw_first_rank_error(const std::optional<Error>& own, Communicator& control) {
+  const auto first = first_rank_error(own, control);
+  if (!first) return;
+  throw Error(first->error.category(), first->error.message(), first->error.advice());
+}
+
 }  // namespace packtrain

@@ -38,4 +38,7 @@ struct RankError {
 // Collective. Returns on every rank the error of the lowest rank that has one.
 std::optional<RankError> first_rank_error(const std::optional<Error>& own, Communicator& control);
 
+// Collective. Throws the error of the lowest rank that has one, on every rank.
+void throw_first_rank_error(const std::optional<Error>& own, Communicator& control);
+
 }  // namespace packtrain

@@ -26,7 +26,7 @@ std::vector<std::int64_t> share_counts(const Planner& planner, std::int64_t firs
   } catch (const Error& error) {
     failure = error;
   }
-  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
+  throw_first_rank_error(failure, control);
   std::vector<std::int64_t> all(static_cast<std::size_t>(num_each * num_ranks));
   control.all_gather(mine.data(), all.data(), mine.size(), DataType::kInt64, nullptr);
   std::vector<std::int64_t> counts;

@@ -93,7 +93,7 @@ std::string share_fingerprint(const TokenStore& store, int local_rank, const std
   } catch (const Error& error) {
     failure = error;
   }
-  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
+  throw_first_rank_error(failure, control);
   const std::string first = broadcast_text(found, 0, control);
   const std::string first_host = broadcast_text(host, 0, control);
   if (reads && found != first) {
@@ -104,7 +104,7 @@ std::string share_fingerprint(const TokenStore& store, int local_rank, const std
                     "Give all hosts the same store: a folder that they share, or whole copies of "
                     "one.");
   }
-  if (const auto failed = first_rank_error(failure, control)) throw failed->error;
+  throw_first_rank_error(failure, control);
   store.keep_fingerprint(first);
   return first;
 }
