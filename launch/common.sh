@@ -45,7 +45,7 @@ clang_tidy_folder() {
   printf '%s/clang-tidy-%s\n' "$(packtrain_cache)" "$clang_tidy_version"
 }
 
-# lizard: where functions end, for tests/lint --house.
+# lizard: where functions end, for tests/lint --metrics.
 lizard_version=1.24.3
 lizard_folder() {
   printf '%s/lizard-%s\n' "$(packtrain_cache)" "$lizard_version"

@@ -32,9 +32,9 @@ void print_with_rank(int rank, const ReportOfRank& report) {
 
 int print_reports(const std::map<int, ReportOfRank>& reports, int size) {
   const FailureReport& first = reports.begin()->second.report;
-  bool alike = static_cast<int>(reports.size()) == size;
-  for (const auto& [rank, received] : reports) alike = alike && received.report == first;
-  if (alike) {
+  bool equal = static_cast<int>(reports.size()) == size;
+  for (const auto& [rank, received] : reports) equal = equal && received.report == first;
+  if (equal) {
     print(first.text);
     return first.exit_code;
   }

@@ -10,7 +10,7 @@
 
 #include "framework/support/error.h"
 #include "framework/support/file.h"
-#include "parallel/communicator.h"
+#include "parallel/collectives.h"
 
 namespace packtrain {
 namespace {
@@ -51,16 +51,12 @@ std::vector<std::string> tell_hosts_apart(const std::vector<HostOfRank>& ranks) 
 }
 
 std::vector<std::string> gather_hosts(Communicator& all) {
-  constexpr std::size_t kMaxName = 256;
-  constexpr std::size_t kMaxMachine = 64;
-  using Sent = std::array<char, kMaxName + kMaxMachine>;
-  Sent mine{};
-  host_name().copy(mine.data(), kMaxName - 1);
-  machine_id().copy(mine.data() + kMaxName, kMaxMachine - 1);
-  std::vector<Sent> sent(static_cast<std::size_t>(all.size()));
-  all.all_gather(&mine, sent.data(), sizeof mine, DataType::kUInt8, nullptr);
+  const std::vector<std::string> names = all_gather_texts(host_name(), all);
+  const std::vector<std::string> machines = all_gather_texts(machine_id(), all);
   std::vector<HostOfRank> ranks;
-  for (const Sent& one : sent) ranks.push_back({one.data(), one.data() + kMaxName});
+  for (std::size_t rank = 0; rank < names.size(); ++rank) {
+    ranks.push_back({names[rank], machines[rank]});
+  }
   return tell_hosts_apart(ranks);
 }
 

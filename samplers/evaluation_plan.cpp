@@ -56,14 +56,14 @@ void check(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
 std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples, const ExampleCounts& lengths,
                              std::int64_t max_tokens) {
   std::vector<MicroBatch> micro_batches;
-  std::int64_t room = 0;
+  std::int64_t free_tokens = 0;
   for (const ExampleIndex example : examples) {
-    if (lengths[example] > room || micro_batches.empty()) {
+    if (lengths[example] > free_tokens || micro_batches.empty()) {
       micro_batches.emplace_back();
-      room = max_tokens;
+      free_tokens = max_tokens;
     }
     micro_batches.back().push_back({.example = example, .length = lengths[example]});
-    room -= lengths[example];
+    free_tokens -= lengths[example];
   }
   return micro_batches;
 }

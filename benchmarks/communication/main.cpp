@@ -52,7 +52,7 @@ void print(const World& world, const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string beside(const CollectiveTiming& result) {
+std::string overlap_columns(const CollectiveTiming& result) {
   return fmt::format(" {:.3f} | {:.3f} | {:.3f} |", result.overlapped_ms, result.slow_down,
                      result.lost_ms());
 }
@@ -66,7 +66,7 @@ std::string row(const Case& c, std::size_t bytes, int num_ranks, const Collectiv
       c.type == DataType::kFloat32 ? "fp32" : "bf16", bytes / kMiB, result.isolated_ms,
       share * static_cast<double>(bytes) / result.isolated_ms / 1e6);
   if (bytes < kContest) return text + " | | |";
-  return text + beside(result);
+  return text + overlap_columns(result);
 }
 
 void measure(const Case& c, World& world, CollectiveBenchmark& benchmark) {
@@ -119,7 +119,7 @@ void measure_sum(int num_ranks, const World& world, CollectiveBenchmark& benchma
     const double moved = static_cast<double>(bytes) * (1 + 1.0 / num_ranks);  // in this memory
     print(world, fmt::format("| sum | of {} ranks | - | bf16 | {} | {:.3f} | {:.0f} |", num_ranks,
                              mib, result.isolated_ms, moved / result.isolated_ms / 1e6) +
-                     beside(result));
+                     overlap_columns(result));
   }
 }
 
@@ -135,7 +135,7 @@ int run(const std::string& chosen) {
                               world->size(), device->name(), benchmark.product_ms(),
                               kFlop / benchmark.product_ms() / 1e9));
     print(*world,
-          "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms beside products | "
+          "| collective | path | CTAs | dtype | MiB | ms alone | GB/s | ms with products | "
           "products slower by | ms lost |\n|---|---|---|---|---|---|---|---|---|---|");
     for (const Case& c : all_cases()) {
       const bool wanted = chosen.empty() ? world->size() > 1 : chosen == c.name;

@@ -21,10 +21,10 @@ double longest_first_utilization(const StepPlan& plan, const PlanOptions& option
     }
   }
   std::ranges::stable_sort(items, std::greater{}, &BalanceItem::cost);
-  const std::vector<double> alike(static_cast<std::size_t>(options.num_ranks), 1.0);
+  const std::vector<double> equal_speeds(static_cast<std::size_t>(options.num_ranks), 1.0);
   Bins bins;
   for (int num_micro_batches = 1;; ++num_micro_batches) {
-    bins.reset(items, alike, num_micro_batches, options.max_tokens_per_micro_batch);
+    bins.reset(items, equal_speeds, num_micro_batches, options.max_tokens_per_micro_batch);
     if (place_longest_first(bins)) break;
   }
   bins.group_by_time();

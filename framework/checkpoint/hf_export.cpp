@@ -193,11 +193,12 @@ void export_model(const std::string& folder, const DecoderConfig& config,
   const bool is_part = !options.whole_folder.empty();
   const Whole whole =
       is_part ? open_whole(options, config) : Whole{{}, weight_layouts(config).front()};
-  const auto beside = is_part ? list_files(options.whole_folder, "") : std::vector<std::string>();
+  const auto other_files =
+      is_part ? list_files(options.whole_folder, "") : std::vector<std::string>();
   TemporaryFolder temporary(without_slashes(folder));
-  copy_files(options.whole_folder, beside, temporary.path());
+  copy_files(options.whole_folder, other_files, temporary.path());
   copy_files(options.tokenizer_folder, names, temporary.path());
-  if (!names.empty() || !beside.empty()) {
+  if (!names.empty() || !other_files.empty()) {
     finish_tokenizer(temporary.path(), options.end_tokens, options.chat_template);
   }
   const char* dtype = dtype_of(options, whole.others);

@@ -55,7 +55,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
     const auto name = file.get<std::string>();
     const bool leaves = name.find('/') != std::string::npos || name.find('\0') != std::string::npos;
     if (leaves || !name.ends_with(".safetensors")) {
-      fail_index(path, fmt::format("'{}' lies in '{}', want a .safetensors file of the folder",
+      fail_index(path, fmt::format("'{}' is in '{}', want a .safetensors file of the folder",
                                    tensor, name));
     }
     result[tensor] = name;
@@ -81,10 +81,9 @@ void check_places(const Index& index, const Files& files) {
     const auto other = std::ranges::find_if(files, [&, &wanted = tensor](const auto& file) {
       return file.second->tensors().contains(wanted);
     });
-    fail_index(
-        files.at(name)->path(),
-        fmt::format("has no tensor '{}', which {} says lies in it{}", tensor, kHfIndexName,
-                    other == files.end() ? "" : fmt::format(": it lies in {}", other->first)));
+    fail_index(files.at(name)->path(),
+               fmt::format("has no tensor '{}', which {} says is in it{}", tensor, kHfIndexName,
+                           other == files.end() ? "" : fmt::format(": it is in {}", other->first)));
   }
 }
 
@@ -93,7 +92,7 @@ void warn_of_overlaid(const std::string& tensor, const std::string& taken,
                       const std::string& other) {
   if (other < taken) return;
   log_warning(
-      "tensor '{}' lies in {} and in {}: {} counts, as {} says (transformers takes the "
+      "tensor '{}' is in {} and in {}: {} counts, as {} says (transformers takes the "
       "last file)",
       tensor, taken, other, taken, kHfIndexName);
 }
@@ -115,7 +114,7 @@ std::map<std::string, HfTensor> open_indexed(const std::string& folder) {
       const auto [other, is_new] = tensors.try_emplace(tensor, HfTensor{file, &view});
       if (is_new) continue;
       fail_index(file->path(),
-                 fmt::format("tensor '{}' lies in {} too", tensor, other->second.file->path()));
+                 fmt::format("tensor '{}' is in {} too", tensor, other->second.file->path()));
     }
   }
   return tensors;

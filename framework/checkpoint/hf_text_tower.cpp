@@ -78,8 +78,8 @@ TextTower::TextTower(const HfTensors& tensors, const DecoderConfig& config,
   body_ = places.front();
   // The head of "language_model.model." is next to it: "language_model.lm_head.weight".
   const bool has_prefix = ends_in_name(body_, prefix_);
-  const std::string beside = has_prefix ? body_.substr(0, body_.size() - prefix_.size()) : "";
-  head_ = has_head(tensors, "") && !has_head(tensors, beside) ? "" : beside;
+  const std::string outer_prefix = has_prefix ? body_.substr(0, body_.size() - prefix_.size()) : "";
+  head_ = has_head(tensors, "") && !has_head(tensors, outer_prefix) ? "" : outer_prefix;
   const std::string heads = head_ + kHeads;
   for (const auto& [name, tensor] : tensors) {
     if (name.starts_with(heads)) {

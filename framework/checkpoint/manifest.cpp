@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -13,7 +11,9 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "framework/checkpoint/manifest_ranges.h"
 #include "framework/support/error.h"
 #include "framework/support/file.h"
 #include "framework/support/json.h"
@@ -130,55 +130,6 @@ TrainingState parse_state(const json& object) {
   return state;
 }
 
-// "parameter begin numel" for each range, in compact form: thousands of ranks have a million
-// ranges.
-std::string ranges_text(const std::vector<SavedRange>& ranges) {
-  std::string text;
-  for (const SavedRange& range : ranges) {
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : " ", range.parameter, range.begin,
-                        range.numel);
-  }
-  return text;
-}
-
-std::int64_t next_number(std::string_view& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto length = static_cast<std::size_t>(end - text.data());
-  const bool ends = length == text.size() || text[length] == ' ';
-  if (error != std::errc{} || value < 0 || !ends) throw Fault("'ranges' is not a list of numbers");
-  text.remove_prefix(std::min(length + 1, text.size()));
-  return value;
-}
-
-std::vector<SavedRange> parse_ranges(std::string_view text) {
-  std::vector<SavedRange> ranges;
-  while (!text.empty()) {
-    SavedRange& range = ranges.emplace_back();
-    range.parameter = static_cast<std::size_t>(next_number(text));
-    range.begin = next_number(text);
-    range.numel = next_number(text);
-  }
-  return ranges;
-}
-
-void check_ranges(const Manifest& manifest) {
-  std::vector<std::int64_t> numels;
-  for (const auto& [name, shape] : manifest.parameters) {
-    std::int64_t numel = 1;
-    for (const std::int64_t size : shape) numel *= size;  // checked by parse_parameters
-    numels.push_back(numel);
-  }
-  for (const CheckpointFile& file : manifest.files) {
-    for (const SavedRange& range : file.ranges) {
-      const bool lies_in = range.parameter < numels.size() &&
-                           range.begin <= numels[range.parameter] &&
-                           range.numel <= numels[range.parameter] - range.begin;
-      if (!lies_in) throw Fault(fmt::format("'ranges' of '{}' leave a parameter", file.name));
-    }
-  }
-}
-
 void parse_header(const json& object, CheckpointFile& file) {
   if (!object.contains("header_digest")) return;
   file.header_digest = text_member(object, "header_digest");
@@ -186,7 +137,10 @@ void parse_header(const json& object, CheckpointFile& file) {
   if (file.header_size > file.size) {
     throw Fault(fmt::format("'header_size' of '{}' is more than its 'size'", file.name));
   }
-  if (object.contains("ranges")) file.ranges = parse_ranges(text_member(object, "ranges"));
+  if (!object.contains("ranges")) return;
+  auto ranges = parse_ranges(text_member(object, "ranges"));
+  if (!ranges) throw Fault("'ranges' is not a list of numbers");
+  file.ranges = std::move(*ranges);
 }
 
 std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_ranks) {
@@ -251,7 +205,9 @@ Manifest parse(const json& document, const std::string& path) {
   manifest.state = parse_state(member(document, "state"));
   manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
   manifest.parameters = parse_parameters(member(document, "parameters"));
-  check_ranges(manifest);
+  if (const std::string file = file_with_wrong_ranges(manifest); !file.empty()) {
+    throw Fault(fmt::format("'ranges' of '{}' leave a parameter", file));
+  }
   return manifest;
 }
 

@@ -1,4 +1,5 @@
 // Finds the newest usable checkpoint, from which a run resumes.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/retention.h"
+#include "framework/support/descriptor.h"
 #include "framework/support/error.h"
 #include "framework/support/logging.h"
 #include "parallel/collectives.h"
@@ -38,13 +40,13 @@ std::string find_by_name(const std::string& root, const std::set<std::string>& p
               "checkpoint in checkpoint.resume.");
 }
 
-// Waits until this rank can read the manifest, or returns why it cannot. On NFS a listing can be a
+// Waits until this rank can open the manifest, or returns why it cannot. On NFS a listing can be a
 // minute old, but opening a file by name asks the server.
 std::string wait_to_see(const std::string& folder) {
   const auto deadline = std::chrono::steady_clock::now() + kSeenWithin;
   for (;;) {
     try {
-      read_checkpoint_manifest(folder);
+      const Descriptor manifest(folder + "/" + kManifestName, O_RDONLY, ErrorCategory::kCheckpoint);
       return "";
     } catch (const Error& error) {
       if (std::chrono::steady_clock::now() >= deadline) return error.message();

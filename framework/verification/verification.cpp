@@ -114,20 +114,20 @@ class Verification {
   // Every rank of a host holds the single-rank model at the same time. On CPUs they share its
   // memory.
   void require_room() const {
-    const auto room = static_cast<std::int64_t>(device_.device->total_memory_bytes());
+    const auto available = static_cast<std::int64_t>(device_.device->total_memory_bytes());
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
     const MemoryPlanner planner(config_, source_.decoder, {device_.device->kind(), 1});
     const std::int64_t need =
         planner.plan({.num_rows = largest_num_rows(steps_), .several_micro_batches = true})
             .total() *
         sharers;
-    if (room == 0 || need <= room) return;
+    if (available == 0 || need <= available) return;
     throw Error(
         ErrorCategory::kConfig,
         fmt::format("verify trains the whole model on each rank, which takes {:.1f} GB, and "
                     "{} has {:.1f} GB",
                     static_cast<double>(need) / 1e9, device_.device->name(),
-                    static_cast<double>(room) / 1e9),
+                    static_cast<double>(available) / 1e9),
         "Verify the same configuration with fewer layers (model.config with a smaller "
         "num_hidden_layers), or on fewer CPU ranks; every layer runs the same code.");
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "framework/support/error.h"
+#include "parallel/collectives.h"
 #include "parallel/host_name.h"
 #include "parallel/mpi/check.h"
 #include "parallel/mpi/collective_failure.h"
@@ -70,14 +71,10 @@ class MpiWorld final : public World {
     PACKTRAIN_MPI_CHECK(
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
     const std::unique_ptr<Communicator> ranks = make_mpi_communicator(machine);
-    constexpr std::size_t kMaxName = 320;
-    std::string mine = host_;
-    mine.resize(kMaxName);
-    std::string names(kMaxName * static_cast<std::size_t>(ranks->size()), '\0');
-    ranks->all_gather(mine.data(), names.data(), kMaxName, DataType::kUInt8, nullptr);
+    const std::vector<std::string> hosts = all_gather_texts(host_, *ranks);
     local_size_ = 0;
     for (int r = 0; r < ranks->size(); ++r) {
-      if (names.compare(kMaxName * static_cast<std::size_t>(r), kMaxName, mine) != 0) continue;
+      if (hosts[static_cast<std::size_t>(r)] != host_) continue;
       if (r < ranks->rank()) ++local_rank_;
       ++local_size_;
     }

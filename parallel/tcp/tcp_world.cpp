@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/support/error.h"
+#include "parallel/collectives.h"
 #include "parallel/host_name.h"
 #include "parallel/nccl/nccl_communicator.h"
 #include "parallel/tcp/connection_manager.h"
@@ -72,17 +73,13 @@ class TcpWorld final : public World {
 
   // Exchanges the addresses of all ranks, and counts the ranks of this host.
   void exchange_peers() {
-    constexpr std::size_t kMaxPeer = 384;
-    std::string mine = encode(connection_manager_.own());
-    mine.resize(kMaxPeer);
-    std::string texts(kMaxPeer * static_cast<std::size_t>(size()), '\0');
-    control_->all_gather(mine.data(), texts.data(), kMaxPeer, DataType::kUInt8, nullptr);
+    const auto texts = all_gather_texts(encode(connection_manager_.own()), *control_);
     const std::vector<std::string> hosts = gather_hosts(*control_);
     host_ = hosts[static_cast<std::size_t>(rank())];
     std::vector<Peer> peers;
     local_size_ = 0;
     for (int r = 0; r < size(); ++r) {
-      peers.push_back(decode_peer(texts.c_str() + kMaxPeer * static_cast<std::size_t>(r)));
+      peers.push_back(decode_peer(texts[static_cast<std::size_t>(r)]));
       peers.back().host = hosts[static_cast<std::size_t>(r)];
       if (peers.back().host != host_) continue;
       if (r < rank()) ++local_rank_;

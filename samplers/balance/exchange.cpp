@@ -94,11 +94,11 @@ bool ExchangeSearch::shorten(int m) {
     const double slowest = bins_->bins[by_time(other).slowest()].time;
     for (const std::uint32_t partner : lightest_bins(other)) {
       const Bins::Bin& to = bins_->bins[partner];
-      const double room = slowest - to.time;  // time that does not lengthen the other
-      if (best_.gain >= kGoodShare * std::min(most, room)) break;
-      const double wanted = (most / from.slowness + room / to.slowness) / 2;
+      const double slack = slowest - to.time;  // time that does not lengthen the other
+      if (best_.gain >= kGoodShare * std::min(most, slack)) break;
+      const double wanted = (most / from.slowness + slack / to.slowness) / 2;
       try_partner(slow, partner, wanted, [&](double handed) {
-        return std::min(handed * from.slowness, most) - std::max(0.0, handed * to.slowness - room);
+        return std::min(handed * from.slowness, most) - std::max(0.0, handed * to.slowness - slack);
       });
     }
   }

@@ -101,9 +101,9 @@ bool place_longest_first(Bins& bins) {
 }
 
 bool place_least_increase(Bins& bins) {
-  thread_local LeastIncrease<EqualSpeedTournament> alike;
+  thread_local LeastIncrease<EqualSpeedTournament> equal_speeds;
   thread_local LeastIncrease<SpeedTournament> uneven;
-  return bins.ranks_are_equal ? alike.place_all(bins) : uneven.place_all(bins);
+  return bins.ranks_are_equal ? equal_speeds.place_all(bins) : uneven.place_all(bins);
 }
 
 bool place_best_fit(Bins& bins) {

@@ -21,7 +21,9 @@ class FreeSpaceIndex {
   // For free spaces of 0 .. `largest` tokens.
   explicit FreeSpaceIndex(std::int64_t largest);
 
-  std::size_t class_of(std::int64_t room) const { return static_cast<std::size_t>(room) >> shift_; }
+  std::size_t class_of(std::int64_t free_tokens) const {
+    return static_cast<std::size_t>(free_tokens) >> shift_;
+  }
   // The smallest class in the set whose sizes are all `tokens` or more. Returns kNone if there is
   // none.
   std::size_t find(std::int64_t tokens) const;

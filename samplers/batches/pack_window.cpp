@@ -9,7 +9,7 @@ PackWindow::PackWindow(std::int64_t capacity, std::size_t window, std::span<Item
       packed_(packed),
       places_(window),
       first_pack_(FreeSpaceIndex::kNumClasses, kNone),
-      rooms_(capacity) {}
+      free_space_index_(capacity) {}
 
 void PackWindow::add(Item item, std::int32_t tokens) {
   Place& place = places_[slot_];
@@ -26,8 +26,8 @@ void PackWindow::add(Item item, std::int32_t tokens) {
     place.next_item = std::exchange(places_[opening.last_item].next_item, slot_);
   }
   opening.last_item = slot_;
-  opening.room -= tokens;
-  if (opening.room == 0) {
+  opening.free_tokens -= tokens;
+  if (opening.free_tokens == 0) {
     close(pack);
   } else {
     link(pack);
@@ -37,9 +37,9 @@ void PackWindow::add(Item item, std::int32_t tokens) {
 
 // Removes the fullest pack with space from the lists and returns it, or a new pack.
 PackWindow::Slot PackWindow::take_pack(std::int32_t tokens) {
-  const std::size_t free_space_class = rooms_.find(tokens);
+  const std::size_t free_space_class = free_space_index_.find(tokens);
   if (free_space_class == FreeSpaceIndex::kNone) {
-    places_[slot_].room = capacity_;
+    places_[slot_].free_tokens = capacity_;
     return slot_;
   }
   const Slot pack = first_pack_[free_space_class];
@@ -48,12 +48,12 @@ PackWindow::Slot PackWindow::take_pack(std::int32_t tokens) {
 }
 
 void PackWindow::link(Slot pack) {
-  const std::size_t free_space_class = rooms_.class_of(places_[pack].room);
+  const std::size_t free_space_class = free_space_index_.class_of(places_[pack].free_tokens);
   const Slot next = std::exchange(first_pack_[free_space_class], pack);
   places_[pack].previous_pack = kNone;
   places_[pack].next_pack = next;
   if (next == kNone) {
-    rooms_.insert(free_space_class);
+    free_space_index_.insert(free_space_class);
   } else {
     places_[next].previous_pack = pack;
   }
@@ -66,9 +66,9 @@ void PackWindow::unlink(Slot pack) {
     places_[place.previous_pack].next_pack = place.next_pack;
     return;
   }
-  const std::size_t free_space_class = rooms_.class_of(place.room);
+  const std::size_t free_space_class = free_space_index_.class_of(place.free_tokens);
   first_pack_[free_space_class] = place.next_pack;
-  if (place.next_pack == kNone) rooms_.erase(free_space_class);
+  if (place.next_pack == kNone) free_space_index_.erase(free_space_class);
 }
 
 void PackWindow::close(Slot pack) {

@@ -41,10 +41,10 @@ class PackWindow {
   // A position of the window: the item added there, and the pack that it opened.
   struct Place {
     Item item = 0;
-    Slot next_item = kNone;  // of the same pack; the last one's is the first (a ring)
-    Slot last_item = kNone;  // of the pack; kNone: no pack opened here, or it is closed
-    std::int32_t room = 0;   // free tokens of the pack
-    Slot next_pack = kNone;  // with free space of the same class
+    Slot next_item = kNone;        // of the same pack; the last one's is the first (a ring)
+    Slot last_item = kNone;        // of the pack; kNone: no pack opened here, or it is closed
+    std::int32_t free_tokens = 0;  // free tokens of the pack
+    Slot next_pack = kNone;        // with free space of the same class
     Slot previous_pack = kNone;
   };
 
@@ -57,7 +57,7 @@ class PackWindow {
   std::span<Item> packed_;
   std::vector<Place> places_;     // [window]
   std::vector<Slot> first_pack_;  // [size class]
-  FreeSpaceIndex rooms_;
+  FreeSpaceIndex free_space_index_;
   Slot slot_ = 0;  // of the item added next
   std::uint32_t num_left_ = 0;
   std::vector<std::uint32_t> begins_;

@@ -28,17 +28,17 @@ class Rows final : public EpochBatches {
   StepPieces step(std::int64_t step_of_epoch) const override {
     StepPieces step;
     Position at = begin_of(step_of_epoch);
-    std::int64_t room = 0;  // free tokens of the row
+    std::int64_t free_tokens = 0;  // free tokens of the row
     while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
       selection_.prefetch(order_[std::min(at.place + kPrefetched, order_.size() - 1)]);
-      const bool begins_row = room == 0;
+      const bool begins_row = free_tokens == 0;
       if (begins_row) {
         step.pack_begins.push_back(step.pieces.size());
-        room = tokens_per_row_;
+        free_tokens = tokens_per_row_;
       }
-      Piece piece = cut(at, room);
+      Piece piece = cut(at, free_tokens);
       piece.joined = joins_ && !begins_row;
-      room -= piece.length;
+      free_tokens -= piece.length;
       at = piece.continues ? Position{at.place, piece.begin + piece.length}
                            : Position{at.place + 1, 0};
       step.append(selection_, piece);
@@ -72,13 +72,13 @@ class Rows final : public EpochBatches {
   }
 
   // The rest of the example from `at` on, or the first `room` tokens of it.
-  Piece cut(Position at, std::int64_t room) const {
+  Piece cut(Position at, std::int64_t free_tokens) const {
     const ExampleIndex example = order_[at.place];
     const std::int64_t left = selection_.length(example) - at.token;
     return {.example = example,
             .begin = at.token,
-            .length = static_cast<std::int32_t>(std::min(left, room)),
-            .continues = left > room};
+            .length = static_cast<std::int32_t>(std::min(left, free_tokens)),
+            .continues = left > free_tokens};
   }
 
   const Selection& selection_;

@@ -89,14 +89,14 @@ def sharded(folder):
 
 
 @pytest.mark.parametrize("file, message", [
-    ("../in/a.safetensors", "'lm_head.weight' lies in '../in/a.safetensors'"),
-    ("/etc/a.safetensors", "'lm_head.weight' lies in '/etc/a.safetensors'"),
-    ("..", "'lm_head.weight' lies in '..'"),
-    ("a.bin", "'lm_head.weight' lies in 'a.bin'"),
-    ("", "'lm_head.weight' lies in ''"),
+    ("../in/a.safetensors", "'lm_head.weight' is in '../in/a.safetensors'"),
+    ("/etc/a.safetensors", "'lm_head.weight' is in '/etc/a.safetensors'"),
+    ("..", "'lm_head.weight' is in '..'"),
+    ("a.bin", "'lm_head.weight' is in 'a.bin'"),
+    ("", "'lm_head.weight' is in ''"),
     (3, "the file of 'lm_head.weight' is no name"),
     ("c.safetensors", "c.safetensors: no such file"),
-    ("b.safetensors", f"b.safetensors: has no tensor 'lm_head.weight', which {INDEX} says lies in it: it lies in "
+    ("b.safetensors", f"b.safetensors: has no tensor 'lm_head.weight', which {INDEX} says is in it: it is in "
                       "a.safetensors"),
 ])
 def test_what_an_index_says_wrong_is_named(tmp_path, file, message):

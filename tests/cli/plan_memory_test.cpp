@@ -96,10 +96,10 @@ TEST_F(Plan, MemoryByPurposeAddsUp) {
     together += bytes.get<std::int64_t>();
   }
   EXPECT_EQ(json["predicted_memory_bytes"], together);
-  const Json& beside = json["memory_bytes_by_purpose"];
-  const std::int64_t outside = beside["context"].get<std::int64_t>() +
-                               beside["libraries"].get<std::int64_t>() +
-                               beside["NCCL"].get<std::int64_t>();
+  const Json& purposes = json["memory_bytes_by_purpose"];
+  const std::int64_t outside = purposes["context"].get<std::int64_t>() +
+                               purposes["libraries"].get<std::int64_t>() +
+                               purposes["NCCL"].get<std::int64_t>();
   EXPECT_EQ(json["predicted_allocated_bytes"], together - outside);
   EXPECT_EQ(json["gpu_memory_bytes"], 80LL << 30);
   for (const char* name : {"master weights", "gather slots", "activations", "context"}) {

@@ -139,7 +139,7 @@ def test_an_overlay_that_transformers_would_not_take_is_warned_of(config, tmp_pa
     (tmp_path / "model/model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     code, out, err = program.packtrain("evaluate", config, "--json")
     assert code == 0 and json.loads(out)["loss"] != plain
-    assert f"'{name}' lies in a.safetensors and in b.safetensors: a.safetensors counts" in err
+    assert f"'{name}' is in a.safetensors and in b.safetensors: a.safetensors counts" in err
 
 
 @pytest.mark.parametrize("name, command", [

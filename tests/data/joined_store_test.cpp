@@ -167,9 +167,9 @@ TEST_F(JoinedStoreTest, WeightsAreThoseOfEachStoreAndNoneWhenTheyAreEqual) {
   std::vector<double> weights;
   for (std::int64_t e = 0; e < 5; ++e) weights.push_back(joined->loss_weights().of(e));
   EXPECT_EQ(weights, (std::vector<double>{0.5, 0.5, 0.5, 0.5, 3.0}));
-  const auto alike =
+  const auto equal =
       join(StorePart{store("a", 10, {3}), 2, 0.5}, StorePart{store("b", 20, {4}), 1, 0.5});
-  EXPECT_TRUE(alike->loss_weights().are_all_one());
+  EXPECT_TRUE(equal->loss_weights().are_all_one());
 }
 
 TEST_F(JoinedStoreTest, TheFingerprintCoversStoresOrderAndRepeats) {

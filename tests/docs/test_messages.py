@@ -6,7 +6,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = (REPO / "docs" / "troubleshooting.md").read_text()
-ROOMS = ["framework", "samplers", "collators", "models", "parallel", "launch"]
+FOLDERS = ["framework", "samplers", "collators", "models", "parallel", "launch"]
 # Said by others.
 FOREIGN = ["mpirun has detected an attempt to run as root", "There are not enough slots available",
            "Read -1, expected ..., errno = 1", "unhandled system error", "ibv_reg_mr", "Too many open files"]
@@ -18,8 +18,8 @@ PLACEHOLDER = re.compile(r"'[^']*'|\b[A-Z]+\b|\b\d[\d.]*\b|\b[a-z_]+\.[a-z_.]+\b
 def printed() -> str:
     """All texts of the sources, adjacent ones as one, without their placeholders."""
     texts = []
-    for room in ROOMS:
-        for path in [*(REPO / room).rglob("*.cpp"), *(REPO / room).rglob("*.h"), *(REPO / room).rglob("*.py")]:
+    for folder in FOLDERS:
+        for path in [*(REPO / folder).rglob("*.cpp"), *(REPO / folder).rglob("*.h"), *(REPO / folder).rglob("*.py")]:
             source = re.sub(r'"\s*\n?\s*f?"', "", path.read_text())
             texts += re.findall(r'"((?:[^"\\\n]|\\.)*)"', source)
     return "\n".join(re.sub(r"\{[^}]*\}", "\0", text) for text in texts)

@@ -5,11 +5,20 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
 
+import namespaces
 from runs import Lab  # the path is set above
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
     made = Lab(tmp_path_factory.mktemp("lab"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Two network namespaces, for tests that do not make others."""
+    made = namespaces.Namespaces(tmp_path, "east", "west")
     yield made
     made.close()

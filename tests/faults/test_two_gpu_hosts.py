@@ -13,13 +13,6 @@ ONE_GPU_A_HOST = """export CUDA_VISIBLE_DEVICES=$([ "$(hostname)" = east ] && ec
 export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_SOCKET_IFNAME=card"""
 
 
-@pytest.fixture
-def hosts(tmp_path):
-    made = namespaces.Namespaces(tmp_path, "east", "west")
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module")
 def one_host(lab):
     return lab.run("one-host", *SETTINGS, *FULL, ranks=2)

@@ -17,13 +17,6 @@ OTHER = {"east": "west", "west": "east"}
 RANKS = {"east": [0, 1], "west": [2, 3]}
 
 
-@pytest.fixture
-def hosts(tmp_path):
-    made = namespaces.Namespaces(tmp_path, "east", "west")
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module")
 def full(lab):
     return lab.run("one-host", *SETTINGS, *FULL, ranks=4)

@@ -122,13 +122,13 @@ TEST(ExpertParameters, FlopsCountTheExpertsOfATokenAndParametersAll) {
   DecoderConfig config = balanced_experts();
   const std::int64_t attention = 32 * (4 + 2 * 2) * 8 + 32 * 32;
   const std::int64_t expert = 3 * 32 * 20;
-  const std::int64_t beside = 7 * 32 + 3 * 32 * 40;  // router, shared expert
-  EXPECT_EQ(num_matmul_parameters(config), 2 * (attention + beside + 3 * expert) + 61 * 32);
+  const std::int64_t other = 7 * 32 + 3 * 32 * 40;  // router, shared expert
+  EXPECT_EQ(num_matmul_parameters(config), 2 * (attention + other + 3 * expert) + 61 * 32);
   EXPECT_EQ(num_parameters(config),
-            2 * (attention + beside + 7 * expert + 2 * 32) + 32 + 2 * 61 * 32);
+            2 * (attention + other + 7 * expert + 2 * 32) + 32 + 2 * 61 * 32);
   config.layers = {{}, {.experts = true}};
   EXPECT_EQ(num_matmul_parameters(config),
-            2 * attention + 3 * 32 * 48 + beside + 3 * expert + 61 * 32);
+            2 * attention + 3 * 32 * 48 + other + 3 * expert + 61 * 32);
 }
 
 }  // namespace

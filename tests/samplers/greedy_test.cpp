@@ -50,11 +50,11 @@ using Place = bool (*)(Bins&);
 
 // Expects that both placements fill the bins equally, or that both find no bin for an item.
 void expect_same_bins(const Case& drawn, Place place, Place by_scan) {
-  const std::vector<double> alike(static_cast<std::size_t>(drawn.num_ranks), 1.0);
+  const std::vector<double> equal_speeds(static_cast<std::size_t>(drawn.num_ranks), 1.0);
   Bins bins;
   Bins expected;
-  bins.reset(drawn.items, alike, drawn.num_micro_batches, drawn.budget);
-  expected.reset(drawn.items, alike, drawn.num_micro_batches, drawn.budget);
+  bins.reset(drawn.items, equal_speeds, drawn.num_micro_batches, drawn.budget);
+  expected.reset(drawn.items, equal_speeds, drawn.num_micro_batches, drawn.budget);
   ASSERT_EQ(place(bins), by_scan(expected));
   for (std::size_t bin = 0; bin < bins.bins.size(); ++bin) {
     ASSERT_EQ(bins.bins[bin].time, expected.bins[bin].time) << "bin " << bin;
@@ -103,9 +103,9 @@ TEST(EarliestFinish, FindsTheEarliestBinWithFreeSpace) {
         drawn.items[i].tokens = static_cast<std::int64_t>(random.below(i, 1000));
       }
     }
-    const std::vector<double> alike(drawn.speeds.size(), 1.0);
-    expect_earliest_finish<EqualSpeedTournament>(drawn, alike);
-    expect_earliest_finish<SpeedTournament>(drawn, alike);
+    const std::vector<double> equal_speeds(drawn.speeds.size(), 1.0);
+    expect_earliest_finish<EqualSpeedTournament>(drawn, equal_speeds);
+    expect_earliest_finish<SpeedTournament>(drawn, equal_speeds);
     std::vector<double> slowness;
     for (const double speed : drawn.speeds) slowness.push_back(1 / speed);
     expect_earliest_finish<SpeedTournament>(drawn, slowness);
@@ -119,9 +119,9 @@ class BalanceByScan {
   explicit BalanceByScan(const Case& drawn) : drawn_(drawn) {}
 
   std::optional<double> step_time(std::span<const double> slowness) {
-    const std::vector<double> alike(slowness.size(), 1.0);
+    const std::vector<double> equal_speeds(slowness.size(), 1.0);
     found_ = false;
-    if (!std::ranges::equal(slowness, alike) && step_time(alike)) {
+    if (!std::ranges::equal(slowness, equal_speeds) && step_time(equal_speeds)) {
       best_.change_ranks(slowness);
       best_.group_by_time();
     }
@@ -194,14 +194,14 @@ TEST(EarliestFinish, MakesFewComparisonsPerItemOnThousandsOfRanks) {
 }
 
 double cpu_seconds_of_a_step(int num_ranks, std::size_t num_items, int num_micro_batches,
-                             bool alike) {
+                             bool equal_speeds) {
   const auto items = items_of(test::draw_lognormal(1, num_items, 475, 1.0), 1.0 / (6 * 4096));
   std::int64_t num_tokens = 0;
   for (const BalanceItem& item : items) num_tokens += item.tokens;
   const std::int64_t budget =
       std::max<std::int64_t>(4096, num_tokens / (num_ranks * num_micro_batches) * 101 / 100);
   std::vector<double> speeds;
-  if (!alike) speeds = test::draw_speeds(2, num_ranks);
+  if (!equal_speeds) speeds = test::draw_speeds(2, num_ranks);
   const std::clock_t begin = std::clock();
   balance(items, num_ranks, budget, speeds);
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;

@@ -18,14 +18,9 @@
 namespace packtrain {
 namespace {
 
+using test::kLongest;
+using test::make_planner;
 using test::pack_options;
-
-constexpr std::int32_t kLongest = 600;
-const test::EveryTokenCounts kCounter;
-
-Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
-  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
-}
 
 PlanOptions draw_pack_options(std::uint64_t seed) {
   const CounterRandom random(seed, "pack options");

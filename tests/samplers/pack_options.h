@@ -1,12 +1,22 @@
-// Options of multipack: a step has N full packs.
+// Planners of multipack, and their options.
 #pragma once
 
 #include <cstdint>
 
 #include "samplers/options.h"
+#include "samplers/planner.h"
+#include "tests/samplers/lengths.h"
 
 namespace packtrain::test {
 
+inline constexpr std::int32_t kLongest = 600;
+inline const EveryTokenCounts kCounter;
+
+inline Planner make_planner(const Examples& examples, const PlanOptions& options) {
+  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
+}
+
+// A step has `packs_per_step` full packs.
 inline PlanOptions pack_options(std::int64_t capacity, std::int64_t packs_per_step) {
   PlanOptions options;
   options.strategy = Strategy::kMultipack;

@@ -24,14 +24,10 @@
 namespace packtrain {
 namespace {
 
+using test::kCounter;
+using test::kLongest;
+using test::make_planner;
 using test::pack_options;
-
-constexpr std::int32_t kLongest = 600;
-const test::EveryTokenCounts kCounter;
-
-Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
-  return {examples.lengths, examples.num_loss_tokens, kCounter, options};
-}
 
 // Lognormal with a mean of `mean` tokens, from 8 to 4096.
 test::Examples lognormal(std::int64_t count, double mean, double sigma) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the code: tests/lint --house (docs/architecture.md, "The codebase in numbers").
+"""Measures the code: tests/lint --metrics (docs/architecture.md, "The codebase in numbers").
 
     code_metrics.py [ROOT]    prints sizes, and by name what is too long, undocumented or duplicated
 

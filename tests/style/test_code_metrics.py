@@ -1,4 +1,4 @@
-"""tests/lint --house: the code keeps to its size limits, and what does not is found."""
+"""tests/lint --metrics: the code keeps to its size limits, and what does not is found."""
 
 import pathlib
 import subprocess

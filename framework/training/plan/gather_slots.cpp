@@ -22,7 +22,7 @@ std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKi
 
 int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const MemoryRanks& ranks, const MemoryLimit& limit) {
-  const auto room = static_cast<std::int64_t>(kShare * static_cast<double>(limit.bytes));
+  const auto available = static_cast<std::int64_t>(kShare * static_cast<double>(limit.bytes));
   const auto need = [&](int slots) {
     Config tried = config;
     tried.parallel.gather_slots = slots;
@@ -34,7 +34,7 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
   const int all = std::max(kMinGatherSlots, static_cast<int>(decoder.num_layers));
   // Counts down one by one. When layers differ, a slot's size depends on the layers that share it.
   int slots = all;
-  while (slots > kMinGatherSlots && need(slots) > room) --slots;
+  while (slots > kMinGatherSlots && need(slots) > available) --slots;
   return slots;
 }
 
@@ -44,8 +44,8 @@ int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_
                  const Device& device, World& world) {
   const auto slots = slots_without_limit(config.parallel, device.kind(), world.size());
   if (slots) return *slots;
-  const MinFreeMemory room = min_free_memory(config, device, world);
-  return slots_within(config, decoder, max_tokens, room.ranks, room.limit);
+  const MinFreeMemory free_memory = min_free_memory(config, device, world);
+  return slots_within(config, decoder, max_tokens, free_memory.ranks, free_memory.limit);
 }
 
 int assumed_gather_slots(const Config& config, const DecoderConfig& decoder,

@@ -66,11 +66,11 @@ AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
     assumed.whose = "this machine's first GPU's";
   }
   if (assumed.gpu_bytes > 0) assumed.ranks.device = DeviceKind::kCuda;
-  ShardMemory room{hosts, assumed.ranks, {}};
+  ShardMemory memory{hosts, assumed.ranks, {}};
   if (memory_decides_shard_size(config, hosts, assumed.ranks.device)) {
-    room.limit = assumed_memory_limit(config.memory, assumed);
+    memory.limit = assumed_memory_limit(config.memory, assumed);
   }
-  assumed.ranks.shard_size = shard_size(config, decoder, room);
+  assumed.ranks.shard_size = shard_size(config, decoder, memory);
   return assumed;
 }
 
@@ -82,16 +82,16 @@ MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevic
 
 MinFreeMemory min_free_memory(const Config& config, const Device& device, World& world) {
   const auto shard_size = static_cast<int>(config.parallel.shard_size.value_or(0));
-  MinFreeMemory room{memory_ranks(device, world.size(), shard_size),
-                     memory_limit(config.memory, device, world.local_size())};
-  std::int64_t figures[] = {room.limit.bytes, room.limit.with_reserve,
-                            -room.ranks.taken_bytes.value_or(0)};
+  MinFreeMemory memory{memory_ranks(device, world.size(), shard_size),
+                       memory_limit(config.memory, device, world.local_size())};
+  std::int64_t figures[] = {memory.limit.bytes, memory.limit.with_reserve,
+                            -memory.ranks.taken_bytes.value_or(0)};
   world.control().all_reduce(figures, std::size(figures), DataType::kInt64, ReduceOp::kMin,
                              nullptr);
-  room.limit.bytes = figures[0];
-  room.limit.with_reserve = figures[1];
-  if (room.ranks.taken_bytes) room.ranks.taken_bytes = -figures[2];
-  return room;
+  memory.limit.bytes = figures[0];
+  memory.limit.with_reserve = figures[1];
+  if (memory.ranks.taken_bytes) memory.ranks.taken_bytes = -figures[2];
+  return memory;
 }
 
 }  // namespace packtrain

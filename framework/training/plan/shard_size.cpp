@@ -29,13 +29,13 @@ std::int64_t planned_bytes(const Config& config, const DecoderConfig& decoder,
       .total();
 }
 
-bool still_fits(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
+bool still_fits(const Config& config, const DecoderConfig& decoder, const ShardMemory& memory,
                 int kept, const std::vector<int>& sizes) {
   if (std::ranges::find(sizes, kept) == sizes.end()) return false;
-  MemoryRanks ranks = room.ranks;
+  MemoryRanks ranks = memory.ranks;
   ranks.shard_size = kept;
   return planned_bytes(config, decoder, ranks, rows_wanted(config).back()) <=
-         room.limit->with_reserve;
+         memory.limit->with_reserve;
 }
 
 void tell(const RankHosts& hosts, int chosen, int kept, bool by_memory) {
@@ -58,20 +58,20 @@ bool memory_decides_shard_size(const Config& config, const RankHosts& hosts, Dev
   return !config.parallel.shard_size && hosts.are_equal && hosts.num_hosts() > 1 && has_figure;
 }
 
-int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
+int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& memory,
                int kept) {
   if (const auto given = config.parallel.shard_size) {
-    check_shard_size(*given, room.hosts.num_ranks);
+    check_shard_size(*given, memory.hosts.num_ranks);
     return static_cast<int>(*given);
   }
-  const std::vector<int> sizes = shard_sizes_of_whole_hosts(room.hosts);
-  if (sizes.size() == 1 || !room.limit) return sizes.front();
-  if (still_fits(config, decoder, room, kept, sizes)) return kept;
+  const std::vector<int> sizes = shard_sizes_of_whole_hosts(memory.hosts);
+  if (sizes.size() == 1 || !memory.limit) return sizes.front();
+  if (still_fits(config, decoder, memory, kept, sizes)) return kept;
   for (const std::int64_t rows : rows_wanted(config)) {
     for (const int size : sizes) {
-      MemoryRanks ranks = room.ranks;
+      MemoryRanks ranks = memory.ranks;
       ranks.shard_size = size;
-      if (planned_bytes(config, decoder, ranks, rows) <= room.limit->bytes) return size;
+      if (planned_bytes(config, decoder, ranks, rows) <= memory.limit->bytes) return size;
     }
   }
   return sizes.back();
@@ -79,18 +79,18 @@ int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMe
 
 FoundShardSize choose_shard_size(const Config& config, const DecoderConfig& decoder,
                                  const Device& device, World& world, int kept) {
-  ShardMemory room{find_hosts(world), {}, {}};
-  const bool by_memory = memory_decides_shard_size(config, room.hosts, device.kind());
+  ShardMemory memory{find_hosts(world), {}, {}};
+  const bool by_memory = memory_decides_shard_size(config, memory.hosts, device.kind());
   if (by_memory) {
     MinFreeMemory least = min_free_memory(config, device, world);
-    room.ranks = least.ranks;
-    room.limit = std::move(least.limit);
+    memory.ranks = least.ranks;
+    memory.limit = std::move(least.limit);
   }
-  const int chosen = shard_size(config, decoder, room, kept);
+  const int chosen = shard_size(config, decoder, memory, kept);
   if (!config.parallel.shard_size && world.rank() == 0) {
-    tell(room.hosts, chosen, kept, by_memory);
+    tell(memory.hosts, chosen, kept, by_memory);
   }
-  const auto rounding = ring_rounding(config, room.hosts, chosen, device.kind());
+  const auto rounding = ring_rounding(config, memory.hosts, chosen, device.kind());
   if (rounding && world.rank() == 0) log_warning("{}\n  {}", rounding->what, rounding->advice);
   return {chosen, by_memory};
 }

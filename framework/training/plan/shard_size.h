@@ -33,7 +33,7 @@ bool memory_decides_shard_size(const Config& config, const RankHosts& hosts, Dev
 // Without a limit it is one host. `kept`: the result of an earlier start of the run, 0 for none. It
 // stays when it still fits without the reserve.
 // Throws Error(kConfig) when the given size does not divide the number of ranks.
-int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& room,
+int shard_size(const Config& config, const DecoderConfig& decoder, const ShardMemory& memory,
                int kept = 0);
 
 struct FoundShardSize {

@@ -76,8 +76,9 @@ std::int64_t largest_token_budget(const Config& config, const DecoderConfig& dec
 TokenBudget token_budget(const Config& config, const DecoderConfig& decoder, const Device& device,
                          World& world) {
   if (const auto given = config.batch.max_tokens_per_micro_batch) return {*given, {}};
-  const MinFreeMemory room = min_free_memory(config, device, world);
-  return {largest_token_budget(config, decoder, room.ranks, room.limit), room.limit};
+  const MinFreeMemory free_memory = min_free_memory(config, device, world);
+  return {largest_token_budget(config, decoder, free_memory.ranks, free_memory.limit),
+          free_memory.limit};
 }
 
 TokenBudget assumed_token_budget(const Config& config, const DecoderConfig& decoder,
@@ -89,20 +90,21 @@ TokenBudget assumed_token_budget(const Config& config, const DecoderConfig& deco
 
 void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::int64_t tokens,
                        const std::string& folder, const Device& device, World& world) {
-  const MinFreeMemory room = min_free_memory(config, device, world);
+  const MinFreeMemory free_memory = min_free_memory(config, device, world);
   const MemoryPlan plan =
-      MemoryPlanner(config, decoder, room.ranks)
+      MemoryPlanner(config, decoder, free_memory.ranks)
           .plan({.num_rows = tokens,
                  .several_micro_batches = tokens < max_useful_tokens(config, world.size())});
-  if (plan.total() <= room.limit.with_reserve) return;
+  if (plan.total() <= free_memory.limit.with_reserve) return;
   const bool packs = config.batch.strategy == Strategy::kMultipack;
-  const std::string sharing = sharing_advice(plan, room.ranks, room.limit.with_reserve);
+  const std::string sharing =
+      sharing_advice(plan, free_memory.ranks, free_memory.limit.with_reserve);
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("{} was trained with {} tokens a micro-batch, found by "
                   "batch.max_tokens_per_micro_batch: auto; here they need an estimated {:.3g} GiB "
                   "of a rank's memory, which has {:.3g} GiB\n{}",
-                  folder, tokens, gib(plan.total()), gib(room.limit.with_reserve),
+                  folder, tokens, gib(plan.total()), gib(free_memory.limit.with_reserve),
                   memory_table(plan, 0)),
       packs ? fmt::format("Packs are made of that many tokens: set memory.recompute: full{}{}, or "
                           "resume on devices with as much memory.",

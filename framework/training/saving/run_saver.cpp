@@ -108,16 +108,16 @@ void RunSaver::save(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);
   begun_ = state.step;
-  const bool beside = config_.checkpoint.asynchronous;
-  if (beside && model_.saves_shards()) snapshot().take(model_.compute());
-  pending_ = std::async(beside ? std::launch::async : std::launch::deferred, [=, this] {
-    if (!beside) {
+  const bool asynchronous = config_.checkpoint.asynchronous;
+  if (asynchronous && model_.saves_shards()) snapshot().take(model_.compute());
+  pending_ = std::async(asynchronous ? std::launch::async : std::launch::deferred, [=, this] {
+    if (!asynchronous) {
       write(state, own_shards());
       return;
     }
     write(state, snapshot_ ? snapshot_->shards() : std::span<const ShardView>());
   });
-  if (!beside) settle(/*throws=*/false);
+  if (!asynchronous) settle(/*throws=*/false);
 }
 
 void RunSaver::save_now(const TrainingState& state) {

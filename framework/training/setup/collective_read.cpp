@@ -1,21 +1,10 @@
 #include "framework/training/setup/collective_read.h"
 
-#include <c10/core/Stream.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include "framework/checkpoint/manifest.h"
+#include "framework/device/tensor_device.h"
 #include "parallel/collectives.h"
 
 namespace packtrain {
-namespace {
-
-// A converting copy runs on the current stream. The compute stream reads its result next.
-void wait_for_current_stream(at::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
-}
-
-}  // namespace
 
 std::optional<ReadFailure> collective_read(
     ShardedModel& model, Communicator& control,

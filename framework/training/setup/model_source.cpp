@@ -1,8 +1,6 @@
 #include "framework/training/setup/model_source.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/core/Stream.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,12 +42,6 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
         "attention{}: {}{}", shape.window > 0 ? fmt::format(" within {} tokens", shape.window) : "",
         attention_backend_name(backend), is_slow ? ", some rows of scores at a time: slow" : "");
   }
-}
-
-// Other streams read next what the current one has written.
-void wait_for_current_stream(at::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
 }
 
 void initialize_weights(std::uint64_t seed, ShardedModel& model) {

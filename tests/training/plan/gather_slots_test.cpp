@@ -54,8 +54,8 @@ double planned(int slots, const DecoderConfig& decoder = deep_decoder()) {
 
 TEST(GatherSlots, AreAsManyAsFitIntoMemory) {
   for (const int slots : {3, 4, 11, 39}) {
-    const double room = (planned(slots) + planned(slots + 1)) / 2;
-    EXPECT_EQ(slots_of(config_with_limit(room / 0.94), 4), slots);
+    const double available = (planned(slots) + planned(slots + 1)) / 2;
+    EXPECT_EQ(slots_of(config_with_limit(available / 0.94), 4), slots);
   }
   EXPECT_EQ(slots_of(config_with_limit(1e12), 4), kLayers);
 }
@@ -65,12 +65,12 @@ TEST(GatherSlots, AreAsManyAsFitIntoMemoryWhereLayersDiffer) {
   for (const std::int64_t width : {80, 160}) {
     const DecoderConfig decoder = mixed_decoder(width);
     for (const int slots : {4, 10, 23, 38}) {
-      const double room = planned(slots, decoder) + 1024;
-      const int found = slots_of(config_with_limit(room / 0.94), 4, decoder);
+      const double available = planned(slots, decoder) + 1024;
+      const int found = slots_of(config_with_limit(available / 0.94), 4, decoder);
       EXPECT_GE(found, slots) << width;
-      EXPECT_LE(planned(found, decoder), room) << found << " slots, experts of " << width;
+      EXPECT_LE(planned(found, decoder), available) << found << " slots, experts of " << width;
       for (int more = found + 1; more <= kLayers; ++more) {
-        EXPECT_GT(planned(more, decoder), room) << more << " slots, experts of " << width;
+        EXPECT_GT(planned(more, decoder), available) << more << " slots, experts of " << width;
       }
     }
   }
