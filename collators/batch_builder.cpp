@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collators/piece_view.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/statistics.h"
 
 namespace packtrain {

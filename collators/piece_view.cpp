@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 

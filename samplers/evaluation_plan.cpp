@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/selection.h"
 #include "samplers/strategies/strategy.h"
 

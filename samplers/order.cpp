@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "samplers/permutation.h"
 
 namespace packtrain {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 

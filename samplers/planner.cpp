@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/epochs.h"
 #include "samplers/strategies/strategy.h"
 

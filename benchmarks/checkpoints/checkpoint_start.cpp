@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "benchmarks/guarded_main.h"
-#include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/manifest.h"
-#include "framework/checkpoint/save_report.h"
-#include "framework/support/clock.h"
-#include "framework/support/file.h"
+#include "framework/core/clock.h"
+#include "framework/core/file.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/manifest.h"
+#include "training/checkpoint/save_report.h"
 
 namespace packtrain {
 namespace {

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <vector>
 
-#include "framework/support/math.h"
+#include "framework/core/math.h"
 
 namespace packtrain {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "parallel/world.h"
+#include "parallel/communicators/world.h"
 
 namespace packtrain {
 

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/support/clock.h"
-#include "framework/support/error.h"
-#include "parallel/collective_tree.h"
-#include "parallel/world.h"
+#include "framework/core/clock.h"
+#include "framework/core/error.h"
+#include "parallel/communicators/collective_tree.h"
+#include "parallel/communicators/world.h"
 
 namespace packtrain {
 namespace {

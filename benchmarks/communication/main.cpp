@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "benchmarks/communication/collective_benchmark.h"
+#include "framework/core/error.h"
 #include "framework/device/device.h"
-#include "framework/support/error.h"
-#include "parallel/collective_path.h"
-#include "parallel/nccl/rank_sum.h"
+#include "parallel/communicators/collective_path.h"
+#include "parallel/communicators/nccl/rank_sum.h"
 
 namespace packtrain {
 namespace {

@@ -13,7 +13,7 @@
 #include "benchmarks/planner/lengths.h"
 #include "collators/flattening.h"
 #include "collators/padding.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/planner.h"
 #include "samplers/strategies/strategy.h"
 #include "tests/samplers/memory_store.h"

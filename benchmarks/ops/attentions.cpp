@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "benchmarks/ops/op_benchmark.h"
-#include "framework/support/random.h"
-#include "models/batch.h"
+#include "framework/core/random.h"
+#include "models/block/batch.h"
 #include "models/ops/attention/attention.h"
-#include "models/ops/attention/cudnn.h"
+#include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/flash.h"
 
 namespace packtrain {

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "benchmarks/ops/op_benchmark.h"
-#include "models/ops/adamw/adamw.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 namespace {

@@ -7,8 +7,8 @@
 #include <array>
 #include <cmath>
 
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 namespace {

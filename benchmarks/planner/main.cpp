@@ -16,12 +16,12 @@
 #include "benchmarks/planner/measure.h"
 #include "benchmarks/planner/start.h"
 #include "framework/config/schema.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/random.h"
-#include "framework/training/plan/plan_summary.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/random.h"
 #include "samplers/planner.h"
 #include "samplers/strategies/strategy.h"
+#include "training/plan/plan_summary.h"
 
 namespace packtrain {
 namespace {

@@ -5,8 +5,8 @@
 #include <ctime>
 #include <string>
 
-#include "framework/support/error.h"
-#include "framework/support/file.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
 
 namespace packtrain {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "benchmarks/planner/measure.h"
+#include "framework/core/file.h"
+#include "framework/core/random.h"
 #include "framework/data/store_format.h"
 #include "framework/data/store_writer.h"
 #include "framework/data/token_store.h"
-#include "framework/support/file.h"
-#include "framework/support/random.h"
 #include "samplers/planner.h"
 
 namespace packtrain {

@@ -11,7 +11,7 @@ import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "launch", "tools"))
+sys.path.insert(0, os.path.join(ROOT, "launch", "python"))
 
 from packtrain_tools.svg_plot import Panel, Series, render  # noqa: E402
 from tasks import BASE_DENSITY, DENSITIES, DISTRIBUTIONS  # noqa: E402

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "models/decoder.h"
-#include "models/initialize.h"
+#include "models/decoder/decoder.h"
+#include "models/decoder/initialize.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
 
 namespace packtrain {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "models/batch.h"
-#include "models/block.h"
-#include "models/decoder_config.h"
-#include "models/ops/adamw/adamw.h"
+#include "models/block/batch.h"
+#include "models/block/block.h"
+#include "models/layers/decoder_config.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 

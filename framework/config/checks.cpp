@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/config/load.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

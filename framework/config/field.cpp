@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "framework/support/error.h"
-#include "framework/support/nearest.h"
+#include "framework/core/error.h"
+#include "framework/core/nearest.h"
 
 namespace packtrain {
 namespace {

@@ -9,9 +9,9 @@
 #include "framework/config/resolve.h"
 #include "framework/config/schema.h"
 #include "framework/config/setting.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/hash.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/hash.h"
 
 namespace packtrain {
 

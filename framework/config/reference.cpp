@@ -9,7 +9,7 @@
 #include "framework/config/load.h"
 #include "framework/config/schema.h"
 #include "framework/config/unknown_key.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

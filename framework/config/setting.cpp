@@ -11,8 +11,8 @@
 #include <sstream>
 #include <utility>
 
-#include "framework/support/error.h"
-#include "framework/support/utf8.h"
+#include "framework/core/error.h"
+#include "framework/core/utf8.h"
 
 namespace packtrain {
 namespace {

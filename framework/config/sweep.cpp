@@ -10,9 +10,9 @@
 
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/hash.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/hash.h"
 
 namespace packtrain {
 namespace {

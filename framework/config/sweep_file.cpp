@@ -10,8 +10,8 @@
 #include "framework/config/field.h"
 #include "framework/config/resolve.h"
 #include "framework/config/unknown_key.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
 
 namespace packtrain {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "framework/config/field.h"
-#include "framework/support/nearest.h"
+#include "framework/core/nearest.h"
 
 namespace packtrain {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "framework/config/other_names.h"
-#include "framework/support/error.h"
-#include "framework/support/nearest.h"
+#include "framework/core/error.h"
+#include "framework/core/nearest.h"
 
 namespace packtrain {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "framework/core/file.h"
 #include "framework/data/text_lines.h"
-#include "framework/support/file.h"
 
 namespace packtrain {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/support/index_iterator.h"
+#include "framework/core/index_iterator.h"
 
 namespace packtrain {
 

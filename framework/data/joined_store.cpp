@@ -9,10 +9,10 @@
 #include <span>
 #include <utility>
 
+#include "framework/core/error.h"
+#include "framework/core/hash.h"
 #include "framework/data/mixture.h"
 #include "framework/data/store_parts.h"
-#include "framework/support/error.h"
-#include "framework/support/hash.h"
 
 namespace packtrain {
 namespace {

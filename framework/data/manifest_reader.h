@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "framework/support/error.h"
-#include "framework/support/json.h"
+#include "framework/core/error.h"
+#include "framework/core/json.h"
 
 namespace packtrain {
 

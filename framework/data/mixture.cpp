@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 namespace {

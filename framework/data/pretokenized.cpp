@@ -5,11 +5,11 @@
 #include <limits>
 #include <string_view>
 
+#include "framework/core/error.h"
+#include "framework/core/mapped_file.h"
 #include "framework/data/pretokenized_line.h"
 #include "framework/data/store_writer.h"
 #include "framework/data/text_lines.h"
-#include "framework/support/error.h"
-#include "framework/support/mapped_file.h"
 
 namespace packtrain {
 namespace {

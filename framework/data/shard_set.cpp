@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "framework/support/hash.h"
+#include "framework/core/hash.h"
 
 namespace packtrain {
 namespace {

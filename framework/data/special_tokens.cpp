@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
 #include "framework/data/store_format.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/json.h"
 
 namespace packtrain {
 namespace {

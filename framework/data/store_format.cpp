@@ -8,10 +8,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/requirements.h"
 #include "framework/data/manifest_reader.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/requirements.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // store.json and file names, shared by reader and writer.
-// launch/tools/packtrain_tools/prepare/store.py writes the same format.
+// launch/python/packtrain_tools/prepare/store.py writes the same format.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

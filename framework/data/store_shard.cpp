@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "framework/support/blake2b.h"
+#include "framework/core/blake2b.h"
 
 namespace packtrain {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/safetensors.h"
 #include "framework/data/store_format.h"
-#include "framework/support/safetensors.h"
 
 namespace packtrain {
 

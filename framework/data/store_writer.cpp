@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/safetensors.h"
 #include "framework/data/bad_lines.h"
 #include "framework/data/store_format.h"
 #include "framework/data/store_shard.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/safetensors.h"
 
 namespace packtrain {
 namespace {

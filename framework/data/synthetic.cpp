@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "framework/data/store_writer.h"
-#include "framework/support/error.h"
-#include "framework/support/random.h"
 
 namespace packtrain {
 namespace {

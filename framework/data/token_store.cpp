@@ -8,10 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#include "framework/core/error.h"
+#include "framework/core/hash.h"
 #include "framework/data/shard_set.h"
 #include "framework/data/store_format.h"
-#include "framework/support/error.h"
-#include "framework/support/hash.h"
 
 namespace packtrain {
 namespace {

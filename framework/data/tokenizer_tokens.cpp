@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/json.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
 
 namespace packtrain {
 namespace {

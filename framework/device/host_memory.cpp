@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "framework/support/file.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
 
 namespace packtrain {
 namespace {

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

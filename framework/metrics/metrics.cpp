@@ -5,13 +5,13 @@
 #include <mutex>
 #include <thread>
 
+#include "framework/core/logging.h"
 #include "framework/metrics/exporter.h"
 #include "framework/metrics/json_line.h"
 #include "framework/metrics/listen_socket.h"
 #include "framework/metrics/metrics_file.h"
 #include "framework/metrics/progress.h"
 #include "framework/metrics/registry.h"
-#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "framework/support/logging.h"
+#include "framework/core/logging.h"
 
 namespace packtrain {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "framework/support/file.h"
+#include "framework/core/file.h"
 
 namespace packtrain {
 

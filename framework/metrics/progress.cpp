@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/core/logging.h"
+#include "framework/core/terminal.h"
 #include "framework/metrics/step_line.h"
-#include "framework/support/logging.h"
-#include "framework/support/terminal.h"
 
 namespace packtrain {
 namespace {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <vector>
 
-#include "framework/support/units.h"
+#include "framework/core/units.h"
 
 namespace packtrain {
 namespace {

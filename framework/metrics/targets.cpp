@@ -9,11 +9,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/hash.h"
+#include "framework/core/logging.h"
 #include "framework/metrics/metrics.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/hash.h"
-#include "framework/support/logging.h"
 
 namespace packtrain {
 namespace {

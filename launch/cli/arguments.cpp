@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "launch/cli/help.h"
 #include "launch/cli/output.h"
 

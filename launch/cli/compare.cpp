@@ -5,17 +5,17 @@
 
 #include <filesystem>
 
-#include "framework/comparison/comparison_runs.h"
-#include "framework/comparison/report.h"
 #include "framework/config/schema.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/logging.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 #include "launch/cli/tools.h"
+#include "training/comparison/comparison_runs.h"
+#include "training/comparison/report.h"
 
 namespace packtrain {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/config/load.h"
-#include "framework/support/logging.h"
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
@@ -16,7 +16,7 @@
 #include "launch/doctor/probe_watch.h"
 #include "launch/doctor/probes.h"
 #include "launch/doctor/speeds.h"
-#include "parallel/collectives.h"
+#include "parallel/communicators/collectives.h"
 
 namespace packtrain {
 namespace {

@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "framework/config/load.h"
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
-#include "framework/training/run.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "training/loop/run.h"
 
 namespace packtrain {
 namespace {

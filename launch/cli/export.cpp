@@ -6,10 +6,8 @@
 #include <iterator>
 #include <string>
 
-#include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/hugging_face.h"
+#include "framework/core/logging.h"
 #include "framework/data/tokenizer_tokens.h"
-#include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/export_check.h"
 #include "launch/cli/export_choice.h"
@@ -19,6 +17,8 @@
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 #include "models/families/text_part.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/hugging_face.h"
 
 namespace packtrain {
 namespace {

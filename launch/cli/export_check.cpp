@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "framework/config/config.h"
-#include "framework/support/error.h"
-#include "framework/training/run.h"
+#include "framework/core/error.h"
 #include "launch/cli/export_start.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
+#include "training/loop/run.h"
 
 namespace packtrain {
 namespace {

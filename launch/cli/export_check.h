@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "framework/checkpoint/training_state.h"
+#include "training/checkpoint/training_state.h"
 
 namespace packtrain {
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/retention.h"
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/retention.h"
 
 namespace packtrain {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <span>
 
-#include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/hf_rounding.h"
 #include "framework/config/config.h"
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
-#include "framework/training/setup/model_source.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
 #include "launch/cli/export_start.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/hf_rounding.h"
+#include "training/setup/model_source.h"
 
 namespace packtrain {
 namespace {

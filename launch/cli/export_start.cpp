@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/config/resolve.h"
 #include "framework/config/setting.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
+#include "training/checkpoint/checkpoint.h"
 
 namespace packtrain {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "framework/checkpoint/hugging_face.h"
-#include "framework/checkpoint/training_state.h"
 #include "framework/config/config.h"
+#include "training/checkpoint/hugging_face.h"
+#include "training/checkpoint/training_state.h"
 
 namespace packtrain {
 

@@ -11,14 +11,14 @@
 #include <unordered_set>
 
 #include "framework/config/setting.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
 #include "framework/data/special_tokens.h"
 #include "framework/data/store_format.h"
 #include "framework/data/token_store.h"
 #include "framework/data/tokenizer_tokens.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/json.h"
-#include "framework/training/setup/tokenizer_check.h"
+#include "training/setup/tokenizer_check.h"
 
 namespace packtrain {
 namespace {

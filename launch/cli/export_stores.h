@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/checkpoint/training_state.h"
+#include "training/checkpoint/training_state.h"
 
 namespace packtrain {
 

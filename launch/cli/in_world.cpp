@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "launch/cli/output.h"
 
 namespace packtrain {

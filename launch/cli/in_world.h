@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "parallel/world.h"
+#include "parallel/communicators/world.h"
 
 namespace packtrain {
 

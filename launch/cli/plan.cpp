@@ -6,14 +6,8 @@
 #include <iterator>
 
 #include "framework/config/load.h"
+#include "framework/core/clock.h"
 #include "framework/data/token_store.h"
-#include "framework/support/clock.h"
-#include "framework/training/plan/plan_source.h"
-#include "framework/training/setup/model_source.h"
-#include "framework/training/setup/tokenizer_check.h"
-#include "framework/training/setup/training_store.h"
-#include "framework/training/steps/due_steps.h"
-#include "framework/training/steps/learning_rate.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/plan_memory.h"
@@ -21,6 +15,12 @@
 #include "launch/cli/plan_warnings.h"
 #include "launch/cli/program.h"
 #include "samplers/planner.h"
+#include "training/plan/plan_source.h"
+#include "training/setup/model_source.h"
+#include "training/setup/tokenizer_check.h"
+#include "training/setup/training_store.h"
+#include "training/steps/due_steps.h"
+#include "training/steps/learning_rate.h"
 
 namespace packtrain {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

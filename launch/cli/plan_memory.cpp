@@ -5,11 +5,11 @@
 #include <optional>
 #include <utility>
 
-#include "framework/training/plan/gather_slots.h"
-#include "framework/training/plan/memory_suggestions.h"
-#include "framework/training/setup/model_source.h"
-#include "framework/training/setup/training_store.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
+#include "training/plan/gather_slots.h"
+#include "training/plan/memory_suggestions.h"
+#include "training/setup/model_source.h"
+#include "training/setup/training_store.h"
 
 namespace packtrain {
 

@@ -5,12 +5,12 @@
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
-#include "framework/training/plan/host_memory_plan.h"
-#include "framework/training/plan/memory_limit.h"
-#include "framework/training/plan/plan_summary.h"
-#include "framework/training/plan/token_budget.h"
 #include "launch/cli/plan_hosts.h"
 #include "launch/cli/plan_report.h"
+#include "training/plan/host_memory_plan.h"
+#include "training/plan/memory_limit.h"
+#include "training/plan/plan_summary.h"
+#include "training/plan/token_budget.h"
 
 namespace packtrain {
 

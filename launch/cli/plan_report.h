@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "framework/training/plan/host_memory_plan.h"
-#include "framework/training/plan/memory_plan.h"
-#include "framework/training/plan/plan_advice.h"
-#include "framework/training/plan/plan_summary.h"
-#include "framework/training/plan/token_budget.h"
-#include "framework/training/setup/validation_overlap.h"
 #include "parallel/sharding/shard_groups.h"
 #include "samplers/plan.h"
 #include "samplers/selection.h"
+#include "training/plan/host_memory_plan.h"
+#include "training/plan/memory_plan.h"
+#include "training/plan/plan_advice.h"
+#include "training/plan/plan_summary.h"
+#include "training/plan/token_budget.h"
+#include "training/setup/validation_overlap.h"
 
 namespace packtrain {
 

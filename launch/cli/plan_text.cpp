@@ -4,9 +4,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "framework/support/units.h"
-#include "framework/training/plan/shard_size.h"
+#include "framework/core/units.h"
 #include "launch/cli/plan_report.h"
+#include "training/plan/shard_size.h"
 
 namespace packtrain {
 namespace {

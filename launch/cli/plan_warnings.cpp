@@ -6,11 +6,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "framework/core/units.h"
 #include "framework/data/special_tokens.h"
-#include "framework/support/units.h"
-#include "framework/training/plan/shard_size.h"
-#include "framework/training/setup/training_store.h"
-#include "framework/training/steps/learning_rate.h"
+#include "training/plan/shard_size.h"
+#include "training/setup/training_store.h"
+#include "training/steps/learning_rate.h"
 
 namespace packtrain {
 namespace {

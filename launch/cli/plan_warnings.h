@@ -7,7 +7,7 @@
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
 #include "launch/cli/plan_report.h"
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
-#include "framework/support/nearest.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "framework/core/nearest.h"
 #include "launch/cli/output.h"
 
 namespace packtrain {

@@ -10,12 +10,12 @@
 
 #include "framework/config/load.h"
 #include "framework/config/sweep.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/training/setup/model_source.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/program.h"
 #include "launch/cli/tools.h"
+#include "training/setup/model_source.h"
 
 namespace packtrain {
 namespace {

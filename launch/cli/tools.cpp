@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {
@@ -19,7 +19,7 @@ std::string find_tool(const std::string& file) {
   const std::filesystem::path program_folder =
       std::filesystem::read_symlink("/proc/self/exe").parent_path();
   std::string tried;
-  for (const char* folder : {"../tools", "../../launch/tools"}) {
+  for (const char* folder : {"../python", "../../launch/python"}) {
     const auto path = (program_folder / folder / file).lexically_normal();
     if (std::filesystem::exists(path)) return path.string();
     tried += fmt::format("{}{}", tried.empty() ? "" : ", ", path.string());

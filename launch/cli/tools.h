@@ -1,4 +1,4 @@
-// Starts the program's Python tools (launch/tools).
+// Starts the program's Python tools (launch/python).
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace packtrain {
 
 // Replaces this process by a tool, with unchanged arguments. `file` is its name in the tools
-// folder, which is found from the program's own path: in a bundle (DIR/bin, DIR/tools) or a build
+// folder, which is found from the program's own path: in a bundle (DIR/bin, DIR/python) or a build
 // folder. Python is $PACKTRAIN_PYTHON, else that of the environment at build time, else python3 on
 // PATH. Throws Error(kConfig) when either is missing.
 [[noreturn]] void run_tool(const std::string& file, std::span<char* const> arguments);

@@ -6,14 +6,14 @@
 #include <string>
 #include <utility>
 
-#include "framework/checkpoint/retention.h"
-#include "framework/checkpoint/training_state.h"
 #include "framework/config/load.h"
-#include "framework/support/logging.h"
-#include "framework/training/run.h"
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/program.h"
+#include "training/checkpoint/retention.h"
+#include "training/checkpoint/training_state.h"
+#include "training/loop/run.h"
 
 namespace packtrain {
 

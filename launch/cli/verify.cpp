@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/config/load.h"
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
-#include "framework/verification/verification.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 #include "launch/cli/verify_data.h"
+#include "training/verification/verification.h"
 
 namespace packtrain {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/logging.h"
 #include "framework/data/token_store.h"
-#include "framework/support/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"

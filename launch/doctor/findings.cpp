@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "launch/doctor/judgement.h"
 
 namespace packtrain {

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <map>
 
-#include "framework/support/math.h"
+#include "framework/core/math.h"
 #include "launch/doctor/limits.h"
 
 namespace packtrain {

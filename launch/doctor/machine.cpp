@@ -18,9 +18,9 @@
 #include <span>
 #include <system_error>
 
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/hash.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/hash.h"
 
 namespace packtrain {
 namespace {

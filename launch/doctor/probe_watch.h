@@ -7,12 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/world.h"
+#include "parallel/communicators/world.h"
 
 namespace packtrain {
 
 // The default limit in seconds for all checks of `num_ranks` ranks: a minute, and 50 ms a rank.
-// launch/tools/packtrain_launch/restarts.py waits twice as long.
+// launch/python/packtrain_launch/restarts.py waits twice as long.
 double probe_limit_s(int num_ranks);
 
 // Ends the process, and so the job, with code 72 when doctor takes longer than `limit_s`. The

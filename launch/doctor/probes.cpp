@@ -12,13 +12,13 @@
 #include <span>
 #include <thread>
 
+#include "framework/core/clock.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/hash.h"
 #include "framework/metrics/listen_socket.h"
-#include "framework/support/clock.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/hash.h"
 #include "launch/doctor/probe_watch.h"
-#include "parallel/collectives.h"
+#include "parallel/communicators/collectives.h"
 
 namespace packtrain {
 namespace {

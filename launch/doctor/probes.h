@@ -6,7 +6,7 @@
 
 #include "framework/config/config.h"
 #include "launch/doctor/judgement.h"
-#include "parallel/world.h"
+#include "parallel/communicators/world.h"
 
 namespace packtrain {
 

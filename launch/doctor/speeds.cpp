@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "framework/support/hash.h"
+#include "framework/core/hash.h"
 
 namespace packtrain {
 namespace {

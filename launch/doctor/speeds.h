@@ -1,10 +1,10 @@
 // Measures how fast ranks multiply and communicate.
 #pragma once
 
-#include "framework/training/setup/run_device.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/probes.h"
-#include "parallel/world.h"
+#include "parallel/communicators/world.h"
+#include "training/setup/run_device.h"
 
 namespace packtrain {
 

@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "framework/support/error.h"
-#include "framework/support/json.h"
-#include "framework/support/logging.h"
-#include "framework/support/nearest.h"
+#include "framework/core/error.h"
+#include "framework/core/json.h"
+#include "framework/core/logging.h"
+#include "framework/core/nearest.h"
 #include "models/families/text_part.h"
 
 namespace packtrain {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

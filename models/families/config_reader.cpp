@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "framework/support/nearest.h"
+#include "framework/core/nearest.h"
 #include "models/families/config_changes.h"
 #include "models/families/config_keys.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "framework/support/error.h"
-#include "framework/support/json.h"
+#include "framework/core/error.h"
+#include "framework/core/json.h"
 #include "models/families/dbrx.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "models/decoder_config.h"
 #include "models/families/weight_map.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

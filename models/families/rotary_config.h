@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

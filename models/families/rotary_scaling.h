@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

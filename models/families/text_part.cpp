@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/families/family.h"
 
 namespace packtrain {

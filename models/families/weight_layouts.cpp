@@ -2,10 +2,10 @@
 #include <functional>
 #include <numeric>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
+#include "models/decoder/parameters.h"
 #include "models/families/family.h"
 #include "models/families/weight_map.h"
-#include "models/parameters.h"
 
 namespace packtrain {
 namespace {

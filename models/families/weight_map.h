@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace packtrain {
 

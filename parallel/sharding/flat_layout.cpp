@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "framework/support/math.h"
+#include "framework/core/math.h"
 
 namespace packtrain {
 namespace {

@@ -1,7 +1,7 @@
 // The schedule of an optimizer step, as data: every gather, forward, backward and reduction in the
 // order in which the host issues them. Each action has a stream, slots and events. Building it
-// needs no device, so a test can replay it (tests/sharding), and the driver only executes it. Ranks
-// are those of one shard group; groups are replicas of each other.
+// needs no device, so a test can replay it (tests/parallel/sharding), and the driver only executes
+// it. Ranks are those of one shard group; groups are replicas of each other.
 //
 // There are three streams: gather (all-gathers), compute (blocks), reduce (reduce-scatters).
 //

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

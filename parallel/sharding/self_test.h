@@ -3,7 +3,7 @@
 #pragma once
 
 #include "framework/device/device.h"
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 #include "parallel/sharding/storage.h"
 
 namespace packtrain {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
-#include "parallel/world.h"
 
 namespace packtrain {
 

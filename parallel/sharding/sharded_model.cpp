@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "framework/core/error.h"
 #include "framework/device/trace_range.h"
-#include "framework/support/error.h"
-#include "models/batch.h"
-#include "models/split_backward.h"
-#include "parallel/collective_log.h"
+#include "models/block/batch.h"
+#include "models/block/split_backward.h"
+#include "parallel/communicators/collective_log.h"
 #include "parallel/sharding/self_test.h"
 
 namespace packtrain {

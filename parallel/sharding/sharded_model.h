@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "framework/device/device.h"
-#include "models/block.h"
-#include "parallel/communicator.h"
+#include "models/block/block.h"
+#include "parallel/communicators/communicator.h"
 #include "parallel/sharding/gather_check.h"
 #include "parallel/sharding/gradient_squares.h"
 #include "parallel/sharding/out_of_memory.h"

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "models/batch.h"
+#include "models/block/batch.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {

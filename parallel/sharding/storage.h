@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "framework/device/device.h"
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 #include "parallel/sharding/arena.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/shard_view.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/balance/bins.h"
 #include "samplers/balance/descending.h"
 #include "samplers/balance/exchange.h"

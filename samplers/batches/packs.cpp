@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/batches/pack_window.h"
 
 namespace packtrain {

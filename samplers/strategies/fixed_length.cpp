@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 

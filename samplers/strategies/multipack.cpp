@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/batches/packs.h"
 #include "samplers/strategies/placing.h"
 

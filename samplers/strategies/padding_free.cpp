@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/longest_pieces.h"
 #include "samplers/strategies/strategy.h"
 

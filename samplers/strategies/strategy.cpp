@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/batches/packs.h"
 #include "samplers/batches/rows.h"
 #include "samplers/batches/whole_examples.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/planner.h"
 #include "tests/collators/pieces.h"
 #include "tests/samplers/lengths.h"

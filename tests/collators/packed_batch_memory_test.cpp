@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collators/flattening.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/collators/pieces.h"
 #include "tests/samplers/memory_store.h"
 

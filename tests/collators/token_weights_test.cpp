@@ -8,12 +8,12 @@
 
 #include "collators/collator.h"
 #include "collators/flattening.h"
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "samplers/evaluation_plan.h"
 #include "tests/collators/pieces.h"
+#include "tests/helpers/temporary_folder.h"
 #include "tests/samplers/lengths.h"
-#include "tests/support/temporary_folder.h"
 
 namespace packtrain {
 namespace {

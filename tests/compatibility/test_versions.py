@@ -16,7 +16,7 @@ PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
 STORE_DUMP = os.environ["PACKTRAIN_STORE_DUMP"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
           "--mca", "btl_vader_single_copy_mechanism", "none"]
-sys.path.insert(0, str(HERE.parents[1] / "launch" / "tools"))
+sys.path.insert(0, str(HERE.parents[1] / "launch" / "python"))
 
 # As golden_losses.json: a processor with other vector units rounds otherwise.
 SAME_RANKS = 1e-6

@@ -25,13 +25,13 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/checkpoint/hugging_face.h"
-#include "framework/support/error.h"
-#include "framework/support/file.h"
-#include "framework/support/safetensors.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/safetensors.h"
+#include "models/layers/routing_statistics.h"
 #include "models/ops/matmul/matmul.h"
-#include "models/routing_statistics.h"
 #include "tests/models/batches.h"
+#include "training/checkpoint/hugging_face.h"
 
 namespace packtrain {
 namespace {

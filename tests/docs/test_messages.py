@@ -6,7 +6,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = (REPO / "docs" / "troubleshooting.md").read_text()
-FOLDERS = ["framework", "samplers", "collators", "models", "parallel", "launch"]
+FOLDERS = ["framework", "training", "samplers", "collators", "models", "parallel", "launch"]
 # Said by others.
 FOREIGN = ["mpirun has detected an attempt to run as root", "There are not enough slots available",
            "Read -1, expected ..., errno = 1", "unhandled system error", "ibv_reg_mr", "Too many open files"]
@@ -54,7 +54,7 @@ def codes_of(page: str) -> set[str]:
 
 
 def test_the_exit_codes_are_those_of_the_program():
-    header = (REPO / "framework" / "support" / "error.h").read_text()
+    header = (REPO / "framework" / "core" / "error.h").read_text()
     codes = set(re.findall(r"k\w+ = (\d+),", header))
     assert codes <= codes_of(PAGE)
     operations = (REPO / "docs" / "operations.md").read_text()

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/file.h"
+#include "framework/core/file.h"
 #include "tests/fuzz/targets.h"
 
 namespace packtrain::fuzz {

@@ -1,7 +1,7 @@
-#include "framework/checkpoint/manifest.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"
+#include "training/checkpoint/manifest.h"
 
 namespace packtrain::fuzz {
 

@@ -1,11 +1,11 @@
 #include <nlohmann/json.hpp>
 
-#include "framework/checkpoint/hf_files.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"
+#include "training/checkpoint/hf_files.h"
 
 namespace packtrain::fuzz {
 

@@ -1,4 +1,4 @@
-#include "framework/support/safetensors.h"
+#include "framework/core/safetensors.h"
 
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"

@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
+#include "framework/core/error.h"
 #include "framework/data/store_writer.h"
 #include "framework/data/token_store.h"
-#include "framework/support/error.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"
 

@@ -1,5 +1,5 @@
 #include "framework/config/load.h"
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/targets.h"
 

@@ -9,7 +9,7 @@ import yaml
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = REPO / "launch" / "cluster"
-sys.path.insert(0, str(REPO / "launch" / "tools"))
+sys.path.insert(0, str(REPO / "launch" / "python"))
 
 from packtrain_launch import arguments, hosts  # noqa: E402  # the path is set above
 

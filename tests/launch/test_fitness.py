@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "python"))
 
 from packtrain_launch.fitness import make_fit, read_blame  # the path is set above
 from packtrain_launch.hosts import make_roster, parse_hosts

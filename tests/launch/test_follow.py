@@ -14,7 +14,7 @@ import pytest
 from event_reader import scalars
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-TOOL = [sys.executable, str(REPO / "launch" / "tools" / "follow.py")]
+TOOL = [sys.executable, str(REPO / "launch" / "python" / "follow.py")]
 
 # Stands in for the package, whose other end is a server: keeps what it is given.
 WANDB = """

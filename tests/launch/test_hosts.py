@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launch" / "python"))
 
 from packtrain_launch.hosts import (Host, make_roster, parse_hosts, read_hostfile,
                                     read_slurm)

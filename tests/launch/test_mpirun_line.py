@@ -14,7 +14,7 @@ import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 RUN = REPO / "launch" / "packtrain-run"
-sys.path.insert(0, str(REPO / "launch" / "tools"))
+sys.path.insert(0, str(REPO / "launch" / "python"))
 
 from packtrain_launch import job, stop  # noqa: E402  # the path is set above
 
@@ -98,7 +98,7 @@ def test_another_launch_agent_takes_the_place_of_ssh():
 
 def test_a_bundle_finds_its_own_program_and_libraries(tmp_path):
     shutil.copy(RUN, tmp_path)
-    (tmp_path / "tools").symlink_to(REPO / "launch" / "tools")
+    (tmp_path / "python").symlink_to(REPO / "launch" / "python")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "packtrain").symlink_to("/bin/true")
     (tmp_path / "env").write_text("export LD_LIBRARY_PATH=/torch/lib PACKTRAIN_PYTHON=/a/python\n")

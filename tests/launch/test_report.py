@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPO / "launch" / "tools"))
+sys.path.insert(0, str(REPO / "launch" / "python"))
 
 from packtrain_tools.report_charts import Chart, Line, draw, tick_labels  # noqa: E402
 

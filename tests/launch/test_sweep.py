@@ -15,7 +15,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 REPO = HERE.parent.parent
-TOOL = REPO / "launch" / "tools" / "sweep.py"
+TOOL = REPO / "launch" / "python" / "sweep.py"
 PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
 
 

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/support/random.h"
-#include "models/initialize.h"
-#include "models/recorded_block.h"
+#include "framework/core/random.h"
+#include "models/block/recorded_block.h"
+#include "models/decoder/initialize.h"
 
 namespace packtrain {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "models/batch.h"
-#include "models/block.h"
-#include "models/decoder.h"
+#include "models/block/batch.h"
+#include "models/block/block.h"
+#include "models/decoder/decoder.h"
 
 namespace packtrain {
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/block.h"
+#include "models/block/block.h"
 
 namespace packtrain {
 

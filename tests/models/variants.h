@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 #include "samplers/balance/balance.h"
 
 namespace packtrain::test {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "samplers/balance/balance.h"
 #include "samplers/balance/bins.h"
 #include "tests/samplers/balance_items.h"

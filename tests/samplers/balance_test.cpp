@@ -7,8 +7,8 @@
 #include <numeric>
 #include <optional>
 
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "samplers/balance/descending.h"
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {

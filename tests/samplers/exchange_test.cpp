@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 #include "samplers/balance/bins.h"
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 #include "samplers/balance/balance.h"
 #include "samplers/balance/earliest_finish.h"
 #include "samplers/balance/exchange.h"

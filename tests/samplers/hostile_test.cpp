@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "framework/support/random.h"
+#include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "samplers/planner.h"
 #include "samplers/selection.h"
 #include "samplers/strategies/strategy.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 #include "samplers/planner.h"
 
 namespace packtrain::test {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/batches/free_space_index.h"
 #include "samplers/order.h"
 #include "samplers/planner.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/planner.h"
 #include "tests/samplers/memory_store.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 

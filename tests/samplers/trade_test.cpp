@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 #include "samplers/batches/packs.h"
 #include "samplers/order.h"
 #include "samplers/statistics.h"

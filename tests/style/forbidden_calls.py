@@ -11,7 +11,7 @@ import re
 from run_check import run_check
 
 # Tests and benchmarks may start programs and read what others wrote.
-FOLDERS = ("framework", "samplers", "collators", "models", "parallel", "launch")
+FOLDERS = ("framework", "samplers", "collators", "models", "parallel", "training", "launch")
 FORBIDDEN = {
     ".cpp .h .cu .cuh": {
         r"(?<![\w.>])(?:std::|::)?system\s*\(": "starts a shell",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds includes that run against the direction of the folders (docs/architecture.md).
+"""Finds includes that run against the order of the folders (cmake/include_order.txt).
 
     include_direction.py [ROOT]    prints every fault; exit code 1 when there is one
 """
@@ -10,45 +10,33 @@ import re
 from includes import Include, IncludeGraph
 from run_check import run_check
 
-# A file may include its own folder and folders of lower levels; the longest prefix names the folder.
-LEVELS = {
-    "framework/support": 0,
-    "framework/config": 1, "framework/metrics": 1, "framework/device": 1,
-    "framework/data": 2,
-    "samplers": 3,
-    "collators": 4,
-    "models": 5,
-    "parallel": 6,
-    "parallel/sharding": 7,
-    "framework/checkpoint": 8,
-    "framework/training/setup": 9, "framework/training/steps": 9,
-    "framework/training/plan": 10, "framework/training/guards": 10,
-    "framework/training/evaluation": 10,
-    "framework/training/saving": 11,
-    "framework/training": 12,
-    "framework/verification": 13, "framework/comparison": 13,
-    "launch": 14,
-    "tests": 15, "benchmarks": 15,
-}
-# Rooms that may include less than their level says.
-ONLY = {
-    "parallel": ("framework/support/", "framework/device/", "parallel/"),
-    "parallel/sharding": ("framework/support/", "framework/device/", "models/block.h",
-                          "models/batch.h", "models/split_backward.h",
-                          "models/ops/gradient_norm/gradient_norm.h", "parallel/"),
-}
+ORDER_FILE = pathlib.Path(__file__).resolve().parents[2] / "cmake" / "include_order.txt"
+
+
+def read_order(text: str) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
+    """The level of each folder, and the folders that a restricted folder may include."""
+    levels, only = {}, {}
+    for level, line in enumerate(line for line in text.splitlines() if line and not line.startswith("#")):
+        folders, _, allowed = line.partition(" only ")
+        levels |= {folder: level for folder in folders.split()}
+        if allowed:
+            only |= {folder: (folder, *allowed.split()) for folder in folders.split()}
+    return levels, only
+
+
+LEVELS, ONLY = read_order(ORDER_FILE.read_text())
 # Headers of others, and the only folders that may see them, be it through a header of ours.
 CONFINED = (
-    (re.compile(r"nccl\w*\.h"), ("parallel/nccl/",)),
-    (re.compile(r"mpi\w*\.h"), ("parallel/mpi/",)),
+    (re.compile(r"nccl\w*\.h"), ("parallel/communicators/nccl/",)),
+    (re.compile(r"mpi\w*\.h"), ("parallel/communicators/mpi/",)),
     (re.compile(r"(cuda|cublas|cudnn|cupti|curand|cusparse|cusolver|nvToolsExt|nvtx3/|cub/|thrust/|"
                 r"cooperative_groups|(c10|ATen)/(cuda|cudnn)/)"),
-     ("models/ops/", "framework/device/cuda/", "parallel/nccl/")),
+     ("models/ops/", "training/optimizers/", "framework/device/cuda/", "parallel/communicators/nccl/")),
 )
 BANNED = {
     "torch/torch.h": "costs 25 s a file", "ATen/ATen.h": "include ATen/core/Tensor.h",
     "ATen/Functions.h": "include ATen/ops/<op>.h",
-    "fstream": "hides errors: framework/support/file.h", "iostream": "fmt and logging",
+    "fstream": "hides errors: framework/core/file.h", "iostream": "fmt and logging",
 }
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 
@@ -66,7 +54,7 @@ def check_direction(graph: IncludeGraph, file: str, include: Include) -> str | N
         return None
     if LEVELS[theirs] >= LEVELS[mine]:
         return f"{mine} must not include {theirs} ({include.path})"
-    if mine in ONLY and not include.path.startswith(ONLY[mine]):
+    if mine in ONLY and theirs not in ONLY[mine] and not include.path.startswith(tuple(f"{a}/" for a in ONLY[mine])):
         return f"{mine} must not include {include.path}"
     return None
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-FOLDERS = ("framework", "samplers", "collators", "models", "parallel", "launch", "tests",
+FOLDERS = ("framework", "samplers", "collators", "models", "parallel", "training", "launch", "tests",
            "benchmarks")
 SUFFIXES = (".h", ".cuh", ".cpp", ".cu")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FEW = 0.7
-FOLDERS = 2  # levels of folders that are a folder of framework; elsewhere 1
+DEEP = ("framework", "models", "parallel", "training")  # folders whose next level has a line of its own
 
 
 def lines_of(counters: pathlib.Path, root: pathlib.Path) -> list[tuple[str, int, int]]:
@@ -42,7 +42,7 @@ def runs_of(build: pathlib.Path, root: pathlib.Path) -> dict[str, dict[int, int]
 
 def folder_of(name: str) -> str:
     folders = name.split("/")[:-1]
-    return "/".join(folders[:FOLDERS if folders[0] == "framework" else 1])
+    return "/".join(folders[:2 if folders[0] in DEEP else 1])
 
 
 def ranges(lines: list[int]) -> str:

@@ -34,7 +34,8 @@ def test_the_code_keeps_to_its_size_limits(code_metrics):
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "models").mkdir()
-    (tmp_path / "framework" / "support").mkdir(parents=True)
+    (tmp_path / "framework" / "core").mkdir(parents=True)
+    (tmp_path / "framework" / "data").mkdir()
 
     def write(name, text):
         (tmp_path / name).write_text(text)
@@ -51,9 +52,9 @@ def test_a_too_long_function_and_file_are_named(code_metrics, tree):
 
 
 def test_an_include_against_the_direction_is_named(code_metrics, tree):
-    tree("models/a.h", "// A model.\n")
-    report = code_metrics.report(tree("framework/support/b.cpp", '#include "models/a.h"\n'))
-    assert "against the direction: 1\n  framework/support/b.cpp:1: framework/support must not include models" in report
+    tree("framework/data/a.h", "// A store.\n")
+    report = code_metrics.report(tree("framework/core/b.cpp", '#include "framework/data/a.h"\n'))
+    assert "against the direction: 1\n  framework/core/b.cpp:1: framework/core must not include framework/data" in report
 
 
 def test_a_function_without_a_comment_is_named(code_metrics, tree):

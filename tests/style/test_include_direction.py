@@ -21,38 +21,39 @@ def test_this_repository_has_no_fault():
 
 def test_includes_downwards_are_no_fault(tmp_path):
     plant(tmp_path, {
-        "framework/support/error.h": "#pragma once\n#include <string>\n",
-        "models/block.h": '#pragma once\n#include "framework/support/error.h"\n',
-        "parallel/sharding/driver.cpp": '#include "models/block.h"\n',
-        "parallel/mpi/world.cpp": "#include <mpi.h>\n",
-        "models/ops/adamw/adamw.cu": "#include <cuda_runtime.h>\n",
-        "tests/models/block_test.cpp": '#include "models/block.h"\n',
+        "framework/core/error.h": "#pragma once\n#include <string>\n",
+        "models/block/block.h": '#pragma once\n#include "framework/core/error.h"\n',
+        "parallel/sharding/driver.cpp": '#include "models/block/block.h"\n',
+        "parallel/communicators/mpi/world.cpp": "#include <mpi.h>\n",
+        "training/optimizers/adamw.cu": "#include <cuda_runtime.h>\n",
+        "tests/models/block_test.cpp": '#include "models/block/block.h"\n',
     })
     assert find_faults(tmp_path) == []
 
 
 @pytest.mark.parametrize("file, text, named", [
-    ("framework/data/a.cpp", '#include "framework/training/b.h"', "framework/training"),
+    ("framework/data/a.cpp", '#include "training/loop/b.h"', "training/loop"),
     ("framework/config/a.h", '#include "framework/metrics/b.h"', "framework/metrics"),
-    ("samplers/a.cpp", '#include "models/decoder.h"', "models"),
-    ("parallel/sharding/a.cpp", '#include "models/decoder.h"', "models/decoder.h"),
-    ("parallel/local/a.cpp", '#include "framework/config/b.h"', "framework/config/b.h"),
-    ("models/a.cpp", '#include "parallel/b.h"', "parallel"),
-    ("models/a.cpp", '#include "launch/b.h"', "launch"),
-    ("models/a.cpp", '  #  include "b.h"', "no file of this repository"),
-    ("framework/training/a.cpp", "#include <mpi.h>", "mpi.h"),
-    ("parallel/mpi/a.cpp", "#include <nccl.h>", "nccl.h"),
-    ("models/decoder.cpp", "#include <cuda_runtime.h>", "cuda_runtime.h"),
-    ("framework/training/a.cpp", "#include <c10/cuda/CUDAStream.h>", "c10/cuda"),
-    ("models/decoder.cpp", '#include "models/ops/b.h"', "cuda_runtime.h"),
+    ("samplers/a.cpp", '#include "models/decoder/decoder.h"', "models"),
+    ("parallel/sharding/a.cpp", '#include "models/decoder/decoder.h"', "models/decoder/decoder.h"),
+    ("parallel/communicators/local/a.cpp", '#include "framework/config/b.h"', "framework/config/b.h"),
+    ("models/ops/a.cpp", '#include "models/layers/b.h"', "models/layers"),
+    ("models/decoder/a.cpp", '#include "parallel/sharding/b.h"', "parallel/sharding"),
+    ("models/layers/a.cpp", '#include "launch/b.h"', "launch"),
+    ("models/layers/a.cpp", '  #  include "b.h"', "no file of this repository"),
+    ("training/loop/a.cpp", "#include <mpi.h>", "mpi.h"),
+    ("parallel/communicators/mpi/a.cpp", "#include <nccl.h>", "nccl.h"),
+    ("models/decoder/decoder.cpp", "#include <cuda_runtime.h>", "cuda_runtime.h"),
+    ("training/loop/a.cpp", "#include <c10/cuda/CUDAStream.h>", "c10/cuda"),
+    ("models/decoder/decoder.cpp", '#include "models/ops/b.h"', "cuda_runtime.h"),
     ("models/ops/a.cu", "#include <ATen/core/Tensor.h>", "libtorch"),
-    ("models/a.cpp", "#include <torch/torch.h>", "torch/torch.h"),
+    ("models/layers/a.cpp", "#include <torch/torch.h>", "torch/torch.h"),
     ("framework/data/a.cpp", "#include <fstream>", "fstream"),
 ])
 def test_a_planted_fault_is_found(tmp_path, file, text, named):
     plant(tmp_path, {
-        "framework/training/b.h": "", "framework/metrics/b.h": "", "framework/config/b.h": "",
-        "models/decoder.h": "", "parallel/b.h": "", "launch/b.h": "",
+        "training/loop/b.h": "", "framework/metrics/b.h": "", "framework/config/b.h": "",
+        "models/decoder/decoder.h": "", "parallel/sharding/b.h": "", "models/layers/b.h": "", "launch/b.h": "",
         "models/ops/b.h": "#include <cuda_runtime.h>\n",
         file: text + "\n",
     })

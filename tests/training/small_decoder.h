@@ -1,7 +1,7 @@
 // The shape that tests of memory plan for.
 #pragma once
 
-#include "models/decoder_config.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 

@@ -13,8 +13,8 @@
 #include <mutex>
 #include <thread>
 
+#include "framework/core/random.h"
 #include "framework/device/timed_event.h"
-#include "framework/support/random.h"
 
 namespace packtrain {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/check.h"
-#include "framework/support/error.h"
 
 namespace packtrain {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cupti.h"
 #include "framework/device/kernel_name.h"
-#include "framework/support/error.h"
 
 namespace packtrain {
 namespace {

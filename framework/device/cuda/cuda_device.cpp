@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_activities.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/peak_tflops.h"
 #include "framework/device/device.h"
-#include "framework/support/error.h"
 
 namespace packtrain {
 namespace {

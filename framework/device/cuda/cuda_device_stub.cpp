@@ -1,7 +1,7 @@
 // Replaces the CUDA device in builds without CUDA.
+#include "framework/core/error.h"
 #include "framework/device/device.h"
 #include "framework/device/timed_event.h"
-#include "framework/support/error.h"
 
 namespace packtrain {
 

@@ -4,7 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "models/ops/attention/backends.h"
-#include "models/ops/attention/cudnn.h"
+#include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
 #include "models/ops/attention/plain.h"

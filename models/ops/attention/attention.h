@@ -29,8 +29,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/batch.h"
-#include "models/block.h"
+#include "models/block/batch.h"
+#include "models/block/block.h"
 
 namespace packtrain {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/ops/attention/backends.h"
-#include "models/ops/attention/cudnn_buckets.h"
+#include "models/ops/attention/cudnn/buckets.h"
 #include "models/ops/attention/plain.h"
 
 namespace packtrain {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "framework/support/error.h"
-#include "models/ops/attention/cudnn.h"
+#include "framework/core/error.h"
+#include "models/ops/attention/cudnn/attention.h"
 
 namespace packtrain {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "models/batch.h"
+#include "models/block/batch.h"
 
 namespace packtrain {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 

@@ -1,7 +1,7 @@
 // A parameter's gradient in the form that kernels take.
 #pragma once
 
-#include "models/block.h"
+#include "models/block/block.h"
 #include "models/ops/cuda/column_sums.h"
 
 namespace packtrain {

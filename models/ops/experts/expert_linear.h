@@ -12,7 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/block.h"
+#include "models/block/block.h"
 #include "models/ops/activation/activation_kind.h"
 #include "models/ops/experts/token_permutation.h"
 

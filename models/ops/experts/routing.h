@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "models/block.h"
+#include "models/block/block.h"
 
 namespace packtrain {
 

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/block.h"
+#include "models/block/block.h"
 
 namespace packtrain {
 

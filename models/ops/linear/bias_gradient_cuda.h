@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/block.h"
+#include "models/block/block.h"
 
 namespace packtrain {
 

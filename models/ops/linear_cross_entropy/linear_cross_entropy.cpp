@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/support/math.h"
+#include "framework/core/math.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"

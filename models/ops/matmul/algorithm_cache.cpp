@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
 #include "framework/device/cuda/check.h"
-#include "framework/support/error.h"
-#include "framework/support/logging.h"
 #include "models/ops/matmul/algorithm_timer.h"
 #include "models/ops/matmul/token_bucket.h"
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/ops/matmul/matmul_cuda.h"
 
 namespace packtrain {

@@ -2,8 +2,8 @@
 #include <numeric>
 #include <string>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/check.h"
-#include "framework/support/error.h"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/qk_norm/qk_norm_backward.cuh"
 #include "models/ops/qk_norm/qk_norm_launch.h"

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "models/block.h"
+#include "models/block/block.h"
 #include "models/ops/rms_norm/rms_norm.h"
 #include "models/ops/rotary/rotary.h"
 

@@ -1,6 +1,6 @@
 // Normal random numbers by position. Element i depends only on the stream and on i, so that any
 // rank can fill any range of a parameter. Box-Muller in float64 on SplitMix64 bits
-// (framework/support/random.h), rounded to float32. Logarithm and cosine of GPU and host differ in
+// (framework/core/random.h), rounded to float32. Logarithm and cosine of GPU and host differ in
 // the last bit. About one float32 in ten million is therefore the neighbouring value. Bytes: 4
 // written an element; on a GPU the float64 arithmetic takes longer.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 

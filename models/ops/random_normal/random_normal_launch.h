@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 

@@ -7,7 +7,7 @@
 #include <ATen/ops/sum.h>
 #include <c10/util/StringUtil.h>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/ops/gradient.h"
 #include "models/ops/rms_norm/rms_norm_cuda.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/cuda/head_parts.h"
 #include "models/ops/rotary/rotary_launch.h"

@@ -21,8 +21,8 @@
 #include <mutex>
 #include <vector>
 
-#include "models/batch.h"
-#include "models/decoder_config.h"
+#include "models/block/batch.h"
+#include "models/ops/rotary/rotary_config.h"
 
 namespace packtrain {
 

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/attention/backends.h"
-#include "models/ops/attention/cudnn.h"
-#include "models/ops/attention/cudnn_version.h"
+#include "models/ops/attention/cudnn/attention.h"
+#include "models/ops/attention/cudnn/version.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
 #include "tests/models/ops/attention_reference.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "models/ops/attention/attention.h"
 #include "models/ops/attention/backends.h"
 #include "tests/models/batches.h"

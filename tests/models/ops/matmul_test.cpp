@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/models/cases.h"
 
 namespace packtrain {

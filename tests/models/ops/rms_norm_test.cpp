@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 #include "tests/models/cases.h"
 
 namespace packtrain {

@@ -1,5 +1,5 @@
 // Tests which checkpoints are kept for their validation loss.
-#include "framework/training/evaluation/best_losses.h"
+#include "training/evaluation/best_losses.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // When a run that no longer gets better is to end.
-#include "framework/training/evaluation/early_stopping.h"
+#include "training/evaluation/early_stopping.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "tests/support/temporary_folder.h"
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // Tests the choice of the next token from logits.
-#include "framework/training/evaluation/next_token.h"
+#include "training/evaluation/next_token.h"
 
 #include <gtest/gtest.h>
 

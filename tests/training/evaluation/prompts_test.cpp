@@ -1,13 +1,13 @@
 // Tests which beginnings of examples a model continues.
-#include "framework/training/evaluation/prompts.h"
+#include "training/evaluation/prompts.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "framework/training/evaluation/generation_batch.h"
+#include "tests/helpers/temporary_folder.h"
 #include "tests/samplers/memory_store.h"
-#include "tests/support/temporary_folder.h"
+#include "training/evaluation/generation_batch.h"
 
 namespace packtrain {
 namespace {

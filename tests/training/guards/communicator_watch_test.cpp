@@ -1,5 +1,5 @@
 // The thread that asks communicators for faults which no call reports.
-#include "framework/training/guards/communicator_watch.h"
+#include "training/guards/communicator_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // A process that gives up ends, also where giving up hangs.
-#include "framework/training/guards/exit_deadline.h"
+#include "training/guards/exit_deadline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests work on files that may hang: no thread waits for it longer than a moment.
-#include "framework/training/guards/file_thread.h"
+#include "training/guards/file_thread.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests the comparison of ranks that should hold equal state.
-#include "framework/training/guards/replica_check.h"
+#include "training/guards/replica_check.h"
 
 #include <gtest/gtest.h>
 

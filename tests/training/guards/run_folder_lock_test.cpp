@@ -1,5 +1,5 @@
 // Tests the lock of a run's folder: one job at a time writes, and a dead job blocks no other.
-#include "framework/training/guards/run_folder_lock.h"
+#include "training/guards/run_folder_lock.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "tests/support/temporary_folder.h"
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // Tests how a run handles steps with non-finite numbers and spikes.
-#include "framework/training/guards/step_guard.h"
+#include "training/guards/step_guard.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // The rank that all others wait for, found by times of their own.
-#include "framework/training/guards/straggler_detector.h"
+#include "training/guards/straggler_detector.h"
 
 #include <gtest/gtest.h>
 

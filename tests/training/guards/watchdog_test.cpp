@@ -1,5 +1,5 @@
 // The thread that ends a process which stands still, and leaves one alone that does not.
-#include "framework/training/guards/watchdog.h"
+#include "training/guards/watchdog.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "framework/support/file.h"
-#include "parallel/world.h"
-#include "tests/support/temporary_folder.h"
+#include "framework/core/file.h"
+#include "parallel/communicators/world.h"
+#include "tests/helpers/temporary_folder.h"
 
 namespace packtrain {
 namespace {

@@ -1,11 +1,11 @@
 // Known coefficients and speeds are found again in synthetic timings, with and without noise.
-#include "framework/training/plan/cost_fit.h"
+#include "training/plan/cost_fit.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "framework/support/random.h"
+#include "framework/core/random.h"
 
 namespace packtrain {
 namespace {

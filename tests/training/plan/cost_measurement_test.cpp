@@ -1,4 +1,4 @@
-#include "framework/training/plan/cost_measurement.h"
+#include "training/plan/cost_measurement.h"
 
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "models/decoder.h"
-#include "parallel/local/local_world.h"
+#include "models/decoder/decoder.h"
+#include "parallel/communicators/local/local_world.h"
 #include "tests/samplers/memory_store.h"
 #include "tests/training/small_decoder.h"
 

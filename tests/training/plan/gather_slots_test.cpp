@@ -1,11 +1,11 @@
 // Tests the slots that `auto` finds: as many as fit into memory, and never fewer than a few.
-#include "framework/training/plan/gather_slots.h"
-#include "framework/support/units.h"
+#include "training/plan/gather_slots.h"
+#include "framework/core/units.h"
 
 #include <gtest/gtest.h>
 
-#include "framework/training/plan/memory_plan.h"
 #include "tests/training/small_decoder.h"
+#include "training/plan/memory_plan.h"
 
 namespace packtrain {
 namespace {

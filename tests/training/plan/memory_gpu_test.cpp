@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "framework/device/tensor_device.h"
-#include "framework/training/plan/memory_plan.h"
-#include "framework/training/plan/memory_report.h"
-#include "framework/training/setup/model_source.h"
-#include "framework/training/setup/run_device.h"
 #include "tests/models/batches.h"
-#include "tests/parallel/world_fixture.h"
+#include "tests/parallel/communicators/world_fixture.h"
+#include "training/plan/memory_plan.h"
+#include "training/plan/memory_report.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
 
 namespace packtrain {
 namespace {

@@ -1,16 +1,16 @@
 // The plan against what a sharded model really allocates, and how it grows. On a GPU a whole step
 // is held against it too (memory_gpu_test.cpp).
-#include "framework/training/plan/memory_plan.h"
+#include "training/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <string>
 
-#include "framework/support/error.h"
-#include "models/decoder.h"
+#include "framework/core/error.h"
+#include "models/decoder/decoder.h"
+#include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
-#include "parallel/world.h"
 #include "tests/training/small_decoder.h"
 
 namespace packtrain {

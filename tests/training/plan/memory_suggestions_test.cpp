@@ -1,14 +1,14 @@
 // A suggestion is reported with its size, the cheapest first, and really fits.
-#include "framework/training/plan/memory_suggestions.h"
-#include "framework/support/units.h"
+#include "training/plan/memory_suggestions.h"
+#include "framework/core/units.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "framework/training/plan/token_budget.h"
 #include "tests/training/small_decoder.h"
+#include "training/plan/token_budget.h"
 
 namespace packtrain {
 namespace {

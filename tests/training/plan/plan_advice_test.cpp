@@ -1,4 +1,4 @@
-#include "framework/training/plan/plan_advice.h"
+#include "training/plan/plan_advice.h"
 
 #include <gtest/gtest.h>
 

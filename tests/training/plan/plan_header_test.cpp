@@ -1,11 +1,11 @@
 // The plan header: what it keeps, what it refuses, and that saving it loses no bit.
-#include "framework/training/plan/plan_header.h"
+#include "training/plan/plan_header.h"
 
 #include <gtest/gtest.h>
 
-#include "framework/support/error.h"
-#include "framework/training/plan/plan_source.h"
-#include "framework/training/saving/resumed_settings.h"
+#include "framework/core/error.h"
+#include "training/plan/plan_source.h"
+#include "training/saving/resumed_settings.h"
 
 namespace packtrain {
 namespace {

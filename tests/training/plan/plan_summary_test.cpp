@@ -1,5 +1,5 @@
 // Figures of plans made by hand.
-#include "framework/training/plan/plan_summary.h"
+#include "training/plan/plan_summary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // Tests how many ranks share one copy of the model's state. A run and a plan agree.
-#include "framework/training/plan/shard_size.h"
+#include "training/plan/shard_size.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>
 
-#include "framework/support/error.h"
-#include "framework/support/units.h"
-#include "parallel/local/local_world.h"
+#include "framework/core/error.h"
+#include "framework/core/units.h"
+#include "parallel/communicators/local/local_world.h"
 #include "tests/training/small_decoder.h"
 
 namespace packtrain {

@@ -1,4 +1,4 @@
-#include "framework/training/plan/step_count.h"
+#include "training/plan/step_count.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "tests/parallel/thread_ranks.h"
+#include "framework/core/error.h"
+#include "tests/parallel/communicators/thread_ranks.h"
 #include "tests/samplers/lengths.h"
 
 namespace packtrain {

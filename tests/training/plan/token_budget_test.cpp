@@ -1,10 +1,10 @@
 // The budget that `auto` finds: all the memory there is, and never more than a step can use.
-#include "framework/training/plan/token_budget.h"
+#include "training/plan/token_budget.h"
 
 #include <gtest/gtest.h>
 
-#include "framework/support/error.h"
-#include "framework/support/units.h"
+#include "framework/core/error.h"
+#include "framework/core/units.h"
 #include "tests/training/small_decoder.h"
 
 namespace packtrain {

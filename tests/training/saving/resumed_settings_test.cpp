@@ -1,5 +1,5 @@
 // Tests which settings a resumed run may change.
-#include "framework/training/saving/resumed_settings.h"
+#include "training/saving/resumed_settings.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 
 #include "framework/config/config.h"
 #include "framework/config/load.h"
-#include "framework/support/error.h"
-#include "framework/training/plan/plan_header.h"
-#include "framework/training/plan/plan_source.h"
+#include "framework/core/error.h"
+#include "training/plan/plan_header.h"
+#include "training/plan/plan_source.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // Tests checkpoints that a thread writes while training changes the weights.
-#include "framework/training/saving/run_saver.h"
+#include "training/saving/run_saver.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "framework/support/error.h"
-#include "tests/sharding/toy_blocks.h"
-#include "tests/support/temporary_folder.h"
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
+#include "tests/parallel/sharding/toy_blocks.h"
 
 namespace packtrain {
 namespace {

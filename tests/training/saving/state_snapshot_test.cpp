@@ -1,5 +1,5 @@
 // A copy of the state that training may not overtake.
-#include "framework/training/saving/state_snapshot.h"
+#include "training/saving/state_snapshot.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "framework/training/setup/training_store.h"
+#include "training/setup/training_store.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/support/error.h"
-#include "tests/parallel/thread_ranks.h"
+#include "framework/core/error.h"
+#include "tests/parallel/communicators/thread_ranks.h"
 
 namespace packtrain {
 namespace {

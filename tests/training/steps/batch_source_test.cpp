@@ -1,5 +1,5 @@
 // Batches ahead of time: the same as planned one by one, and never late at the end of an epoch.
-#include "framework/training/steps/batch_source.h"
+#include "training/steps/batch_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "framework/training/steps/due_steps.h"
+#include "training/steps/due_steps.h"
 
 #include <gtest/gtest.h>
 

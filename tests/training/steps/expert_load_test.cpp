@@ -1,5 +1,5 @@
 // Tests how a step's record sums the batches' statistics of experts.
-#include "framework/training/steps/expert_load.h"
+#include "training/steps/expert_load.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/routing_statistics.h"
+#include "models/layers/routing_statistics.h"
 
 namespace packtrain {
 namespace {

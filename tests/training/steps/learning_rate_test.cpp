@@ -1,4 +1,4 @@
-#include "framework/training/steps/learning_rate.h"
+#include "training/steps/learning_rate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numbers>
 #include <utility>
 
-#include "framework/support/error.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
 // The end of a step on a toy model of one rank: clipping, decay groups, and what is refused.
-#include "framework/training/steps/optimizer.h"
+#include "training/steps/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -12,9 +12,9 @@
 #include <cmath>
 #include <limits>
 
-#include "parallel/forwarding_communicator.h"
-#include "parallel/world.h"
-#include "tests/sharding/toy_blocks.h"
+#include "parallel/communicators/forwarding_communicator.h"
+#include "parallel/communicators/world.h"
+#include "tests/parallel/sharding/toy_blocks.h"
 
 namespace packtrain {
 namespace {

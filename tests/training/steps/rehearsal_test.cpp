@@ -1,5 +1,5 @@
 // Tests which micro-batches a run rehearses, and that a rehearsal does not change a run.
-#include "framework/training/steps/rehearsal.h"
+#include "training/steps/rehearsal.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 #include "collators/collator.h"
 #include "collators/flattening.h"
-#include "framework/training/steps/upload.h"
-#include "models/decoder.h"
-#include "parallel/world.h"
+#include "models/decoder/decoder.h"
+#include "parallel/communicators/world.h"
 #include "samplers/loss_counter.h"
 #include "tests/samplers/memory_store.h"
+#include "training/steps/upload.h"
 
 namespace packtrain {
 namespace {

@@ -1,6 +1,6 @@
 // Batches padded to sizes that come again, and graphs made of such steps. On a GPU with
 // PACKTRAIN_TEST_DEVICE=cuda; on the CPU the same steps run without graphs.
-#include "framework/training/steps/step_graphs.h"
+#include "training/steps/step_graphs.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -11,11 +11,11 @@
 #include <string>
 
 #include "collators/flattening.h"
-#include "framework/training/steps/upload.h"
-#include "models/decoder.h"
-#include "models/routing_statistics.h"
-#include "parallel/world.h"
+#include "models/decoder/decoder.h"
+#include "models/layers/routing_statistics.h"
+#include "parallel/communicators/world.h"
 #include "tests/samplers/memory_store.h"
+#include "training/steps/upload.h"
 
 namespace packtrain {
 namespace {

@@ -1,5 +1,5 @@
-#include "framework/training/steps/step_timer.h"
-#include "framework/support/clock.h"
+#include "training/steps/step_timer.h"
+#include "framework/core/clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,48 @@
+// A micro-batch on the device: the input of a model's blocks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace packtrain {
+
+struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
+struct RoutingStatistics;  // models/layers/routing_statistics.h
+
+// Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
+struct DeviceBatch {
+  at::Tensor input_ids;                       // int32 [T]
+  at::Tensor position_ids;                    // int32 [T]
+  at::Tensor cu_seqlens;                      // int32 [S + 1], on the device
+  std::vector<std::int32_t> cu_seqlens_host;  // host copy: reading it waits for nothing
+  std::int32_t max_seqlen = 0;
+  at::Tensor loss_index;   // int32 [N] rows with a label
+  at::Tensor loss_labels;  // int32 [N] labels[loss_index]
+  at::Tensor loss_weight;  // float32 [N]
+  at::Tensor loss_source;  // int32 [N] source of each row, or undefined; blocks do not read it
+  // float32 [N] weight of the row's loss mask byte, a factor of loss_weight. Undefined: 1. Blocks
+  // do not read it.
+  at::Tensor token_weight;
+  // int32 [2, P]: start and end rows of each example, or of each piece of one, in rising order.
+  // Pads are in no example. Undefined: the examples are the sequences.
+  at::Tensor examples;
+  // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
+  at::Tensor row_losses;
+  // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
+  at::Tensor row_logits;
+  // The boundaries in cuDNN's form. The attention of the first layer fills this.
+  mutable std::shared_ptr<const AttentionLayout> attention_layout;
+  // Spread of the rows over experts. Layers with experts fill this.
+  mutable std::shared_ptr<RoutingStatistics> routing;
+  // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
+  // RotaryFrequencies; the first layer fills it.
+  mutable std::map<std::int64_t, at::Tensor> token_frequencies;
+
+  std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
+};
+
+}  // namespace packtrain

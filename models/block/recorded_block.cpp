@@ -1,0 +1,67 @@
+#include "models/block/recorded_block.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/block/batch.h"
+
+namespace packtrain {
+namespace {
+
+struct BlockTape : Tape {
+  explicit BlockTape(std::span<const Parameter> parameters) : operators(parameters) {}
+  OperatorTape operators;
+  Value output;
+};
+
+at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
+                        const at::Tensor& grad_output) {
+  const at::NoGradGuard no_grad;
+  auto& kept = static_cast<BlockTape&>(tape);
+  // Copied in place, because operators refer to these. The gradients are at other addresses than in
+  // forward.
+  std::ranges::copy(parameters, kept.operators.parameters().begin());
+  return kept.operators.backward(kept.output, grad_output);
+}
+
+}  // namespace
+
+RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parameters,
+                             RecomputePolicy policy)
+    : name_(std::move(name)), parameters_(std::move(parameters)), policy_(policy) {}
+
+BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                                   const at::Tensor& x, bool training) const {
+  const at::NoGradGuard no_grad;
+  auto tape = std::make_unique<BlockTape>(parameters);
+  tape->output = record(tape->operators, batch, tape->operators.input(x));
+  at::Tensor y = tape->operators.get(tape->output);
+  if (!training) return {std::move(y), nullptr};
+  tape->operators.finish_forward(policy_);
+  return {std::move(y), std::move(tape)};
+}
+
+at::Tensor RecordedBlock::backward(std::span<const Parameter> parameters,
+                                   const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
+                                   const at::Tensor& grad_output) const {
+  return run_backward(parameters, *tape, grad_output);
+}
+
+at::Tensor RecordedBlock::backward_input(std::span<const Parameter> parameters, Tape& tape,
+                                         const at::Tensor& grad_output) const {
+  static_cast<BlockTape&>(tape).operators.defer_weight_grads();
+  return run_backward(parameters, tape, grad_output);
+}
+
+void RecordedBlock::backward_weight(Tape& tape) const {
+  const at::NoGradGuard no_grad;
+  static_cast<BlockTape&>(tape).operators.flush_weight_grads();
+}
+
+std::vector<SavedActivation> saved_activations(const Tape& tape) {
+  return static_cast<const BlockTape&>(tape).operators.saved();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,41 @@
+// A block that records a sequence of operators (operator_tape.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/block/block.h"
+#include "models/block/operator_tape.h"
+#include "models/block/split_backward.h"
+
+namespace packtrain {
+
+class RecordedBlock : public Block, public SplitBackward {
+ public:
+  RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputePolicy policy);
+
+  const std::string& name() const final { return name_; }
+  const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
+
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      const at::Tensor& x, bool training) const final;
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
+  at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
+                            const at::Tensor& grad_output) const final;
+  void backward_weight(Tape& tape) const final;
+
+ protected:
+  // Records the block's operators on x and returns its output. They refer to tape.parameters().
+  virtual Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const = 0;
+
+ private:
+  std::string name_;
+  std::vector<ParameterSpec> parameters_;
+  RecomputePolicy policy_;
+};
+
+// Saved activations of such a block's forward. For tests of the memory estimate.
+std::vector<SavedActivation> saved_activations(const Tape& tape);
+
+}  // namespace packtrain

@@ -1,0 +1,138 @@
+#include "models/decoder/decoder.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "models/decoder/decoder_layer.h"
+#include "models/decoder/embedding_block.h"
+#include "models/decoder/head_block.h"
+#include "models/decoder/parameters.h"
+#include "models/ops/rotary/rotary_frequencies.h"
+
+namespace packtrain {
+namespace {
+
+// `*` matches any characters, also none. All other characters match themselves.
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) {
+    return pattern == name;
+  }
+  if (!name.starts_with(pattern.substr(0, star))) {
+    return false;
+  }
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t begin = star; begin <= name.size(); ++begin) {
+    if (matches(rest, name.substr(begin))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Applies the options to the parameters of one block after another and records which patterns
+// matched.
+class ParameterOptions {
+ public:
+  explicit ParameterOptions(const DecoderOptions& options)
+      : options_(options), used_(options.frozen.size(), false) {}
+
+  std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
+    for (ParameterSpec& parameter : parameters) {
+      parameter.decay = parameter.decay || options_.decay_norms_and_biases;
+      for (std::size_t i = 0; i < used_.size(); ++i) {
+        if (matches(options_.frozen[i], parameter.name)) {
+          parameter.trainable = false;
+          used_[i] = true;
+        }
+      }
+    }
+    return parameters;
+  }
+
+  void check_all_used() const {
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) {
+        throw Error(ErrorCategory::kConfig,
+                    "model.frozen: pattern '" + options_.frozen[i] + "' matches no parameter",
+                    "names look like embed.weight, layers.0.attention.qkv.weight, "
+                    "final_norm.weight, head.weight; * matches any characters");
+      }
+    }
+  }
+
+ private:
+  const DecoderOptions& options_;
+  std::vector<bool> used_;
+};
+
+std::int64_t total_numel(const std::vector<ParameterSpec>& parameters) {
+  std::int64_t total = 0;
+  for (const ParameterSpec& parameter : parameters) total += parameter.numel();
+  return total;
+}
+
+std::int64_t matmul_numel(const std::vector<ParameterSpec>& parameters,
+                          const ExpertsConfig& experts) {
+  std::int64_t total = 0;
+  for (const ParameterSpec& parameter : parameters) {
+    if (!parameter.decay || parameter.shape.size() < 2) continue;  // norms and biases
+    const bool of_experts = parameter.shape.size() == 3;
+    total += of_experts ? parameter.numel() / experts.num_experts * experts.experts_per_token
+                        : parameter.numel();
+  }
+  return total;
+}
+
+std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
+                                                            const RotaryConfig& rotary) {
+  return std::make_shared<const RotaryFrequencies>(rotary, config.resolved_rotary_dim());
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
+                                                 const DecoderOptions& options) {
+  ParameterOptions choose(options);
+  const auto frequencies = shared_frequencies(config, config.rotary);
+  const auto local_frequencies = shared_frequencies(config, config.local_rotary);
+  std::vector<std::unique_ptr<Block>> blocks;
+  blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)),
+                                                    config.embedding_multiplier));
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    blocks.push_back(std::make_unique<DecoderLayer>(
+        config, layer, options.recompute, choose.apply(layer_parameters(config, layer)),
+        config.layer(layer).local_rotary ? local_frequencies : frequencies));
+  }
+  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config));
+  choose.check_all_used();
+  return blocks;
+}
+
+std::int64_t num_matmul_parameters(const DecoderConfig& config) {
+  std::int64_t total = config.vocab_size * config.hidden_size;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    total += matmul_numel(layer_parameters(config, layer), config.experts);
+  }
+  return total;
+}
+
+std::int64_t num_parameters(const DecoderConfig& config) {
+  std::int64_t total = total_numel(head_parameters(config));
+  if (!config.tied_embeddings) total += total_numel(embedding_parameters(config));
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    total += total_numel(layer_parameters(config, layer));
+  }
+  return total;
+}
+
+double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares) {
+  const auto heads_width = static_cast<double>(config.num_heads * config.head_dim);
+  const auto num_layers = static_cast<double>(config.num_layers);
+  return 6.0 * static_cast<double>(num_matmul_parameters(config)) * num_tokens +
+         6.0 * num_layers * heads_width * attention_squares;
+}
+
+}  // namespace packtrain

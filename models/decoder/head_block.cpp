@@ -1,0 +1,77 @@
+#include "models/decoder/head_block.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "models/block/batch.h"
+#include "models/layers/norm.h"
+#include "models/layers/routing_statistics.h"
+#include "models/ops/linear/linear.h"
+#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+
+namespace packtrain {
+namespace {
+
+struct HeadTape : Tape {
+  at::Tensor grad_x;
+};
+
+}  // namespace
+
+struct HeadBlock::Weights {
+  NormWeights norm;
+  const Parameter* head;
+  const Parameter* bias;
+};
+
+HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config)
+    : parameters_(std::move(parameters)),
+      norm_(config.norm),
+      logit_multiplier_(config.logit_multiplier),
+      soft_cap_(config.logit_soft_cap),
+      experts_(config.experts) {}
+
+HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) const {
+  const Parameter* next = parameters.data();
+  Weights weights{};
+  if (norm_.has_weight) weights.norm.weight = next++;
+  if (norm_.has_bias) weights.norm.bias = next++;
+  weights.head = next++;
+  if (next != parameters.data() + parameters.size()) weights.bias = next;
+  return weights;
+}
+
+at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) const {
+  const at::Tensor logits = linear_forward(normed, *weights.head, weights.bias);
+  return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
+}
+
+// To multiply the logits, multiplies one of their factors, which is far smaller.
+BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                               const at::Tensor& x, bool training) const {
+  const at::NoGradGuard no_grad;
+  finish_routing(batch, experts_);
+  const Weights w = weights(parameters);
+  const NormOutput normed = norm_forward(x, w.norm, norm_);
+  if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
+  if (batch.row_logits.defined() && x.size(0) > 0) batch.row_logits.copy_(logits(w, normed.y));
+  const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
+  const CrossEntropyOutput output =
+      linear_cross_entropy(normed.y, *w.head, targets, training, {.soft_cap = soft_cap_}, w.bias);
+  if (!training) {
+    return {output.loss, nullptr};
+  }
+  if (logit_multiplier_ != 1.0) output.grad_x.mul_(logit_multiplier_);
+  auto tape = std::make_unique<HeadTape>();
+  tape->grad_x = norm_backward(output.grad_x, x, normed.statistics, w.norm, norm_);
+  return {output.loss, std::move(tape)};
+}
+
+at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
+                               const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
+                               const at::Tensor& /*grad_output*/) const {
+  return std::move(static_cast<HeadTape&>(*tape).grad_x);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,42 @@
+// The last block: final norm, projection to the vocabulary, and weighted cross entropy of the
+// supervised rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/block/block.h"
+#include "models/layers/decoder_config.h"
+
+namespace packtrain {
+
+class HeadBlock final : public Block {
+ public:
+  // `parameters`: head_parameters(config).
+  HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config);
+
+  const std::string& name() const override { return name_; }
+  const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
+  // x: the supervised rows [N, hidden] that the last layer returns. In training this also computes
+  // the gradients, x's included, because the logits are not saved. It also computes the auxiliary
+  // loss of experts, which is stored in the batch (routing_statistics.h) and not in the loss.
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      const at::Tensor& x, bool training) const override;
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
+
+ private:
+  struct Weights;
+  Weights weights(std::span<const Parameter> parameters) const;
+  // Logits [rows, V] of normed rows [rows, hidden].
+  at::Tensor logits(const Weights& weights, const at::Tensor& normed) const;
+
+  std::string name_ = "head";
+  std::vector<ParameterSpec> parameters_;
+  NormConfig norm_;
+  double logit_multiplier_;
+  double soft_cap_;
+  ExpertsConfig experts_;
+};
+
+}  // namespace packtrain

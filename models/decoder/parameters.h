@@ -1,0 +1,25 @@
+// Parameters of each block of a decoder: names, shapes, initial values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/block/block.h"
+#include "models/layers/decoder_config.h"
+
+namespace packtrain {
+
+// H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
+std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  // embed [V, H]
+// A layer has those of the following that its config has. Each bias follows its weight:
+//    attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],
+//    attention_post_norm [H], mlp_norm [H], mlp.gate_up [2 I, H] (not gated: mlp.up [I, H]),
+//    mlp.down [H, I], mlp_post_norm [H]
+// A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
+//    mlp.router [E, H], mlp.experts.gate_up [E, 2 J, H], mlp.experts.down [E, H, J],
+//    mlp.shared.gate_up [2 S, H], mlp.shared.down [H, S], mlp.shared_gate [1, H]
+std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
+// final_norm [H], head [V, H] and its bias; with tied embeddings head is the embedding itself.
+std::vector<ParameterSpec> head_parameters(const DecoderConfig& config);
+
+}  // namespace packtrain

@@ -1,0 +1,117 @@
+// Configuration of a decoder-only model. Differences between families are data. Defaults are those
+// of Llama.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/ops/activation/activation_kind.h"
+#include "models/ops/rotary/rotary_config.h"
+
+namespace packtrain {
+
+enum class NormKind { kRms, kLayer };
+
+struct NormConfig {
+  NormKind kind = NormKind::kRms;
+  double epsilon = 1e-6;
+  double weight_offset = 0;  // RMS: scales by offset + weight
+  bool has_weight = true;
+  bool has_bias = false;  // layer norm
+
+  bool operator==(const NormConfig&) const = default;
+};
+
+// Norms of queries and keys before rotary positions. NormConfig has epsilon and offset.
+enum class QkNormKind {
+  kNone,
+  kHead,      // RMS of each head, one weight [head_dim] for all heads
+  kFull,      // RMS over all heads together, weights [heads * head_dim]
+  kHeadLayer  // layer norm of each head, weights [heads, head_dim], no bias
+};
+
+enum class ResidualKind {
+  kSequential,       // x + attention(norm(x)), then x + mlp(norm(x))
+  kParallel,         // x + attention(n) + mlp(n), n = norm(x)
+  kParallelTwoNorms  // x + attention(norm(x)) + mlp(other_norm(x))
+};
+
+// Mixture of experts instead of an MLP: the same activation, top-k routing, no dropped token.
+struct ExpertsConfig {
+  std::int64_t num_experts = 0;  // 0: no layer has experts
+  std::int64_t experts_per_token = 0;
+  std::int64_t intermediate_size = 0;  // of one expert
+  bool softmax_first = true;       // over all experts, before the choice; false: over the chosen
+  bool normalize_weights = false;  // with softmax_first: weights of the chosen experts sum to 1
+  bool router_bias = false;
+  bool bias = false;                          // of the projections of experts
+  std::int64_t shared_intermediate_size = 0;  // width of an additional MLP for all tokens; 0: none
+  bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
+  double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
+
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
+// Settings that may differ between layers.
+struct LayerPattern {
+  std::int64_t window = 0;    // keys a query attends to, its own included; 0: all before it
+  bool local_rotary = false;  // uses DecoderConfig::local_rotary
+  bool experts = false;
+
+  bool operator==(const LayerPattern&) const = default;
+};
+
+struct DecoderConfig {
+  std::string family;  // HF model_type
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t max_positions = 0;
+  std::vector<LayerPattern> layers;  // [num_layers], or empty: LayerPattern{} for all
+
+  NormConfig norm;
+  bool norm_before = true;  // of the input of a branch (attention, MLP)
+  bool norm_after = false;  // of the output of a branch, before the residual add
+  ResidualKind residual = ResidualKind::kSequential;
+  double residual_multiplier = 1.0;  // factor of a branch's output
+
+  QkNormKind qk_norm = QkNormKind::kNone;
+  double clip_qkv = 0;            // clips queries, keys and values to [-clip, clip]; 0: no clipping
+  double attention_scale = 0;     // factor of q k^T; 0: 1 / sqrt(head_dim)
+  double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: no cap
+  bool attention_sinks = false;   // a learned logit for each head that takes part in the softmax
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
+
+  std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
+  RotaryConfig rotary;
+  RotaryConfig local_rotary;  // of the layers with local_rotary
+
+  Activation activation = {ActivationKind::kSilu, /*gated=*/true};
+  bool mlp_bias = false;
+  ExpertsConfig experts;
+
+  bool tied_embeddings = false;
+  double embedding_multiplier = 1.0;
+  double logit_multiplier = 1.0;
+  double logit_soft_cap = 0;  // 0: none
+  bool head_bias = false;
+  double initializer_range = 0.02;
+
+  LayerPattern layer(std::int64_t index) const {
+    return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
+  }
+  bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
+  // Number of elements of a head that rotate.
+  std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+
+  bool operator==(const DecoderConfig&) const = default;
+};
+
+}  // namespace packtrain

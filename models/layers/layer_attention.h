@@ -1,0 +1,32 @@
+// The attention of one layer of a decoder.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "models/layers/decoder_config.h"
+#include "models/ops/attention/attention.h"
+
+namespace packtrain {
+
+inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t layer) {
+  return {.num_heads = config.num_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .scale = config.attention_scale,
+          .window = config.layer(layer).window,
+          .soft_cap = config.attention_soft_cap};
+}
+
+// Returns each distinct attention shape once.
+inline std::vector<AttentionShape> distinct_attentions(const DecoderConfig& config) {
+  std::vector<AttentionShape> shapes;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const AttentionShape shape = layer_attention(config, layer);
+    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,48 @@
+#include "models/layers/norm.h"
+
+#include <ATen/ops/ones.h>
+
+#include <utility>
+
+#include "models/ops/layer_norm/layer_norm.h"
+#include "models/ops/rms_norm/rms_norm.h"
+
+namespace packtrain {
+namespace {
+
+// A norm without weights uses constant ones.
+Parameter weight_of(const NormWeights& weights, const at::Tensor& x) {
+  if (weights.weight != nullptr) return *weights.weight;
+  return {.value = at::ones({x.size(1)}, x.options()), .grad = {}};
+}
+
+RmsNormOptions rms_options(const NormConfig& config) {
+  return {.epsilon = config.epsilon, .weight_offset = config.weight_offset};
+}
+
+}  // namespace
+
+NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config) {
+  const Parameter weight = weight_of(weights, x);
+  if (config.kind == NormKind::kRms) {
+    RmsNormOutput output = rms_norm_forward(x, weight, rms_options(config));
+    return {std::move(output.y), {std::move(output.inverse_rms)}};
+  }
+  LayerNormOutput output = layer_norm_forward(x, weight, weights.bias, {.epsilon = config.epsilon});
+  return {std::move(output.y), {std::move(output.mean), std::move(output.inverse_deviation)}};
+}
+
+at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                         const std::vector<at::Tensor>& statistics, const NormWeights& weights,
+                         const NormConfig& config, const at::Tensor& grad_residual,
+                         const at::Tensor& recomputed_output) {
+  const Parameter weight = weight_of(weights, x);
+  if (config.kind == NormKind::kRms) {
+    return rms_norm_backward(grad_output, x, statistics.at(0), weight, rms_options(config),
+                             grad_residual, recomputed_output);
+  }
+  return layer_norm_backward(grad_output, x, statistics.at(0), statistics.at(1), weight,
+                             weights.bias, grad_residual, recomputed_output);
+}
+
+}  // namespace packtrain

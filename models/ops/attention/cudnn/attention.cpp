@@ -1,0 +1,197 @@
+#include "models/ops/attention/cudnn/attention.h"
+
+#include <ATen/cudnn/Handle.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/DeviceGuard.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "framework/core/logging.h"
+#include "models/ops/attention/cudnn/layout.h"
+#include "models/ops/attention/cudnn/plan.h"
+#include "models/ops/attention/heads.h"
+
+namespace packtrain {
+namespace {
+
+CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& bucket,
+                        std::int64_t max_length, bool backward) {
+  CudnnProblem problem;
+  problem.backward = backward;
+  problem.num_heads = shape.num_heads;
+  problem.num_kv_heads = shape.num_kv_heads;
+  problem.head_dim = shape.head_dim;
+  problem.scale = attention_scale(shape);
+  // A window as long as the longest sequence masks nothing, and the kernels are faster without one.
+  problem.window = shape.window < max_length ? shape.window : 0;
+  problem.soft_cap = shape.soft_cap;
+  problem.num_sequences = bucket.num_sequences;
+  problem.max_length = bucket.max_length;
+  problem.num_tokens = bucket.num_tokens;
+  const std::int64_t elements =
+      (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim * bucket.num_tokens;
+  problem.wide_offsets = elements > std::numeric_limits<std::int32_t>::max();
+  return problem;
+}
+
+using PlanKey = std::pair<at::DeviceIndex, CudnnProblem>;
+
+// All plans of the process. Never destroyed, because cuDNN may be unloaded before static objects
+// are.
+struct Plans {
+  std::mutex mutex;
+  std::atomic<std::int64_t> min_tokens = 0;  // lower limit for the plans that batches get
+  std::map<PlanKey, CudnnPlan> plans;
+};
+
+Plans& all_plans() {
+  static Plans& plans = *new Plans;
+  return plans;
+}
+
+void* handle() {
+  return at::native::getCudnnHandle();
+}
+
+const CudnnPlan& plan_for(const CudnnProblem& problem, at::Device device) {
+  Plans& all = all_plans();
+  const std::lock_guard lock(all.mutex);
+  const PlanKey key(device.index(), problem);
+  const auto found = all.plans.find(key);
+  if (found != all.plans.end()) return found->second;
+  const auto start = std::chrono::steady_clock::now();
+  const CudnnPlan& plan = all.plans.try_emplace(key, problem, handle()).first->second;
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  log_debug(
+      "attention: cuDNN {} plan for {} sequences of up to {}, {} tokens built in {:.0f} ms, "
+      "workspace {} MiB",
+      problem.backward ? "backward" : "forward", problem.num_sequences, problem.max_length,
+      problem.num_tokens, elapsed.count(), plan.workspace_bytes() >> 20);
+  return plan;
+}
+
+void run(const CudnnPlan& plan, const CudnnPointers& pointers, const at::Tensor& qkv) {
+  const at::Tensor workspace = at::empty({plan.workspace_bytes()}, qkv.options().dtype(at::kByte));
+  plan.run(pointers, workspace.data_ptr(), handle());
+}
+
+// Pointers that forward and backward share.
+CudnnPointers pointers_of(const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& stats,
+                          const AttentionShape& shape, const AttentionLayout& layout) {
+  const Heads heads = split_heads(qkv, shape);
+  CudnnPointers p;
+  p.query = heads.query.data_ptr();
+  p.key = heads.key.data_ptr();
+  p.value = heads.value.data_ptr();
+  p.output = y.data_ptr();
+  p.stats = stats.data_ptr();
+  p.lengths = layout.lengths.data_ptr();
+  p.qkv_offsets = layout.offsets.select(0, kQkvOffsets).data_ptr();
+  p.head_offsets = layout.offsets.select(0, kHeadOffsets).data_ptr();
+  p.kv_offsets = layout.offsets.select(0, kKvOffsets).data_ptr();
+  p.stat_offsets = layout.offsets.select(0, kStatOffsetsRow).data_ptr();
+  return p;
+}
+
+AttentionBucket bucket_of(const DeviceBatch& batch, std::int64_t num_tokens) {
+  return attention_bucket(batch.cu_seqlens.size(0) - 1, batch.max_seqlen,
+                          std::max(num_tokens, all_plans().min_tokens.load()));
+}
+
+}  // namespace
+
+AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
+                                 const AttentionShape& shape, const DeviceBatch& batch) {
+  const at::Tensor y = at::empty({qkv.size(0), shape.num_heads * shape.head_dim}, qkv.options());
+  const at::Tensor stats =
+      at::empty({qkv.size(0), shape.num_heads}, qkv.options().dtype(at::kFloat));
+  if (qkv.size(0) == 0) return {y, {stats}};
+  const c10::DeviceGuard guard(qkv.device());
+  const CudnnProblem problem = problem_of(shape, bucket, batch.max_seqlen, /*backward=*/false);
+  const CudnnPlan& plan = plan_for(problem, qkv.device());
+  const AttentionLayout& layout =
+      attention_layout(batch, shape, bucket.num_sequences, problem.wide_offsets);
+  run(plan, pointers_of(qkv, y, stats, shape, layout), qkv);
+  return {y, {stats}};
+}
+
+HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor& grad_output,
+                                const at::Tensor& qkv, const at::Tensor& y,
+                                const std::vector<at::Tensor>& saved, const AttentionShape& shape,
+                                const DeviceBatch& batch) {
+  const std::int64_t num_tokens = qkv.size(0);
+  const auto empty_heads = [&](std::int64_t num_heads) {
+    return at::empty({num_tokens, num_heads, shape.head_dim}, qkv.options());
+  };
+  // Stores dq in the layout of q (cudnn_plan.h says why), but not dk and dv. For those cuDNN has a
+  // copy of all query heads in its workspace, with a stride num_heads / num_kv_heads times as
+  // large.
+  HeadGradients grad = {at::empty_like(qkv).narrow(1, 0, shape.num_heads),
+                        empty_heads(shape.num_kv_heads), empty_heads(shape.num_kv_heads)};
+  if (num_tokens == 0) return grad;
+  const c10::DeviceGuard guard(qkv.device());
+  const CudnnProblem problem = problem_of(shape, bucket, batch.max_seqlen, /*backward=*/true);
+  const CudnnPlan& plan = plan_for(problem, qkv.device());
+  const AttentionLayout& layout =
+      attention_layout(batch, shape, bucket.num_sequences, problem.wide_offsets);
+  const at::Tensor dense_grad = grad_output.contiguous();
+  CudnnPointers pointers = pointers_of(qkv, y, saved[0], shape, layout);
+  pointers.grad_output = dense_grad.data_ptr();
+  pointers.grad_query = grad.query.data_ptr();
+  pointers.grad_key = grad.key.data_ptr();
+  pointers.grad_value = grad.value.data_ptr();
+  run(plan, pointers, qkv);
+  return grad;
+}
+
+AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
+                              const DeviceBatch& batch) {
+  return cudnn_forward_at(bucket_of(batch, qkv.size(0)), qkv, shape, batch);
+}
+
+HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                             const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                             const AttentionShape& shape, const DeviceBatch& batch) {
+  return cudnn_backward_at(bucket_of(batch, qkv.size(0)), grad_output, qkv, y, saved, shape, batch);
+}
+
+void set_cudnn_plan_tokens(std::int64_t num_tokens) {
+  all_plans().min_tokens = num_tokens;
+}
+
+std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
+                                   bool backward, at::Device device) {
+  const c10::DeviceGuard guard(device);
+  return plan_for(problem_of(shape, bucket, bucket.max_length, backward), device).workspace_bytes();
+}
+
+int cudnn_capability_major() {
+  constexpr int kHopper = 9;
+  static const int major = [] {
+    int device = 0;
+    int found = 0;
+    const bool is_there =
+        cudaGetDevice(&device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&found, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+    if (!is_there) cudaGetLastError();  // a missing driver is no error: clears it
+    return is_there ? found : kHopper;
+  }();
+  return major;
+}
+
+std::int64_t num_cudnn_plans() {
+  Plans& all = all_plans();
+  const std::lock_guard lock(all.mutex);
+  return static_cast<std::int64_t>(all.plans.size());
+}
+
+}  // namespace packtrain

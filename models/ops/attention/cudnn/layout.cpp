@@ -1,0 +1,58 @@
+#include "models/ops/attention/cudnn/layout.h"
+
+#include <ATen/ops/empty.h>
+
+#include <memory>
+
+#include "models/ops/attention/cudnn/layout_launch.h"
+#include "models/ops/cuda/current_stream.h"
+
+namespace packtrain {
+namespace {
+
+bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int64_t num_sequences,
+            at::ScalarType offset_type) {
+  return layout.num_heads == shape.num_heads && layout.num_kv_heads == shape.num_kv_heads &&
+         layout.head_dim == shape.head_dim && layout.num_sequences == num_sequences &&
+         layout.offsets.scalar_type() == offset_type;
+}
+
+}  // namespace
+
+const AttentionLayout& attention_layout(const DeviceBatch& batch, const AttentionShape& shape,
+                                        std::int64_t num_sequences, bool wide_offsets) {
+  const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
+  if (batch.attention_layout != nullptr &&
+      serves(*batch.attention_layout, shape, num_sequences, offset_type)) {
+    return *batch.attention_layout;
+  }
+  constexpr std::int64_t kAlignment = 4;  // elements: rows begin at multiples of 16 bytes
+  auto layout = std::make_shared<AttentionLayout>();
+  layout->num_heads = shape.num_heads;
+  layout->num_kv_heads = shape.num_kv_heads;
+  layout->head_dim = shape.head_dim;
+  layout->num_sequences = num_sequences;
+  const at::TensorOptions options = batch.cu_seqlens.options();
+  layout->lengths = at::empty({num_sequences}, options);
+  layout->offsets =
+      at::empty({4, (num_sequences / kAlignment + 1) * kAlignment}, options.dtype(offset_type));
+
+  AttentionLayoutArguments arguments;
+  arguments.cu_seqlens = batch.cu_seqlens.const_data_ptr<std::int32_t>();
+  arguments.num_in_batch = batch.cu_seqlens.size(0) - 1;
+  arguments.num_sequences = num_sequences;
+  arguments.lengths = layout->lengths.data_ptr<std::int32_t>();
+  arguments.offsets = layout->offsets.data_ptr();
+  arguments.row_stride = layout->offsets.size(1);
+  arguments.elements_per_token[kQkvOffsets] =
+      (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
+  arguments.elements_per_token[kHeadOffsets] = shape.num_heads * shape.head_dim;
+  arguments.elements_per_token[kKvOffsets] = shape.num_kv_heads * shape.head_dim;
+  arguments.elements_per_token[kStatOffsetsRow] = shape.num_heads;
+  arguments.wide_offsets = wide_offsets;
+  launch_attention_layout(arguments, current_stream(batch.cu_seqlens));
+  batch.attention_layout = layout;
+  return *batch.attention_layout;
+}
+
+}  // namespace packtrain

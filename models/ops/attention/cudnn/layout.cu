@@ -1,0 +1,40 @@
+#include "framework/device/cuda/check.h"
+#include "models/ops/attention/cudnn/layout_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One thread a sequence, and one for the end. cuDNN's plan has a fixed number of sequences. Those
+// beyond the batch get length 0 and the offset of the batch's end.
+template <typename Offset>
+__global__ void layout_kernel(AttentionLayoutArguments a) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i > a.num_sequences) return;
+  const bool in_batch = i < a.num_in_batch;
+  const std::int64_t begin = a.cu_seqlens[in_batch ? i : a.num_in_batch];
+  if (i < a.num_sequences) {
+    a.lengths[i] = in_batch ? a.cu_seqlens[i + 1] - static_cast<std::int32_t>(begin) : 0;
+  }
+  auto* offsets = static_cast<Offset*>(a.offsets);
+#pragma unroll
+  for (int row = 0; row < 4; ++row) {
+    offsets[row * a.row_stride + i] = static_cast<Offset>(begin * a.elements_per_token[row]);
+  }
+}
+
+}  // namespace
+
+void launch_attention_layout(const AttentionLayoutArguments& arguments, void* stream) {
+  const auto blocks = static_cast<unsigned>(arguments.num_sequences / kThreads + 1);
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  if (arguments.wide_offsets) {
+    layout_kernel<std::int64_t><<<blocks, kThreads, 0, cuda_stream>>>(arguments);
+  } else {
+    layout_kernel<std::int32_t><<<blocks, kThreads, 0, cuda_stream>>>(arguments);
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace packtrain

@@ -1,0 +1,230 @@
+// Files, overrides and settings that contradict each other.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/framework/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+TEST(ConfigFile, AMissingOneIsAConfigurationError) {
+  try {
+    load_config("/does/not/exist.yaml");
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 64);
+    EXPECT_NE(error.message().find("/does/not/exist.yaml"), std::string::npos);
+  }
+}
+
+TEST(ConfigFile, SyntaxErrorsHaveAPlace) {
+  const std::string error = load_error("run:\n  seed: [1, 2\nmodel: {}\n");
+  EXPECT_EQ(error.substr(0, 12), "config.yaml:") << error;
+  EXPECT_NE(error.find("YAML syntax: "), std::string::npos) << error;
+}
+
+TEST(ConfigFile, AKeyGivenTwiceIsAnError) {
+  EXPECT_EQ(load_error("run:\n  seed: 1\n  seed: 2\n"),
+            "config.yaml:3:3: 'seed' is given twice, first at config.yaml:2:3");
+  EXPECT_EQ(load_error("run: {seed: 1}\nmodel: {}\nrun: {output: a}\n"),
+            "config.yaml:3:1: 'run' is given twice, first at config.yaml:1:1");
+  EXPECT_EQ(load_error("model: {config: {a: {b: 1, b: 2}}}"),
+            "config.yaml:1:28: 'b' is given twice, first at config.yaml:1:22");
+}
+
+TEST(ConfigFile, OnlySectionsAreTaken) {
+  EXPECT_EQ(load_error("[1, 2]"),
+            "config.yaml:1:1: wanted sections, each a map of keys (section: {key: value})");
+  EXPECT_EQ(load_error("run: {seed: 1}\n---\nrun: {seed: 2}\n"),
+            "config.yaml:2:1: a second YAML document; wanted one");
+}
+
+TEST(ConfigFile, AnchorsAliasesAndTagsAreRefused) {
+  EXPECT_NE(load_error("run: {output: &a b}").find("anchor"), std::string::npos);
+  EXPECT_NE(load_error("run: {output: *a}").find("config.yaml:1:"), std::string::npos);
+  EXPECT_NE(load_error("run: {output: !!str 1}").find("tag"), std::string::npos);
+}
+
+TEST(ConfigFile, NestingWithoutEndIsAnErrorNotACrash) {
+  load_error("model: {config: " + std::string(100'000, '[') + "}");
+  std::string flow = "model: {config: ";
+  flow.append(31, '[').append(31, ']').append("}");
+  EXPECT_NE(load_error(flow).find("nesting deeper than 32 levels"), std::string::npos);
+  std::string block = "model:";
+  for (std::size_t depth = 1; depth < 40; ++depth)
+    block.append("\n").append(depth, ' ').append("a:");
+  EXPECT_NE(load_error(block).find("nesting deeper than 32 levels"), std::string::npos);
+}
+
+TEST(ConfigFile, ListsSideBySideAreNoDeeperThanOne) {
+  std::string text = "model: {config: {";
+  for (int list = 0; list < 1000; ++list) text += fmt::format("key_{}: [1, [2]], ", list);
+  text += "last: 1}}";
+  EXPECT_NE(load(text).model.config.find("key_999"), std::string::npos);
+}
+
+TEST(ConfigFile, IsUtf8AndNoDataFile) {
+  EXPECT_NE(load_error("run: {output: \xFF}").find("is not UTF-8 at its byte 14"),
+            std::string::npos);
+  EXPECT_NE(load_error("model: {frozen: [\"\\_\"]}").find("config.yaml:1:18: an escape"),
+            std::string::npos);
+  std::string large = "run: {output: ";
+  large.append(1U << 20U, 'a').append("}");
+  EXPECT_NE(load_error(large).find("1048576"), std::string::npos);
+}
+
+TEST(ConfigOverrides, ApplyInOrderOverTheFile) {
+  const Config config = load(
+      "run: {seed: 1}\ndata: {validation: a}",
+      {"run.seed=2", "run.seed=3", "optimizer.betas=[0.5, 0.6]",
+       "model.config={model_type: llama, hidden_size: 64}", "data.validation=", "run.output=a=b"});
+  EXPECT_EQ(config.run.seed, 3U);
+  EXPECT_EQ(config.optimizer.betas, (std::array{0.5, 0.6}));
+  EXPECT_EQ(config.model.config, R"({"model_type":"llama","hidden_size":64})");
+  EXPECT_TRUE(config.data.validation.empty());
+  EXPECT_EQ(config.run.output, "a=b");
+}
+
+TEST(ConfigOverrides, AreNamedInErrors) {
+  EXPECT_EQ(load_error("", {"run.sed=1"}),
+            "command line: run.sed=1: unknown key 'run.sed'\n  Did you mean run.seed?");
+  EXPECT_EQ(load_error("", {"run.seed=x"}),
+            "command line: run.seed=x: run.seed: got 'x', wanted an integer from 0 to 2^64 - 1");
+  EXPECT_EQ(load_error("", {"seed"}),
+            "command line: seed: wanted section.key=value, for example run.max_steps=100");
+  EXPECT_EQ(load_error("", {"seed=1"}),
+            "command line: seed=1: unknown section 'seed'\n  Did you mean run.seed?");
+  EXPECT_EQ(load_error("", {"lr=1"}),
+            "command line: lr=1: unknown section 'lr'\n"
+            "  'lr' is called optimizer.learning_rate here.");
+  EXPECT_EQ(load_error("", {"run=1"}),
+            "command line: run=1: wanted section.key=value, for example run.max_steps=100");
+}
+
+TEST(ConfigChecks, TheLongestExampleMustFitAMicroBatch) {
+  EXPECT_EQ(load_error("batch: {max_tokens_per_micro_batch: 2048}"),
+            "data.max_length is 4096 (default), but batch.max_tokens_per_micro_batch is 2048 "
+            "(config.yaml:1:37): the longest example would fit into no micro-batch\n"
+            "  Lower data.max_length or raise batch.max_tokens_per_micro_batch.");
+}
+
+TEST(ConfigChecks, Fp32GradientsAreNotRoundedOnTheWire) {
+  const std::string error = load_error("", {"precision.compute=fp32"});
+  EXPECT_NE(error.find("precision.compute is fp32 (command line: precision.compute=fp32), but "
+                       "precision.reduce is bf16 (default)"),
+            std::string::npos)
+      << error;
+  load("precision: {compute: bf16, reduce: fp32}");
+}
+
+TEST(ConfigChecks, RefusesBitEqualRunsWhoseBatchesDependOnTimes) {
+  const std::string error = load_error("", {"precision.deterministic=true", "batch.cost=measured"});
+  EXPECT_NE(error.find("measured times differ from run to run"), std::string::npos) << error;
+  load("{precision: {deterministic: true}, batch: {cost: flops}}");
+}
+
+TEST(ConfigChecks, EmbeddingsShareASlotOnlyWhereWeightsAreGatheredAgain) {
+  const std::string error =
+      load_error("", {"parallel.resident_embeddings=false", "parallel.zero_stage=2"});
+  EXPECT_NE(error.find("parallel.zero_stage is 2"), std::string::npos) << error;
+  load("parallel: {resident_embeddings: false}");
+}
+
+TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
+  const Config in_tokens = load("batch: {global_batch_tokens: 4096}");
+  EXPECT_FALSE(in_tokens.batch.global_batch_size.has_value());
+  EXPECT_EQ(load("").batch.global_batch_size, 64);
+  EXPECT_EQ(load_error("batch: {global_batch_size: 4, global_batch_tokens: 4096}"),
+            "batch.global_batch_size (config.yaml:1:28) and batch.global_batch_tokens "
+            "(config.yaml:1:52) are both given, wanted one\n  An optimizer step is that many "
+            "examples, or that many tokens; set the other to null.");
+}
+
+TEST(ConfigChecks, DropoutIsNoneOrTheConfigs) {
+  EXPECT_EQ(load_error("model: {path: a, dropout: 0.1}"),
+            "model.dropout is 0.1 (config.yaml:1:27), wanted 0 or null\n  packtrain computes no "
+            "dropout; 0 trains a model without the dropouts of its config.");
+  EXPECT_EQ(load("model: {path: a, dropout: 0}").model.dropout, 0.0);
+  EXPECT_FALSE(load("model: {path: a, dropout: null}").model.dropout.has_value());
+}
+
+TEST(ConfigChecks, TokensAreAddedToAModelThatHasWeights) {
+  EXPECT_EQ(load("model: {path: a, resize_vocabulary: 7}").model.resize_vocabulary, 7);
+  EXPECT_NE(load_error("model: {config: {x: 1}, resize_vocabulary: 7}")
+                .find("model.resize_vocabulary is 7"),
+            std::string::npos);
+}
+
+TEST(ConfigChecks, OnlyRowsCanBeOneSequence) {
+  EXPECT_EQ(load_error("batch: {cross_example_attention: true}"),
+            "batch.cross_example_attention is true (config.yaml:1:34), but batch.strategy "
+            "(default) is not fixed_length\n  Only the rows of strategy fixed_length can be one "
+            "sequence; leave it out.");
+  load("batch: {cross_example_attention: true, strategy: fixed_length}");
+}
+
+TEST(ConfigChecks, RowsCannotGiveExamplesEqualWeights) {
+  EXPECT_NE(
+      load_error("batch: {strategy: fixed_length, normalize: examples}").find("rows cut examples"),
+      std::string::npos);
+}
+
+TEST(ConfigChecks, PiecesInPacksCannotGiveExamplesEqualWeights) {
+  const std::string packs = "batch: {strategy: multipack, normalize: examples}\n";
+  EXPECT_NE(load_error(packs + "data: {too_long: split}").find("packed into two steps"),
+            std::string::npos);
+  load(packs + "data: {too_long: truncate}");
+}
+
+TEST(ConfigChecks, StepsInTokensAreNotGroupedByLength) {
+  for (const char* yaml : {"batch: {order: group_by_length, strategy: multipack}",
+                           "batch: {order: group_by_length, global_batch_tokens: 4096}"}) {
+    EXPECT_NE(load_error(yaml).find("batch.order is group_by_length"), std::string::npos) << yaml;
+  }
+}
+
+TEST(ConfigChecks, WarmUpMustEnd) {
+  load("schedule: {warmup_steps: 10}\nrun: {max_steps: 10}");
+  EXPECT_NE(load_error("schedule: {warmup_steps: 11}\nrun: {max_steps: 10}").find("would not end"),
+            std::string::npos);
+}
+
+TEST(ConfigChecks, EvaluatingNeedsAStore) {
+  EXPECT_NE(load_error("run: {evaluate_steps: 5}").find("data.validation"), std::string::npos);
+}
+
+TEST(ConfigChecks, TheBestGoByASetThatThereIs) {
+  load("data: {validation: {web: a, code: b}}\ncheckpoint: {best_by: code}");
+  for (const char* data : {"{validation: {web: a}}", "{validation: a}", "{train: a}"}) {
+    const std::string yaml = "data: " + std::string(data) + "\ncheckpoint: {best_by: code}";
+    EXPECT_NE(load_error(yaml).find("checkpoint.best_by is code"), std::string::npos) << yaml;
+  }
+}
+
+TEST(ConfigChecks, EndingEarlyNeedsEvaluations) {
+  load("data: {validation: a}\nrun: {early_stopping_patience: 2, evaluate_steps: 5}");
+  EXPECT_NE(load_error("data: {validation: a}\nrun: {early_stopping_patience: 2}")
+                .find("run.early_stopping_patience is 2"),
+            std::string::npos);
+}
+
+TEST(ConfigChecks, AModelHasOneOrigin) {
+  EXPECT_NE(load_error("model: {path: a, config: {x: 1}}").find("are both given"),
+            std::string::npos);
+  load("model: {path: a, config: {x: 1}}", {"model.config=null"});
+}
+
+TEST(ConfigChecks, TrainingNeedsAStoreAndAModel) {
+  EXPECT_THROW(check_for_training(load("model: {path: a}")), Error);
+  EXPECT_THROW(check_for_training(load("data: {train: a}")), Error);
+  check_for_training(load("model: {path: a}\ndata: {train: a}"));
+  check_for_training(load("model: {config: {x: 1}}\ndata: {train: a}"));
+}
+
+TEST(ConfigChecks, EvaluatingNeedsNoModelButAStore) {
+  EXPECT_THROW(check_for_evaluation(load("model: {path: a}")), Error);
+  check_for_evaluation(load("data: {validation: a}"));
+}
+
+}  // namespace
+}  // namespace packtrain

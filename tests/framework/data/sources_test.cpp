@@ -1,0 +1,205 @@
+// Stores from pretokenized JSONL and from synthetic lengths.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/data/pretokenized.h"
+#include "framework/data/synthetic.h"
+#include "tests/helpers/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+using testing::error_of;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+using Ids = std::vector<std::int32_t>;
+using Mask = std::vector<std::uint8_t>;
+
+template <typename T>
+std::vector<T> copy(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.jsonl",
+              "\xEF\xBB\xBF{\"input_ids\": [0, 6, 7], \"labels\": [-100, 6, -100]}\r\n"
+              "\n"
+              "  \t\r\n"
+              "{\"note\": {\"input_ids\": [1]}, \"input_ids\":[9]}\n");
+  write_bytes(folder / "b.jsonl",
+              "{\"labels\":[1,2],\"input_ids\":[1,2]}");  // no newline at the end
+  const StoreInfo info =
+      prepare_pretokenized({folder / "a.jsonl", folder / "b.jsonl"}, 10, folder / "store", false);
+  EXPECT_EQ(info.num_examples, 3);
+  EXPECT_EQ(info.num_loss_tokens, 2);
+  const auto store = TokenStore::open(folder / "store");
+  EXPECT_EQ(copy(store->input_ids(0)), (Ids{0, 6, 7}));
+  EXPECT_EQ(copy(store->loss_mask(0)), (Mask{0, 1, 0}));
+  EXPECT_EQ(copy(store->input_ids(1)), (Ids{9}));
+  EXPECT_EQ(copy(store->loss_mask(1)), (Mask{1}));
+  EXPECT_EQ(copy(store->loss_mask(2)), (Mask{1, 1}));
+  EXPECT_EQ(store->source(1), 0);
+  EXPECT_EQ(store->source(2), 1);
+  EXPECT_EQ(store->info().sources.at(1), folder / "b.jsonl");
+}
+
+struct WrongLine {
+  const char* name;
+  const char* line;
+  const char* message;
+};
+
+class WrongPretokenizedLine : public ::testing::TestWithParam<WrongLine> {};
+
+TEST_P(WrongPretokenizedLine, IsNamedByFileAndNumber) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.jsonl";
+  write_bytes(path, std::string("{\"input_ids\":[1]}\n\n") + GetParam().line + "\n");
+  const Error error = error_of([&] { prepare_pretokenized({path}, 10, folder / "store", false); });
+  EXPECT_EQ(error.category(), ErrorCategory::kData);
+  EXPECT_TRUE(error.message().starts_with(path + ":3: ")) << error.what();
+  EXPECT_NE(error.message().find(GetParam().message), std::string::npos) << error.what();
+  EXPECT_EQ(error_of([&] { TokenStore::open(folder / "store"); }).category(), ErrorCategory::kData)
+      << "nothing that looks like a store is left behind";
+}
+
+const WrongLine kWrongLines[] = {
+    {"no_json", "{\"input_ids\":[1,}", "is no valid JSON"},
+    {"no_utf8", "{\"input_ids\":[1],\"x\":\"\xFF\"}", "is no valid JSON"},
+    {"two_values", "{\"input_ids\":[1]} {}", "is no valid JSON"},
+    {"no_object", "[1,2]", "is no JSON object"},
+    {"missing", "{\"ids\":[1]}", "lacks the key 'input_ids'"},
+    {"twice", "{\"input_ids\":[1],\"input_ids\":[2]}", "the key 'input_ids' twice"},
+    {"no_list", "{\"input_ids\":\"text\"}", "'input_ids' is \"text\", wanted a list"},
+    {"null_labels", "{\"input_ids\":[1],\"labels\":null}", "'labels' is null, wanted a list"},
+    {"empty", "{\"input_ids\":[]}", "is empty"},
+    {"fraction", "{\"input_ids\":[1,2.5]}", "input_ids[1] is 2.5, wanted an integer"},
+    {"text_id", "{\"input_ids\":[\"1\"]}", "input_ids[0] is \"1\", wanted an integer"},
+    {"outside", "{\"input_ids\":[1,10]}", "input_ids[1] is 10, wanted 0..9"},
+    {"negative", "{\"input_ids\":[-100]}", "input_ids[0] is -100, wanted 0..9"},
+    {"wraps_to_valid", "{\"input_ids\":[4294967297]}", "input_ids[0] is 4294967297"},
+    {"beyond_64_bits", "{\"input_ids\":[99999999999999999999]}", "is no valid JSON"},
+    {"shifted_labels", "{\"input_ids\":[1,2],\"labels\":[2,-100]}",
+     "labels[0] is 2, wanted its id 1 or -100"},
+    {"short_labels", "{\"input_ids\":[1,2],\"labels\":[1]}", "has 1 entries, wanted 2"},
+    {"long_labels", "{\"input_ids\":[1],\"labels\":[1,1]}", "longer than 'input_ids'"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Pretokenized, WrongPretokenizedLine, ::testing::ValuesIn(kWrongLines),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Pretokenized, AnEmptyOrMissingFileIsAnError) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "empty.jsonl", "");
+  for (const char* name : {"empty.jsonl", "missing.jsonl"}) {
+    const Error error =
+        error_of([&] { prepare_pretokenized({folder / name}, 10, folder / "store", true); });
+    EXPECT_EQ(error.category(), ErrorCategory::kData) << name;
+  }
+}
+
+TEST(Lengths, AreParsedWithAndWithoutLimits) {
+  const LognormalLengths lengths = parse_lengths("lognormal:5.3,0.9,8,4096");
+  EXPECT_EQ(lengths.mu, 5.3);
+  EXPECT_EQ(lengths.sigma, 0.9);
+  EXPECT_EQ(lengths.min_length, 8);
+  EXPECT_EQ(lengths.max_length, 4096);
+  EXPECT_EQ(parse_lengths("lognormal:-1,0").min_length, 1);
+  EXPECT_EQ(parse_lengths("constant:8192").min_length, 8192);
+  EXPECT_EQ(parse_lengths("constant:8192").max_length, 8192);
+}
+
+TEST(Lengths, WrongFormsAreConfigurationErrorsThatShowTheText) {
+  for (const char* text :
+       {"", "normal:1,2", "lognormal:", "lognormal:1", "lognormal:1,2,3", "lognormal:1,x",
+        "lognormal:1,2,3,4,5", "lognormal:1,2,3,4 ", "lognormal:1,-2", "lognormal:nan,1",
+        "lognormal:1,2,0,5", "lognormal:1,2,9,8", "lognormal:1,2,1,99999999999",
+        "constant:", "constant:0", "constant:5,6"}) {
+    const Error error = error_of([&] { parse_lengths(text); });
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig) << text;
+  }
+  EXPECT_NE(error_of([] { parse_lengths("normal:1,2"); }).message().find("'normal:1,2'"),
+            std::string::npos);
+}
+
+SyntheticOptions short_documents() {
+  return {.lengths = {.mu = 3.0, .sigma = 0.9, .min_length = 8, .max_length = 64},
+          .num_examples = 5000,
+          .vocab_size = 100,
+          .seed = 1};
+}
+
+TEST(Synthetic, LengthsFollowTheDistributionInsideTheLimits) {
+  const TemporaryFolder folder;
+  SyntheticOptions options = short_documents();
+  prepare_synthetic(options, folder / "store", false);
+  const auto store = TokenStore::open(folder / "store");
+  const ExampleCounts counts = store->lengths();
+  std::vector<std::int32_t> lengths(counts.begin(), counts.end());
+  ASSERT_EQ(lengths.size(), 5000U);
+  std::sort(lengths.begin(), lengths.end());
+  EXPECT_EQ(lengths.front(), 8);
+  EXPECT_EQ(lengths.back(), 64);
+  EXPECT_NEAR(lengths[2500], std::exp(3.0), 1.5) << "the median of a lognormal is exp(mu)";
+  EXPECT_EQ(store->info().num_loss_tokens, store->info().num_tokens - 5000);
+  const auto ids = store->input_ids(0);
+  EXPECT_NE(ids[0], ids[1]);
+}
+
+TEST(Synthetic, ASupervisedFractionIsTheEndOfEachExample) {
+  const TemporaryFolder folder;
+  SyntheticOptions options = short_documents();
+  options.num_examples = 200;
+  options.supervised_fraction = 0.4;
+  prepare_synthetic(options, folder / "store", false);
+  const auto store = TokenStore::open(folder / "store");
+  for (std::int64_t example = 0; example < 200; ++example) {
+    const Mask mask = copy(store->loss_mask(example));
+    const auto num_supervised = std::llround(0.4 * static_cast<double>(mask.size()));
+    EXPECT_EQ(std::count(mask.begin(), mask.end(), 1), num_supervised);
+    EXPECT_TRUE(std::is_sorted(mask.begin(), mask.end()));
+  }
+}
+
+TEST(Synthetic, TheStoreDependsOnTheOptionsAlone) {
+  const TemporaryFolder folder;
+  SyntheticOptions options = short_documents();
+  options.num_examples = 50;
+  prepare_synthetic(options, folder / "a", false);
+  prepare_synthetic(options, folder / "b", false);
+  options.seed = 2;
+  prepare_synthetic(options, folder / "c", false);
+  const auto bytes = [&](const char* name) {
+    return read_text(folder / (std::string(name) + "/part-00000.safetensors"),
+                     ErrorCategory::kData);
+  };
+  EXPECT_EQ(bytes("a"), bytes("b"));
+  EXPECT_NE(bytes("a"), bytes("c"));
+}
+
+TEST(Synthetic, ImpossibleOptionsAreRefused) {
+  const TemporaryFolder folder;
+  SyntheticOptions options = short_documents();
+  options.num_examples = 0;
+  EXPECT_EQ(error_of([&] { prepare_synthetic(options, folder / "a", false); }).category(),
+            ErrorCategory::kConfig);
+  options = short_documents();
+  options.supervised_fraction = 0.0;
+  EXPECT_EQ(error_of([&] { prepare_synthetic(options, folder / "a", false); }).category(),
+            ErrorCategory::kConfig);
+  options = short_documents();
+  options.vocab_size = 0;
+  EXPECT_EQ(error_of([&] { prepare_synthetic(options, folder / "a", false); }).category(),
+            ErrorCategory::kConfig);
+}
+
+}  // namespace
+}  // namespace packtrain

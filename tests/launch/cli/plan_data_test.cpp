@@ -1,0 +1,156 @@
+// packtrain plan from outside: what it says of the data.
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "tests/launch/cli/plan_fixture.h"
+
+namespace packtrain {
+namespace {
+
+TEST_F(Plan, WarnsOfMasksThatLeaveAlmostNothing) {
+  std::string lines;
+  for (int i = 0; i < 320; ++i) {
+    std::string ids = "1";
+    std::string labels = "-100";
+    for (int t = 1; t < 150; ++t) {
+      ids += ",2";
+      labels += t == 149 && i % 4 != 0 ? ",2" : ",-100";
+    }
+    lines += "{\"input_ids\":[" + ids + "],\"labels\":[" + labels + "]}\n";
+  }
+  write("lines.jsonl", lines);
+  const Outcome made =
+      packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out masked");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const Json json = plan("data.train=masked");
+  EXPECT_EQ(names_of_warnings(json), (std::set<std::string>{"few_labels", "masked_examples"}));
+  const Outcome text = packtrain("plan config.yaml data.train=masked");
+  EXPECT_EQ(count(text.said, "warning: 80 of 320 examples have no label and are left out"), 1U)
+      << text.said;
+}
+
+TEST_F(Plan, CountsApartWhatIsCutBeforeAnythingThatIsLearned) {
+  std::string lines;
+  for (int i = 0; i < 320; ++i) {
+    std::string ids = "1";
+    std::string labels = "-100";
+    for (int t = 1; t < (i % 4 == 0 ? 150 : 20); ++t) ids += ",2", labels += ",-100";
+    lines += "{\"input_ids\":[" + ids + ",3],\"labels\":[" + labels + ",3]}\n";
+  }
+  write("lines.jsonl", lines);
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out long");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const std::string cut = "data.train=long data.max_length=100 data.too_long=truncate";
+  const Json json = plan(cut);
+  EXPECT_EQ(json["cut_to_nothing_examples"], 80);
+  EXPECT_EQ(json["dropped_examples"], 80);
+  EXPECT_EQ(json["truncated_examples"], 0);
+  EXPECT_EQ(names_of_warnings(json), std::set<std::string>{"cut_to_nothing"});
+  const Outcome text = packtrain("plan config.yaml " + cut);
+  for (const char* part :
+       {"80 cut before anything that is learned",
+        "80 of 320 examples are cut at data.max_length = 100 before anything that is learned",
+        "Raise data.max_length"}) {
+    EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
+  }
+  EXPECT_EQ(names_of_warnings(plan("data.train=long")), std::set<std::string>{});
+}
+
+TEST_F(Plan, ComparesValidationWithTrainingByContent) {
+  const std::string lines =
+      "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[4,5,6]}\n{\"input_ids\":[7,8]}\n";
+  write("train.jsonl", lines + "{\"input_ids\":[9,9,9]}\n");
+  write("copied.jsonl", "{\"input_ids\":[4,5,6],\"labels\":[-100,-100,6]}\n" + lines);
+  write("other.jsonl", "{\"input_ids\":[3,2,1]}\n{\"input_ids\":[7,8,9]}\n");
+  for (const std::string name : {"train", "copied", "other"}) {
+    const Outcome made =
+        packtrain("prepare --pretokenized " + name + ".jsonl --vocab-size 128 --out " + name);
+    ASSERT_EQ(made.exit_code, 0) << made.said;
+  }
+  const auto arguments = [&](const std::string& validation) {
+    return "'data.train=[{path: train, repeats: 100}]' 'data.validation=" + validation + "'";
+  };
+  EXPECT_EQ(plan(arguments("other"))["shared_validation_examples"], 0);
+  EXPECT_EQ(names_of_warnings(plan(arguments("other"))), std::set<std::string>{});
+  const Json some = plan(arguments("{own: other, copy: copied}"));
+  EXPECT_EQ(some["shared_validation_examples"], 4);
+  EXPECT_EQ(names_of_warnings(some), std::set<std::string>{"validation"});
+  EXPECT_EQ(some["warnings"][0]["what"],
+            "data.validation.copy is training data: all 4 examples of copied are in data.train");
+  write("copied.jsonl", "{\"input_ids\":[4,5,6]}\n{\"input_ids\":[5,5]}\n");
+  packtrain("prepare --pretokenized copied.jsonl --vocab-size 128 --out copied --overwrite");
+  const Outcome text = packtrain("plan config.yaml " + arguments("copied"));
+  EXPECT_EQ(count(text.said,
+                  "data.validation is training data in part: 1 of 2 examples of copied are in "
+                  "data.train"),
+            1U)
+      << text.said;
+}
+
+TEST_F(Plan, SaysHowOftenEachStoreIsUsed) {
+  const Outcome made =
+      packtrain("prepare --synthetic constant:20 --examples 50 --vocab-size 128 --out even");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const Json once = plan("");
+  ASSERT_EQ(once["stores"].size(), 1U);
+  EXPECT_EQ(once["stores"][0]["mean_repeats"], 1.0);
+  EXPECT_TRUE(once["stores"][0]["wanted_share"].is_null());
+  const std::string mixed =
+      "'data.train=[{path: store, probability: 0.8}, {path: even, probability: 0.2}]' ";
+  const Json json = plan(mixed + "data.mixture_until=all_exhausted");
+  EXPECT_EQ(json["stores"][0]["num_examples"], 200);
+  EXPECT_EQ(json["stores"][1]["num_examples"], 50);
+  EXPECT_EQ(json["stores"][1]["num_tokens"], 1000);
+  EXPECT_EQ(json["stores"][1]["wanted_probability"], 0.2);
+  EXPECT_EQ(json["stores"][1]["probability"], 0.2);
+  const Outcome half = packtrain("plan config.yaml 'data.train=[{path: even, repeats: 0.5}]'");
+  EXPECT_EQ(count(half.said, "even                          25             500     100.00 %"), 1U)
+      << half.said;
+  const Json steps = plan("'data.train=[{path: even, repeats: 0.5}]' --steps 1")["steps"];
+  for (const auto& [example, origin] : steps[0]["origins"].items()) {
+    EXPECT_EQ(origin[0], "even") << example;
+    EXPECT_LT(origin[1], 50);
+  }
+}
+
+TEST_F(Plan, WarnsOfAnEndOfTurnThatIsNeverTrained) {
+  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const std::string arguments = "data.train=chat run.num_epochs=30";
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});  // no tokenizer known
+  const auto give_tokenizer = [this](int end) {
+    std::filesystem::create_directories(folder_ / "chat/tokenizer");
+    write("chat/tokenizer/tokenizer.json",
+          R"({"added_tokens": [{"id": )" + std::to_string(end) +
+              R"(, "content": "<end>", "special": true}], "model": {}})");
+  };
+  give_tokenizer(9);
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{"end_of_turn"});
+  give_tokenizer(3);
+  EXPECT_EQ(names_of_warnings(plan(arguments)), std::set<std::string>{});
+}
+
+TEST_F(Plan, TakesATokenizerThatItCannotReadForOneWithoutSpecialTokens) {
+  write("lines.jsonl", "{\"input_ids\":[1,2,3,9],\"labels\":[-100,2,3,-100]}\n");
+  const Outcome made = packtrain("prepare --pretokenized lines.jsonl --vocab-size 128 --out chat");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  std::filesystem::create_directories(folder_ / "chat/tokenizer");
+  const std::string tokens = R"("added_tokens": [{"id": 9, "special": true}])";
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  const std::string odd = R"("added_tokens": [7, {"id": 9, "special": 1}, {"special": true}])";
+  const auto warnings = [&](const std::string& tokenizer) {
+    write("chat/tokenizer/tokenizer.json", tokenizer);
+    return names_of_warnings(plan("data.train=chat run.num_epochs=30"));
+  };
+  EXPECT_EQ(warnings("{" + tokens + "}"), std::set<std::string>{"end_of_turn"});
+  for (const std::string& unusable :
+       {"{" + tokens, "[" + deep + "]", "{" + odd + "}", "{" + tokens + "," + tokens + "}",
+        "{" + tokens + R"(, "model": )" + deep + "}"}) {
+    EXPECT_EQ(warnings(unusable), std::set<std::string>{}) << unusable;
+  }
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,103 @@
+// Runs blocks of a shape that no family has on the tape. Gradients are equal under every policy.
+#include "models/block/operator_tape.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "models/layers/recorded_operators.h"
+#include "tests/models/cases.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWidth = 24;
+constexpr double kEpsilon = 1e-3;
+
+class Tapes : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, Tapes, testing::ValuesIn(operator_cases()), case_name);
+
+// One norm read by two branches, both added to the input; the second branch is gated.
+Value parallel_branches(OperatorTape& tape, Value x) {
+  const auto& p = tape.parameters();
+  const Value normed = norm(tape, "norm", x, {&p[0], nullptr}, {.epsilon = kEpsilon});
+  const Value first = linear(tape, "first", normed, p[1], nullptr, x);
+  const Value gate_up = linear(tape, "gate_up", normed, p[2], nullptr);
+  const Value gated = activation(tape, "gated", gate_up, {ActivationKind::kSilu, true});
+  return linear(tape, "down", gated, p[3], nullptr, first);
+}
+
+at::Tensor reference(const at::Tensor& x, const std::vector<at::Tensor>& w) {
+  const at::Tensor normed = x * at::rsqrt((x * x).mean(at::IntArrayRef{1}, true) + kEpsilon) * w[0];
+  const at::Tensor gate_up = at::matmul(normed, w[2].t());
+  const at::Tensor gate = gate_up.narrow(1, 0, kWidth);
+  const at::Tensor gated = gate * at::sigmoid(gate) * gate_up.narrow(1, kWidth, kWidth);
+  return x + at::matmul(normed, w[1].t()) + at::matmul(gated, w[3].t());
+}
+
+std::vector<Parameter> some_parameters(const OperatorCase& on) {
+  return {random_parameter(on, {kWidth}, "norm"), random_parameter(on, {kWidth, kWidth}, "first"),
+          random_parameter(on, {2 * kWidth, kWidth}, "gate_up"),
+          random_parameter(on, {kWidth, kWidth}, "down")};
+}
+
+TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
+  const OperatorCase& on = GetParam();
+  for (const RecomputePolicy policy :
+       {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
+    const std::vector<Parameter> parameters = some_parameters(on);
+    const at::Tensor x = random_tensor(on, {37, kWidth}, "x");
+    OperatorTape tape(parameters);
+    const Value y = parallel_branches(tape, tape.input(x));
+    const at::Tensor output = tape.get(y);
+    tape.finish_forward(policy);
+
+    std::vector<at::Tensor> leaves = {reference_leaf(x)};
+    std::vector<at::Tensor> weights;
+    for (const Parameter& p : parameters) weights.push_back(reference_leaf(p.value));
+    leaves.insert(leaves.end(), weights.begin(), weights.end());
+    const at::Tensor want = reference(leaves[0], weights);
+    expect_close(output, want, on.tolerance, "output");
+    const at::Tensor grad = random_tensor(on, want.sizes(), "grad");
+    const auto wanted = torch::autograd::grad({want}, leaves, {grad.to(at::kCPU, at::kDouble)});
+    // Several roundings to bfloat16 on the way.
+    const double tolerance = on.dtype == at::kFloat ? on.tolerance : 2 * on.tolerance;
+    expect_close(tape.backward(y, grad), wanted[0], tolerance, "d x");
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      expect_close(parameters[i].grad, wanted[i + 1], tolerance, "weight " + std::to_string(i));
+    }
+  }
+}
+
+TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
+  const OperatorCase& on = GetParam();
+  for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
+    const std::vector<Parameter> parameters = some_parameters(on);
+    OperatorTape tape(parameters);
+    const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
+    tape.finish_forward(policy);
+    tape.backward(y, random_tensor(on, {5, kWidth}, "grad"));
+    for (const SavedActivation& value : tape.saved()) EXPECT_EQ(value.name, "input");
+  }
+}
+
+TEST_P(Tapes, SelectedRowsSendTheirGradientsBackToTheirPlaces) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor rows = at::tensor({4, 0, 2}, at::TensorOptions(at::kInt)).to(on.device);
+  const at::Tensor x = random_tensor(on, {6, kWidth}, "x");
+  OperatorTape tape({});
+  const Value y = select_rows(tape, "rows", tape.input(x), rows);
+  expect_close(tape.get(y), x.index_select(0, rows).to(at::kCPU, at::kDouble), 0, "rows");
+  tape.finish_forward(RecomputePolicy::none());
+  const at::Tensor grad = random_tensor(on, {3, kWidth}, "grad");
+  const at::Tensor dx = tape.backward(y, grad);
+  const at::Tensor want = at::zeros_like(dx).index_copy(0, rows.to(at::kLong), grad);
+  expect_close(dx, want.to(at::kCPU, at::kDouble), 0, "d x");
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,57 @@
+// The parameters of a decoder: their number, decay, sharing and freezing.
+#include <gtest/gtest.h>
+
+#include "framework/core/error.h"
+#include "models/decoder/decoder.h"
+#include "tests/models/batches.h"
+
+namespace packtrain {
+namespace {
+
+TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
+  DecoderConfig config = small_config();
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = false;
+  const std::int64_t layer = 32 * (4 + 2 * 2) * 8 + 32 * 32 + 3 * 32 * 48;
+  EXPECT_EQ(num_matmul_parameters(config), 2 * layer + 61 * 32);
+  EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 2 * 61 * 32);
+  EXPECT_DOUBLE_EQ(training_flops(config, 10, 100),
+                   6.0 * static_cast<double>(2 * layer + 61 * 32) * 10 + 6.0 * 2 * 32 * 100);
+  config.tied_embeddings = true;
+  EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 61 * 32);
+}
+
+TEST(DecoderParameters, NormsAndBiasesDecayOnlyOnRequest) {
+  DecoderOptions options;
+  for (const bool all : {false, true}) {
+    options.decay_norms_and_biases = all;
+    for (const auto& block : make_decoder(small_config(), options)) {
+      for (const ParameterSpec& parameter : block->parameters()) {
+        EXPECT_EQ(parameter.decay, all || parameter.shape.size() == 2) << parameter.name;
+      }
+    }
+  }
+}
+
+TEST(DecoderParameters, ATiedHeadSharesTheEmbedding) {
+  DecoderConfig config = small_config();
+  config.tied_embeddings = true;
+  const auto blocks = make_decoder(config, {});
+  EXPECT_EQ(blocks.front()->parameters()[0].name, "embed.weight");
+  EXPECT_EQ(blocks.back()->parameters()[1].name, "embed.weight");
+  EXPECT_EQ(blocks.size(), 4U);
+}
+
+TEST(DecoderParameters, APatternThatFreezesNothingIsAnError) {
+  DecoderOptions options;
+  options.frozen = {"layers.*", "layer.0.*"};
+  try {
+    make_decoder(small_config(), options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    EXPECT_NE(error.message().find("'layer.0.*'"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace packtrain

@@ -1,0 +1,69 @@
+#include "models/decoder/initialize.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/models/cases.h"
+
+namespace packtrain {
+namespace {
+
+at::Tensor initial(const ParameterSpec& parameter, std::uint64_t seed, std::int64_t begin,
+                   std::int64_t count) {
+  const at::Tensor values = at::empty({count}, at::TensorOptions(at::kFloat));
+  initialize(parameter, seed, begin, values);
+  return values;
+}
+
+const ParameterSpec kMatrix{"layers.0.mlp.down.weight", {100, 300}, {}, true, true};
+
+TEST(Initialize, ARangeEqualsThatPartOfTheWhole) {
+  const at::Tensor whole = initial(kMatrix, 7, 0, 30000);
+  const at::Tensor parts = at::cat({initial(kMatrix, 7, 0, 1), initial(kMatrix, 7, 1, 12345),
+                                    initial(kMatrix, 7, 12346, 30000 - 12346)});
+  EXPECT_TRUE(at::equal(parts, whole));
+}
+
+TEST(Initialize, HasTheSpreadAskedFor) {
+  ParameterSpec parameter = kMatrix;
+  parameter.initialization.standard_deviation = 0.5;
+  const at::Tensor values = initial(parameter, 7, 0, 30000);
+  EXPECT_NEAR(values.mean().item<double>(), 0.0, 0.02);
+  EXPECT_NEAR(values.std().item<double>(), 0.5, 0.02);
+}
+
+// A GPU's logarithm and cosine may round the last bit of a float64 the other way.
+TEST(Initialize, IsTheSameOnEveryDeviceButForARareLastBit) {
+  for (const OperatorCase& on : operator_cases()) {
+    for (const std::int64_t count : {0, 1, 1000, 3'000'000}) {
+      const at::Tensor values = at::empty({count}, on.options().dtype(at::kFloat)).fill_(NAN);
+      initialize(kMatrix, 7, 12345, values);
+      const at::Tensor here = values.cpu();
+      const at::Tensor reference = initial(kMatrix, 7, 12345, count);
+      EXPECT_TRUE(at::allclose(here, reference, /*rtol=*/1.2e-7, /*atol=*/0));
+      EXPECT_LE(count - here.eq(reference).sum().item<std::int64_t>(), count / 100'000);
+    }
+  }
+}
+
+TEST(Initialize, SeedsAndNamesGiveDifferentValues) {
+  ParameterSpec other = kMatrix;
+  other.name = "layers.1.mlp.down.weight";
+  EXPECT_FALSE(at::equal(initial(kMatrix, 7, 0, 100), initial(kMatrix, 8, 0, 100)));
+  EXPECT_FALSE(at::equal(initial(kMatrix, 7, 0, 100), initial(other, 7, 0, 100)));
+}
+
+TEST(Initialize, NormsAreOnesAndBiasesZeros) {
+  const ParameterSpec norm{"norm", {50}, {Initialization::Kind::kOnes, 0}, false, true};
+  const ParameterSpec bias{"bias", {50}, {Initialization::Kind::kZeros, 0}, false, true};
+  EXPECT_EQ(initial(norm, 7, 10, 20).sum().item<float>(), 20.0F);
+  EXPECT_EQ(initial(bias, 7, 10, 20).abs().sum().item<float>(), 0.0F);
+}
+
+}  // namespace
+}  // namespace packtrain

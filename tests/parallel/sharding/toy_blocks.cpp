@@ -1,0 +1,130 @@
+#include "tests/parallel/sharding/toy_blocks.h"
+
+#include <ATen/ops/mm.h>
+#include <ATen/ops/tanh.h>
+
+#include <algorithm>
+
+#include "models/block/batch.h"
+#include "models/block/split_backward.h"
+
+namespace packtrain::testing {
+namespace {
+
+class ToyTape : public Tape {
+ public:
+  explicit ToyTape(at::Tensor saved) : tensor(std::move(saved)) {}
+  at::Tensor tensor;
+  at::Tensor inner;     // of a backward in two parts: the gradient before the tanh,
+  Parameter parameter;  // and whose gradient is to come
+};
+
+at::Tensor saved(std::unique_ptr<Tape> tape) {
+  return static_cast<ToyTape&>(*tape).tensor;
+}
+
+void write_gradient(const Parameter& parameter, const at::Tensor& gradient) {
+  if (!parameter.grad.defined()) return;
+  if (parameter.accumulate) {
+    parameter.grad.add_(gradient);
+  } else {
+    parameter.grad.copy_(gradient);
+  }
+}
+
+class ToyBlock : public Block {
+ public:
+  ToyBlock(std::string name, ParameterSpec spec)
+      : name_(std::move(name)), specs_{std::move(spec)} {}
+  const std::string& name() const override { return name_; }
+  const std::vector<ParameterSpec>& parameters() const override { return specs_; }
+
+ protected:
+  std::int64_t hidden() const { return specs_[0].shape.back(); }
+
+ private:
+  std::string name_;
+  std::vector<ParameterSpec> specs_;
+};
+
+class ScaleBlock : public ToyBlock {
+ public:
+  using ToyBlock::ToyBlock;
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      const at::Tensor&, bool) const override {
+    return {batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value), nullptr};
+  }
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+                      std::unique_ptr<Tape>, const at::Tensor& grad) const override {
+    write_gradient(parameters[0], batch.loss_weight.view({-1, hidden()}).mul(grad).sum(0));
+    return {};
+  }
+};
+
+class TanhBlock : public ToyBlock, public SplitBackward {
+ public:
+  using ToyBlock::ToyBlock;
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
+                      const at::Tensor& x, bool training) const override {
+    at::Tensor y = at::tanh(at::mm(x, parameters[0].value));
+    return {y, training ? std::make_unique<ToyTape>(x) : nullptr};
+  }
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
+                      std::unique_ptr<Tape> tape, const at::Tensor& grad) const override {
+    const at::Tensor x_grad = backward_input(parameters, *tape, grad);
+    backward_weight(*tape);
+    return x_grad;
+  }
+  at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
+                            const at::Tensor& grad) const override {
+    auto& kept = static_cast<ToyTape&>(tape);
+    const at::Tensor y = at::tanh(at::mm(kept.tensor, parameters[0].value));
+    kept.inner = grad.mul(y.mul(y).neg().add(1.0));
+    kept.parameter = parameters[0];
+    return at::mm(kept.inner, parameters[0].value.t());
+  }
+  void backward_weight(Tape& tape) const override {
+    auto& kept = static_cast<ToyTape&>(tape);
+    write_gradient(kept.parameter, at::mm(kept.tensor.t(), kept.inner));
+  }
+};
+
+// Loss = sum of x * p; writes its gradient in forward, as a fused loss does.
+class SumBlock : public ToyBlock {
+ public:
+  using ToyBlock::ToyBlock;
+  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
+                      const at::Tensor& x, bool training) const override {
+    const at::Tensor loss = x.mul(parameters[0].value).sum();
+    if (training) write_gradient(parameters[0], x.sum(0));
+    return {loss, training ? std::make_unique<ToyTape>(x) : nullptr};
+  }
+  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
+                      std::unique_ptr<Tape> tape, const at::Tensor&) const override {
+    return parameters[0].value.expand_as(saved(std::move(tape))).contiguous();
+  }
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
+  const std::int64_t hidden = options.hidden;
+  std::vector<std::unique_ptr<Block>> blocks;
+  const std::string first = "first.weight";
+  blocks.push_back(std::make_unique<ScaleBlock>(
+      "first", ParameterSpec{first, {hidden}, {}, false, !options.frozen_first}));
+  for (int l = 0; l < options.num_layers; ++l) {
+    const bool frozen =
+        std::count(options.frozen_layers.begin(), options.frozen_layers.end(), l) > 0;
+    const std::string name = "layer" + std::to_string(l);
+    blocks.push_back(std::make_unique<TanhBlock>(
+        name, ParameterSpec{name + ".weight", {hidden, hidden}, {}, true, !frozen}));
+  }
+  const std::string last = options.tied ? first : "last.weight";
+  const bool trainable = options.tied ? !options.frozen_first : true;
+  blocks.push_back(
+      std::make_unique<SumBlock>("last", ParameterSpec{last, {hidden}, {}, false, trainable}));
+  return blocks;
+}
+
+}  // namespace packtrain::testing

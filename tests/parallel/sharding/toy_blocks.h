@@ -1,0 +1,25 @@
+// A model small enough to differentiate by hand: scale, L x (tanh of a matrix product), loss.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/block/block.h"
+
+namespace packtrain::testing {
+
+struct ToyOptions {
+  int num_layers = 4;
+  int hidden = 8;
+  bool tied = false;                    // first and last block share their vector
+  std::vector<int> frozen_layers = {};  // their matrices are not trained
+  bool frozen_first = false;
+};
+
+// The batch's `loss_weight`, viewed as [T, hidden], is what the first block scales.
+std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options);
+
+}  // namespace packtrain::testing

@@ -1,0 +1,78 @@
+// An undamaged run passes verification under any configuration.
+#include "tests/training/verification/fixture.h"
+
+namespace packtrain::test {
+namespace {
+
+using Verification = VerificationTest;
+
+TEST_F(Verification, PassesWithEveryStrategyAndPrecision) {
+  for (const Strategy strategy :
+       {Strategy::kPadding, Strategy::kPaddingFree, Strategy::kFixedLength, Strategy::kMultipack,
+        Strategy::kBalanced}) {
+    for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+      config_.batch.strategy = strategy;
+      config_.precision.compute = config_.precision.reduce = precision;
+      const VerificationReport report = verify();
+      EXPECT_EQ(report.failed_checks(), Names()) << all_failures(report);
+      for (const CheckResult& check : report.checks) {
+        const bool is_trivial = check.name == "ranks" && test_world().size() == 1;
+        EXPECT_EQ(check.num_cases == 0, is_trivial) << check.name;
+      }
+    }
+  }
+}
+
+TEST_F(Verification, PassesHoweverTheRunIsLaidOut) {
+  config_.batch.normalize = Normalize::kExamples;
+  config_.parallel.gather_slots = 1;
+  config_.debug.poison_slots = true;
+  config_.memory.recompute = Recompute::kFull;
+  config_.model.frozen = {"embed.weight"};
+  EXPECT_EQ(verify().failed_checks(), Names());
+  config_.parallel.zero_stage = 2;
+  EXPECT_EQ(verify().failed_checks(), Names());
+}
+
+TEST_F(Verification, PiecesOfASplitExampleAreTrainedApart) {
+  config_.data.max_length = 10;
+  config_.data.too_long = TooLong::kSplit;
+  const VerificationReport report = verify();
+  EXPECT_EQ(report.failed_checks(), Names()) << all_failures(report);
+  EXPECT_GT(check_named(report, "boundaries").num_cases, report.num_examples);
+}
+
+TEST_F(Verification, TakesAsManyExamplesAndStepsAsAskedFor) {
+  const VerificationReport report = verify({.num_examples = 6, .num_steps = 3, .collate = {}});
+  EXPECT_EQ(report.num_steps, 3);
+  EXPECT_EQ(report.num_examples, 18);
+  EXPECT_EQ(check_named(report, "packed").num_cases, 18);
+  EXPECT_EQ(report.failed_checks(), Names());
+}
+
+TEST_F(Verification, MakesStepsSmallerThatAreCountedInTokens) {
+  config_.batch.global_batch_size.reset();
+  config_.batch.global_batch_tokens = 1 << 20;  // all 40 examples
+  const VerificationReport report = verify({.num_examples = 4, .num_steps = 1, .collate = {}});
+  EXPECT_EQ(report.failed_checks(), Names());
+  EXPECT_GE(report.num_examples, 2);
+  EXPECT_LT(report.num_examples, 20);
+}
+
+TEST_F(Verification, AnExampleAloneHasNothingToBeComparedWith) {
+  config_.batch.global_batch_size = 1;
+  const VerificationReport report = verify();
+  EXPECT_EQ(report.failed_checks(), Names());
+  EXPECT_EQ(check_named(report, "isolation").num_cases, 0);
+}
+
+TEST_F(Verification, WeightsThatAreNotFiniteAreNoSuccess) {
+  const std::string small = "\"rms_norm_eps\"";
+  config_.model.config.replace(config_.model.config.find(small), 0,
+                               "\"initializer_range\": 1e38, ");
+  const VerificationReport report = verify();
+  EXPECT_TRUE(says(check_named(report, "packed"), {"loss", "nan"})) << all_failures(report);
+}
+
+}  // namespace
+}  // namespace packtrain::test

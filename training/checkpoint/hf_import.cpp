@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "training/checkpoint/hf_files.h"
+#include "training/checkpoint/hf_text_tower.h"
+#include "training/checkpoint/hf_weights.h"
+#include "training/checkpoint/hugging_face.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kHead = "lm_head.weight";
+
+[[noreturn]] void fail(const std::string& path, const std::string& fault,
+                       const std::string& advice) {
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
+}
+
+// Tensors of old files that are not parameters: tables computed from the config, and the head of a
+// model with tied embeddings.
+bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
+  return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
+}
+
+// The tensors of a folder and the prefixes of their names.
+struct Names {
+  const std::string& folder;
+  const HfTensors& tensors;
+  const std::string& prefix;         // model.prefix, removed from the names
+  const std::string& family_prefix;  // missing in files that were saved without a head
+};
+
+std::int64_t count_with(const HfTensors& tensors, const std::string& prefix) {
+  return std::ranges::count_if(
+      tensors, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+}
+
+// The name of a tensor that ends with "." and `wanted`, if any.
+std::optional<std::string> name_ending_in(const HfTensors& tensors, const std::string& wanted) {
+  const auto found = std::ranges::find_if(
+      tensors, [&](const auto& tensor) { return tensor.first.ends_with("." + wanted); });
+  return found == tensors.end() ? std::nullopt : std::optional(found->first);
+}
+
+// Reports that `wanted` is missing. The cause can be a prefix of all tensors, of some, or no such
+// name.
+[[noreturn]] void fail_missing(const Names& names, const std::string& wanted) {
+  const std::string fault = fmt::format("has no tensor '{}'", wanted);
+  std::string end = wanted;
+  auto found = name_ending_in(names.tensors, end);
+  if (!found && wanted.starts_with(names.family_prefix)) {
+    end = wanted.substr(names.family_prefix.size());
+    found = name_ending_in(names.tensors, end);
+  }
+  if (!found) fail(names.folder, fault, "Its config.json and its weights do not belong together.");
+  const std::string prefix = found->substr(0, found->size() - end.size());
+  const std::int64_t count = count_with(names.tensors, prefix);
+  const std::int64_t all = std::ssize(names.tensors);
+  if (count == all) {
+    const std::string whole = names.prefix + prefix;
+    fail(names.folder,
+         fault +
+             fmt::format(": all its tensors begin with '{}', as a wrapped model saves them", whole),
+         fmt::format("model.prefix: {} removes that.", whole));
+  }
+  fail(names.folder,
+       fault + fmt::format(", but '{}': {} of its {} tensors begin with '{}'",
+                           names.prefix + *found, count, all, names.prefix + prefix),
+       "model.prefix removes only what all tensors begin with: save the model unwrapped, or give "
+       "these tensors the names of the others.");
+}
+
+void check_stored(const Names& names, const StoredTensor& stored) {
+  const auto found = names.tensors.find(stored.name);
+  if (found == names.tensors.end()) fail_missing(names, stored.name);
+  const TensorView& tensor = *found->second.view;
+  const std::string& file = found->second.file->path();
+  if (tensor.shape != stored.shape) {
+    fail(file,
+         fmt::format("tensor '{}' has shape [{}], want [{}]", stored.name,
+                     fmt::join(tensor.shape, ", "), fmt::join(stored.shape, ", ")),
+         "Its config.json and its weights do not belong together.");
+  }
+  const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
+                        tensor.dtype == DataType::kBFloat16;
+  if (!stored.is_code && !is_float) {
+    fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", stored.name),
+         "Quantized weights cannot be trained: use the unquantized model, in one of these types.");
+  }
+  if (stored.is_code && tensor.dtype != DataType::kUInt8) {
+    fail(file, fmt::format("tensor '{}' is not uint8, as codes of MXFP4 are", stored.name),
+         "Download the model again.");
+  }
+}
+
+// transformers does not tie a stored head that differs from the embedding, even with tied
+// embeddings.
+void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>& pieces,
+                       const HfTensor& head) {
+  const auto embedding = std::ranges::find(pieces, "embed.weight", &WeightPiece::parameter);
+  const TensorView& tied = *tensors.at(embedding->hf_name).view;
+  if (tied.dtype == head.view->dtype && std::ranges::equal(tied.data, head.view->data)) return;
+  fail(head.file->path(),
+       fmt::format("tensor '{}' is not '{}', but tie_word_embeddings is true", kHead,
+                   embedding->hf_name),
+       "Set tie_word_embeddings to false in its config.json, or remove the tensor.");
+}
+
+// Checks that every tensor that the model needs exists, and that there are no unknown ones. Every
+// rank checks all tensors, so that all fail with the same error.
+void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
+                   const DecoderConfig& config) {
+  const HfTensors& tensors = names.tensors;
+  std::set<std::string> used;
+  for (const WeightPiece& piece : pieces) {
+    for (const StoredTensor& stored : stored_tensors(piece)) {
+      check_stored(names, stored);
+      used.insert(stored.name);
+    }
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (used.contains(name)) continue;
+    const bool ignorable = is_ignorable(name, *tensor.view, config);
+    if (ignorable && name == kHead) check_stored_head(tensors, pieces, tensor);
+    if (ignorable) continue;
+    fail(tensor.file->path(), fmt::format("tensor '{}' belongs to no parameter of the model", name),
+         "The model has parts that its config.json does not tell of, or that packtrain does not "
+         "know.");
+  }
+}
+
+// The first layout with all its tensors in the folder, else the one with the fewest missing.
+std::vector<WeightPiece> choose_layout(const HfTensors& tensors, const DecoderConfig& config) {
+  std::vector<WeightPiece> best;
+  std::ptrdiff_t fewest = -1;
+  for (auto& layout : weight_layouts(config)) {
+    const auto num_missing = std::ranges::count_if(layout, [&](const WeightPiece& piece) {
+      return std::ranges::any_of(stored_tensors(piece), [&](const StoredTensor& stored) {
+        return !tensors.contains(stored.name);
+      });
+    });
+    if (fewest >= 0 && num_missing >= fewest) continue;
+    fewest = num_missing;
+    best = std::move(layout);
+  }
+  return best;
+}
+
+}  // namespace
+
+void import_weights(const std::string& folder, const DecoderConfig& config,
+                    std::span<const ShardView> shards, const ImportOptions& options) {
+  HfTensors tensors = open_hf_tensors(folder);
+  if (!options.prefix.empty()) tensors = without_prefix(tensors, options.prefix, folder);
+  if (options.is_part) tensors = TextTower(tensors, config, folder).text();
+  const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
+  const std::string family_prefix = find_family(config.family).prefix;
+  check_tensors({folder, tensors, options.prefix, family_prefix}, pieces, config);
+  read_hf_weights(tensors, pieces, shards);
+  std::set<const SafetensorsFile*> files;
+  for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());
+  for (const SafetensorsFile* file : files) file->check_unchanged();
+}
+
+}  // namespace packtrain

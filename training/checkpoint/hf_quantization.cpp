@@ -1,0 +1,70 @@
+#include "training/checkpoint/hf_quantization.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "training/checkpoint/hf_files.h"
+
+namespace packtrain {
+namespace {
+
+std::optional<std::string> quantization_key(const std::string& config_json) {
+  const auto config = nlohmann::json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object() || config.value("model_type", nlohmann::json()) == "gpt_oss") return {};
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    const auto found = config.find(key);
+    if (found != config.end() && !found->is_null() && !found->empty()) return key;
+  }
+  return {};
+}
+
+bool has_weights(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path path = folder;
+  return std::filesystem::exists(path / kHfWeightsName, ignored) ||
+         std::filesystem::exists(path / kHfIndexName, ignored);
+}
+
+bool is_number(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBFloat16;
+}
+
+// Returns why the weights are not plain numbers, or "".
+std::string find_code(const std::string& folder) {
+  try {
+    for (const auto& [name, tensor] : open_hf_tensors(folder)) {
+      if (!is_number(tensor.view->dtype)) {
+        return fmt::format("tensor '{}' is not float32, float16 or bfloat16", name);
+      }
+    }
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_quantization(const std::string& folder, const std::string& config_json) {
+  const auto key = quantization_key(config_json);
+  if (!key) return;
+  if (!has_weights(folder)) {
+    return log_warning(
+        "{}: '{}' in config.json, and no weights to judge it by: taken as a model "
+        "of plain weights",
+        folder, *key);
+  }
+  const std::string code = find_code(folder);
+  if (code.empty()) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("{}: key '{}' of config.json says that the weights are quantized, and {}",
+                          folder, *key, code),
+              "Quantized weights cannot be trained: use the unquantized model.");
+}
+
+}  // namespace packtrain

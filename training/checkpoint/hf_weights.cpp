@@ -1,0 +1,294 @@
+#include "training/checkpoint/hf_weights.h"
+
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/safetensors.h"
+#include "training/checkpoint/hf_new_rows.h"
+#include "training/checkpoint/mxfp4.h"
+#include "training/checkpoint/shard_reader.h"
+#include "training/checkpoint/tensor_bytes.h"
+
+namespace packtrain {
+namespace {
+
+// Copies elements [first, last) of the piece to `destination`. The range can begin and end within a
+// row.
+void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t first,
+                std::int64_t last, const at::Tensor& destination) {
+  if (piece.is_contiguous()) {
+    copy_grid(tensor.data, tensor.dtype, {piece.hf_begin + first, 1, last - first}, destination);
+    return;
+  }
+  for (std::int64_t next = first; next < last;) {
+    const std::int64_t row = next / piece.columns;
+    const std::int64_t column = next % piece.columns;
+    ElementGrid grid{piece.hf_begin + row * piece.hf_row_stride + column * piece.hf_column_stride,
+                     1, std::min(piece.columns - column, last - next), piece.hf_row_stride,
+                     piece.hf_column_stride};
+    if (column == 0 && last - next >= piece.columns) grid.rows = (last - next) / piece.columns;
+    const std::int64_t numel = grid.rows * grid.columns;
+    copy_grid(tensor.data, tensor.dtype, grid, destination.narrow(0, next - first, numel));
+    next += numel;
+  }
+}
+
+// The same for a tensor in MXFP4, decoded in chunks.
+void decode_range(const TensorView& blocks, const TensorView& scales, const WeightPiece& piece,
+                  std::int64_t first, std::int64_t last, const at::Tensor& destination) {
+  constexpr std::int64_t kAtOnce = 1 << 20;
+  std::vector<float> values(static_cast<std::size_t>(std::min(kAtOnce, last - first)));
+  for (std::int64_t next = first; next < last;) {
+    const std::int64_t count = std::min(kAtOnce, last - next);
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t column = (next + done) % piece.columns;
+      const std::int64_t run = std::min(piece.columns - column, count - done);
+      const std::int64_t row = (next + done) / piece.columns;
+      decode_mxfp4(
+          blocks.data, scales.data, piece.hf_begin + row * piece.hf_row_stride + column,
+          std::span(values).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)));
+      done += run;
+    }
+    destination.narrow(0, next - first, count)
+        .copy_(at::from_blob(values.data(), {count}, at::kFloat));
+    next += count;
+  }
+}
+
+// Finds weights that were not finite before training. Works in chunks, because the check makes
+// copies.
+void check_finite(const at::Tensor& values, const std::string& name, const std::string& file) {
+  constexpr std::int64_t kAtATime = 1 << 20;
+  for (std::int64_t begin = 0; begin < values.numel(); begin += kAtATime) {
+    const auto part = values.narrow(0, begin, std::min(kAtATime, values.numel() - begin));
+    if (part.isfinite().all().item<bool>()) continue;
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: tensor '{}' has a weight that is not finite (NaN or infinity)",
+                            file, name),
+                "The model was broken before this run: download it, or export it, again.");
+  }
+}
+
+// Copies the part of `piece` that `shard` owns from the mapped file.
+void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPiece& piece,
+                  const ShardView& shard) {
+  const std::int64_t begin = std::max(shard.begin, piece.begin);
+  const std::int64_t end = std::min(shard.begin + shard.numel, piece.begin + piece.numel());
+  if (begin >= end) return;
+  const std::int64_t first = begin - piece.begin;
+  const std::int64_t last = end - piece.begin;
+  const at::Tensor destination = shard.weight.narrow(0, begin - shard.begin, end - begin);
+  const std::vector<StoredTensor> stored = stored_tensors(piece);
+  const TensorView& tensor = *tensors.at(stored[0].name).view;
+  if (piece.coding == WeightCoding::kMxfp4) {
+    decode_range(tensor, *tensors.at(stored[1].name).view, piece, first, last, destination);
+  } else {
+    copy_range(tensor, piece, first, last, destination);
+  }
+  check_finite(destination, stored[0].name, tensors.at(stored[0].name).file->path());
+}
+
+// A tensor to be written: its pieces, or a tensor of another file.
+struct OutgoingTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t numel = 0;
+  std::vector<WeightPiece> pieces;
+  DataType type = DataType::kFloat32;
+  HfTensor copied = {};
+
+  std::int64_t num_bytes() const { return numel * static_cast<std::int64_t>(size_of(type)); }
+};
+
+// Tensors of the same parameter are next to each other, so that it is read once. Otherwise the
+// order is the family's.
+std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces,
+                                             DataType type) {
+  std::vector<OutgoingTensor> tensors;
+  std::map<std::string, std::size_t> index;
+  std::map<std::string, std::size_t> place;  // index by parameter
+  for (const WeightPiece& piece : pieces) {
+    place.try_emplace(piece.parameter, place.size());
+    const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
+    if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}, type});
+    tensors[found->second].pieces.push_back(piece);
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
+    return place.at(a.pieces.front().parameter) < place.at(b.pieces.front().parameter);
+  });
+  return tensors;
+}
+
+using Shard = std::vector<OutgoingTensor>;
+
+// Consecutive tensors in files of at most `max_bytes`. A larger tensor has its own file. In a file,
+// wide types come first, so that each tensor is aligned.
+std::vector<Shard> split_into_shards(std::vector<OutgoingTensor> tensors, std::int64_t max_bytes) {
+  std::vector<Shard> shards;
+  std::int64_t bytes = 0;
+  for (OutgoingTensor& tensor : tensors) {
+    const std::int64_t tensor_bytes = tensor.num_bytes();
+    if (shards.empty() || bytes + tensor_bytes > max_bytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(std::move(tensor));
+    bytes += tensor_bytes;
+  }
+  for (Shard& shard : shards) {
+    std::ranges::stable_sort(shard, [](const OutgoingTensor& a, const OutgoingTensor& b) {
+      return size_of(a.type) > size_of(b.type);
+    });
+  }
+  return shards;
+}
+
+// The flattened parameters of the current tensor. Parameters that the next tensor does not need are
+// freed.
+class LoadedParameters {
+ public:
+  explicit LoadedParameters(const ParameterSource& source) : source_(source) {}
+
+  void load_for(const OutgoingTensor& tensor) {
+    std::map<std::string, at::Tensor> needed;
+    for (const WeightPiece& piece : tensor.pieces) {
+      const auto found = loaded_.find(piece.parameter);
+      if (found != loaded_.end()) needed.insert(*found);
+    }
+    loaded_ = std::move(needed);
+    for (const WeightPiece& piece : tensor.pieces) {
+      at::Tensor& parameter = loaded_[piece.parameter];
+      if (!parameter.defined()) parameter = source_(piece.parameter).reshape({-1});
+    }
+  }
+
+  // The elements of `piece` in the order of our parameter.
+  at::Tensor run(const WeightPiece& piece) const {
+    const at::Tensor& parameter = loaded_.at(piece.parameter);
+    if (parameter.numel() < piece.begin + piece.numel()) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("'{}' has {} elements, too few for '{}'", piece.parameter,
+                              parameter.numel(), piece.hf_name));
+    }
+    return parameter.narrow(0, piece.begin, piece.numel());
+  }
+
+ private:
+  const ParameterSource& source_;
+  std::map<std::string, at::Tensor> loaded_;
+};
+
+// The flattened `tensor` with type `scalar`.
+at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters,
+                        at::ScalarType scalar) {
+  const WeightPiece& first = tensor.pieces.front();
+  if (tensor.pieces.size() == 1 && first.is_contiguous()) {
+    return parameters.run(first).to(scalar).contiguous();
+  }
+  const at::Tensor whole = at::empty({tensor.numel}, scalar);
+  for (const WeightPiece& piece : tensor.pieces) {
+    at::as_strided(whole, {piece.rows, piece.columns},
+                   {piece.hf_row_stride, piece.hf_column_stride}, piece.hf_begin)
+        .copy_(parameters.run(piece).view({piece.rows, piece.columns}));
+  }
+  return whole;
+}
+
+void write_shard(const std::string& path, const Shard& shard, const ParameterSource& source,
+                 at::ScalarType scalar) {
+  std::vector<TensorHeader> headers;
+  headers.reserve(shard.size());
+  for (const OutgoingTensor& tensor : shard) {
+    headers.push_back({tensor.name, tensor.type, tensor.shape});
+  }
+  SafetensorsWriter writer(path, std::move(headers), {{"format", "pt"}},
+                           ErrorCategory::kCheckpoint);
+  LoadedParameters parameters(source);
+  for (const OutgoingTensor& tensor : shard) {
+    if (tensor.copied.view != nullptr) {
+      writer.write(tensor.copied.view->data);
+      tensor.copied.file->check_unchanged();
+      continue;
+    }
+    parameters.load_for(tensor);
+    writer.write(bytes_of(put_together(tensor, parameters, scalar)));
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
+                     const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards) {
+  std::multimap<std::string_view, const WeightPiece*> of_parameter;
+  for (const WeightPiece& piece : pieces) of_parameter.emplace(piece.parameter, &piece);
+  for (const ShardView& shard : shards) {
+    const auto [begin, end] = of_parameter.equal_range(shard.parameter);
+    if (begin == end) {
+      throw Error(ErrorCategory::kInternal,
+                  fmt::format("no tensor is mapped to parameter '{}'", shard.parameter));
+    }
+    std::int64_t mapped = 0;
+    for (auto piece = begin; piece != end; ++piece) {
+      import_piece(tensors, *piece->second, shard);
+      mapped += piece->second->numel();
+    }
+    const std::int64_t numel = std::accumulate(shard.shape.begin(), shard.shape.end(),
+                                               std::int64_t{1}, std::multiplies<>());
+    if (numel != mapped) {
+      fill_new_rows(*tensors.at(begin->second->hf_name).view, *begin->second, shard);
+    }
+  }
+}
+
+void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
+                      const ParameterSource& source, const ExportOptions& options,
+                      const std::map<std::string, HfTensor>& copied) {
+  const at::ScalarType scalar = options.bfloat16 ? at::kBFloat16 : at::kFloat;
+  auto tensors = outgoing_tensors(pieces, data_type_of(at::empty({0}, scalar)));
+  for (const auto& [name, tensor] : copied) {
+    const TensorView& view = *tensor.view;
+    tensors.push_back({name, view.shape, view.numel(), {}, view.dtype, tensor});
+  }
+  const auto shards = split_into_shards(std::move(tensors), options.max_shard_bytes);
+  const int num_shards = static_cast<int>(shards.size());
+  nlohmann::json weight_map = nlohmann::json::object();
+  std::int64_t total_bytes = 0;
+  for (int i = 0; i < num_shards; ++i) {
+    const std::string name = num_shards == 1 ? kHfWeightsName : hf_shard_name(i + 1, num_shards);
+    const Shard& shard = shards[static_cast<std::size_t>(i)];
+    write_shard(folder + "/" + name, shard, source, scalar);
+    for (const OutgoingTensor& tensor : shard) {
+      weight_map[tensor.name] = name;
+      total_bytes += tensor.num_bytes();
+    }
+  }
+  if (num_shards == 1) return;
+  write_hf_json(folder + "/" + kHfIndexName,
+                {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}});
+}
+
+ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {
+  const auto reader = std::make_shared<ShardReader>(checkpoint_folder);
+  return [reader](const std::string& name) {
+    const std::vector<std::int64_t>& shape = reader->shape(name);
+    const at::ScalarType scalar = scalar_type_of(reader->dtype("weight", name));
+    at::Tensor parameter = at::empty(shape, scalar);
+    reader->read("weight", name, 0, parameter.view({-1}));
+    return parameter;
+  };
+}
+
+}  // namespace packtrain

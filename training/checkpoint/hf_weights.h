@@ -1,0 +1,27 @@
+// Reads and writes weights of Hugging Face files by a weight map (models/families/weight_map.h).
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "training/checkpoint/hf_files.h"
+#include "training/checkpoint/hugging_face.h"
+
+namespace packtrain {
+
+// Fills `shards[i].weight` from the mapped files, which must have every tensor of `pieces`. For
+// contiguous pieces only the owned elements are read. Throws Error(kInternal) when a shard's
+// parameter has no piece.
+void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
+                     const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards);
+
+// Writes the tensors of `pieces`, and `copied` unchanged, as safetensors files to `folder`, with an
+// index when there are several. At any time only one Hugging Face tensor and its parameters are in
+// memory. Throws Error(kCheckpoint) when writing fails.
+void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
+                      const ParameterSource& source, const ExportOptions& options,
+                      const std::map<std::string, HfTensor>& copied = {});
+
+}  // namespace packtrain

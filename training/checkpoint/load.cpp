@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/shard_reader.h"
+#include "training/checkpoint/tensor_bytes.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::ptrdiff_t kMaxOpenFiles = 128;
+constexpr const char* kOtherModel =
+    "It was saved from another model; compare the model section with the saved one.";
+constexpr const char* kWasFrozen =
+    "The parameter was frozen when this was saved: keep it frozen, or export the model and start a "
+    "new run from it.";
+
+[[noreturn]] void fail(const std::string& where, const std::string& fault,
+                       const std::string& advice) {
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", where, fault), advice);
+}
+
+// Reports any fault of a file as damage of the checkpoint.
+template <typename Work>
+auto of_a_file(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const DamagedCheckpoint&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.category() != ErrorCategory::kCheckpoint) throw;
+    throw DamagedCheckpoint(error.message());
+  }
+}
+
+// A tensor of a rank file is named "kind/parameter@begin".
+struct TensorName {
+  std::string parameter;
+  std::int64_t begin = 0;
+};
+
+std::optional<TensorName> parse_tensor_name(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  const std::size_t at = name.rfind('@');
+  if (slash == std::string::npos || at == std::string::npos || at < slash) return std::nullopt;
+  TensorName result{name.substr(slash + 1, at - slash - 1), 0};
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + at + 1, end, result.begin);
+  if (error != std::errc{} || stop != end || result.begin < 0) return std::nullopt;
+  return result;
+}
+
+std::string tensor_name(const std::string& kind, const std::string& parameter, std::int64_t begin) {
+  return fmt::format("{}/{}@{}", kind, parameter, begin);
+}
+
+std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t numel = 1;
+  for (const std::int64_t size : shape) numel *= size;  // checked by parse_manifest
+  return numel;
+}
+
+}  // namespace
+
+ShardReader::ShardReader(std::string folder)
+    : folder_(std::move(folder)), manifest_(read_checkpoint_manifest(folder_)), ranges_(manifest_) {
+  ++counts_.num_opens;  // of the manifest
+  for (std::size_t index = 0; index < manifest_.files.size(); ++index) {
+    if (manifest_.files[index].ranges.empty()) add_ranges(index);
+  }
+}
+
+std::string ShardReader::path_of(std::size_t file) const {
+  return folder_ + "/" + manifest_.files[file].name;
+}
+
+ShardFile& ShardReader::file(std::size_t index) {
+  std::unique_ptr<ShardFile>& file = files_[index];
+  if (file != nullptr && file->is_open()) return *file;
+  const auto is_open = [](const auto& item) { return item.second && item.second->is_open(); };
+  if (std::ranges::count_if(files_, is_open) >= kMaxOpenFiles) {
+    for (const auto& [other, open] : files_) {
+      if (open) open->close();
+    }
+  }
+  if (file == nullptr) {
+    of_a_file([&] {
+      file = std::make_unique<ShardFile>(path_of(index), manifest_.files[index], counts_);
+    });
+  }
+  return *file;
+}
+
+void ShardReader::add_ranges(std::size_t index) {
+  for (const auto& [tensor, entry] : file(index).tensors()) {
+    const auto name = parse_tensor_name(tensor);
+    if (!name || !manifest_.parameters.contains(name->parameter)) {
+      of_a_file([&] { file(index).verify_whole(); });
+      throw DamagedCheckpoint(
+          fmt::format("{}: has the tensor '{}' of no parameter", path_of(index), tensor));
+    }
+    const std::int64_t full = numel_of(shape(name->parameter));
+    if (entry.shape.size() != 1 || name->begin > full || entry.shape[0] > full - name->begin) {
+      throw DamagedCheckpoint(
+          fmt::format("{}: '{}' of shape [{}] does not lie in a parameter of {} elements",
+                      path_of(index), tensor, fmt::join(entry.shape, ", "), full));
+    }
+    ranges_.add(name->parameter, name->begin, name->begin + entry.shape[0], index);
+  }
+}
+
+const std::vector<std::int64_t>& ShardReader::shape(const std::string& parameter) const {
+  const auto found = manifest_.parameters.find(parameter);
+  if (found == manifest_.parameters.end()) {
+    fail(folder_, fmt::format("has no parameter '{}'", parameter), kOtherModel);
+  }
+  return found->second;
+}
+
+void ShardReader::verify_all() {
+  of_a_file([&] {
+    for (const auto& [index, file] : files_) file->verify_whole();
+  });
+}
+
+const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::string& parameter,
+                                           const SavedPart& part) {
+  const ShardFile& holder = file(part.file);
+  const auto found = holder.tensors().find(tensor_name(kind, parameter, part.saved_begin));
+  if (found == holder.tensors().end()) {
+    verify_all();
+    const std::string fault = fmt::format("has no {} of parameter '{}'", kind, parameter);
+    if (kind == "weight") throw DamagedCheckpoint(folder_ + ": " + fault);
+    fail(folder_, fault, kWasFrozen);
+  }
+  if (found->second.shape.size() != 1 || found->second.shape[0] < part.end - part.saved_begin) {
+    throw DamagedCheckpoint(
+        fmt::format("{}: '{}' is shorter than the manifest says", holder.path(), found->first));
+  }
+  return found->second;
+}
+
+DataType ShardReader::dtype(const std::string& kind, const std::string& parameter,
+                            std::int64_t begin) {
+  const std::vector<SavedPart> parts = ranges_.parts(parameter, begin, begin + 1);
+  if (!parts.empty()) return entry(kind, parameter, parts.front()).dtype;
+  verify_all();
+  throw DamagedCheckpoint(
+      fmt::format("{}: element {} of {} of '{}' is in no file", folder_, begin, kind, parameter));
+}
+
+void ShardReader::read_part(const std::string& kind, const std::string& parameter,
+                            const SavedPart& part, const at::Tensor& destination) {
+  const SafetensorsEntry& saved = entry(kind, parameter, part);
+  const std::size_t width = size_of(saved.dtype);
+  const auto bytes_until = [&](std::int64_t element) {
+    return static_cast<std::uint64_t>(element - part.saved_begin) * width;
+  };
+  std::int64_t done = 0;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    const auto numel = static_cast<std::int64_t>(bytes.size() / width);
+    copy_elements(bytes, saved.dtype, destination.narrow(0, done, numel));
+    done += numel;
+  };
+  of_a_file([&] {
+    file(part.file).read(tensor_name(kind, parameter, part.saved_begin), bytes_until(part.begin),
+                         bytes_until(part.end), take);
+  });
+}
+
+void ShardReader::read(const std::string& kind, const std::string& parameter, std::int64_t begin,
+                       const at::Tensor& destination) {
+  const std::int64_t end = begin + destination.numel();
+  std::int64_t cursor = begin;
+  for (const SavedPart& part : ranges_.parts(parameter, begin, end)) {
+    read_part(kind, parameter, part,
+              destination.narrow(0, part.begin - begin, part.end - part.begin));
+    cursor = part.end;
+  }
+  if (cursor == end) return;
+  verify_all();
+  throw DamagedCheckpoint(
+      fmt::format("{}: element {} of {} of '{}' is in no file", folder_, cursor, kind, parameter));
+}
+
+namespace {
+
+const char* name_of_moments(DataType type) {
+  return type == DataType::kBFloat16 ? "bf16" : "fp32";
+}
+
+void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
+  const DataType saved = reader.dtype("exp_avg", shard.parameter, shard.begin);
+  const DataType wanted = data_type_of(shard.exp_avg);
+  if (saved == wanted) return;
+  log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
+           name_of_moments(saved), name_of_moments(wanted));
+}
+
+}  // namespace
+
+ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
+                           bool with_moments) {
+  ShardReader reader(folder);
+  bool logged = false;  // all moments have one type
+  for (const ShardView& shard : shards) {
+    if (const auto& saved = reader.shape(shard.parameter); saved != shard.shape) {
+      fail(folder,
+           fmt::format("parameter '{}' has shape [{}], want [{}]", shard.parameter,
+                       fmt::join(saved, ", "), fmt::join(shard.shape, ", ")),
+           kOtherModel);
+    }
+    if (shard.numel == 0) continue;
+    reader.read("weight", shard.parameter, shard.begin, shard.weight);
+    if (!with_moments || !shard.trainable) continue;
+    if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
+    reader.read("exp_avg", shard.parameter, shard.begin, shard.exp_avg);
+    reader.read("exp_avg_sq", shard.parameter, shard.begin, shard.exp_avg_sq);
+  }
+  return reader.counts();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,268 @@
+#include "training/checkpoint/manifest.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/requirements.h"
+#include "training/checkpoint/manifest_ranges.h"
+
+namespace packtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "packtrain-checkpoint";
+constexpr const char* kDigest = "xxh3-128";
+constexpr std::span<const std::string_view> kKnownRequirements = {};
+
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+const json& member(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) {
+    throw Fault(fmt::format("has no '{}'", key));
+  }
+  return object[key];
+}
+
+std::string text_member(const json& object, const char* key) {
+  const json& value = member(object, key);
+  if (!value.is_string()) throw Fault(fmt::format("'{}' is not a string", key));
+  return value.get<std::string>();
+}
+
+std::uint64_t unsigned_member(const json& object, const char* key) {
+  const json& value = member(object, key);
+  if (!value.is_number_unsigned()) throw Fault(fmt::format("'{}' is not a whole number", key));
+  return value.get<std::uint64_t>();
+}
+
+std::int64_t count_from(const json& value, const std::string& what) {
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) {
+    throw Fault(fmt::format("'{}' is not a whole number", what));
+  }
+  return value.get<std::int64_t>();
+}
+
+std::int64_t count_member(const json& object, const char* key) {
+  return count_from(member(object, key), key);
+}
+
+double number_from(const json& value, const char* key) {
+  if (!value.is_number()) throw Fault(fmt::format("'{}' is not a number", key));
+  return value.get<double>();
+}
+
+json state_json(const TrainingState& state) {
+  json object = {{"step", state.step},
+                 {"epoch", state.epoch},
+                 {"seed", state.seed},
+                 {"num_ranks", state.num_ranks},
+                 {"total_steps", state.total_steps},
+                 {"config_hash", state.config_hash},
+                 {"data_fingerprint", state.data_fingerprint},
+                 {"config_yaml", state.config_yaml},
+                 {"model_config", state.model_config}};
+  if (!state.plan_header.empty()) object["plan"] = json::parse(state.plan_header);
+  if (!state.guard.empty()) object["guard"] = json::parse(state.guard);
+  if (state.validation_loss) object["validation_loss"] = *state.validation_loss;
+  if (!state.best_losses.empty()) object["best_losses"] = state.best_losses;
+  if (!state.validation_set.empty()) object["validation_set"] = state.validation_set;
+  if (!state.early_stopping.empty()) {
+    object["early_stopping"] = json::parse(state.early_stopping);
+  }
+  if (state.evaluation_due) object["evaluation_due"] = true;
+  if (state.samples_due) object["samples_due"] = true;
+  if (state.weights_only) object["weights_only"] = true;
+  return object;
+}
+
+bool flag_member(const json& object, const char* key) {
+  if (!object.contains(key)) return false;
+  if (!object[key].is_boolean()) throw Fault(fmt::format("'{}' is not true or false", key));
+  return object[key].get<bool>();
+}
+
+TrainingState parse_state(const json& object) {
+  TrainingState state;
+  state.step = count_member(object, "step");
+  state.epoch = count_member(object, "epoch");
+  state.seed = unsigned_member(object, "seed");
+  state.num_ranks = count_member(object, "num_ranks");
+  state.total_steps = count_member(object, "total_steps");
+  state.config_hash = text_member(object, "config_hash");
+  state.data_fingerprint = text_member(object, "data_fingerprint");
+  state.config_yaml = text_member(object, "config_yaml");
+  state.model_config = text_member(object, "model_config");
+  if (object.contains("plan")) state.plan_header = object["plan"].dump();
+  if (object.contains("guard")) state.guard = object["guard"].dump();
+  if (object.contains("validation_loss")) {
+    state.validation_loss = number_from(object["validation_loss"], "validation_loss");
+  }
+  if (object.contains("best_losses")) {
+    for (const json& loss : object["best_losses"]) {
+      state.best_losses.push_back(number_from(loss, "best_losses"));
+    }
+  }
+  if (object.contains("validation_set")) {
+    state.validation_set = text_member(object, "validation_set");
+  }
+  if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
+  state.evaluation_due = flag_member(object, "evaluation_due");
+  state.samples_due = flag_member(object, "samples_due");
+  state.weights_only = flag_member(object, "weights_only");
+  return state;
+}
+
+void parse_header(const json& object, CheckpointFile& file) {
+  if (!object.contains("header_digest")) return;
+  file.header_digest = text_member(object, "header_digest");
+  file.header_size = unsigned_member(object, "header_size");
+  if (file.header_size > file.size) {
+    throw Fault(fmt::format("'header_size' of '{}' is more than its 'size'", file.name));
+  }
+  if (!object.contains("ranges")) return;
+  auto ranges = parse_ranges(text_member(object, "ranges"));
+  if (!ranges) throw Fault("'ranges' is not a list of numbers");
+  file.ranges = std::move(*ranges);
+}
+
+std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_ranks) {
+  if (num_ranks < 1 || !array.is_array() || array.size() != static_cast<std::size_t>(num_ranks)) {
+    throw Fault(fmt::format("'files' is not a list of {} files, one a rank", num_ranks));
+  }
+  std::vector<CheckpointFile> files;
+  for (const json& object : array) {
+    const std::string wanted =
+        rank_file_name(static_cast<int>(files.size()), static_cast<int>(num_ranks));
+    CheckpointFile file{text_member(object, "name"), unsigned_member(object, "size"),
+                        text_member(object, "digest")};
+    if (file.name != wanted) {
+      throw Fault(fmt::format("names the file '{}', want '{}'", file.name, wanted));
+    }
+    parse_header(object, file);
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& object) {
+  if (!object.is_object()) throw Fault("'parameters' is not an object");
+  std::map<std::string, std::vector<std::int64_t>> parameters;
+  for (const auto& [name, shape] : object.items()) {
+    if (!shape.is_array()) throw Fault(fmt::format("the shape of '{}' is not a list", name));
+    std::vector<std::int64_t>& sizes = parameters[name];
+    std::int64_t numel = 1;
+    for (const json& size : shape) {
+      sizes.push_back(count_from(size, name));
+      if (__builtin_mul_overflow(numel, sizes.back(), &numel)) {
+        throw Fault(fmt::format("the shape of '{}' overflows", name));
+      }
+    }
+  }
+  return parameters;
+}
+
+// Checked before anything else, because a newer file can have another format.
+std::vector<std::string> parse_requirements(const json& document, const std::string& path) {
+  std::vector<std::string> requirements = requirements_of(document);
+  if (const auto unknown = unknown_requirement(requirements, kKnownRequirements)) {
+    throw NewerCheckpoint(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, *unknown),
+                          kUseANewerVersion);
+  }
+  return requirements;
+}
+
+Manifest parse(const json& document, const std::string& path) {
+  if (text_member(document, "format") != kFormat) {
+    throw Fault(fmt::format("'format' is not '{}'", kFormat));
+  }
+  if (const auto version = count_member(document, "version"); version != kManifestVersion) {
+    throw Fault(
+        fmt::format("has format version {}, this program reads {}", version, kManifestVersion));
+  }
+  if (text_member(document, "digest") != kDigest) {
+    throw Fault(fmt::format("'digest' is not '{}'", kDigest));
+  }
+  Manifest manifest;
+  manifest.requirements = parse_requirements(document, path);
+  manifest.state = parse_state(member(document, "state"));
+  manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
+  manifest.parameters = parse_parameters(member(document, "parameters"));
+  if (const std::string file = file_with_wrong_ranges(manifest); !file.empty()) {
+    throw Fault(fmt::format("'ranges' of '{}' leave a parameter", file));
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  json files = json::array();
+  for (const CheckpointFile& file : manifest.files) {
+    json object = {{"name", file.name}, {"size", file.size}, {"digest", file.digest}};
+    if (!file.header_digest.empty()) {
+      object["header_size"] = file.header_size;
+      object["header_digest"] = file.header_digest;
+    }
+    if (!file.ranges.empty()) object["ranges"] = ranges_text(file.ranges);
+    files.push_back(std::move(object));
+  }
+  json parameters = json::object();
+  for (const auto& [name, shape] : manifest.parameters) parameters[name] = shape;
+  json document = {{"format", kFormat}, {"version", kManifestVersion},
+                   {"digest", kDigest}, {"state", state_json(manifest.state)},
+                   {"files", files},    {"parameters", parameters}};
+  if (!manifest.requirements.empty()) document[kRequirementsKey] = manifest.requirements;
+  // A path with invalid UTF-8 in the saved configuration must not fail the save.
+  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  std::string fault;
+  try {
+    return parse(parse_json(text), path);
+  } catch (const std::runtime_error& error) {  // Fault, JsonFault
+    fault = error.what();
+  }
+  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault),
+              "The checkpoint is damaged or from another version; use an older one.");
+}
+
+Manifest read_checkpoint_manifest(const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kManifestName);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: {}", path, error ? error.message() : "No such file or directory"),
+                "Give a folder named step-N that a training run saved.");
+  }
+  return parse_manifest(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes), path);
+}
+
+TrainingState read_checkpoint_state(const std::string& folder) {
+  return read_checkpoint_manifest(folder).state;
+}
+
+bool is_checkpoint(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(folder + "/" + kManifestName, ignored);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,71 @@
+// manifest.json: the contents of a checkpoint. It is written last, so that a folder with a manifest
+// is complete.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "training/checkpoint/folder_names.h"
+#include "training/checkpoint/training_state.h"
+
+namespace packtrain {
+
+inline constexpr int kManifestVersion = 1;
+
+// Elements of a parameter that a file holds, for weights and for moments.
+struct SavedRange {
+  std::size_t parameter = 0;  // index in Manifest::parameters
+  std::int64_t begin = 0;     // index in its flattened elements
+  std::int64_t numel = 0;
+};
+
+struct CheckpointFile {
+  std::string name;
+  std::uint64_t size = 0;  // bytes
+  std::string digest;      // XXH3-128 of the whole file, 32 hexadecimal digits
+  // Size and digest of the safetensors header with its length field, by which parts are checked
+  // (shard_file.h). Older checkpoints have neither.
+  std::uint64_t header_size = 0;
+  std::string header_digest = {};
+  // All ranges of the file. Empty when only the file's header has them.
+  std::vector<SavedRange> ranges = {};
+};
+
+struct Manifest {
+  // Features that a reader must know in addition to the version (support/requirements.h). This
+  // version knows none.
+  std::vector<std::string> requirements = {};
+  TrainingState state;
+  std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them
+  // The full shape of every parameter.
+  std::map<std::string, std::vector<std::int64_t>> parameters;
+};
+
+// A valid checkpoint of a newer version. Unlike a damaged one it is never replaced by an older
+// checkpoint, which would lose steps.
+class NewerCheckpoint : public Error {
+ public:
+  using Error::Error;
+};
+
+// A checkpoint with a file that differs from the saved one. An older checkpoint can be intact.
+class DamagedCheckpoint : public Error {
+ public:
+  explicit DamagedCheckpoint(std::string message)
+      : Error(ErrorCategory::kCheckpoint, std::move(message),
+              "The checkpoint is damaged; use an older one.") {}
+};
+
+std::string manifest_text(const Manifest& manifest);
+// Throws Error(kCheckpoint) with `path` and the first fault, NewerCheckpoint when it requires an
+// unknown feature. File names must be results of rank_file_name(), so that none can point outside
+// the folder.
+Manifest parse_manifest(const std::string& text, const std::string& path);
+Manifest read_checkpoint_manifest(const std::string& folder);
+
+}  // namespace packtrain

@@ -1,0 +1,62 @@
+// Reads any range of any parameter from a checkpoint's rank files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "training/checkpoint/manifest.h"
+#include "training/checkpoint/saved_ranges.h"
+#include "training/checkpoint/shard_file.h"
+
+namespace packtrain {
+
+class ShardReader {
+ public:
+  // Reads the manifest. A file is opened when data is read from it. For older checkpoints, whose
+  // manifests have no ranges, all headers are read. Throws Error(kCheckpoint), or DamagedCheckpoint
+  // when a header differs from the saved one or has ranges outside its parameters.
+  explicit ShardReader(std::string folder);
+
+  const Manifest& manifest() const { return manifest_; }
+  // The full shape. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
+  const std::vector<std::int64_t>& shape(const std::string& parameter) const;
+  // The stored type of `kind` (weight, exp_avg, exp_avg_sq) at this element.
+  DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);
+
+  // Fills `destination` (1-D, any device, converted to its dtype) with the elements of the
+  // flattened parameter from `begin` on. Bytes are checked when they are read. The first read of an
+  // older checkpoint's file checks the whole file.
+  // Throws Error(kCheckpoint) when no file has an element, DamagedCheckpoint when a file differs
+  // from the saved one.
+  void read(const std::string& kind, const std::string& parameter, std::int64_t begin,
+            const at::Tensor& destination);
+
+  const ReadCounts& counts() const { return counts_; }
+
+ private:
+  ShardFile& file(std::size_t index);
+  void add_ranges(std::size_t index);
+  // The tensor that contains the part. A frozen parameter has no moments.
+  const SafetensorsEntry& entry(const std::string& kind, const std::string& parameter,
+                                const SavedPart& part);
+  void read_part(const std::string& kind, const std::string& parameter, const SavedPart& part,
+                 const at::Tensor& destination);
+  // Checks an older checkpoint before an element is reported as missing, because damage is more
+  // likely.
+  void verify_all();
+  std::string path_of(std::size_t file) const;
+
+  std::string folder_;
+  Manifest manifest_;
+  SavedRanges ranges_;
+  ReadCounts counts_;
+  std::map<std::size_t, std::unique_ptr<ShardFile>> files_;  // the open files
+};
+
+}  // namespace packtrain

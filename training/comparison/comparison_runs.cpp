@@ -1,0 +1,190 @@
+#include "training/comparison/comparison_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "framework/config/load.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/logging.h"
+#include "framework/data/token_store.h"
+#include "samplers/planner.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/loop/run.h"
+#include "training/plan/plan_source.h"
+#include "training/plan/plan_summary.h"
+#include "training/plan/token_budget.h"
+#include "training/saving/run_folder.h"
+#include "training/setup/model_source.h"
+#include "training/setup/training_store.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kEvaluations = 10;  // of the shortest run, if the user set none
+
+struct Surveyed {
+  std::int64_t num_steps = 0;
+  double cost_utilization = 1;
+  double tokens_per_step = 0;
+};
+
+// Packs and the number of steps depend on the budget, so every rank must find the same one.
+void require_common_budget(const Config& config) {
+  const bool is_common =
+      config.batch.max_tokens_per_micro_batch.has_value() || config.memory.limit_gib.has_value();
+  if (is_common || config.batch.strategy != Strategy::kMultipack) return;
+  throw Error(ErrorCategory::kConfig,
+              "batch.max_tokens_per_micro_batch is auto: the packs of multipack, and with them the "
+              "steps to compare at, would be what the memory of the moment makes them",
+              "Set memory.limit_gib, or batch.max_tokens_per_micro_batch itself.");
+}
+
+// Plans the first epoch. Throws the errors that training would throw before its first step.
+Surveyed survey(const Config& config, const RankHosts& hosts) {
+  const auto store = open_training_store(config.data);
+  const DecoderConfig decoder = find_model(config.model).decoder;
+  check_vocabulary(store->folder(), store->info().vocab_size, decoder);
+  const StoreLossCounter counter(*store);
+  require_common_budget(config);
+  const TokenBudget budget =
+      assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));
+  const PlanOptions options = plan_options(config, decoder, hosts.num_ranks, budget.tokens);
+  const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
+  PlanSummary figures(plan_summary_options(options, decoder));
+  const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);
+  for (std::int64_t step = 0; step < num_first; ++step) figures.add(planner.plan(step));
+  return {planner.num_run_steps(config.run), figures.cost_utilization(),
+          static_cast<double>(figures.num_tokens()) / static_cast<double>(num_first)};
+}
+
+bool packs(const std::string& strategy) {
+  return strategy == "fixed_length" || strategy == "multipack";
+}
+
+Config load_with(const ComparisonOptions& options, std::vector<std::string> more) {
+  std::vector<std::string> overrides = options.overrides;
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return load_config(options.config_path, overrides);
+}
+
+// The configuration of one strategy, without seed and folder.
+Config strategy_config(const ComparisonOptions& options, const std::string& strategy,
+                       const RankHosts& hosts) {
+  const std::string chosen = "batch.strategy=" + strategy;
+  const Config config = load_with(options, {chosen});
+  if (!options.equal_tokens || !packs(strategy) || !config.batch.global_batch_size) return config;
+  const Config whole = load_with(options, {"batch.strategy=balanced"});
+  const double rows =
+      survey(whole, hosts).tokens_per_step / static_cast<double>(config.data.max_length);
+  const auto tokens = std::max(1LL, std::llround(rows)) * config.data.max_length;
+  return load_with(options, {chosen, "batch.global_batch_size=null",
+                             fmt::format("batch.global_batch_tokens={}", tokens)});
+}
+
+// Adds the strategy's name to errors of `plan`.
+template <class Plan>
+auto naming(const std::string& strategy, const Plan& plan) {
+  try {
+    return plan();
+  } catch (const Error& error) {
+    throw Error(error.category(), fmt::format("strategy {}: {}", strategy, error.message()),
+                error.advice());
+  }
+}
+
+void set_evaluations(std::vector<PlannedRun>& runs) {
+  const auto shortest = std::ranges::min_element(runs, {}, &PlannedRun::num_steps);
+  const std::int64_t every = std::max<std::int64_t>(1, shortest->num_steps / kEvaluations);
+  for (PlannedRun& run : runs) {
+    const bool wanted =
+        !run.config.data.validation.empty() && run.config.run.evaluate_steps.is_never();
+    if (wanted) run.config.run.evaluate_steps = every;
+  }
+}
+
+// A run that exists in the folder is continued, or used if finished, only when it is the same run.
+void check_folder(const PlannedRun& run, int num_ranks) {
+  const std::string& folder = run.config.run.output;
+  const std::string path = folder + "/config.yaml";
+  const char* const advice = "Give another folder with --out, or remove this one.";
+  if (!std::filesystem::exists(path)) return;
+  if (read_text(path, ErrorCategory::kConfig) != dump_config(run.config)) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} holds a run with other settings than strategy {} has now", path,
+                            run.strategy),
+                advice);
+  }
+  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
+  if (!newest) return;
+  const std::int64_t ranks = read_checkpoint_state(*newest).num_ranks;
+  if (ranks == num_ranks) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("{} holds a run of {} ranks, this job has {}: their speeds would not "
+                          "compare",
+                          folder, ranks, num_ranks),
+              advice);
+}
+
+// Rank 0 decides, so that all ranks skip the same runs.
+bool is_finished(const PlannedRun& run, World& world) {
+  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
+  std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;
+  world.control().broadcast(&steps_done, sizeof(steps_done), 0, nullptr);
+  return steps_done == run.num_steps;
+}
+
+}  // namespace
+
+std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
+  std::vector<PlannedRun> runs;
+  for (int k = 0; k < options.num_seeds; ++k) {
+    for (const std::string& strategy : options.strategies) {
+      naming(strategy, [&] {
+        PlannedRun run;
+        run.strategy = strategy;
+        run.config = strategy_config(options, strategy, hosts);
+        check_for_training(run.config);
+        run.seed = run.config.run.seed + static_cast<std::uint64_t>(k);
+        run.config.run.seed = run.seed;
+        const std::string& root = options.output.empty() ? run.config.run.output : options.output;
+        run.config.run.output = fmt::format("{}/{}-seed-{}", root, strategy, run.seed);
+        const Surveyed surveyed = survey(run.config, hosts);
+        run.num_steps = surveyed.num_steps;
+        run.cost_utilization = surveyed.cost_utilization;
+        runs.push_back(std::move(run));
+        return 0;
+      });
+    }
+  }
+  set_evaluations(runs);
+  for (const PlannedRun& run : runs) check_folder(run, hosts.num_ranks);
+  return runs;
+}
+
+std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
+                                         const ComparisonOptions& options, World& world) {
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const PlannedRun& run = runs[r];
+    const std::string& folder = run.config.run.output;
+    const bool finished = is_finished(run, world);
+    start_logging(world.rank(), world.size(),
+                  fmt::format("{}/log/rank-{}.log", folder, world.rank()));
+    log_info("run {} of {}: strategy {}, seed {}, {} steps{}", r + 1, runs.size(), run.strategy,
+             run.seed, run.num_steps, finished ? ": finished before" : "");
+    if (!finished) run_training(run.config, world);
+  }
+  if (world.rank() != 0) return std::nullopt;
+  std::vector<ComparedRun> compared;
+  for (const PlannedRun& run : runs) {
+    const std::string& folder = run.config.run.output;
+    compared.push_back(
+        {run.strategy, run.seed, folder, run.cost_utilization, read_history(folder)});
+  }
+  return compare_runs(std::move(compared), world.size(), options.device_time_s);
+}
+
+}  // namespace packtrain

@@ -1,0 +1,59 @@
+// The stores of data.validation. Each is evaluated separately and has its own loss. The loss of one
+// of them decides which weights are best and when to stop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "framework/device/device.h"
+#include "framework/metrics/metrics.h"
+#include "models/layers/decoder_config.h"
+#include "parallel/communicators/world.h"
+#include "parallel/sharding/sharded_model.h"
+#include "training/evaluation/evaluator.h"
+
+namespace packtrain {
+
+class EvaluationSets {
+ public:
+  // Opens the stores. `best_by`: name of the deciding one; empty: the first.
+  EvaluationSets(const std::vector<ValidationStore>& stores, const std::string& best_by);
+
+  // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. All arguments
+  // must outlive the object. Throws Error(kData) for a store with ids outside the model's
+  // vocabulary.
+  void prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
+               Device& device, World& world);
+
+  // Collective. Every rank gets the same record: that of the deciding set, and when sets have names
+  // those of all. Throws the errors of Evaluator::evaluate().
+  EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
+                            const std::function<bool()>& stop_requested = {});
+
+  // Lowers the budget of all sets (Evaluator::lower_budget).
+  void lower_budget(std::int64_t max_tokens);
+
+  void for_each(
+      const std::function<void(const std::string& name, const TokenStore& store)>& visit) const;
+
+  bool empty() const { return sets_.empty(); }
+  // Name of the deciding set; empty without names.
+  std::string deciding() const { return empty() ? "" : sets_[early_stopping_set_].name; }
+
+ private:
+  struct Set {
+    std::string name;
+    std::unique_ptr<TokenStore> store;
+    std::unique_ptr<Evaluator> evaluator;
+  };
+  std::vector<Set> sets_;
+  std::size_t early_stopping_set_ = 0;
+};
+
+}  // namespace packtrain

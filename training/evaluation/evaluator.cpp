@@ -1,0 +1,127 @@
+#include "training/evaluation/evaluator.h"
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "collators/flattening.h"
+#include "framework/core/logging.h"
+#include "framework/device/tensor_memory.h"
+#include "samplers/evaluation_plan.h"
+#include "training/evaluation/smaller_batches.h"
+#include "training/steps/row_losses.h"
+#include "training/steps/upload.h"
+
+namespace packtrain {
+namespace {
+
+// The device adds losses of this many micro-batches in float32. The host adds these sums in double.
+constexpr std::size_t kMicroBatchesAtOnce = 4;
+
+StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t lowered,
+                 int num_ranks) {
+  const StoreLossCounter counter(store);
+  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens, num_ranks, &counter,
+                         lowered);
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch,
+                     Device& device, World& world)
+    : store_(store),
+      device_(device),
+      world_(world),
+      max_tokens_(max_tokens_per_micro_batch),
+      budget_(max_tokens_per_micro_batch),
+      plan_(plan_of(store, max_tokens_, 0, world.size())) {}
+
+EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
+                                     const std::function<bool()>& stop_requested) {
+  std::vector<double> found;
+  while (found.empty()) {
+    try {
+      found = sums(model, stop_requested);
+    } catch (const EvaluationOutOfMemory& error) {
+      replan_with_smaller_budget(error, step);
+    }
+  }
+  EvaluationRecord record;
+  record.step = step;
+  record.loss = found.front() / plan_.loss_token_weight;
+  record.perplexity = std::exp(record.loss);
+  record.num_examples = plan_.num_examples;
+  record.num_tokens = plan_.num_tokens;
+  record.num_loss_tokens = plan_.num_loss_tokens;
+  if (num_sources() > 1) {
+    record.loss_by_source = mean_by_source(std::span(found).subspan(1), store_.info().sources);
+  }
+  return record;
+}
+
+void Evaluator::lower_budget(std::int64_t max_tokens) {
+  if (max_tokens >= budget_) return;
+  budget_ = max_tokens;
+  plan_ = plan_of(store_, max_tokens_, budget_, world_.size());
+}
+
+void Evaluator::replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step) {
+  const std::int64_t lowered = smaller_budget(plan_, budget_);
+  if (lowered == 0) throw does_not_fit("the evaluation", error);
+  release_unused_tensor_memory(device_);
+  if (world_.rank() == 0) {
+    log_warning("the evaluation after step {}: {}: begins again with {} tokens a micro-batch", step,
+                error.what(), lowered);
+  }
+  lower_budget(lowered);
+}
+
+std::vector<double> Evaluator::sums(ShardedModel& model,
+                                    const std::function<bool()>& stop_requested) {
+  const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
+  std::vector<double> sums(num_sources() > 1 ? 1 + 2 * num_sources() : 1);
+  CollectiveEvaluation joint(world_, stop_requested);
+  for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
+    const at::Tensor part =
+        sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint);
+    model.compute().take_waited();  // belongs to no step
+    joint.agree();
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.const_data_ptr<double>()[i];
+  }
+  world_.control().all_reduce(sums.data(), sums.size(), DataType::kFloat64, ReduceOp::kSum,
+                              nullptr);
+  return sums;
+}
+
+at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count,
+                              CollectiveEvaluation& joint) {
+  const LossNormalization sum;  // each token has the weight of its mask byte
+  CollatorOptions options;
+  options.sources = num_sources() > 1;
+  std::vector<PackedBatch> packed;
+  std::vector<DeviceBatch> batches;
+  const at::Tensor total = joint.evaluate(model, count, [&] {
+    for (std::size_t m = first; m < first + count; ++m) {
+      packed.push_back(flatten(store_, plan_.ranks[world_.rank()][m], sum, options));
+    }
+    model.compute().run([&](StreamHandle) {
+      for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
+      if (options.sources) request_row_losses(batches);
+    });
+    return std::span<const DeviceBatch>(batches);
+  });
+  at::Tensor sums;
+  joint.attempt([&] {
+    model.compute().run([&](StreamHandle) {
+      sums = total.reshape({1});
+      if (options.sources) sums = at::cat({sums, sum_by_source(batches, num_sources())});
+      sums = sums.to(at::kCPU, at::kDouble);
+    });
+  });
+  return sums;
+}
+
+}  // namespace packtrain

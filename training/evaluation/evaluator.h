@@ -1,0 +1,56 @@
+// Loss of a validation store: the exact mean over all supervised tokens, for any ranks and packing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <vector>
+
+#include "framework/data/token_store.h"
+#include "framework/device/device.h"
+#include "framework/metrics/metrics.h"
+#include "parallel/communicators/world.h"
+#include "parallel/sharding/sharded_model.h"
+#include "samplers/plan.h"
+#include "training/evaluation/collective_evaluation.h"
+
+namespace packtrain {
+
+class Evaluator {
+ public:
+  // All arguments must outlive the evaluator.
+  Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, Device& device,
+            World& world);
+
+  // Collective. Every rank gets the same record. `stop_requested`, or none, is called between
+  // micro-batches. When memory runs out, the budget is lowered and the evaluation starts again.
+  // Throws EvaluationStopped, or EvaluationError when it cannot be done, on every rank.
+  EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
+                            const std::function<bool()>& stop_requested = {});
+
+  // Limits the tokens of micro-batches with several examples from here on. The same on all ranks. A
+  // budget above the one in force changes nothing.
+  void lower_budget(std::int64_t max_tokens);
+  std::int64_t budget() const { return budget_; }
+
+ private:
+  // The sum of losses over all micro-batches and ranks. With several sources, the result of
+  // sum_by_source().
+  std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested);
+  // Sums of this rank's `count` micro-batches from `first` on. Undefined when it failed.
+  at::Tensor sums_of(ShardedModel& model, std::size_t first, std::size_t count,
+                     CollectiveEvaluation& joint);
+  void replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step);
+  std::int64_t num_sources() const { return std::ssize(store_.info().sources); }
+
+  const TokenStore& store_;
+  Device& device_;
+  World& world_;
+  std::int64_t max_tokens_;  // as configured or found
+  std::int64_t budget_;      // in force
+  StepPlan plan_;
+};
+
+}  // namespace packtrain

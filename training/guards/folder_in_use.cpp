@@ -1,0 +1,83 @@
+#include "training/guards/folder_in_use.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "training/guards/heartbeat.h"
+
+namespace packtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongDead{60};  // the writer of an older heartbeat has ended
+constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr int kLooks = 30;  // longer than the longest interval between two heartbeats
+constexpr std::chrono::seconds kOwnHostEndsWithin{10};
+constexpr std::chrono::seconds kOtherHostEndsWithin{60};
+
+bool may_live(const Heartbeat& sign, const std::string& own_host) {
+  if (fs::file_time_type::clock::now() - sign.written > kLongDead) return false;
+  return sign.host != own_host || ::kill(sign.pid, 0) == 0 || errno == EPERM;
+}
+
+std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
+                                                const std::string& own_host) {
+  std::vector<Heartbeat> signs;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const auto sign = read_heartbeat(entry.path());
+    if (sign && may_live(*sign, own_host)) signs.push_back(*sign);
+  }
+  return signs;
+}
+
+// A heartbeat whose rank is alive: its file is rewritten during the looks.
+std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::string& own_host) {
+  const std::vector<Heartbeat> signs = possibly_live_heartbeats(folder, own_host);
+  for (int look = 0; look < kLooks && !signs.empty(); ++look) {
+    std::this_thread::sleep_for(kLookEvery);
+    for (const Heartbeat& sign : signs) {
+      const auto now = read_heartbeat(sign.path);
+      if (now && now->pid == sign.pid && now->written != sign.written) return now;
+    }
+  }
+  return std::nullopt;
+}
+
+void wait_for_other_job(const std::string& run_folder, const std::string& own_host) {
+  const Clock::time_point begin = Clock::now();
+  bool told = false;
+  while (const auto sign = live_heartbeat(heartbeat_folder(run_folder), own_host)) {
+    const bool is_own = sign->host == own_host;
+    const auto limit = is_own ? kOwnHostEndsWithin : kOtherHostEndsWithin;
+    const std::string who = fmt::format("another job is at work in {} (process {} on host {})",
+                                        run_folder, sign->pid, sign->host);
+    if (Clock::now() - begin > limit) {
+      throw Error(ErrorCategory::kConfig, who,
+                  "Stop it or wait for its end, or give this run its own run.output.");
+    }
+    if (!told) log_warning("{}: waiting for its end, {} s at most", who, limit.count());
+    told = true;
+  }
+}
+
+}  // namespace
+
+void wait_for_folder(const std::string& run_folder, World& world) {
+  if (world.rank() == 0) wait_for_other_job(run_folder, host_in_heartbeats(world.host()));
+  world.control().barrier();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,154 @@
+#include "training/optimizers/adamw.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "framework/core/error.h"
+#include "training/optimizers/adamw_cpu.h"
+#include "training/optimizers/adamw_cuda.h"
+
+namespace packtrain {
+namespace {
+
+void require(bool holds, const char* name, const at::Tensor& tensor, const char* wanted) {
+  if (holds) return;
+  throw Error(ErrorCategory::kInternal,
+              std::string("adamw: ") + name + " is " +
+                  (tensor.defined() ? tensor.toString() + " of " + std::to_string(tensor.numel()) +
+                                          " elements, " + std::to_string(tensor.dim()) + "-D"
+                                    : "undefined") +
+                  ", wanted " + wanted);
+}
+
+bool is_float_or_bfloat16(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
+}
+
+void check_flat(const at::Tensor& tensor, const char* name, const at::Tensor& master) {
+  require(tensor.defined() && is_float_or_bfloat16(tensor) && tensor.dim() == 1 &&
+              tensor.is_contiguous() && tensor.sizes() == master.sizes() &&
+              tensor.device() == master.device(),
+          name, tensor, "contiguous float32 or bfloat16 [n] beside master");
+}
+
+bool writes_weight(const AdamWTensors& tensors) {
+  return tensors.weight.defined() &&
+         tensors.weight.const_data_ptr() != tensors.master.const_data_ptr();
+}
+
+void check_tensors(const AdamWTensors& tensors) {
+  const at::Tensor& master = tensors.master;
+  require(master.defined(), "master", master, "contiguous float32 [n]");
+  check_flat(master, "master", master);
+  require(master.scalar_type() == at::kFloat, "master", master, "float32");
+  check_flat(tensors.grad, "grad", master);
+  check_flat(tensors.exp_avg, "exp_avg", master);
+  check_flat(tensors.exp_avg_sq, "exp_avg_sq", master);
+  require(tensors.exp_avg_sq.scalar_type() == tensors.exp_avg.scalar_type(), "exp_avg_sq",
+          tensors.exp_avg_sq, "the dtype of exp_avg");
+  if (!writes_weight(tensors)) return;
+  check_flat(tensors.weight, "weight", master);
+  require(tensors.weight.scalar_type() == at::kBFloat16, "weight", tensors.weight,
+          "bfloat16, or master itself");
+}
+
+void check_scalar(const at::Tensor& tensor, const char* name, at::ScalarType type,
+                  const at::Tensor& master, const char* wanted) {
+  require(tensor.defined() && tensor.scalar_type() == type && tensor.numel() == 1 &&
+              tensor.device() == master.device(),
+          name, tensor, wanted);
+}
+
+AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& options) {
+  AdamWArguments arguments;
+  arguments.master = tensors.master.mutable_data_ptr<float>();
+  arguments.grad = tensors.grad.const_data_ptr();
+  arguments.grad_is_bfloat16 = tensors.grad.scalar_type() == at::kBFloat16;
+  arguments.exp_avg = tensors.exp_avg.mutable_data_ptr();
+  arguments.exp_avg_sq = tensors.exp_avg_sq.mutable_data_ptr();
+  arguments.moments_are_bfloat16 = tensors.exp_avg.scalar_type() == at::kBFloat16;
+  if (writes_weight(tensors)) arguments.weight = tensors.weight.mutable_data_ptr();
+  const auto step = static_cast<double>(options.step);
+  arguments.beta1 = static_cast<float>(options.beta1);
+  arguments.one_minus_beta1 = static_cast<float>(1 - options.beta1);
+  arguments.beta2 = static_cast<float>(options.beta2);
+  arguments.one_minus_beta2 = static_cast<float>(1 - options.beta2);
+  arguments.step_size =
+      static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, step)));
+  arguments.inverse_root_bias2 =
+      static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
+  arguments.epsilon = static_cast<float>(options.epsilon);
+  arguments.seed = options.seed;
+  arguments.step = static_cast<std::uint64_t>(options.step);
+  return arguments;
+}
+
+void adamw_cpu(const AdamWArguments& arguments) {
+  if (*arguments.skip != 0) return;
+  constexpr std::int64_t kGrain = 4096;  // master is then cached for the weight's pass
+  std::int64_t first = arguments.begin;
+  for (int p = 0; p < arguments.num_pieces; ++p) {
+    const AdamWPiece& piece = arguments.pieces[p];
+    at::parallel_for(first, piece.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; i += kGrain) {
+        adamw_cpu_range(arguments, piece, i, std::min(i + kGrain, end));
+      }
+    });
+    first = piece.end;
+  }
+}
+
+void launch(const AdamWArguments& arguments, const at::Device& device) {
+  if (arguments.end() == arguments.begin) return;
+  if (device.is_cuda()) {
+    adamw_cuda(arguments, device.index());
+  } else {
+    adamw_cpu(arguments);
+  }
+}
+
+[[noreturn]] void fail_ranges(std::int64_t at, std::int64_t numel) {
+  throw Error(ErrorCategory::kInternal, "adamw: ranges are not end to end at element " +
+                                            std::to_string(at) + " of " + std::to_string(numel));
+}
+
+}  // namespace
+
+void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
+           const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip) {
+  check_tensors(tensors);
+  const at::Tensor& master = tensors.master;
+  check_scalar(clip_factor, "clip_factor", at::kFloat, master, "a float32 scalar beside master");
+  check_scalar(skip, "skip", at::kByte, master, "a uint8 scalar beside master");
+  AdamWArguments arguments = make_arguments(tensors, options);
+  arguments.clip_factor = clip_factor.const_data_ptr<float>();
+  arguments.skip = skip.const_data_ptr<std::uint8_t>();
+  const auto decay = static_cast<float>(1 - options.learning_rate * options.weight_decay);
+  for (const AdamWRange& range : ranges) {
+    const std::int64_t end = range.begin + range.numel;
+    if (range.begin != arguments.end() || end > master.numel()) {
+      fail_ranges(range.begin, master.numel());
+    }
+    const AdamWPiece piece{end, range.first_element - range.begin, range.decay ? decay : 1.0F};
+    AdamWPiece* const last =
+        arguments.num_pieces == 0 ? nullptr : &arguments.pieces[arguments.num_pieces - 1];
+    if (last != nullptr && last->decay == piece.decay &&
+        last->element_offset == piece.element_offset) {
+      last->end = end;
+      continue;
+    }
+    if (arguments.num_pieces == kMaxAdamWPieces) {
+      launch(arguments, master.device());
+      arguments.begin = arguments.end();
+      arguments.num_pieces = 0;
+    }
+    arguments.pieces[arguments.num_pieces++] = piece;
+  }
+  if (arguments.end() != master.numel()) fail_ranges(arguments.end(), master.numel());
+  launch(arguments, master.device());
+}
+
+}  // namespace packtrain

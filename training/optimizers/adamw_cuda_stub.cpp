@@ -1,0 +1,13 @@
+// Replaces the CUDA operator in a build without CUDA.
+#include "framework/core/error.h"
+#include "training/optimizers/adamw_cuda.h"
+
+namespace packtrain {
+
+void adamw_cuda(const AdamWArguments& /*arguments*/, int /*device_index*/) {
+  throw Error(ErrorCategory::kDevice,
+              "adamw was called on a CUDA tensor, but this build has no CUDA",
+              "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
+}
+
+}  // namespace packtrain

@@ -1,0 +1,131 @@
+#include "training/plan/host_memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "framework/core/units.h"
+#include "samplers/order.h"
+#include "samplers/plan.h"
+
+namespace packtrain {
+namespace {
+
+// Steps whose batches and plans exist at the same time. Three are prepared ahead, one is being
+// made, one is in flight, and the outcome of one is read (steps/batch_source.cpp, trainer.cpp).
+constexpr std::int64_t kStepsHeld = 6;
+// Bytes of a batch's row: id, position, label; a supervised row also has an index and a weight.
+constexpr std::int64_t kBytesOfRow = 20;
+constexpr std::int64_t kMoreRoom = 4;  // buffers are a quarter larger than requested
+// Epochs whose order is kept: the current and the next one.
+constexpr std::int64_t kEpochsHeld = 2;
+constexpr std::int64_t kOrderBytes = 4;    // of an example
+constexpr std::int64_t kPackBytes = 4;     // of an example; its pack needs at most as much
+constexpr std::int64_t kStoredBytes = 12;  // of an example in a shard: its begin and label count
+
+void add(std::vector<MemoryEntry>& entries, const char* name, std::int64_t bytes,
+         std::string what) {
+  if (bytes > 0) entries.push_back({name, bytes, std::move(what)});
+}
+
+std::int64_t sum(const std::vector<MemoryEntry>& entries) {
+  std::int64_t total = 0;
+  for (const MemoryEntry& entry : entries) total += entry.bytes;
+  return total;
+}
+
+std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
+  const auto found = std::ranges::find(plan.allocated, name, &MemoryEntry::name);
+  return found == plan.allocated.end() ? 0 : found->bytes;
+}
+
+// Of the part that a rank owns.
+std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
+  const std::int64_t weights =
+      bytes_named(device, "master weights") + bytes_named(device, "frozen weights");
+  return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
+}
+
+// Source of an asynchronous checkpoint (saving/state_snapshot.h).
+std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
+  if (!config.checkpoint.asynchronous || config.checkpoint.save_steps.is_never()) return 0;
+  return saved_bytes(config, device);
+}
+
+std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
+  const bool computed =
+      num_examples > kMaxShuffled && config.batch.order != OrderKind::kGroupByLength;
+  const std::int64_t tables = computed ? 0 : kOrderBytes;
+  const bool packs = config.batch.strategy == Strategy::kMultipack;
+  return kEpochsHeld * num_examples * (packs ? kOrderBytes + kPackBytes : tables);
+}
+
+}  // namespace
+
+std::int64_t HostMemoryPlan::rank_bytes() const {
+  return sum(of_rank);
+}
+
+std::int64_t HostMemoryPlan::host_bytes() const {
+  return ranks_per_host * rank_bytes() + sum(of_host);
+}
+
+HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, int ranks_per_host,
+                                const MemoryPlan& device, const HostMemoryLoad& load) {
+  HostMemoryPlan plan;
+  plan.ranks_per_host = ranks_per_host;
+  plan.counts_examples = load.num_examples.has_value();
+  const bool on_cpu = ranks.device == DeviceKind::kCpu;
+  auto& entries = plan.of_rank;
+  add(entries, "training", on_cpu ? device.total() : 0, "the rank's memory above");
+  add(entries, "snapshot of the state", snapshot_bytes(config, device),
+      "copied to be saved beside the steps");
+  const std::int64_t batch = load.num_rows * kBytesOfRow;
+  add(entries, "batches ahead", kStepsHeld * load.num_micro_batches * (batch + batch / kMoreRoom),
+      on_cpu ? "of six steps" : "of six steps, pinned");
+  add(entries, "step plans",
+      kStepsHeld * load.examples_per_step * static_cast<std::int64_t>(sizeof(Piece)),
+      "of six steps, of all ranks");
+  const std::int64_t num_examples = load.num_examples.value_or(0);
+  add(entries, "orders", order_bytes(config, num_examples), "of this epoch and the next");
+  add(plan.of_host, "counts of examples", num_examples * kStoredBytes, "mapped, shared by ranks");
+  return plan;
+}
+
+CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
+                                const MemoryPlan& device) {
+  const int num_owners = ranks.shard_size == 0 ? ranks.num_ranks : ranks.shard_size;
+  const CheckpointSection& options = config.checkpoint;
+  return {num_owners * saved_bytes(config, device), options.keep + options.keep_best + 1};
+}
+
+std::string checkpoint_line(const CheckpointPlan& plan) {
+  const auto bytes = static_cast<std::uint64_t>(plan.bytes);
+  const auto most = static_cast<std::uint64_t>(plan.max_at_once);
+  return fmt::format(
+      "a checkpoint: {}; at most {} on disk ({}): checkpoint.keep, keep_best and the one that is "
+      "written",
+      format_bytes(bytes), most, format_bytes(bytes * most));
+}
+
+std::string host_memory_table(const HostMemoryPlan& plan) {
+  const bool is_small = plan.host_bytes() < std::int64_t{1} << 30;
+  std::string table;
+  const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {
+    const auto size = static_cast<double>(bytes) / kMebibyte;
+    const std::string amount =
+        is_small ? fmt::format("{:.1f} MiB", size) : fmt::format("{:.3f} GiB", size / 1024.0);
+    table += fmt::format("  {:<52}{:>13}  {}\n", name, amount, what);
+  };
+  for (const MemoryEntry& entry : plan.of_rank) line(entry.name, entry.bytes, entry.what);
+  line("a rank", plan.rank_bytes(), "");
+  for (const MemoryEntry& entry : plan.of_host) line(entry.name, entry.bytes, entry.what);
+  line("a host", plan.host_bytes(),
+       fmt::format("{} rank{}{}", plan.ranks_per_host, plan.ranks_per_host == 1 ? "" : "s",
+                   plan.counts_examples ? "" : "; examples not counted: the stores are not here"));
+  table.pop_back();
+  return table;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,235 @@
+#include "training/plan/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/core/units.h"
+#include "models/decoder/decoder.h"
+#include "models/ops/matmul/matmul.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/slot_sizes.h"
+#include "parallel/sharding/unit_table.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kMebibyteBytes = std::int64_t{1} << 20;
+// Memory that is missing from cudaMemGetInfo's free memory. Measured on H200s (driver 580, CUDA
+// 13.0, NCCL 2.28.9, cuDNN 9.19):
+// The context needs kContextBytes. Kernels, cuBLASLt and cuDNN need kLibraryBytes once all were
+// used. Two NCCL communicators with registered memory need kNcclBytesAlone on one rank and
+// kNcclBytes on several. Two and four ranks need the same; 80 MiB less if both communicators use
+// rings. A third one, between shard groups, needs kThirdCommunicatorBytes.
+constexpr std::int64_t kContextBytes = 528 * kMebibyteBytes;
+constexpr std::int64_t kLibraryBytes = 20 * kMebibyteBytes;
+constexpr std::int64_t kNcclBytesAlone = 1040 * kMebibyteBytes;
+constexpr std::int64_t kNcclBytes = 1500 * kMebibyteBytes;
+constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
+// A row's token, position, label, weight and indices, 4 bytes each.
+constexpr std::int64_t kBatchBytesOfRow = 28;
+constexpr std::int64_t kRowsOfSequence = 256;  // assumed when the length is not known
+
+std::int64_t bytes_of(Precision precision) {
+  return precision == Precision::kFloat32 ? kFloatBytes : 2;
+}
+
+const char* name_of(Precision precision) {
+  return precision == Precision::kFloat32 ? "float32" : "bfloat16";
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  std::int64_t total = 0;
+  for (const std::int64_t value : values) total += value;
+  return total;
+}
+
+std::int64_t sum(const std::vector<MemoryEntry>& entries) {
+  std::int64_t total = 0;
+  for (const MemoryEntry& entry : entries) total += entry.bytes;
+  return total;
+}
+
+void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes,
+         std::string what) {
+  if (bytes > 0) entries.push_back({std::move(name), bytes, std::move(what)});
+}
+
+}  // namespace
+
+std::int64_t MemoryPlan::allocated_bytes() const {
+  return sum(allocated);
+}
+
+std::int64_t MemoryPlan::outside_bytes() const {
+  return sum(outside);
+}
+
+MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size) {
+  MemoryRanks ranks{device.kind(), num_ranks, shard_size};
+  if (device.kind() == DeviceKind::kCuda) {
+    ranks.taken_bytes = static_cast<std::int64_t>(device.total_memory_bytes()) -
+                        static_cast<std::int64_t>(device.available_memory_bytes());
+  }
+  return ranks;
+}
+
+MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
+                             const MemoryRanks& ranks)
+    : config_(config), decoder_(decoder), ranks_(ranks) {
+  if (ranks_.shard_size == 0) ranks_.shard_size = ranks_.num_ranks;
+  find_sizes();
+}
+
+void MemoryPlanner::find_sizes() {
+  DecoderOptions options;
+  options.frozen = config_.model.frozen;
+  options.decay_norms_and_biases = config_.optimizer.decay_norms_and_biases;
+  const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.shard_size);
+  const SlotTable slots =
+      make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
+                              config_.parallel.resident_embeddings, ranks_.shard_size});
+  for (const Unit& unit : table.units) {
+    sizes_.trainable += unit.trainable.shard_numel;
+    sizes_.frozen += unit.frozen.shard_numel;
+  }
+  const SlotSizes of_slots = slot_sizes(table, slots);
+  num_weight_slots_ = slots.num_weight_slots;
+  num_grad_slots_ = slots.num_grad_slots;
+  sizes_.weight_slots = sum(of_slots.weights);
+  sizes_.grad_slots = sum(of_slots.gradients);
+  sizes_.reduce_output = of_slots.largest_shard;
+}
+
+MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
+  MemoryPlan plan;
+  add_state(load.several_micro_batches, plan);
+  plan.shared_bytes = plan.allocated_bytes();
+  if (is_sharded()) add_slots(plan);
+  add_step(load, plan);
+  if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
+  return plan;
+}
+
+void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) const {
+  const Precision compute = config_.precision.compute;
+  const bool has_copy = compute != Precision::kFloat32;
+  auto& entries = plan.allocated;
+  add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
+  add(entries, "weights", has_copy ? sizes_.trainable * bytes_of(compute) : 0,
+      fmt::format("{}, owned", name_of(compute)));
+  add(entries, "frozen weights", sizes_.frozen * bytes_of(compute),
+      fmt::format("{}, owned", name_of(compute)));
+  add(entries, "moments", 2 * sizes_.trainable * bytes_of(config_.optimizer.moments),
+      fmt::format("two, {}", name_of(config_.optimizer.moments)));
+  // Sharded gradients have memory for a float32 sum from the start.
+  const bool wide = is_sharded() || several_micro_batches;
+  const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
+  add(entries, "gradient", sizes_.trainable * bytes_of(gradient),
+      fmt::format("{}, owned", name_of(gradient)));
+}
+
+void MemoryPlanner::add_slots(MemoryPlan& plan) const {
+  const Precision compute = config_.precision.compute;
+  const Precision reduce = config_.precision.reduce;
+  auto& entries = plan.allocated;
+  add(entries, "gather slots", sizes_.weight_slots * bytes_of(compute),
+      fmt::format("{} of {}", num_weight_slots_, name_of(compute)));
+  add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
+      fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
+  add(entries, "reduce output", sizes_.reduce_output * bytes_of(reduce),
+      fmt::format("{}, the largest unit's shard", name_of(reduce)));
+  const bool copies = ranks_.device == DeviceKind::kCuda &&
+                      reduce_options(config_).path == CollectivePath::kCopyEngine;
+  add(entries, "reduce scratch",
+      copies ? ranks_.shard_size * sizes_.reduce_output * bytes_of(reduce) : 0,
+      fmt::format("{}, the largest unit", name_of(reduce)));
+}
+
+void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
+  const bool on_gpu = ranks_.device == DeviceKind::kCuda;
+  const bool wide_gradient = !is_sharded() && load.several_micro_batches;
+  MicroBatchShape size;
+  size.num_rows = load.num_rows;
+  size.num_supervised_rows =
+      load.num_supervised_rows.value_or(std::max<std::int64_t>(0, load.num_rows - 1));
+  size.num_sequences =
+      load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
+  size.max_rows = std::max(load.num_rows, load.largest_num_rows);
+  size.on_gpu = on_gpu;
+  size.compute = scalar_type(config_.precision.compute);
+  size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;
+  const RecomputePolicy policy = recompute_policy(config_.memory.recompute);
+  const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policy, size);
+  const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
+  plan.moment = most.name;
+  plan.layer_values =
+      layer_saved_activations(decoder_, policy, load.num_rows, bytes_of(config_.precision.compute));
+  auto& entries = plan.allocated;
+  add(entries, "activations", most.kept,
+      fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));
+  for (const SavedActivation& value : most.in_use) {
+    add(entries, value.name, value.bytes, "in the " + most.name);
+  }
+  add(entries, "micro-batch", load.num_rows * kBatchBytesOfRow, "tokens, labels, boundaries");
+  if (on_gpu) add(entries, "matmul workspace", kMatmulWorkspaceBytes, "cuBLASLt");
+}
+
+void MemoryPlanner::add_outside(MemoryPlan& plan) const {
+  const bool has_replicas = ranks_.shard_size < ranks_.num_ranks;
+  const std::int64_t nccl = ranks_.num_ranks == 1 ? kNcclBytesAlone : kNcclBytes;
+  add(plan.outside, "context", ranks_.taken_bytes.value_or(kContextBytes),
+      ranks_.taken_bytes ? "in use before the run allocates" : "CUDA's, assumed");
+  add(plan.outside, "libraries", kLibraryBytes, "kernels, cuBLASLt, cuDNN");
+  add(plan.outside, "NCCL", nccl + (has_replicas ? kThirdCommunicatorBytes : 0),
+      has_replicas ? "its kernels and three communicators" : "its kernels and two communicators");
+}
+
+std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
+  const bool is_small = std::max(plan.total(), device_bytes) < static_cast<std::int64_t>(kGibibyte);
+  std::string table;
+  const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {
+    const auto size = static_cast<double>(bytes);
+    const std::string amount = is_small ? fmt::format("{:.1f} MiB", size / kMebibyte)
+                                        : fmt::format("{:.3f} GiB", size / kGibibyte);
+    table += fmt::format("  {:<52}{:>13}  {}\n", name, amount, what);
+  };
+  for (const auto* entries : {&plan.allocated, &plan.outside}) {
+    for (const MemoryEntry& entry : *entries) line(entry.name, entry.bytes, entry.what);
+  }
+  line("together", plan.total(), "most in the " + plan.moment);
+  if (device_bytes > 0) {
+    line("free", device_bytes - plan.total(),
+         fmt::format("of {:.2f} GiB", static_cast<double>(device_bytes) / kGibibyte));
+  }
+  table.pop_back();
+  return table;
+}
+
+std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,
+                           std::int64_t limit_bytes) {
+  if (plan.total() - plan.shared_bytes >= limit_bytes) return {};
+  const bool has_replicas = ranks.shard_size > 0 && ranks.shard_size < ranks.num_ranks;
+  if (!has_replicas) return "use more ranks";
+  return fmt::format("raise parallel.shard_size ({} of {} ranks share one copy of the state)",
+                     ranks.shard_size, ranks.num_ranks);
+}
+
+std::string memory_shortage(const MemoryPlan& plan, const MemoryRanks& ranks,
+                            std::int64_t device_bytes, const std::string& remedies) {
+  if (device_bytes == 0 || plan.total() <= device_bytes) return {};
+  const std::string sharing = sharing_advice(plan, ranks, device_bytes);
+  return fmt::format(
+      "memory: planned {:.2f} GiB, the device has {:.2f}; steps whose memory ends are made again "
+      "in more micro-batches, and freeing memory on the way costs time\n"
+      "  Set batch.max_tokens_per_micro_batch: auto or lower, memory.recompute: selective or "
+      "full{}{}.{}{}",
+      static_cast<double>(plan.total()) / kGibibyte, static_cast<double>(device_bytes) / kGibibyte,
+      sharing.empty() ? "" : ", or ", sharing, remedies.empty() ? "" : "\n  What fits: ", remedies);
+}
+
+}  // namespace packtrain

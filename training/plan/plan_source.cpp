@@ -1,0 +1,59 @@
+#include "training/plan/plan_source.h"
+
+#include "collators/collator.h"
+#include "models/decoder/decoder.h"
+#include "samplers/strategies/strategy.h"
+
+namespace packtrain {
+
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch) {
+  PlanOptions options;
+  options.strategy = config.batch.strategy;
+  options.order = config.batch.order;
+  options.too_long = config.data.too_long;
+  options.max_length = config.data.max_length;
+  const bool packs = makes_own_steps(options.strategy);
+  const std::int64_t size = config.batch.global_batch_size.value_or(0);
+  options.global_batch_size = packs ? 0 : size;
+  options.global_batch_tokens =
+      config.batch.global_batch_tokens.value_or(packs ? size * config.data.max_length : 0);
+  options.micro_batch_size = config.batch.micro_batch_size;
+  options.cross_example_attention = config.batch.cross_example_attention;
+  options.packing_window = config.batch.packing_window;
+  options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
+  options.seed = config.run.seed;
+  options.num_ranks = num_ranks;
+  options.cost.linear = training_flops(decoder, 1.0, 0.0);
+  options.cost.quadratic = training_flops(decoder, 0.0, 1.0);
+  options.cost.span = attention_span(decoder);
+  return options;
+}
+
+AttentionSpan attention_span(const DecoderConfig& decoder) {
+  AttentionSpan span;
+  double num_windowed = 0;
+  for (std::int64_t layer = 0; layer < decoder.num_layers; ++layer) {
+    const std::int64_t window = decoder.layer(layer).window;
+    if (window == 0) continue;
+    ++num_windowed;
+    span.window += static_cast<double>(window);
+  }
+  if (num_windowed == 0) return span;
+  span.windowed_share = num_windowed / static_cast<double>(decoder.num_layers);
+  span.window /= num_windowed;
+  return span;
+}
+
+PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder) {
+  PlanSummaryOptions options;
+  options.cost = utilization_cost(decoder.hidden_size);
+  options.cost.span = plan.cost.span;
+  options.flops = plan.cost;
+  options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
+  options.row_multiple = CollatorOptions{}.row_multiple;
+  options.pad_to_longest = plan.strategy == Strategy::kPadding;
+  return options;
+}
+
+}  // namespace packtrain

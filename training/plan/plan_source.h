@@ -1,0 +1,26 @@
+// Planner options of a configuration, for training and for `packtrain plan`.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/config.h"
+#include "models/layers/decoder_config.h"
+#include "samplers/options.h"
+#include "training/plan/plan_summary.h"
+
+namespace packtrain {
+
+// The cost of an example is the model's training FLOPs for it. With fixed_length and multipack,
+// batch.global_batch_size counts rows of data.max_length tokens. Trainers that cut or pack examples
+// before batching count in this way. A step then has that many tokens.
+// `max_tokens_per_micro_batch`: the configured budget or the one found (token_budget.h).
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch);
+
+// With layers of several windows, the mean over layers.
+AttentionSpan attention_span(const DecoderConfig& decoder);
+
+// How a PlanSummary counts these plans: rows as the strategy's collator makes them.
+PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder);
+
+}  // namespace packtrain

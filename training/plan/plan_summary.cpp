@@ -1,0 +1,118 @@
+#include "training/plan/plan_summary.h"
+
+#include <algorithm>
+
+#include "samplers/statistics.h"
+
+namespace packtrain {
+namespace {
+
+// Work of one rank in one micro-batch.
+struct Work {
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;
+  std::int64_t split_examples = 0;
+  double cost = 0;          // of executed tokens and pads
+  double useful_cost = 0;   // of tokens
+  double largest_cost = 0;  // of one sequence
+  double flops = 0;         // of executed tokens and pads
+};
+
+Work work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {
+  Work work;
+  std::int32_t longest = 0;
+  for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
+  for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
+    const std::int32_t executed = options.pad_to_longest ? longest : num_tokens;
+    const double cost = options.cost.of_example(num_tokens);
+    work.tokens += num_tokens;
+    work.rows += executed;
+    work.split_examples += std::ranges::count_if(
+        sequence, [](const Piece& piece) { return piece.begin == 0 && piece.continues; });
+    work.useful_cost += cost;
+    work.largest_cost = std::max(work.largest_cost, cost);
+    work.cost += options.pad_to_longest ? options.cost.of_example(executed) : cost;
+    work.flops += options.flops.of_example(executed);
+  });
+  work.rows = num_rows(work.rows, options.row_multiple);
+  return work;
+}
+
+double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : 1.0;
+}
+
+}  // namespace
+
+CostModel utilization_cost(std::int64_t hidden_size) {
+  return {
+      .linear = 1.0, .quadratic = 1.0 / (6.0 * static_cast<double>(hidden_size)), .constant = 0.0};
+}
+
+void PlanSummary::add(const StepPlan& plan) {
+  double tokens = 0;
+  double slowest_tokens = 0;
+  Work total;    // over ranks and micro-batches
+  Work slowest;  // sums over micro-batches of the slowest rank
+  for (std::size_t m = 0; m < static_cast<std::size_t>(plan.num_micro_batches()); ++m) {
+    Work most;
+    for (const std::vector<MicroBatch>& rank : plan.ranks) {
+      const Work work = work_of(rank[m], options_);
+      tokens += static_cast<double>(work.tokens);
+      total.useful_cost += work.useful_cost;
+      total.largest_cost = std::max(total.largest_cost, work.largest_cost);
+      rows_ += work.rows;
+      split_examples_ += work.split_examples;
+      most.tokens = std::max(most.tokens, work.tokens);
+      most.cost = std::max(most.cost, work.cost);
+      most.flops = std::max(most.flops, work.flops);
+      max_rows_ = std::max(max_rows_, work.rows);
+    }
+    slowest_tokens += static_cast<double>(most.tokens);
+    slowest.cost += most.cost;
+    slowest.flops += most.flops;
+    max_tokens_ = std::max(max_tokens_, most.tokens);
+  }
+  const auto num_ranks = static_cast<double>(plan.ranks.size());
+  const double fair_share = total.useful_cost / num_ranks;
+  ++num_steps_;
+  num_examples_ += plan.num_examples;
+  num_tokens_ += plan.num_tokens;
+  num_loss_tokens_ += plan.num_loss_tokens;
+  num_micro_batches_ += plan.num_micro_batches();
+  slots_ += plan.num_micro_batches() * std::ssize(plan.ranks);
+  token_imbalance_ += ratio(slowest_tokens * num_ranks, tokens);
+  utilization_ += ratio(fair_share, slowest.cost);
+  bound_ += ratio(fair_share, std::max(fair_share, total.largest_cost));
+  step_flops_ += slowest.flops;
+}
+
+double PlanSummary::fill() const {
+  return ratio(
+      static_cast<double>(num_tokens_),
+      static_cast<double>(slots_) * static_cast<double>(options_.max_tokens_per_micro_batch));
+}
+
+double PlanSummary::padding_fraction() const {
+  return 1.0 - ratio(static_cast<double>(num_tokens_), static_cast<double>(rows_));
+}
+
+StepLoads step_loads(const StepPlan& plan, const PlanSummaryOptions& options) {
+  StepLoads loads{std::vector<double>(plan.ranks.size(), 0.0), 0.0};
+  for (std::size_t m = 0; m < static_cast<std::size_t>(plan.num_micro_batches()); ++m) {
+    double slowest = 0;
+    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+      const double cost = work_of(plan.ranks[rank][m], options).cost;
+      loads.ranks[rank] += cost;
+      slowest = std::max(slowest, cost);
+    }
+    loads.step += slowest;
+  }
+  return loads;
+}
+
+std::int64_t rows_in(const MicroBatch& pieces, const PlanSummaryOptions& options) {
+  return work_of(pieces, options).rows;
+}
+
+}  // namespace packtrain

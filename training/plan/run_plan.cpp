@@ -1,0 +1,165 @@
+#include "training/plan/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collators/collator.h"
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "framework/core/units.h"
+#include "training/plan/plan_continuation.h"
+#include "training/plan/plan_source.h"
+#include "training/plan/shard_size.h"
+#include "training/plan/step_count.h"
+#include "training/plan/token_budget.h"
+#include "training/setup/training_store.h"
+
+namespace packtrain {
+namespace {
+
+// `auto` keeps the checkpoint's budget, because packs depend on it and must not change within a
+// run.
+std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
+                       const std::optional<ResumePoint>& resumed, const Device& device,
+                       World& world) {
+  const bool is_auto = !config.batch.max_tokens_per_micro_batch.has_value();
+  if (is_auto && resumed && !resumed->header.entries.empty()) {
+    const PlanEntry& newest = resumed->header.entries.back();
+    const std::int64_t tokens = newest.layout.max_tokens_per_micro_batch;
+    check_kept_budget(config, decoder, tokens, resumed->folder, device, world);
+    log_info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
+    return newest.first_budget();
+  }
+  const TokenBudget budget = token_budget(config, decoder, device, world);
+  if (budget.limit) {
+    log_info("{} tokens a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
+             static_cast<double>(budget.limit->bytes) / kGibibyte, budget.limit->basis);
+  }
+  return budget.tokens;
+}
+
+// `auto` keeps the groups of the checkpoint when the number of ranks is the same.
+int kept_shard_size(const PlanHeader& header, int num_ranks) {
+  if (header.entries.empty() || header.entries.back().num_ranks != num_ranks) return 0;
+  return header.entries.back().shard_size;
+}
+
+// The most rows of a micro-batch with several sequences. Another layout can make only these
+// smaller.
+std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
+  std::int64_t largest = 0;
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& pieces : micro_batches) {
+      std::int64_t num_sequences = 0;
+      std::int64_t num_tokens = 0;
+      std::int64_t longest = 0;
+      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+        ++num_sequences;
+        num_tokens += length;
+        longest = std::max<std::int64_t>(longest, length);
+      });
+      if (num_sequences < 2) continue;
+      largest = std::max(largest, pad_to_longest ? num_sequences * longest : num_tokens);
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
+                 const std::optional<ResumePoint>& resumed, const Device& device, World& world)
+    : config_(config), first_step_(resumed ? resumed->step : 0) {
+  const int kept = resumed ? kept_shard_size(resumed->header, world.size()) : 0;
+  const FoundShardSize found = choose_shard_size(config, decoder, device, world, kept);
+  config_.parallel.shard_size = found.num_ranks;
+  PlanOptions options = plan_options(config, decoder, world.size(),
+                                     budget_of(config_, decoder, resumed, device, world));
+  const std::string fingerprint =
+      share_fingerprint(store, world.local_rank(), world.host(), world.control());
+  const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());
+  if (resumed) {
+    header_.entries = resumed->header.entries;
+    header_.order_version = resumed->header.order_version;
+  }
+  options.order_version = header_.order_version;
+  header_.settings = settings;
+  loss_counter_ = std::make_unique<StoreLossCounter>(store);
+  continuation_ = std::make_unique<Continuation>();
+  if (resumed) {
+    *continuation_ = continue_plan(*resumed, settings, store, *loss_counter_);
+    add_continuation(*resumed, *continuation_, header_);
+  }
+  planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_,
+                                       options, continuation_->start);
+  total_steps_ = count_run_steps(*planner_, config.run, world.control());
+  if (continuation_->is_new) {
+    header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
+  }
+  PlanEntry entry{{first_step_, options.max_tokens_per_micro_batch, options.cost, {}},
+                  world.size(),
+                  CostSource::kFlops};
+  if (found.by_memory) entry.shard_size = found.num_ranks;
+  if (config.batch.cost == CostSource::kMeasured && !header_.entries.empty()) {
+    const PlanEntry& newest = header_.entries.back();
+    const bool is_known =
+        newest.cost_source == CostSource::kMeasured && newest.num_ranks == world.size();
+    if (is_known) {
+      entry.layout.cost = newest.layout.cost;
+      entry.layout.speeds = newest.layout.speeds;
+      entry.cost_source = CostSource::kMeasured;
+    }
+  }
+  keep_lowered_budget(entry);
+  begin(std::move(entry));
+}
+
+RunPlan::~RunPlan() = default;
+
+// A newly configured budget holds from its step on. An unchanged one stays lowered.
+void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
+  if (header_.entries.empty()) return;
+  const PlanEntry& newest = header_.entries.back();
+  if (newest.lowered_from != entry.layout.max_tokens_per_micro_batch) return;
+  entry.lowered_from = newest.lowered_from;
+  entry.layout.max_tokens_per_micro_batch = newest.layout.max_tokens_per_micro_batch;
+  log_info("{} tokens a micro-batch instead of {}: memory ran out before",
+           newest.layout.max_tokens_per_micro_batch, newest.lowered_from);
+}
+
+std::int64_t RunPlan::lower_budget(std::int64_t step) {
+  PlanEntry entry = header_.entries.back();
+  std::int64_t& budget = entry.layout.max_tokens_per_micro_batch;
+  entry.lowered_from = entry.first_budget();
+  const bool pads = planner_->options().strategy == Strategy::kPadding;
+  const std::int64_t largest = std::min(budget, largest_divisible(planner_->plan(step), pads));
+  const std::int64_t multiple = CollatorOptions{}.row_multiple;
+  budget = std::max<std::int64_t>(1, largest - (largest + 3) / 4);
+  if (budget > multiple) budget -= budget % multiple;
+  entry.layout.from_step = step;
+  begin(std::move(entry));
+  return layout().max_tokens_per_micro_batch;
+}
+
+void RunPlan::begin(PlanEntry entry) {
+  header_.begin(std::move(entry));
+  planner_->set_layouts(header_.layouts(header_.entries.back().num_ranks));
+}
+
+bool RunPlan::wants_measured_cost() const {
+  return config_.batch.cost == CostSource::kMeasured &&
+         header_.entries.back().cost_source != CostSource::kMeasured;
+}
+
+void RunPlan::set_measured_cost(const CostModel& cost, std::vector<double> speeds) {
+  PlanEntry entry = header_.entries.back();
+  entry.layout.from_step = first_step_;
+  entry.layout.cost = cost;
+  entry.layout.speeds = std::move(speeds);
+  entry.cost_source = CostSource::kMeasured;
+  begin(std::move(entry));
+}
+
+}  // namespace packtrain

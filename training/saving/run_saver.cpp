@@ -1,0 +1,170 @@
+#include "training/saving/run_saver.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "framework/config/load.h"
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/logging.h"
+#include "framework/device/trace_range.h"
+#include "training/saving/run_folder.h"
+
+namespace packtrain {
+namespace {
+
+// Adds the time of its own lifetime to a sum.
+class WaitTimer {
+ public:
+  explicit WaitTimer(double& sum_s) : sum_s_(sum_s) {}
+  ~WaitTimer() {
+    sum_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+
+ private:
+  double& sum_s_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+double unix_time_s() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+// launch/packtrain-run restarts a run only while it makes checkpoints. Must not throw: the
+// checkpoint is complete on all ranks, and no rank may treat it as failed.
+void notify_launcher(std::int64_t step) noexcept {
+  const char* path = std::getenv("PACKTRAIN_STATUS_FILE");
+  if (path == nullptr) return;
+  try {
+    OutputFile file(path, OutputFile::Mode::kAppend, ErrorCategory::kInternal);
+    file.write("saved step " + std::to_string(step) + "\n");
+    file.close();
+  } catch (const std::exception& error) {
+    log_warning(
+        "step {} is saved, but packtrain-run was not told (a restart may be refused for it): {}",
+        step, error.what());
+  }
+}
+
+}  // namespace
+
+RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
+                   std::int64_t resumed_step)
+    : config_(config),
+      model_(model),
+      device_(device),
+      control_(world.control().split(0, world.rank())),
+      newest_(resumed_step),
+      newest_unix_time_s_(unix_time_s()),
+      begun_(resumed_step) {}
+
+RunSaver::~RunSaver() {
+  if (pending_.valid()) pending_.wait();
+}
+
+void RunSaver::prepare() {
+  const CheckpointSection& options = config_.checkpoint;
+  if (options.asynchronous && !options.save_steps.is_never() && model_.saves_shards()) snapshot();
+}
+
+StateSnapshot& RunSaver::snapshot() {
+  if (snapshot_ != nullptr) return *snapshot_;
+  std::vector<ShardView> shards = model_.shards();
+  if (config_.checkpoint.weights_only) {
+    for (ShardView& shard : shards) shard.exp_avg = shard.exp_avg_sq = at::Tensor();
+  }
+  snapshot_ = std::make_unique<StateSnapshot>(shards, device_);
+  return *snapshot_;
+}
+
+std::vector<ShardView> RunSaver::own_shards() {
+  model_.compute().synchronize();
+  return model_.saves_shards() ? model_.shards() : std::vector<ShardView>();
+}
+
+void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {
+  const TraceRange range("checkpoint of step " + std::to_string(state.step));
+  double duration_s = 0;
+  std::string folder;
+  {
+    const WaitTimer timer(duration_s);
+    folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards, retention(),
+                             *control_);
+  }
+  if (control_->rank() == 0) notify_launcher(state.step);
+  log_info("saved {}", folder);
+  newest_ = state.step;
+  newest_duration_s_ = duration_s;
+  newest_unix_time_s_ = unix_time_s();
+}
+
+void RunSaver::save(const TrainingState& state) {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/false);
+  begun_ = state.step;
+  const bool asynchronous = config_.checkpoint.asynchronous;
+  if (asynchronous && model_.saves_shards()) snapshot().take(model_.compute());
+  pending_ = std::async(asynchronous ? std::launch::async : std::launch::deferred, [=, this] {
+    if (!asynchronous) {
+      write(state, own_shards());
+      return;
+    }
+    write(state, snapshot_ ? snapshot_->shards() : std::span<const ShardView>());
+  });
+  if (!asynchronous) settle(/*throws=*/false);
+}
+
+void RunSaver::save_now(const TrainingState& state) {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/false);
+  if (newest_ == state.step) return;
+  begun_ = state.step;
+  write(state, own_shards());
+}
+
+Retention RunSaver::retention() const {
+  return {config_.checkpoint.keep, config_.checkpoint.keep_best};
+}
+
+void RunSaver::amend(const TrainingState& state) {
+  if (control_->rank() != 0) return;
+  const auto write_loss = [this, state] {
+    amend_checkpoint(checkpoints_folder(config_.run.output), state, retention());
+  };
+  if (!pending_.valid()) return write_loss();
+  pending_ = std::async(std::launch::async, [before = std::move(pending_), write_loss]() mutable {
+    before.get();
+    write_loss();
+  });
+}
+
+void RunSaver::finish() {
+  const WaitTimer timer(wait_s_);
+  settle(/*throws=*/true);
+}
+
+void RunSaver::settle(bool throws) {
+  if (!pending_.valid()) return;
+  try {
+    pending_.get();
+    num_consecutive_failures_ = 0;
+  } catch (const Error& error) {
+    // Ranks agree on failed saves only, not on other errors.
+    if (error.category() != ErrorCategory::kCheckpoint) throw;
+    ++num_failed_;
+    ++num_consecutive_failures_;
+    if (throws || num_consecutive_failures_ > config_.checkpoint.max_failed_saves) throw;
+    // All ranks know of it, so only one logs it.
+    log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
+        "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
+        error.what(), num_consecutive_failures_, config_.checkpoint.max_failed_saves);
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,279 @@
+#include "training/setup/model_source.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/logging.h"
+#include "framework/device/tensor_device.h"
+#include "framework/device/tensor_memory.h"
+#include "models/decoder/decoder.h"
+#include "models/decoder/initialize.h"
+#include "models/families/config_changes.h"
+#include "models/families/family.h"
+#include "models/families/text_part.h"
+#include "models/layers/layer_attention.h"
+#include "models/ops/attention/backends.h"
+#include "parallel/sharding/shard_groups.h"
+#include "training/checkpoint/hf_quantization.h"
+#include "training/checkpoint/hugging_face.h"
+#include "training/setup/collective_read.h"
+#include "training/setup/no_model.h"
+
+namespace packtrain {
+namespace {
+
+// Logs the attention backend of each kind of layer.
+void log_attention(const DecoderConfig& decoder, Precision compute, const Device& device) {
+  for (const AttentionShape& shape : distinct_attentions(decoder)) {
+    const AttentionBackend backend =
+        choose_attention_backend(shape, tensor_device(device), scalar_type(compute));
+    const bool is_slow = backend == AttentionBackend::kPlain && device.kind() == DeviceKind::kCuda;
+    log_info(
+        "attention{}: {}{}", shape.window > 0 ? fmt::format(" within {} tokens", shape.window) : "",
+        attention_backend_name(backend), is_slow ? ", some rows of scores at a time: slow" : "");
+  }
+}
+
+void initialize_weights(std::uint64_t seed, ShardedModel& model) {
+  std::map<std::string, ParameterSpec> specs;
+  for (const Unit& unit : model.units().units) {
+    for (const Segment& segment : unit.trainable.segments) specs[segment.spec.name] = segment.spec;
+    for (const Segment& segment : unit.frozen.segments) specs[segment.spec.name] = segment.spec;
+  }
+  for (const ShardView& shard : model.shards()) {
+    const bool in_place = shard.weight.scalar_type() == at::kFloat;
+    const at::Tensor values =
+        in_place ? shard.weight
+                 : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
+    initialize(specs.at(shard.parameter), seed, shard.begin, values);
+    if (!in_place) shard.weight.copy_(values);
+  }
+  wait_for_current_stream(model.state().master.device());
+}
+
+std::unique_ptr<ShardedModel> allocate_model(
+    const std::function<std::unique_ptr<ShardedModel>()>& make) {
+  try {
+    return make();
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string detail = error.what();
+    throw Error(ErrorCategory::kDevice,
+                "out of GPU memory while weights and optimizer state were allocated: " +
+                    detail.substr(0, detail.find('\n')),
+                "Let more ranks share the state (parallel.shard_size, or more ranks; "
+                "parallel.zero_stage: 3 shards everything), optimizer.moments: "
+                "bf16, or a smaller model; `packtrain plan` prints what each part needs.");
+  }
+}
+
+ModelSource read_checkpoint_source(const std::string& folder) {
+  ModelSource source;
+  source.kind = ModelSource::Kind::kCheckpoint;
+  source.folder = folder;
+  source.config_json = read_checkpoint_state(folder).model_config;
+  return source;
+}
+
+[[noreturn]] void throw_whole_config() {
+  throw Error(ErrorCategory::kConfig,
+              "model.config is of a model of more than text, which starts from a folder alone",
+              "Give its folder as model.path, or its 'text_config' as model.config.");
+}
+
+// Fills all members except those read from the config.
+ModelSource read_source(const ModelSection& model) {
+  ModelSource source;
+  if (model.path.empty()) {
+    source.config_json = model.config;
+    if (has_text_part(source.config_json)) throw_whole_config();
+    return source;
+  }
+  if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
+  const std::string file = (std::filesystem::path(model.path) / "config.json").string();
+  if (!std::filesystem::exists(file)) throw_no_model(model.path);
+  source.kind = ModelSource::Kind::kHuggingFace;
+  source.folder = model.path;
+  source.prefix = model.prefix;
+  source.config_json = read_text(file, ErrorCategory::kConfig, kMaxJsonBytes);
+  return source;
+}
+
+// Adds the folder to errors.
+DecoderConfig parse_source(const ModelSource& source) {
+  try {
+    return parse_decoder_config(source.config_json);
+  } catch (const Error& error) {
+    const std::string where = source.folder.empty() ? "model.config" : source.folder;
+    throw Error(error.category(), where + ": " + error.message(), error.advice());
+  }
+}
+
+void resize_vocabulary(ModelSource& source, std::int64_t vocab_size) {
+  const std::int64_t stored = source.decoder.vocab_size;
+  if (stored == vocab_size) return;
+  if (stored > vocab_size || source.kind != ModelSource::Kind::kHuggingFace) {
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("model.resize_vocabulary is {}, but {} has {} tokens{}", vocab_size,
+                    source.folder, stored, stored < vocab_size ? " and is a checkpoint" : ""),
+        "Tokens are only added, and only to a Hugging Face folder (`packtrain export` makes "
+        "one of a checkpoint).");
+  }
+  source.config_json = with_vocabulary(source.config_json, vocab_size);
+  source.decoder = parse_source(source);
+}
+
+}  // namespace
+
+ModelSource checkpoint_source(const std::string& folder) {
+  ModelSource source = read_checkpoint_source(folder);
+  source.decoder = parse_source(source);
+  source.stored_vocab_size = source.decoder.vocab_size;
+  return source;
+}
+
+ModelSource find_model(const ModelSection& model) {
+  ModelSource source = read_source(model);
+  if (!model.ignore_keys.empty()) {
+    source.config_json = without_keys(source.config_json, model.ignore_keys);
+    log_warning("model.ignore_keys: {} left out of the model's config, whatever {} there",
+                fmt::join(model.ignore_keys, ", "),
+                model.ignore_keys.size() == 1 ? "it says" : "they say");
+  }
+  if (source.kind == ModelSource::Kind::kHuggingFace) {
+    check_quantization(source.folder, source.config_json);
+  }
+  if (model.dropout) source.config_json = without_dropouts(source.config_json);
+  source.decoder = parse_source(source);
+  if (has_text_part(source.config_json)) {
+    log_info("{}: its text model ({}) is trained, its other parts stay as they are", source.folder,
+             source.decoder.family);
+  }
+  source.stored_vocab_size = source.decoder.vocab_size;
+  if (model.resize_vocabulary) resize_vocabulary(source, *model.resize_vocabulary);
+  return source;
+}
+
+void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
+                      const DecoderConfig& decoder) {
+  if (store_vocab_size <= decoder.vocab_size) return;
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("token store {} has a vocabulary of {} tokens, the model one of {}", store_folder,
+                  store_vocab_size, decoder.vocab_size),
+      fmt::format(
+          "Prepare the store with the model's own tokenizer; or, where tokens were added to "
+          "it, set model.resize_vocabulary: {} (new rows are the mean of the old ones).",
+          store_vocab_size));
+}
+
+RecomputePolicy recompute_policy(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kSelective:
+      return RecomputePolicy::selective();
+    case Recompute::kFull:
+      return RecomputePolicy::full();
+    case Recompute::kNone:
+      break;
+  }
+  return RecomputePolicy::none();
+}
+
+void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
+                          const Device& device) {
+  for (const AttentionShape& shape : distinct_attentions(decoder)) {
+    prepare_attention(shape, max_tokens, tensor_device(device), scalar_type(compute));
+  }
+}
+
+bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
+                      const Device& device) {
+  return std::ranges::all_of(distinct_attentions(decoder), [&](const AttentionShape& shape) {
+    return choose_attention_backend(shape, tensor_device(device), scalar_type(compute)) == backend;
+  });
+}
+
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+                                                 const RunDevice& run_device, World& world) {
+  DecoderOptions options;
+  options.frozen = config.model.frozen;
+  options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
+  options.recompute = recompute_policy(config.memory.recompute);
+  // Reports head sizes that no kernel supports now, not at the first batch.
+  prepare_attention_of(decoder, config.precision.compute,
+                       config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
+                       *run_device.device);
+  log_attention(decoder, config.precision.compute, *run_device.device);
+  auto blocks = make_decoder(decoder, options);
+  // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
+  // models.
+  release_unused_tensor_memory(*run_device.device);
+  if (!config.parallel.shard_size) {
+    throw Error(ErrorCategory::kInternal, "a model is made before its shard size is chosen");
+  }
+  check_shard_size(*config.parallel.shard_size, world.size());
+  const auto shard_size = static_cast<int>(*config.parallel.shard_size);
+  ShardingCommunicators communicators = connect_shard_groups(
+      shard_size, world, [&] { return connect_gather(config, run_device, world); },
+      [&] { return connect_reduce(config, run_device, world); });
+  ShardingOptions sharding = sharding_options(config);
+  sharding.self_test = run_device.backend == Backend::kNccl;
+  auto model = allocate_model([&] {
+    return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
+                                          std::move(communicators), sharding);
+  });
+  if (world.size() > 1) log_info("{}", model->paths());
+  log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
+           decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,
+           shard_size, world.size());
+  return model;
+}
+
+void require_trainable(ShardedModel& model) {
+  if (model.state().master.numel() > 0) return;
+  throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
+              "Remove a pattern from model.frozen.");
+}
+
+namespace {
+
+// The model as stored in the folder, before its vocabulary was resized.
+DecoderConfig stored_decoder(const ModelSource& source) {
+  DecoderConfig stored = source.decoder;
+  stored.vocab_size = source.stored_vocab_size;
+  return stored;
+}
+
+}  // namespace
+
+void read_weights(const ModelSource& source, std::span<const ShardView> shards) {
+  if (source.kind == ModelSource::Kind::kCheckpoint) {
+    load_checkpoint(source.folder, shards, false);
+    return;
+  }
+  import_weights(source.folder, stored_decoder(source), shards,
+                 {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
+}
+
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                  Communicator& control) {
+  if (source.kind == ModelSource::Kind::kRandom) {
+    initialize_weights(seed, model);
+  } else {
+    const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
+    if (const auto failure = collective_read(model, control, read)) throw failure->error;
+  }
+  model.weights_changed();
+}
+
+}  // namespace packtrain

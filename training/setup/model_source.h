@@ -1,0 +1,65 @@
+// Where a run's model comes from: its configuration and its first weights.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "framework/config/config.h"
+#include "models/block/operator_tape.h"
+#include "models/layers/decoder_config.h"
+#include "models/ops/attention/attention.h"
+#include "parallel/sharding/sharded_model.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/setup/run_device.h"
+
+namespace packtrain {
+
+struct ModelSource {
+  enum class Kind { kRandom, kHuggingFace, kCheckpoint };
+  Kind kind = Kind::kRandom;
+  std::string folder;       // Hugging Face folder or checkpoint
+  std::string config_json;  // the model's config.json text
+  DecoderConfig decoder;
+  std::string prefix;                  // model.prefix
+  std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
+};
+
+// Finds model.path (a Hugging Face folder, or a packtrain checkpoint) or model.config. Throws
+// Error(kConfig) when the folder is neither, or when model.resize_vocabulary does not fit the
+// model.
+ModelSource find_model(const ModelSection& model);
+ModelSource checkpoint_source(const std::string& folder);
+
+// Throws Error(kData) when the store's ids do not fit the model's vocabulary.
+void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
+                      const DecoderConfig& decoder);
+
+RecomputePolicy recompute_policy(Recompute recompute);
+
+// prepare_attention() for all layers of this model: ops/attention/attention.h.
+void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
+                          const Device& device);
+
+// True when this backend computes the attention of all layers.
+bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
+                      const Device& device);
+
+// Builds the blocks and shards them. Collective. Weights are zero until load_weights().
+// parallel.shard_size: the resolved value (plan/shard_size.h).
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+                                                 const RunDevice& run_device, World& world);
+
+// Throws Error(kConfig) when model.frozen matches every parameter.
+void require_trainable(ShardedModel& model);
+
+// Fills the shards' weights from the source's folder.
+void read_weights(const ModelSource& source, std::span<const ShardView> shards);
+
+// Loads the first weights: random from `seed`, or from the source's folder. One replica makes them
+// for all. The result is the same at any number of ranks. Collective over `control`, which has all
+// ranks of the model. An Error of one rank is thrown on every rank.
+void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                  Communicator& control);
+
+}  // namespace packtrain

@@ -1,0 +1,132 @@
+#include "training/setup/training_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/data/joined_store.h"
+#include "framework/data/mixture.h"
+#include "parallel/communicators/collectives.h"
+
+namespace packtrain {
+namespace {
+
+// The example loss log and messages identify an example by its store's path.
+void check_distinct(const std::vector<TrainStore>& stores) {
+  std::vector<std::filesystem::path> paths;
+  for (const TrainStore& store : stores) {
+    const auto path = std::filesystem::path(store.path + "/").lexically_normal();
+    if (std::ranges::find(paths, path) != paths.end()) {
+      throw Error(ErrorCategory::kConfig,
+                  fmt::format("data.train names {} more than once", store.path),
+                  "Name each store once, with `repeats` to train it several times an epoch.");
+    }
+    paths.push_back(path);
+  }
+}
+
+double wanted_part(const TrainStore& store) {
+  return store.share ? *store.share : store.probability.value_or(0);
+}
+
+// Amount of training in each example: its tokens after data.too_long, or 1.
+std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection& data,
+                                     bool in_tokens) {
+  std::vector<std::int32_t> amounts;
+  for (const std::int64_t length : store.lengths()) {
+    const bool is_cut = length > data.max_length;
+    const bool is_shortened = is_cut && data.too_long == TooLong::kTruncate;
+    const std::int64_t tokens = is_shortened ? data.max_length : length;
+    const bool is_dropped = is_cut && data.too_long == TooLong::kDrop;
+    amounts.push_back(is_dropped ? 0 : static_cast<std::int32_t>(in_tokens ? tokens : 1));
+  }
+  if (std::ranges::any_of(amounts, [](std::int32_t amount) { return amount > 0; })) return amounts;
+  throw Error(ErrorCategory::kData,
+              fmt::format("data.train: all examples of {} are longer than data.max_length = {}: it "
+                          "has nothing for its share",
+                          store.folder(), data.max_length),
+              "Raise data.max_length, or leave the store out.");
+}
+
+// Converts shares to repeats, whose counts are exact.
+void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
+  const bool in_tokens = data.train.front().share.has_value();
+  if (!in_tokens && !data.train.front().probability) return;
+  double sum = 0;  // 1 except for rounding
+  for (const TrainStore& train : data.train) sum += wanted_part(train);
+  std::vector<MixturePart> mixture;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    mixture.push_back(
+        {wanted_part(data.train[i]) / sum, amounts_of(*parts[i].store, data, in_tokens)});
+  }
+  const auto counts = mixture_counts(mixture, data.mixture_until == MixtureUntil::kAllExhausted);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto num_stored = static_cast<double>(mixture[i].amounts.size());
+    parts[i].repeats = static_cast<double>(counts[i]) / num_stored;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
+  check_distinct(data.train);
+  std::vector<StorePart> parts;
+  for (const TrainStore& store : data.train) {
+    parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
+  }
+  if (!data.train.empty()) resolve_shares(data, parts);
+  return join_stores(std::move(parts));
+}
+
+std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
+                              Communicator& control) {
+  const bool reads = local_rank == 0 || control.rank() == 0;
+  std::string found;
+  std::optional<Error> failure;
+  try {
+    if (reads) found = store.fingerprint();
+  } catch (const Error& error) {
+    failure = error;
+  }
+  throw_first_rank_error(failure, control);
+  const std::string first = broadcast_text(found, 0, control);
+  const std::string first_host = broadcast_text(host, 0, control);
+  if (reads && found != first) {
+    failure = Error(ErrorCategory::kData,
+                    fmt::format("{} on host {} has fingerprint {}, on host {} {}: these are "
+                                "different examples",
+                                store.folder(), host, found, first_host, first),
+                    "Give all hosts the same store: a folder that they share, or whole copies of "
+                    "one.");
+  }
+  throw_first_rank_error(failure, control);
+  store.keep_fingerprint(first);
+  return first;
+}
+
+std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& store,
+                               const DataSection& data) {
+  if (losses.truncated_to_empty_examples == 0) return "";
+  return fmt::format(
+      "{} of {} examples are cut at data.max_length = {} before anything that is learned, and left "
+      "out",
+      losses.truncated_to_empty_examples, store.info().num_examples, data.max_length);
+}
+
+std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
+                                  std::int64_t max_positions) {
+  const ExampleCounts lengths = store.lengths();
+  const auto bounds = lengths.bounds();  // if bounds are known, no example is read
+  const std::int64_t longest =
+      std::min<std::int64_t>(bounds ? bounds->most : std::ranges::max(lengths), data.max_length);
+  if (max_positions == 0 || longest <= max_positions) return "";
+  return fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
+                     longest, max_positions);
+}
+
+}  // namespace packtrain

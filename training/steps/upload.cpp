@@ -1,0 +1,57 @@
+#include "training/steps/upload.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <iterator>
+#include <span>
+
+#include "framework/device/tensor_device.h"
+
+namespace packtrain {
+namespace {
+
+class Views {
+ public:
+  Views(const PackedBatch& batch, const Device& device) : begin_(batch.bytes.data()) {
+    const auto size = static_cast<std::int64_t>(batch.bytes.size());
+    bytes_ = at::from_blob(batch.bytes.data(), {size}, at::kByte);
+    if (device.kind() == DeviceKind::kCpu) return;
+    at::Tensor copy =
+        at::empty({size}, at::TensorOptions().dtype(at::kByte).device(tensor_device(device)));
+    bytes_ = copy.copy_(bytes_, /*non_blocking=*/true);
+  }
+
+  template <class T>
+  at::Tensor of(std::span<T> part, at::ScalarType type) const {
+    const auto* data = reinterpret_cast<const std::byte*>(part.data());
+    const auto size = static_cast<std::int64_t>(part.size_bytes());
+    if (size == 0) return bytes_.narrow(0, 0, 0).view(type);
+    return bytes_.narrow(0, data - begin_, size).view(type);
+  }
+
+ private:
+  const std::byte* begin_;
+  at::Tensor bytes_;
+};
+
+}  // namespace
+
+DeviceBatch upload(const PackedBatch& batch, const Device& device) {
+  const Views views(batch, device);
+  DeviceBatch result;
+  result.input_ids = views.of(batch.input_ids, at::kInt);
+  result.position_ids = views.of(batch.position_ids, at::kInt);
+  result.cu_seqlens = views.of(batch.cu_seqlens, at::kInt);
+  result.cu_seqlens_host.assign(batch.cu_seqlens.begin(), batch.cu_seqlens.end());
+  result.max_seqlen = batch.max_seqlen;
+  result.loss_index = views.of(batch.loss_index, at::kInt);
+  result.loss_labels = views.of(batch.labels, at::kInt).index_select(0, result.loss_index);
+  result.loss_weight = views.of(batch.loss_weight, at::kFloat);
+  result.examples = views.of(batch.examples, at::kInt).view({2, std::ssize(batch.examples) / 2});
+  if (!batch.token_weight.empty()) result.token_weight = views.of(batch.token_weight, at::kFloat);
+  if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);
+  return result;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,89 @@
+#include "training/verification/verified_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collators/flattening.h"
+
+namespace packtrain {
+
+std::vector<const PackedBatch*> VerifiedStep::all_packed() const {
+  std::vector<const PackedBatch*> all;
+  for (const auto& micro_batches : packed) {
+    for (const PackedBatch& batch : micro_batches) all.push_back(&batch);
+  }
+  return all;
+}
+
+std::vector<const PackedBatch*> VerifiedStep::all_separate() const {
+  std::vector<const PackedBatch*> all;
+  for (const PackedBatch& batch : one_by_one) all.push_back(&batch);
+  return all;
+}
+
+VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
+  VerifiedStep step;
+  step.plan = std::move(plan);
+  step.normalization = loss_normalization(step.plan, subject.config.batch.normalize);
+  for (const auto& micro_batches : step.plan.ranks) {
+    auto& packed = step.packed.emplace_back();
+    for (const MicroBatch& pieces : micro_batches) {
+      packed.push_back(subject.collate(subject.store, pieces, step.normalization));
+      for (const Piece& piece : pieces) {
+        Piece alone = piece;
+        alone.joined = false;
+        step.one_by_one.push_back(flatten(subject.store, {alone}, step.normalization));
+      }
+    }
+  }
+  return step;
+}
+
+std::int64_t PlannedRows::piece_at(std::int64_t row, const MicroBatch& pieces) const {
+  const auto after = std::ranges::upper_bound(first_row, row);
+  if (after == first_row.begin()) return -1;
+  const std::int64_t piece = after - first_row.begin() - 1;
+  const auto p = static_cast<std::size_t>(piece);
+  return row < first_row[p] + pieces[p].length ? piece : -1;
+}
+
+PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch) {
+  std::int64_t longest = 0;
+  for (const Piece& piece : pieces) longest = std::max<std::int64_t>(longest, piece.length);
+  PlannedRows planned;
+  for (const Piece& piece : pieces) {
+    planned.first_row.push_back(planned.num_rows);
+    planned.num_rows += batch.strategy == Strategy::kPadding ? longest : piece.length;
+  }
+  return planned;
+}
+
+SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& pieces,
+                               const PlannedRows& planned, std::span<const float> losses) {
+  SupervisedRows rows;
+  rows.of_piece.resize(pieces.size());
+  for (std::size_t n = 0; n < batch.loss_index.size(); ++n) {
+    const std::int64_t row = batch.loss_index[n];
+    const std::int64_t piece = planned.piece_at(row, pieces);
+    if (piece < 0) {
+      rows.unowned_rows.push_back(row);
+      continue;
+    }
+    const auto p = static_cast<std::size_t>(piece);
+    rows.of_piece[p].push_back({row - planned.first_row[p],
+                                batch.labels[static_cast<std::size_t>(row)], batch.loss_weight[n],
+                                losses[n]});
+  }
+  return rows;
+}
+
+std::string describe(const Piece& piece, const TokenStore& store) {
+  const std::int32_t length = store.lengths()[static_cast<std::size_t>(piece.example)];
+  if (piece.length == length) return fmt::format("example {}", piece.example);
+  return fmt::format("example {} (tokens {} to {})", piece.example, piece.begin,
+                     piece.begin + piece.length - 1);
+}
+
+}  // namespace packtrain

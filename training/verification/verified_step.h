@@ -1,0 +1,77 @@
+// The step that is verified: its plan, its batches as the run makes them, and the same examples one
+// by one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collators/batch_builder.h"
+#include "collators/packed_batch.h"
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "models/layers/decoder_config.h"
+#include "samplers/plan.h"
+
+namespace packtrain {
+
+using Collate = std::function<PackedBatch(const TokenStore& store, const MicroBatch& pieces,
+                                          const LossNormalization& normalization)>;
+
+// Inputs of every check.
+struct VerifiedModel {
+  const Config& config;
+  const DecoderConfig& decoder;
+  const TokenStore& store;
+  Collate collate;  // the run's own
+  int rank = 0;
+};
+
+struct VerifiedStep {
+  StepPlan plan;
+  LossNormalization normalization;
+  std::vector<std::vector<PackedBatch>> packed;  // [rank][micro-batch], by the run's collator
+  std::vector<PackedBatch> one_by_one;  // [pieces of all ranks and micro-batches, in order]
+
+  std::vector<const PackedBatch*> all_packed() const;  // rank by rank
+  std::vector<const PackedBatch*> all_separate() const;
+};
+
+VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan);
+
+// Position of a micro-batch's pieces in the plan. Computed from the pieces alone, so that a batch
+// can be compared with it.
+struct PlannedRows {
+  std::vector<std::int64_t> first_row;  // [pieces]
+  std::int64_t num_rows = 0;            // used by pieces and their pads, without the dummy sequence
+
+  // The piece that `row` belongs to; -1 for pads.
+  std::int64_t piece_at(std::int64_t row, const MicroBatch& pieces) const;
+};
+
+PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch);
+
+// A row with a label.
+struct SupervisedRow {
+  std::int64_t row = 0;  // in its piece
+  std::int32_t label = 0;
+  float weight = 0;
+  float loss = 0;  // unweighted
+};
+
+// The supervised rows of a batch by piece. `unowned_rows` belong to no piece.
+struct SupervisedRows {
+  std::vector<std::vector<SupervisedRow>> of_piece;  // [pieces]
+  std::vector<std::int64_t> unowned_rows;            // rows of the batch
+};
+
+// `losses` [num_loss_tokens of the batch]: unweighted.
+SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& pieces,
+                               const PlannedRows& planned, std::span<const float> losses);
+
+// "example 17", or "example 17 (tokens 512 to 1023)" when the piece is only a part of it.
+std::string describe(const Piece& piece, const TokenStore& store);
+
+}  // namespace packtrain
