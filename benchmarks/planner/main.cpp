@@ -15,6 +15,7 @@
 #include "benchmarks/planner/longest_first.h"
 #include "benchmarks/planner/measure.h"
 #include "benchmarks/planner/start.h"
+#include "benchmarks/planner/table.h"
 #include "framework/config/schema.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -177,51 +178,6 @@ Json run_case(const Arguments& arguments, const std::string& distribution,
               {"bytes_per_example", memory / static_cast<double>(lengths.size())}};
   row.update(survey(planner, num_steps));
   return row;
-}
-
-struct Column {
-  const char* head;
-  const char* key;
-  const char* format;
-};
-
-constexpr std::array kColumns = {
-    Column{"lengths", "distribution", "{}"},
-    Column{"strategy", "strategy", "{}"},
-    Column{"examples", "num_examples", "{:.0f}"},
-    Column{"ranks", "num_ranks", "{:.0f}"},
-    Column{"budget", "max_tokens_per_micro_batch", "{:.0f}"},
-    Column{"CPU s", "cpu_s", "{:.2f}"},
-    Column{"of it order", "select_and_order_s", "{:.2f}"},
-    Column{"us a step", "us_per_step", "{:.1f}"},
-    Column{"bytes an example", "bytes_per_example", "{:.1f}"},
-    Column{"micro-batches", "micro_batches_per_step", "{:.2f}"},
-    Column{"longest first", "longest_first", "{:.4f}"},
-    Column{"utilisation", "cost_utilization", "{:.4f}"},
-    Column{"bound", "cost_bound", "{:.4f}"},
-    Column{"fill", "fill", "{:.3f}"},
-};
-
-std::string table_head() {
-  std::string head = "|";
-  std::string rule = "|";
-  for (const Column& column : kColumns) {
-    head += fmt::format(" {} |", column.head);
-    rule += "---|";
-  }
-  return head + "\n" + rule + "\n";
-}
-
-std::string table_row(const Json& row) {
-  std::string text = "|";
-  for (const Column& column : kColumns) {
-    const Json& value = row[column.key];
-    const std::string cell = value.is_string()
-                                 ? value.get<std::string>()
-                                 : fmt::format(fmt::runtime(column.format), value.get<double>());
-    text += fmt::format(" {} |", cell);
-  }
-  return text + "\n";
 }
 
 void check_limit(const Arguments& arguments, const Json& row) {

@@ -14,10 +14,12 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 #include "tests/samplers/pack_options.h"
+#include "tests/samplers/plan_errors.h"
 
 namespace packtrain {
 namespace {
 
+using test::error_of;
 using test::kLongest;
 using test::make_planner;
 using test::pack_options;
@@ -107,15 +109,6 @@ TEST(MultipackPlan, AStepIsItsTokensOfPackCapacity) {
   options.global_batch_tokens = 4001;  // one pack more, all of them smaller
   EXPECT_EQ(pack_shape(options).packs_per_step, 5);
   EXPECT_EQ(pack_shape(options).capacity, 800);
-}
-
-Error error_of(const test::Examples& examples, const PlanOptions& options) {
-  try {
-    make_planner(examples, options);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {ErrorCategory::kInternal, "no error was thrown"};
 }
 
 TEST(MultipackPlan, NamesAnExampleThatFitsNoPack) {

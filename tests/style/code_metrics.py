@@ -18,7 +18,7 @@ import lizard
 from include_direction import find_faults
 from includes import IncludeGraph
 
-LONG_FILE, LONG_FUNCTION = 600, 100  # lines
+LONG_FILE, LONG_FUNCTION = 300, 100  # lines
 DUPLICATE_LINES = 8  # a run of so many equal lines is written twice
 NOT_OURS = ("build", "bundle", "runs", ".")  # beginnings of folders at the root that hold no source
 NOTHING_SAID = re.compile(r"(#include|#pragma|import |from |using |namespace|[{}()\[\];,]*$|//|#)")

@@ -13,8 +13,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "models/ops/activation/activation_cuda.h"
-
 namespace packtrain {
 namespace {
 

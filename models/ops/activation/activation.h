@@ -26,4 +26,10 @@ at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& 
                                const Activation& activation,
                                const at::Tensor& recomputed_output = {});
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation);
+at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                    const Activation& activation,
+                                    const at::Tensor& recomputed_output);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/activation/activation_cuda.h"
+#include "models/ops/activation/activation.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

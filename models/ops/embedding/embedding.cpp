@@ -3,7 +3,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 
-#include "models/ops/embedding/embedding_cuda.h"
 #include "models/ops/gradient.h"
 
 namespace packtrain {

@@ -20,4 +20,9 @@ at::Tensor embedding_forward(const at::Tensor& ids, const Parameter& weight);
 void embedding_backward(const at::Tensor& grad_output, const at::Tensor& ids,
                         const Parameter& weight);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+at::Tensor embedding_forward_cuda(const at::Tensor& ids, const Parameter& weight);
+void embedding_backward_cuda(const at::Tensor& grad_output, const at::Tensor& ids,
+                             const Parameter& weight);
+
 }  // namespace packtrain

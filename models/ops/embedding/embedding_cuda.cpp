@@ -1,4 +1,4 @@
-#include "models/ops/embedding/embedding_cuda.h"
+#include "models/ops/embedding/embedding.h"
 
 #include <ATen/ops/empty.h>
 

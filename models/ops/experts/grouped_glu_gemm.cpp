@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty_like.h>
 
-#include "models/ops/experts/grouped_glu_gemm_cuda.h"
 #include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/experts/permute.h"
 

@@ -43,4 +43,16 @@ bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,
                                         const Activation& activation, std::int64_t width,
                                         std::int64_t inner);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// True when this build and the current GPU have the kernels.
+bool has_grouped_glu_gemm_cuda();
+
+// The functions of grouped_glu_gemm.h for bfloat16 on CUDA with at least one row.
+GroupedGluGemm grouped_glu_gemm_forward_cuda(const at::Tensor& rows, const at::Tensor& weight,
+                                             const at::Tensor& ends, const Activation& activation);
+GroupedGluGemmGradients grouped_glu_gemm_backward_cuda(const at::Tensor& grad,
+                                                       const at::Tensor& weight,
+                                                       const at::Tensor& x, const at::Tensor& ends,
+                                                       const Activation& activation);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/experts/grouped_glu_gemm_cuda.h"
+#include "models/ops/experts/grouped_glu_gemm.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

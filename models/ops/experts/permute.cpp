@@ -6,8 +6,6 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
-#include "models/ops/experts/permute_cuda.h"
-
 namespace packtrain {
 namespace {
 

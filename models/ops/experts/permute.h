@@ -22,4 +22,12 @@ at::Tensor permute_rows(const at::Tensor& rows, const at::Tensor& permuted_rows,
 at::Tensor grad_routing_weight(const at::Tensor& a, const at::Tensor& b,
                                const at::Tensor& permuted_rows, const at::Tensor& divisors);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+at::Tensor unpermute_sum_cuda(const at::Tensor& values, const at::Tensor& permuted_rows,
+                              const at::Tensor& weights, const at::Tensor& addend);
+at::Tensor permute_rows_cuda(const at::Tensor& rows, const at::Tensor& permuted_rows,
+                             const at::Tensor& weights);
+at::Tensor grad_routing_weight_cuda(const at::Tensor& a, const at::Tensor& b,
+                                    const at::Tensor& permuted_rows, const at::Tensor& divisors);
+
 }  // namespace packtrain

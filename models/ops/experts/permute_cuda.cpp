@@ -1,4 +1,4 @@
-#include "models/ops/experts/permute_cuda.h"
+#include "models/ops/experts/permute.h"
 
 #include <ATen/ops/empty.h>
 

@@ -10,7 +10,6 @@
 
 #include <tuple>
 
-#include "models/ops/experts/routing_cuda.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {

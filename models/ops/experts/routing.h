@@ -39,4 +39,10 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
                             const Routing& routing, std::int64_t num_experts,
                             const RoutingOptions& options);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+Routing choose_experts_cuda(const at::Tensor& logits, const RoutingOptions& options);
+at::Tensor routing_backward_cuda(const at::Tensor& grad_weights,
+                                 const at::Tensor& grad_probabilities, const Routing& routing,
+                                 std::int64_t num_experts, const RoutingOptions& options);
+
 }  // namespace packtrain

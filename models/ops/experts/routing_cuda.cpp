@@ -1,4 +1,4 @@
-#include "models/ops/experts/routing_cuda.h"
+#include "models/ops/experts/routing.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

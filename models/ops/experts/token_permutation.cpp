@@ -8,8 +8,6 @@
 
 #include <tuple>
 
-#include "models/ops/experts/token_permutation_cuda.h"
-
 namespace packtrain {
 
 TokenPermutation sort_tokens_by_expert(const at::Tensor& experts, std::int64_t num_experts) {

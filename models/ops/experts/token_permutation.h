@@ -26,4 +26,9 @@ at::Tensor experts_of(const TokenPermutation& order);
 void count_tokens_per_expert(const at::Tensor& experts, const at::Tensor& row_counts,
                              const at::Tensor& counts);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+TokenPermutation sort_tokens_by_expert_cuda(const at::Tensor& experts, std::int64_t num_experts);
+void count_tokens_per_expert_cuda(const at::Tensor& experts, const at::Tensor& row_counts,
+                                  const at::Tensor& counts);
+
 }  // namespace packtrain

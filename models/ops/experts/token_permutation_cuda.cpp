@@ -1,4 +1,4 @@
-#include "models/ops/experts/token_permutation_cuda.h"
+#include "models/ops/experts/token_permutation.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -11,8 +11,6 @@
 
 #include <vector>
 
-#include "models/ops/gradient_norm/gradient_norm_cuda.h"
-
 namespace packtrain {
 namespace {
 

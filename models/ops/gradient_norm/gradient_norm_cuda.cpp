@@ -1,4 +1,4 @@
-#include "models/ops/gradient_norm/gradient_norm_cuda.h"
+#include "models/ops/gradient_norm/gradient_norm.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>

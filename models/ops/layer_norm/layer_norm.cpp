@@ -8,7 +8,6 @@
 #include <ATen/ops/sum.h>
 
 #include "models/ops/gradient.h"
-#include "models/ops/layer_norm/layer_norm_cuda.h"
 
 namespace packtrain {
 namespace {

@@ -41,4 +41,14 @@ at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& 
                                const at::Tensor& grad_residual = {},
                                const at::Tensor& recomputed_output = {});
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
+                                        const Parameter* bias, const LayerNormOptions& options,
+                                        const at::Tensor& residual);
+at::Tensor layer_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                    const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                                    const Parameter& weight, const Parameter* bias,
+                                    const at::Tensor& grad_residual,
+                                    const at::Tensor& recomputed_output);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/layer_norm/layer_norm_cuda.h"
+#include "models/ops/layer_norm/layer_norm.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

@@ -5,8 +5,6 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/tanh.h>
 
-#include "models/ops/linear_cross_entropy/cross_entropy_cuda.h"
-
 namespace packtrain {
 namespace {
 

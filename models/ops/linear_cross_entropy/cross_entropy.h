@@ -14,4 +14,8 @@ namespace packtrain {
 void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
                    const CrossEntropyOptions& options);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& targets,
+                        bool gradients, const CrossEntropyOptions& options);
+
 }  // namespace packtrain

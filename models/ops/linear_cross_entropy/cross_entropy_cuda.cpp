@@ -1,4 +1,4 @@
-#include "models/ops/linear_cross_entropy/cross_entropy_cuda.h"
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/linear_cross_entropy/cross_entropy_launch.h"

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "framework/core/error.h"
-#include "models/ops/matmul/matmul_cuda.h"
 
 namespace packtrain {
 namespace {

@@ -42,4 +42,9 @@ void limit_matmul_timing(double share);
 // GEMMs whose algorithm was timed in this process so far; 0 on the CPU.
 std::int64_t num_timed_matmuls();
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// gemm_out of checked, non-empty tensors on CUDA.
+void gemm_cuda(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+               const GemmTerms& terms);
+
 }  // namespace packtrain

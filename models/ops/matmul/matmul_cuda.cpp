@@ -1,4 +1,4 @@
-#include "models/ops/matmul/matmul_cuda.h"
+#include "models/ops/matmul/matmul.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>

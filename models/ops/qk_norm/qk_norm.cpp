@@ -8,7 +8,6 @@
 #include <ATen/ops/sum.h>
 
 #include "models/ops/gradient.h"
-#include "models/ops/qk_norm/qk_norm_cuda.h"
 
 namespace packtrain {
 namespace {

@@ -43,4 +43,14 @@ at::Tensor qk_norm_backward(const at::Tensor& grad_query, const at::Tensor& grad
                             const at::Tensor& position_ids, const at::Tensor& frequencies,
                             const RotaryOptions& rotary);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+QkNormOutput qk_norm_forward_cuda(const at::Tensor& qkv, const QkNorm& norm,
+                                  const at::Tensor& position_ids, const at::Tensor& frequencies,
+                                  const RotaryOptions& rotary);
+at::Tensor qk_norm_backward_cuda(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                                 const at::Tensor& grad_value, const at::Tensor& qkv,
+                                 const at::Tensor& inverse_rms, const QkNorm& norm,
+                                 const at::Tensor& position_ids, const at::Tensor& frequencies,
+                                 const RotaryOptions& rotary);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/qk_norm/qk_norm_cuda.h"
+#include "models/ops/qk_norm/qk_norm.h"
 
 #include <ATen/ops/empty.h>
 

@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include "models/ops/random_normal/random_normal_cuda.h"
-
 namespace packtrain {
 
 void random_normal(const at::Tensor& values, const CounterRandom& random, std::int64_t begin,

@@ -18,4 +18,9 @@ namespace packtrain {
 void random_normal(const at::Tensor& values, const CounterRandom& random, std::int64_t begin,
                    double deviation);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// random_normal() on a GPU. Throws Error(kDevice) in a build without CUDA.
+void random_normal_cuda(const at::Tensor& values, const CounterRandom& random, std::int64_t begin,
+                        double deviation);
+
 }  // namespace packtrain

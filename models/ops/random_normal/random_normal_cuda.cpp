@@ -1,4 +1,4 @@
-#include "models/ops/random_normal/random_normal_cuda.h"
+#include "models/ops/random_normal/random_normal.h"
 
 #include <c10/cuda/CUDAGuard.h>
 

@@ -9,7 +9,6 @@
 
 #include "framework/core/error.h"
 #include "models/ops/gradient.h"
-#include "models/ops/rms_norm/rms_norm_cuda.h"
 
 namespace packtrain {
 namespace {

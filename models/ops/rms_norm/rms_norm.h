@@ -48,4 +48,17 @@ at::Tensor rms_norm_forward_into(const at::Tensor& y, const at::Tensor& x, const
 void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& inverse_rms,
                         const Parameter& weight, const RmsNormOptions& options);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
+                                    const RmsNormOptions& options, const at::Tensor& residual);
+at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const at::Tensor& inverse_rms, const Parameter& weight,
+                                  const RmsNormOptions& options, const at::Tensor& grad_residual,
+                                  const at::Tensor& recomputed_output);
+at::Tensor rms_norm_forward_into_cuda(const at::Tensor& y, const at::Tensor& x,
+                                      const Parameter& weight, const RmsNormOptions& options);
+void rms_norm_backward_cuda_(const at::Tensor& grad, const at::Tensor& x,
+                             const at::Tensor& inverse_rms, const Parameter& weight,
+                             const RmsNormOptions& options);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/rms_norm/rms_norm_cuda.h"
+#include "models/ops/rms_norm/rms_norm.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

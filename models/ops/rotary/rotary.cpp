@@ -5,8 +5,6 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sin.h>
 
-#include "models/ops/rotary/rotary_cuda.h"
-
 namespace packtrain {
 namespace {
 

@@ -32,4 +32,11 @@ at::Tensor rotary_backward(const at::Tensor& grad_query, const at::Tensor& grad_
                            const at::Tensor& grad_value, const at::Tensor& position_ids,
                            const at::Tensor& frequencies, const RotaryOptions& options);
 
+// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+void rotary_forward_cuda_(const at::Tensor& qkv, const at::Tensor& position_ids,
+                          const at::Tensor& frequencies, const RotaryOptions& options);
+at::Tensor rotary_backward_cuda(const at::Tensor& grad_query, const at::Tensor& grad_key,
+                                const at::Tensor& grad_value, const at::Tensor& position_ids,
+                                const at::Tensor& frequencies, const RotaryOptions& options);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-#include "models/ops/rotary/rotary_cuda.h"
+#include "models/ops/rotary/rotary.h"
 
 #include <ATen/ops/empty.h>
 
