@@ -14,27 +14,16 @@ double probe_limit_s(int num_ranks) {
   return 60 + num_ranks / 20.0;
 }
 
-ProbeWatch::ProbeWatch(const World& world, double limit_s) {
-  const std::string who = fmt::format("rank {} on {}", world.rank(), world.host());
-  thread_ = std::thread([this, who, limit_s] {
-    std::unique_lock lock(mutex_);
-    const std::chrono::duration<double> limit(limit_s);
-    if (done_changed_.wait_for(lock, limit, [this] { return done_; })) return;
-    const std::string text = fmt::format(
-        "packtrain doctor: BROKEN: after {:.0f} s {} is still at: {}\n", limit_s, who, check_);
-    std::fputs(text.c_str(), stderr);
-    std::_Exit(static_cast<int>(ErrorCategory::kHang));
-  });
-}
-
-ProbeWatch::~ProbeWatch() {
-  {
-    const std::scoped_lock lock(mutex_);
-    done_ = true;
-  }
-  done_changed_.notify_all();
-  thread_.join();
-}
+ProbeWatch::ProbeWatch(const World& world, double limit_s)
+    : deadline_(std::chrono::duration<double>(limit_s),
+                [this, who = fmt::format("rank {} on {}", world.rank(), world.host()), limit_s] {
+                  const std::scoped_lock lock(mutex_);
+                  const std::string text =
+                      fmt::format("packtrain doctor: BROKEN: after {:.0f} s {} is still at: {}\n",
+                                  limit_s, who, check_);
+                  std::fputs(text.c_str(), stderr);
+                  std::_Exit(static_cast<int>(ErrorCategory::kHang));
+                }) {}
 
 void ProbeWatch::begin(const std::string& check) {
   const std::scoped_lock lock(mutex_);

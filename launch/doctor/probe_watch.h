@@ -1,12 +1,10 @@
 // Ends a doctor process whose checks hang.
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "framework/core/deadline.h"
 #include "parallel/communicators/world.h"
 
 namespace packtrain {
@@ -20,18 +18,13 @@ double probe_limit_s(int num_ranks);
 class ProbeWatch {
  public:
   ProbeWatch(const World& world, double limit_s);
-  ~ProbeWatch();
-  ProbeWatch(const ProbeWatch&) = delete;
-  ProbeWatch& operator=(const ProbeWatch&) = delete;
 
   void begin(const std::string& check);
 
  private:
   std::mutex mutex_;
-  std::condition_variable done_changed_;
-  bool done_ = false;
   std::string check_;
-  std::thread thread_;
+  Deadline deadline_;  // last: uses all of the above
 };
 
 }  // namespace packtrain

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
+
+#include "framework/core/deadline.h"
 
 namespace packtrain {
 
@@ -14,22 +14,14 @@ class ExitDeadline {
  public:
   explicit ExitDeadline(std::chrono::milliseconds limit = std::chrono::seconds(10))
       : limit_(limit) {}
-  ~ExitDeadline();  // ends the deadline
-  ExitDeadline(const ExitDeadline&) = delete;
-  ExitDeadline& operator=(const ExitDeadline&) = delete;
 
   // Starts the limit, which ends when this object is destroyed. When it expires, the process prints
   // `text` and exits with `exit_code` immediately, without calling any library. Call it once.
   void arm(const std::string& text, int exit_code);
 
  private:
-  void wait(const std::string& text, int exit_code);
-
   std::chrono::milliseconds limit_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread thread_;
+  std::optional<Deadline> deadline_;
 };
 
 }  // namespace packtrain
