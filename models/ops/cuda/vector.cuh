@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "framework/device/cuda/bfloat16.cuh"
+
 namespace packtrain::device {
 
 __device__ inline float to_float(float x) {
@@ -51,13 +53,11 @@ __device__ void unpack(const Vec<T, N>& run, float (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(run.values[i]);
 }
-// A bfloat16 is the upper half of a float32. The element at the lower index is in the lower half of
-// a word.
 __device__ inline void unpack(const Vec<__nv_bfloat16, 8>& run, float (&to)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(run.words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(run.words[i] & 0xffff0000U);
+    to[2 * i] = low_bfloat16(run.words[i]);
+    to[2 * i + 1] = high_bfloat16(run.words[i]);
   }
 }
 

@@ -2,6 +2,7 @@
 // gets one that they do not use. It must keep many loads in flight to use it well.
 #include <algorithm>
 
+#include "framework/device/cuda/bfloat16.cuh"
 #include "framework/device/cuda/check.h"
 #include "parallel/communicators/nccl/rank_sum.h"
 
@@ -35,7 +36,6 @@ struct Sum<false> {
   }
 };
 
-// A bfloat16 is the upper half of a float32.
 template <>
 struct Sum<true> {
   float values[8] = {};
@@ -44,8 +44,8 @@ struct Sum<true> {
     const std::uint32_t words[4] = {run.x, run.y, run.z, run.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      values[2 * i] += __uint_as_float(words[i] << 16U);
-      values[2 * i + 1] += __uint_as_float(words[i] & 0xffff0000U);
+      values[2 * i] += device::low_bfloat16(words[i]);
+      values[2 * i + 1] += device::high_bfloat16(words[i]);
     }
   }
   __device__ Run rounded() const {
