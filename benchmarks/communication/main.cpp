@@ -111,7 +111,7 @@ void measure_sum(int num_ranks, const World& world, CollectiveBenchmark& benchma
       const std::int64_t begin = turn++ * bytes % (2 * static_cast<std::int64_t>(kLargest));
       launch_rank_sum({.parts = static_cast<std::byte*>(parts.data_ptr()) + begin,
                        .sum = sum.data_ptr(),
-                       .bfloat16 = true,
+                       .dtype = DataType::kBFloat16,
                        .num_ranks = num_ranks,
                        .num_bytes = bytes / num_ranks},
                       stream);

@@ -31,7 +31,7 @@ Product product(std::string name, const GemmMatrix& left, const GemmMatrix& righ
   call.rows = out.size(0);
   call.columns = out.size(1);
   call.inner = inner;
-  call.bfloat16_input = call.bfloat16_output = true;
+  call.input_dtype = call.output_dtype = DataType::kBFloat16;
   operands.push_back(out);
   return {std::move(name), call, std::move(operands)};
 }

@@ -27,6 +27,11 @@ bool is_float_or_bfloat16(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }
 
+// Of a tensor that check_flat() accepts.
+DataType float_type_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kBFloat16 ? DataType::kBFloat16 : DataType::kFloat32;
+}
+
 void check_flat(const at::Tensor& tensor, const char* name, const at::Tensor& master) {
   require(tensor.defined() && is_float_or_bfloat16(tensor) && tensor.dim() == 1 &&
               tensor.is_contiguous() && tensor.sizes() == master.sizes() &&
@@ -66,10 +71,10 @@ AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& o
   AdamWArguments arguments;
   arguments.master = tensors.master.mutable_data_ptr<float>();
   arguments.grad = tensors.grad.const_data_ptr();
-  arguments.grad_is_bfloat16 = tensors.grad.scalar_type() == at::kBFloat16;
+  arguments.grad_dtype = float_type_of(tensors.grad);
   arguments.exp_avg = tensors.exp_avg.mutable_data_ptr();
   arguments.exp_avg_sq = tensors.exp_avg_sq.mutable_data_ptr();
-  arguments.moments_are_bfloat16 = tensors.exp_avg.scalar_type() == at::kBFloat16;
+  arguments.moments_dtype = float_type_of(tensors.exp_avg);
   if (writes_weight(tensors)) arguments.weight = tensors.weight.mutable_data_ptr();
   const auto step = static_cast<double>(options.step);
   arguments.beta1 = static_cast<float>(options.beta1);

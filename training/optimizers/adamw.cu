@@ -118,7 +118,7 @@ void launch(const AdamWArguments& a, cudaStream_t stream) {
 
 template <typename Gradient>
 void launch_with(const AdamWArguments& a, cudaStream_t stream) {
-  if (a.moments_are_bfloat16) {
+  if (a.moments_dtype == DataType::kBFloat16) {
     launch<Gradient, __nv_bfloat16>(a, stream);
   } else {
     launch<Gradient, float>(a, stream);
@@ -129,7 +129,7 @@ void launch_with(const AdamWArguments& a, cudaStream_t stream) {
 
 void launch_adamw(const AdamWArguments& arguments, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.grad_is_bfloat16) {
+  if (arguments.grad_dtype == DataType::kBFloat16) {
     launch_with<__nv_bfloat16>(arguments, cuda_stream);
   } else {
     launch_with<float>(arguments, cuda_stream);

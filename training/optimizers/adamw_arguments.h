@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 // Elements from the end of the piece before it up to `end`.
@@ -21,8 +23,8 @@ struct AdamWArguments {
   void* exp_avg = nullptr;
   void* exp_avg_sq = nullptr;
   void* weight = nullptr;  // bfloat16; null: not written
-  bool grad_is_bfloat16 = false;
-  bool moments_are_bfloat16 = false;
+  DataType grad_dtype = DataType::kFloat32;
+  DataType moments_dtype = DataType::kFloat32;
   const float* clip_factor = nullptr;
   const std::uint8_t* skip = nullptr;
 

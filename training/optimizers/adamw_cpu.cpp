@@ -60,7 +60,7 @@ void update(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin
 template <typename Gradient>
 void update_with(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
                  std::int64_t end) {
-  if (a.moments_are_bfloat16) {
+  if (a.moments_dtype == DataType::kBFloat16) {
     update<Gradient, c10::BFloat16>(a, piece, begin, end);
   } else {
     update<Gradient, float>(a, piece, begin, end);
@@ -71,7 +71,7 @@ void update_with(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t 
 
 void adamw_cpu_range(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
                      std::int64_t end) {
-  if (a.grad_is_bfloat16) {
+  if (a.grad_dtype == DataType::kBFloat16) {
     update_with<c10::BFloat16>(a, piece, begin, end);
   } else {
     update_with<float>(a, piece, begin, end);

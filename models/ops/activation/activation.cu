@@ -133,11 +133,11 @@ void launch_type(const ActivationArguments& a, cudaStream_t stream) {
 template <ActivationKind kKind>
 void launch_kind(const ActivationArguments& a, cudaStream_t stream) {
   if (a.activation.gated) {
-    a.bfloat16 ? launch_type<kKind, true, __nv_bfloat16>(a, stream)
-               : launch_type<kKind, true, float>(a, stream);
+    a.dtype == DataType::kBFloat16 ? launch_type<kKind, true, __nv_bfloat16>(a, stream)
+                                   : launch_type<kKind, true, float>(a, stream);
   } else {
-    a.bfloat16 ? launch_type<kKind, false, __nv_bfloat16>(a, stream)
-               : launch_type<kKind, false, float>(a, stream);
+    a.dtype == DataType::kBFloat16 ? launch_type<kKind, false, __nv_bfloat16>(a, stream)
+                                   : launch_type<kKind, false, float>(a, stream);
   }
 }
 

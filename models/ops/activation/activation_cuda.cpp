@@ -15,7 +15,7 @@ ActivationArguments arguments_of(const at::Tensor& x, const Activation& activati
   arguments.num_rows = x.size(0);
   arguments.inner = activation.gated ? x.size(1) / 2 : x.size(1);
   arguments.activation = activation;
-  arguments.bfloat16 = is_bfloat16(x, "activation");
+  arguments.dtype = float_type_of(x, "activation");
   return arguments;
 }
 

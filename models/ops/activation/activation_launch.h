@@ -4,6 +4,8 @@
 
 #include "models/ops/activation/activation_kind.h"
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct ActivationArguments {
@@ -14,7 +16,7 @@ struct ActivationArguments {
   std::int64_t num_rows = 0;
   std::int64_t inner = 0;
   Activation activation;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.

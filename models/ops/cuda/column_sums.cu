@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) column_sums_kernel(const ColumnSumsA
   if (threadIdx.x >= kColumns || column >= a.num_columns) return;
   float total = 0;
   for (int warp = 0; warp < kWarps; ++warp) total += sums[warp][threadIdx.x];
-  if (target.bfloat16) {
+  if (target.dtype == DataType::kBFloat16) {
     write<__nv_bfloat16>(target, column, total);
   } else {
     write<float>(target, column, total);

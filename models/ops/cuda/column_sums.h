@@ -3,11 +3,13 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct GradientTarget {
   void* grad = nullptr;  // [num_columns]; null: not computed
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
   bool accumulate = false;  // adds to the old value
 };
 

@@ -12,9 +12,9 @@ void* current_stream(const at::Tensor& tensor) {
   return c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream();
 }
 
-bool is_bfloat16(const at::Tensor& tensor, const char* what) {
-  if (tensor.scalar_type() == at::kBFloat16) return true;
-  if (tensor.scalar_type() == at::kFloat) return false;
+DataType float_type_of(const at::Tensor& tensor, const char* what) {
+  if (tensor.scalar_type() == at::kBFloat16) return DataType::kBFloat16;
+  if (tensor.scalar_type() == at::kFloat) return DataType::kFloat32;
   throw Error(ErrorCategory::kInternal,
               std::string(what) + ": got " + tensor.toString() + ", wanted float32 or bfloat16");
 }

@@ -3,13 +3,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 // cudaStream_t of libtorch's current stream on the tensor's device.
 void* current_stream(const at::Tensor& tensor);
 
-// Returns true for bfloat16 and false for float32. Throws Error(kInternal), which names `what`, for
+// Returns kBFloat16 or kFloat32. Throws Error(kInternal), which names `what`, for
 // other dtypes.
-bool is_bfloat16(const at::Tensor& tensor, const char* what);
+DataType float_type_of(const at::Tensor& tensor, const char* what);
 
 }  // namespace packtrain

@@ -14,7 +14,7 @@ GradientTarget gradient_target(const Parameter* parameter, const char* what) {
     throw Error(ErrorCategory::kInternal,
                 std::string(what) + ": got a gradient with gaps, wanted a contiguous one");
   }
-  return {grad.data_ptr(), is_bfloat16(grad, what), parameter->accumulate};
+  return {grad.data_ptr(), float_type_of(grad, what), parameter->accumulate};
 }
 
 }  // namespace packtrain

@@ -30,7 +30,7 @@ inline RowGeometry forward_geometry(std::int64_t runs) {
 }
 
 inline bool norm_is_vectorized(const NormArguments& a) {
-  const std::int64_t element_bytes = a.bfloat16 ? 2 : 4;
+  const std::int64_t element_bytes = static_cast<std::int64_t>(size_of(a.dtype));
   return can_vectorize(a.row_stride, element_bytes) &&
          can_vectorize(a.hidden, element_bytes, a.x, a.weight, a.bias, a.residual, a.grad_output,
                        a.output, a.sum, a.recomputed_output);
@@ -60,7 +60,7 @@ constexpr int kManyRuns = 4;  // for rows too wide for that
 inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWarp = 32;
   constexpr std::int64_t kWideBlocks = 4;  // a multiprocessor; kernels that hold rows: 1
-  const std::int64_t runs = a.hidden * (a.bfloat16 ? 2 : 4) / 16;
+  const std::int64_t runs = a.hidden * static_cast<std::int64_t>(size_of(a.dtype)) / 16;
   const std::int64_t most = device_attribute(cudaDevAttrMultiProcessorCount);
   for (const int held : {kFewRuns, kManyRuns}) {
     const std::int64_t threads = (runs + held * kWarp - 1) / (held * kWarp) * kWarp;
@@ -131,11 +131,11 @@ void launch_norm(const NormArguments& a, void* stream) {
   if (a.num_rows == 0 || a.hidden == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   if (a.grad_output == nullptr) {
-    a.bfloat16 ? launch_norm_forward<__nv_bfloat16, kCentered>(a, on)
-               : launch_norm_forward<float, kCentered>(a, on);
+    a.dtype == DataType::kBFloat16 ? launch_norm_forward<__nv_bfloat16, kCentered>(a, on)
+                                   : launch_norm_forward<float, kCentered>(a, on);
   } else {
-    a.bfloat16 ? launch_norm_backward<__nv_bfloat16, kCentered>(a, on)
-               : launch_norm_backward<float, kCentered>(a, on);
+    a.dtype == DataType::kBFloat16 ? launch_norm_backward<__nv_bfloat16, kCentered>(a, on)
+                                   : launch_norm_backward<float, kCentered>(a, on);
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct NormArguments {
@@ -23,7 +25,7 @@ struct NormArguments {
   std::int64_t row_stride = 0;  // elements from a row to the next one, at least hidden
   float epsilon = 0;
   float weight_offset = 0;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 }  // namespace packtrain

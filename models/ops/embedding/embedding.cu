@@ -213,8 +213,9 @@ std::int64_t num_embedding_chunks(std::int64_t num_tokens) {
 void launch_embedding_forward(const EmbeddingArguments& a, void* stream) {
   if (a.num_tokens == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
-  const bool vectors = can_vectorize(a.hidden, a.bfloat16 ? 2 : 4, a.rows, a.output);
-  if (a.bfloat16) {
+  const bool vectors =
+      can_vectorize(a.hidden, static_cast<std::int64_t>(size_of(a.dtype)), a.rows, a.output);
+  if (a.dtype == DataType::kBFloat16) {
     vectors ? launch_gather<__nv_bfloat16, 8>(a, on) : launch_gather<__nv_bfloat16, 1>(a, on);
   } else {
     vectors ? launch_gather<float, 4>(a, on) : launch_gather<float, 1>(a, on);
@@ -240,12 +241,12 @@ void zero_absent_rows(const std::int32_t* ids, std::int64_t num_tokens, std::int
 void launch_embedding_backward(const EmbeddingArguments& a, void* stream) {
   if (a.num_tokens == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
-  if (a.bfloat16) {
-    a.grad_bfloat16 ? launch_backward_types<__nv_bfloat16, __nv_bfloat16>(a, on)
-                    : launch_backward_types<__nv_bfloat16, float>(a, on);
+  if (a.dtype == DataType::kBFloat16) {
+    a.grad_dtype == DataType::kBFloat16 ? launch_backward_types<__nv_bfloat16, __nv_bfloat16>(a, on)
+                                        : launch_backward_types<__nv_bfloat16, float>(a, on);
   } else {
-    a.grad_bfloat16 ? launch_backward_types<float, __nv_bfloat16>(a, on)
-                    : launch_backward_types<float, float>(a, on);
+    a.grad_dtype == DataType::kBFloat16 ? launch_backward_types<float, __nv_bfloat16>(a, on)
+                                        : launch_backward_types<float, float>(a, on);
   }
 }
 

@@ -56,7 +56,7 @@ at::Tensor embedding_forward_cuda(const at::Tensor& ids, const Parameter& weight
   arguments.output = y.data_ptr();
   arguments.num_tokens = tokens.size(0);
   arguments.hidden = hidden;
-  arguments.bfloat16 = is_bfloat16(weight.value, "embedding");
+  arguments.dtype = float_type_of(weight.value, "embedding");
   launch_embedding_forward(arguments, current_stream(y));
   return y;
 }
@@ -80,8 +80,8 @@ void embedding_backward_cuda(const at::Tensor& grad_output, const at::Tensor& id
   arguments.output = target.grad;
   arguments.num_tokens = grad.size(0);
   arguments.hidden = grad.size(1);
-  arguments.bfloat16 = is_bfloat16(grad, "embedding");
-  arguments.grad_bfloat16 = target.bfloat16;
+  arguments.dtype = float_type_of(grad, "embedding");
+  arguments.grad_dtype = target.dtype;
   arguments.accumulate = target.accumulate;
   const at::Tensor partials =
       at::empty({num_embedding_chunks(arguments.num_tokens), 2, arguments.hidden},

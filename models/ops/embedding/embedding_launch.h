@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct EmbeddingArguments {
@@ -12,11 +14,11 @@ struct EmbeddingArguments {
   void* output = nullptr;             // forward [num_tokens, hidden], backward [vocab_size, hidden]
   std::int64_t num_tokens = 0;
   std::int64_t hidden = 0;
-  bool bfloat16 = false;  // dtype of rows and of forward's output
+  DataType dtype = DataType::kFloat32;  // dtype of rows and of forward's output
   // Only for backward:
   const std::int32_t* order = nullptr;  // [num_tokens] the token of each sorted id
   float* partials = nullptr;            // [num_embedding_chunks(num_tokens), 2, hidden]
-  bool grad_bfloat16 = false;
+  DataType grad_dtype = DataType::kFloat32;
   bool accumulate = false;
 };
 

@@ -276,8 +276,8 @@ void launch_type(const GroupedWgradArguments& a, cudaStream_t stream) {
 void launch_grouped_wgrad(const GroupedWgradArguments& arguments, void* stream) {
   if (arguments.num_groups == 0 || arguments.num_left == 0 || arguments.num_right == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
-  arguments.target.bfloat16 ? launch_type<__nv_bfloat16>(arguments, on)
-                            : launch_type<float>(arguments, on);
+  arguments.target.dtype == DataType::kBFloat16 ? launch_type<__nv_bfloat16>(arguments, on)
+                                                : launch_type<float>(arguments, on);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -123,8 +123,9 @@ using Numel = std::integral_constant<int, N>;
 
 template <typename Use, typename... Pointers>
 void with_vectors(const PermuteArguments& a, Use use, Pointers... pointers) {
-  const bool whole_vectors = can_vectorize(a.width, a.bfloat16 ? 2 : 4, pointers...);
-  if (a.bfloat16) {
+  const bool whole_vectors =
+      can_vectorize(a.width, static_cast<std::int64_t>(size_of(a.dtype)), pointers...);
+  if (a.dtype == DataType::kBFloat16) {
     whole_vectors ? use(__nv_bfloat16(), Numel<8>()) : use(__nv_bfloat16(), Numel<1>());
   } else {
     whole_vectors ? use(float(), Numel<4>()) : use(float(), Numel<1>());

@@ -28,7 +28,7 @@ struct Slots {
       arguments.weights = weights.const_data_ptr<float>();
     }
     arguments.width = values.size(1);
-    arguments.bfloat16 = is_bfloat16(values, name);
+    arguments.dtype = float_type_of(values, name);
   }
 };
 

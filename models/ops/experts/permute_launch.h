@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct PermuteArguments {
@@ -10,7 +12,7 @@ struct PermuteArguments {
   std::int64_t num_rows = 0;
   std::int64_t width = 0;
   int num_slots = 1;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 // `stream` is a cudaStream_t. All throw Error(kDevice) when the launch fails. values [num_rows *

@@ -95,7 +95,7 @@ void launch_norm(const SquaredNormArguments& a, cudaStream_t stream) {
 
 void launch_squared_norm(const SquaredNormArguments& arguments, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     launch_norm<__nv_bfloat16>(arguments, cuda_stream);
   } else {
     launch_norm<float>(arguments, cuda_stream);

@@ -26,7 +26,7 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& values) {
   at::Tensor partials = at::empty({kNumPartials}, values.options().dtype(at::kFloat));
   SquaredNormArguments arguments;
   arguments.values = values.const_data_ptr();
-  arguments.bfloat16 = is_bfloat16(values, "squared_norm_partials");
+  arguments.dtype = float_type_of(values, "squared_norm_partials");
   arguments.numel = values.numel();
   arguments.partials = partials.data_ptr<float>();
   arguments.num_partials = kNumPartials;

@@ -3,13 +3,15 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 inline constexpr int kNumRequests = 3;
 
 struct SquaredNormArguments {
   const void* values = nullptr;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
   std::int64_t numel = 0;
   float* partials = nullptr;
   int num_partials = 0;

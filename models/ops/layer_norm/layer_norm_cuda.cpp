@@ -18,7 +18,7 @@ NormArguments arguments_of(const at::Tensor& x, const Parameter& weight, const P
   arguments.num_rows = x.size(0);
   arguments.hidden = x.size(1);
   arguments.row_stride = x.size(1);
-  arguments.bfloat16 = is_bfloat16(x, "layer_norm");
+  arguments.dtype = float_type_of(x, "layer_norm");
   return arguments;
 }
 

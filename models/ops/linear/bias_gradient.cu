@@ -83,7 +83,7 @@ std::int64_t num_bias_gradient_splits(std::int64_t num_rows, std::int64_t num_co
 
 void launch_bias_gradient(const BiasGradientArguments& arguments, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     launch_partial_sums<__nv_bfloat16>(arguments, cuda_stream);
   } else {
     launch_partial_sums<float>(arguments, cuda_stream);

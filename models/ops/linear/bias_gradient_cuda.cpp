@@ -19,7 +19,7 @@ void bias_gradient_cuda(const at::Tensor& grad_output, const Parameter& bias) {
   arguments.num_rows = rows.size(0);
   arguments.num_columns = rows.size(1);
   arguments.num_splits = num_splits;
-  arguments.bfloat16 = is_bfloat16(rows, "linear");
+  arguments.dtype = float_type_of(rows, "linear");
   arguments.target = gradient_target(&bias, "linear");
   launch_bias_gradient(arguments, current_stream(rows));
 }

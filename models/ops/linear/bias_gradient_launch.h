@@ -4,6 +4,8 @@
 
 #include "models/ops/cuda/column_sums.h"
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct BiasGradientArguments {
@@ -12,7 +14,7 @@ struct BiasGradientArguments {
   std::int64_t num_rows = 0;
   std::int64_t num_columns = 0;
   std::int64_t num_splits = 0;
-  bool bfloat16 = false;  // dtype of grad_output
+  DataType dtype = DataType::kFloat32;  // dtype of grad_output
   GradientTarget target;
 };
 

@@ -275,7 +275,7 @@ void launch_cross_entropy(const CrossEntropyArguments& arguments, void* stream) 
   if (arguments.num_rows == 0) return;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const bool capped = arguments.soft_cap != 0;
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     capped ? launch<__nv_bfloat16, true>(arguments, cuda_stream)
            : launch<__nv_bfloat16, false>(arguments, cuda_stream);
   } else {

@@ -18,7 +18,7 @@ void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& tar
   arguments.soft_cap = static_cast<float>(options.soft_cap);
   arguments.z_loss = static_cast<float>(options.z_loss);
   arguments.gradients = gradients;
-  arguments.bfloat16 = is_bfloat16(logits, "cross_entropy");
+  arguments.dtype = float_type_of(logits, "cross_entropy");
   launch_cross_entropy(arguments, current_stream(logits));
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct CrossEntropyArguments {
@@ -15,7 +17,7 @@ struct CrossEntropyArguments {
   float soft_cap = 0;           // 0: none
   float z_loss = 0;
   bool gradients = false;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.

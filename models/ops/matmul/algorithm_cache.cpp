@@ -85,8 +85,8 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
           call.left.transposed,
           call.right.transposed,
           call.bias != nullptr,
-          call.bfloat16_input,
-          call.bfloat16_output};
+          call.input_dtype,
+          call.output_dtype};
   const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.left_transposed), 0);
   return {key, token_bucket(tokens)};
 }

@@ -7,18 +7,18 @@
 namespace packtrain {
 namespace {
 
-cudaDataType_t data_type(bool bfloat16) {
-  return bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+cudaDataType_t data_type(DataType type) {
+  return type == DataType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 // Describes a row-major [rows, columns] matrix as the column-major [columns, rows] matrix that has
 // the same memory.
 cublasLtMatrixLayoutOpaque_t layout_of(const GemmMatrix& matrix, std::int64_t rows,
-                                       std::int64_t columns, bool bfloat16) {
+                                       std::int64_t columns, DataType type) {
   cublasLtMatrixLayoutOpaque_t layout;
   if (matrix.transposed) std::swap(rows, columns);
   check_cublas(
-      cublasLtMatrixLayoutInit(&layout, data_type(bfloat16), static_cast<std::uint64_t>(columns),
+      cublasLtMatrixLayoutInit(&layout, data_type(type), static_cast<std::uint64_t>(columns),
                                static_cast<std::uint64_t>(rows), matrix.stride),
       "cublasLtMatrixLayoutInit");
   return layout;
@@ -42,19 +42,21 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference,
 }  // namespace
 
 std::string GemmCall::text() const {
-  const auto name = [](bool bfloat16) { return bfloat16 ? "bfloat16" : "float32"; };
+  const auto name = [](DataType type) {
+    return type == DataType::kBFloat16 ? "bfloat16" : "float32";
+  };
   return fmt::format("[{}, {}]{} x [{}, {}]{}{}{}, {} -> {}", rows, inner,
                      left.transposed ? "^T" : "", inner, columns, right.transposed ? "^T" : "",
                      addend.data != nullptr ? " + addend" : "", bias != nullptr ? " + bias" : "",
-                     name(bfloat16_input), name(bfloat16_output));
+                     name(input_dtype), name(output_dtype));
 }
 
 GemmDescriptors::GemmDescriptors(const GemmCall& call)
-    : left_(layout_of(call.left, call.rows, call.inner, call.bfloat16_input)),
-      right_(layout_of(call.right, call.inner, call.columns, call.bfloat16_input)),
+    : left_(layout_of(call.left, call.rows, call.inner, call.input_dtype)),
+      right_(layout_of(call.right, call.inner, call.columns, call.input_dtype)),
       addend_(layout_of(call.addend.data != nullptr ? call.addend : call.out, call.rows,
-                        call.columns, call.bfloat16_output)),
-      out_(layout_of(call.out, call.rows, call.columns, call.bfloat16_output)),
+                        call.columns, call.output_dtype)),
+      out_(layout_of(call.out, call.rows, call.columns, call.output_dtype)),
       alignments_{address_alignment(call.left.data), address_alignment(call.right.data),
                   address_alignment(call.addend.data != nullptr ? call.addend.data : call.out.data),
                   address_alignment(call.out.data)} {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 // A matrix in memory: rows of `stride` elements or, transposed, columns.
@@ -27,8 +29,9 @@ struct GemmCall {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t inner = 0;
-  bool bfloat16_input = false;
-  bool bfloat16_output = false;
+  // kBFloat16 or kFloat32.
+  DataType input_dtype = DataType::kFloat32;
+  DataType output_dtype = DataType::kFloat32;
 
   void* out_data() const { return const_cast<void*>(out.data); }
   // For example "[2, 3] x [3, 4], bfloat16 -> float32".

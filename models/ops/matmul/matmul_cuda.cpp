@@ -81,8 +81,8 @@ GemmCall call_of(const at::Tensor& out, const at::Tensor& left, const at::Tensor
   call.rows = out.size(0);
   call.columns = out.size(1);
   call.inner = left.size(1);
-  call.bfloat16_input = left.scalar_type() == at::kBFloat16;
-  call.bfloat16_output = out.scalar_type() == at::kBFloat16;
+  call.input_dtype = float_type_of(left, "matmul");
+  call.output_dtype = float_type_of(out, "matmul");
   return call;
 }
 

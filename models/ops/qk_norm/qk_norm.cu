@@ -100,7 +100,7 @@ std::int64_t qk_norm_backward_blocks(const QkNormArguments& a) {
 
 void launch_qk_norm(const QkNormArguments& arguments, void* stream) {
   if (arguments.num_rows == 0) return;
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     launch_type<__nv_bfloat16>(arguments, static_cast<cudaStream_t>(stream));
   } else {
     launch_type<float>(arguments, static_cast<cudaStream_t>(stream));

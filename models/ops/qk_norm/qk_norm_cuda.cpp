@@ -29,7 +29,7 @@ QkNormArguments arguments_of(const at::Tensor& qkv, const QkNorm& norm,
   arguments.epsilon = static_cast<float>(norm.options.epsilon);
   arguments.weight_offset = static_cast<float>(norm.options.weight_offset);
   arguments.angles = rotary_angles(position_ids, frequencies, rotary, qkv.size(2), "qk_norm");
-  arguments.bfloat16 = is_bfloat16(qkv, "qk_norm");
+  arguments.dtype = float_type_of(qkv, "qk_norm");
   return arguments;
 }
 

@@ -4,6 +4,8 @@
 
 #include "models/ops/cuda/heads_launch.h"
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct QkNormArguments {
@@ -20,7 +22,7 @@ struct QkNormArguments {
   float epsilon = 0;
   float weight_offset = 0;
   RotaryAngles angles;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 // Rows of partial sums that backward writes for these arguments.

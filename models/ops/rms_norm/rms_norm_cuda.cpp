@@ -21,7 +21,7 @@ NormArguments arguments_of(const at::Tensor& x, const Parameter& weight,
   arguments.row_stride = x.stride(0);
   arguments.epsilon = static_cast<float>(options.epsilon);
   arguments.weight_offset = static_cast<float>(options.weight_offset);
-  arguments.bfloat16 = is_bfloat16(x, "rms_norm");
+  arguments.dtype = float_type_of(x, "rms_norm");
   return arguments;
 }
 

@@ -128,7 +128,7 @@ void launch_type(const RotaryArguments& a, cudaStream_t stream) {
 
 void launch_rotary(const RotaryArguments& arguments, void* stream) {
   if (arguments.num_rows == 0) return;
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     launch_type<__nv_bfloat16>(arguments, static_cast<cudaStream_t>(stream));
   } else {
     launch_type<float>(arguments, static_cast<cudaStream_t>(stream));

@@ -26,7 +26,7 @@ void rotary_forward_cuda_(const at::Tensor& qkv, const at::Tensor& position_ids,
   arguments.head_dim = static_cast<int>(qkv.size(2));
   arguments.in_place = true;
   arguments.angles = rotary_angles(position_ids, frequencies, options, qkv.size(2), "rotary");
-  arguments.bfloat16 = is_bfloat16(qkv, "rotary");
+  arguments.dtype = float_type_of(qkv, "rotary");
   launch_rotary(arguments, current_stream(qkv));
 }
 
@@ -56,7 +56,7 @@ at::Tensor rotary_backward_cuda(const at::Tensor& grad_query, const at::Tensor& 
   arguments.head_dim = static_cast<int>(query.size(2));
   arguments.angles = rotary_angles(position_ids, frequencies, options, query.size(2), "rotary");
   arguments.angles.direction = -1;
-  arguments.bfloat16 = is_bfloat16(query, "rotary");
+  arguments.dtype = float_type_of(query, "rotary");
   launch_rotary(arguments, current_stream(query));
   return grad;
 }

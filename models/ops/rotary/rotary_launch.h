@@ -4,6 +4,8 @@
 
 #include "models/ops/cuda/heads_launch.h"
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 // Query and key heads of `parts` rotate, value heads are copied. All are written to `output`.
@@ -15,7 +17,7 @@ struct RotaryArguments {
   int head_dim = 0;
   bool in_place = false;  // output is the input: elements that do not rotate are not written
   RotaryAngles angles;
-  bool bfloat16 = false;
+  DataType dtype = DataType::kFloat32;
 };
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.

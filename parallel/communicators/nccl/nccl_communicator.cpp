@@ -183,7 +183,7 @@ void NcclCommunicator::add_copied_parts(const void* send, void* receive, std::si
                        ncclAlltoAll(send, scratch_.data, count, nccl_type(type), comm, stream));
   launch_rank_sum({.parts = scratch_.data,
                    .sum = receive,
-                   .bfloat16 = type == DataType::kBFloat16,
+                   .dtype = type,
                    .num_ranks = size_,
                    .num_bytes = static_cast<std::int64_t>(count * size_of(type))},
                   stream);

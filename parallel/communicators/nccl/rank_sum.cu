@@ -129,7 +129,7 @@ void launch(const RankSumArguments& a, cudaStream_t stream) {
 
 void launch_rank_sum(const RankSumArguments& arguments, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.bfloat16) {
+  if (arguments.dtype == DataType::kBFloat16) {
     launch<true>(arguments, cuda_stream);
   } else {
     launch<false>(arguments, cuda_stream);

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 struct RankSumArguments {
   const void* parts = nullptr;  // [num_ranks, bytes of a part], the ranks' parts in order
   void* sum = nullptr;          // bytes of a part
-  bool bfloat16 = false;        // else float32
+  DataType dtype = DataType::kFloat32;
   int num_ranks = 1;
   std::int64_t num_bytes = 0;  // of a part: a multiple of 16, as all addresses are
 };
