@@ -6,7 +6,7 @@
 namespace packtrain {
 
 Collator find_collator(Strategy strategy) {
-  return strategy == Strategy::kPadding ? pad_to_longest : flatten;
+  return traits_of(strategy).pads_to_longest ? pad_to_longest : flatten;
 }
 
 }  // namespace packtrain

@@ -40,7 +40,7 @@ struct CostModel {
 };
 
 struct PlanOptions {
-  Strategy strategy = Strategy::kBalanced;
+  Strategy strategy = kDefaultStrategy;
   OrderKind order = OrderKind::kRandom;
   int order_version = 2;  // order.h: kOrderVersion, or the version that a resumed run began with
   TooLong too_long = TooLong::kError;

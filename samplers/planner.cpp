@@ -37,7 +37,7 @@ PlanOptions checked(PlanOptions options) {
   check_range("batch.max_tokens_per_micro_batch", options.max_tokens_per_micro_batch, kInt32Max);
   check_range("the number of ranks", options.num_ranks, kInt32Max);
   // Rows cut all examples, so no example is too long for them.
-  const bool cuts_all = options.strategy == Strategy::kFixedLength;
+  const bool cuts_all = traits_of(options.strategy).has_rows;
   if (cuts_all && options.too_long == TooLong::kError) options.too_long = TooLong::kSplit;
   return options;
 }

@@ -43,7 +43,7 @@ std::int64_t plan_epochs(Strategy strategy) {
   options.max_tokens_per_micro_batch = 4 * options.max_length;
   options.num_ranks = 8;
   options.cost = {.linear = 1.0, .quadratic = 1.0 / 24576};
-  if (makes_own_steps(strategy)) {
+  if (traits_of(strategy).makes_own_steps) {
     options.global_batch_size = 0;
     options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;
   }

@@ -77,7 +77,7 @@ void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> le
   options.max_tokens_per_micro_batch = std::max<std::int64_t>(
       std::ranges::max(lengths), std::llround(tokens_per_rank / arguments.micro_batches));
   const auto step_tokens = std::llround(tokens_per_rank * options.num_ranks);
-  if (makes_own_steps(options.strategy)) {
+  if (traits_of(options.strategy).makes_own_steps) {
     options.global_batch_tokens =
         step_tokens / options.max_tokens_per_micro_batch * options.max_tokens_per_micro_batch;
   } else {
@@ -106,10 +106,10 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
       arguments.max_tokens > 0 ? arguments.max_tokens : arguments.micro_batch_size * longest;
   options.seed = arguments.seed;
   options.num_ranks = num_ranks;
-  if (options.strategy == Strategy::kFixedLength) {  // a row is a full micro-batch
+  if (traits_of(options.strategy).has_rows) {  // a row is a full micro-batch
     options.max_length = options.max_tokens_per_micro_batch;
   }
-  const bool by_tokens = makes_own_steps(options.strategy);
+  const bool by_tokens = traits_of(options.strategy).makes_own_steps;
   options.global_batch_size = by_tokens ? 0 : arguments.global_batch_size;
   if (by_tokens) {  // a full micro-batch on each rank
     options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;
@@ -126,7 +126,7 @@ Json survey(const Planner& planner, std::int64_t num_steps) {
   options.cost = planner.options().cost;
   options.flops = options.cost;
   options.max_tokens_per_micro_batch = planner.options().max_tokens_per_micro_batch;
-  options.pad_to_longest = planner.options().strategy == Strategy::kPadding;
+  options.pad_to_longest = traits_of(planner.options().strategy).pads_to_longest;
   PlanSummary survey(options);
   double longest_first = 0;
   const std::int64_t count = std::min(kSurveyedSteps, num_steps);

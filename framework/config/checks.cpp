@@ -66,42 +66,54 @@ void check_batch_size(const BatchSection& batch, const SettingPlaces& places) {
        "An optimizer step is that many examples, or that many tokens; set the other to null.");
 }
 
+// "padding, padding_free or balanced": the strategies for which `is_wanted` holds.
+template <class IsWanted>
+std::string strategies_where(const IsWanted& is_wanted) {
+  std::vector<std::string> names;
+  for (const StrategyTraits& strategy : kStrategyTraits) {
+    if (is_wanted(strategy)) names.emplace_back(strategy.name);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  if (names.empty()) return last;
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
 // Packs and rows keep the order as given. Strategies that cut examples cannot weight them equally.
 void check_strategy(const Config& config, const SettingPlaces& places) {
   const BatchSection& batch = config.batch;
-  const bool fixed_length = batch.strategy == Strategy::kFixedLength;
-  if (batch.cross_example_attention && !fixed_length) {
-    fail(fmt::format("{}, but batch.strategy ({}) is not fixed_length",
+  const StrategyTraits& strategy = traits_of(batch.strategy);
+  if (batch.cross_example_attention && !strategy.has_rows) {
+    const std::string names = strategies_where([](const auto& other) { return other.has_rows; });
+    fail(fmt::format("{}, but batch.strategy ({}) is not {}",
                      stated("batch.cross_example_attention", true, places),
-                     place_of("batch.strategy", places)),
-         "Only the rows of strategy fixed_length can be one sequence; leave it out.");
+                     place_of("batch.strategy", places), names),
+         fmt::format("Only the rows of strategy {} can be one sequence; leave it out.", names));
   }
-  if (batch.normalize == Normalize::kExamples && fixed_length) {
+  if (batch.normalize == Normalize::kExamples && strategy.has_rows) {
     fail(fmt::format("{}, but {}: rows cut examples, so that a step does not hold whole ones",
                      stated("batch.normalize", "examples", places),
-                     stated("batch.strategy", "fixed_length", places)),
+                     stated("batch.strategy", strategy.name, places)),
          "Set batch.normalize: tokens, or another strategy.");
   }
-  const bool packs_pieces =
-      batch.strategy == Strategy::kMultipack && config.data.too_long == TooLong::kSplit;
+  const bool packs_pieces = strategy.has_packs && config.data.too_long == TooLong::kSplit;
   if (batch.normalize == Normalize::kExamples && packs_pieces) {
     fail(fmt::format("{}, but {} and {}: the pieces of an example may be packed into two steps",
                      stated("batch.normalize", "examples", places),
-                     stated("batch.strategy", "multipack", places),
+                     stated("batch.strategy", strategy.name, places),
                      stated("data.too_long", "split", places)),
          "Set batch.normalize: tokens, data.too_long: truncate or drop, or batch.strategy: "
          "balanced, which keeps them in one step.");
   }
-  const bool counts_examples = batch.global_batch_size.has_value() && !fixed_length &&
-                               batch.strategy != Strategy::kMultipack;
+  const bool counts_examples = batch.global_batch_size.has_value() && !strategy.makes_own_steps;
   if (batch.order == OrderKind::kGroupByLength && !counts_examples) {
     fail(fmt::format("{}, which sorts steps of batch.global_batch_size examples, but these steps "
                      "are counted in tokens (batch.strategy: {}, batch.global_batch_tokens: {})",
                      stated("batch.order", "group_by_length", places),
                      place_of("batch.strategy", places),
                      place_of("batch.global_batch_tokens", places)),
-         "Set batch.order: random, or batch.global_batch_size with strategy padding, padding_free "
-         "or balanced.");
+         fmt::format("Set batch.order: random, or batch.global_batch_size with strategy {}.",
+                     strategies_where([](const auto& other) { return !other.makes_own_steps; })));
   }
 }
 

@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/strategy.h"
+
 namespace packtrain {
 
 // Where an epoch of stores with shares or probabilities ends.
 enum class MixtureUntil { kFirstExhausted, kAllExhausted };
 enum class TooLong { kError, kTruncate, kSplit, kDrop };
-enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalanced };
 enum class OrderKind { kSequential, kRandom, kGroupByLength };
 enum class CostSource { kFlops, kMeasured };
 enum class Normalize { kTokens, kExamples };
@@ -106,7 +107,7 @@ struct DataSection {
 };
 
 struct BatchSection {
-  Strategy strategy = Strategy::kBalanced;
+  Strategy strategy = kDefaultStrategy;
   OrderKind order = OrderKind::kRandom;
   // Size of an optimizer step, one of the two. Examples (rows with fixed_length; with multipack the
   // tokens of that many rows), or tokens.

@@ -6,6 +6,14 @@ namespace {
 
 constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
 
+Choices<Strategy> strategies() {
+  Choices<Strategy> choices;
+  for (const StrategyTraits& traits : kStrategyTraits) {
+    choices.emplace_back(traits.name, traits.strategy);
+  }
+  return choices;
+}
+
 Choices<Precision> precisions() {
   return {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
 }
@@ -41,12 +49,7 @@ std::vector<Field> fields_of(ModelSection& s) {
 
 std::vector<Field> fields_of(BatchSection& s) {
   return {
-      choice("batch.strategy", s.strategy,
-             {{"padding", Strategy::kPadding},
-              {"padding_free", Strategy::kPaddingFree},
-              {"fixed_length", Strategy::kFixedLength},
-              {"multipack", Strategy::kMultipack},
-              {"balanced", Strategy::kBalanced}})
+      choice("batch.strategy", s.strategy, strategies())
           .means("How examples become batches. `padding`: pad to the longest example. "
                  "`padding_free`: concatenate the same examples. `balanced`: distribute the "
                  "examples of a step over all ranks by cost. `multipack`: fill packs of a fixed "

@@ -147,7 +147,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
   PlanReport report(survey);
   report.planning_time_s = seconds_since(begin);
-  report.strategy = config_value(config, "batch.strategy");
+  report.strategy = config.batch.strategy;
   report.batch_size_key =
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_steps = planner.num_run_steps(config.run);

@@ -135,7 +135,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
   const PlanSummary& survey = report.survey;
   const SelectionCounts& losses = report.losses;
   Json json = {
-      {"strategy", report.strategy},
+      {"strategy", traits_of(report.strategy).name},
       {"num_steps", report.num_steps},
       {"num_examples", survey.num_examples()},
       {"num_tokens", survey.num_tokens()},

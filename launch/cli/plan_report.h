@@ -75,7 +75,7 @@ struct PlanReport {
   explicit PlanReport(const PlanSummaryOptions& options) : counting(options), survey(options) {}
 
   PlanSummaryOptions counting;  // rules for counting rows and costs
-  std::string strategy;
+  Strategy strategy = kDefaultStrategy;
   std::string batch_size_key;  // the key that gives the size of an optimizer step
   std::int64_t num_steps = 0;  // of the whole run
   std::string length;          // as text, with its epochs

@@ -75,7 +75,7 @@ std::string figures(const PlanReport& report) {
   const PlanSummary& survey = report.survey;
   const SelectionCounts& losses = report.losses;
   Table table;
-  table.row("strategy", report.strategy);
+  table.row("strategy", traits_of(report.strategy).name);
   table.row("parameters", fmt::format("{}", report.memory.num_parameters));
   table.row("ranks", ranks_text(report.memory));
   table.row("steps", report.length);
@@ -179,7 +179,7 @@ std::string bottleneck(const PlanReport& report) {
         "longest example, and that is more than a rank's fair share.\n",
         report.memory.num_ranks, bound);
   }
-  if (report.strategy == "multipack" || report.strategy == "fixed_length") {
+  if (traits_of(report.strategy).makes_own_steps) {
     return "Packs and rows stay whole: steps whose number of them is a multiple of the ranks keep "
            "all "
            "ranks busy, and the more a rank has, the closer are those that run at the same time.\n";
@@ -187,9 +187,9 @@ std::string bottleneck(const PlanReport& report) {
   const auto& balanced = report.advice.balanced;
   if (balanced && balanced->reached > reached + 0.01) {
     return fmt::format(
-        "Strategy {} does not balance ranks: batch.strategy=balanced would reach {:.3f} with the "
-        "same examples in every step.\n",
-        report.strategy, balanced->reached);
+        "Strategy {} does not balance ranks: batch.strategy={} would reach {:.3f} with the same "
+        "examples in every step.\n",
+        traits_of(report.strategy).name, traits_of(kDefaultStrategy).name, balanced->reached);
   }
   return "Whole examples in micro-batches of the token budget leave ranks unequal: raise "
          "batch.max_tokens_per_micro_batch if memory allows.\n";

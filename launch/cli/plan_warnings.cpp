@@ -128,7 +128,7 @@ void check_cuts(const Config& config, const TokenStore& store, const PlanReport&
         {"split",
          fmt::format("{} examples are cut into pieces that do not see each other",
                      report.survey.split_examples()),
-         config.batch.strategy == Strategy::kFixedLength
+         traits_of(config.batch.strategy).has_rows
              ? "batch.strategy: fixed_length does so by its nature; balanced keeps examples whole."
              : "Raise data.max_length to keep them whole."});
   }

@@ -37,10 +37,6 @@ const StrategyEntry& find_strategy(Strategy strategy) {
               "this strategy is missing from the table in samplers/strategies");
 }
 
-bool makes_own_steps(Strategy strategy) {
-  return find_strategy(strategy).make_batches != make_whole_example_batches;
-}
-
 Assignment empty_assignment(int num_ranks, std::int64_t num_micro_batches) {
   return Assignment(static_cast<std::size_t>(num_ranks),
                     std::vector<MicroBatch>(static_cast<std::size_t>(num_micro_batches)));

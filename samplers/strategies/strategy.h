@@ -30,9 +30,6 @@ struct StrategyEntry {
 };
 
 const StrategyEntry& find_strategy(Strategy strategy);
-// True when the steps of the strategy are packs or rows, counted in tokens. The steps of the others
-// are examples of the order.
-bool makes_own_steps(Strategy strategy);
 
 // `num_micro_batches` empty micro-batches for each rank.
 Assignment empty_assignment(int num_ranks, std::int64_t num_micro_batches);

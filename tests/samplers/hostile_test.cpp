@@ -46,7 +46,7 @@ Examples draw_store(const CounterRandom& random) {
 // Also budgets below the longest example, batches beyond the store, ranks that divide nothing.
 PlanOptions draw_options(const CounterRandom& random) {
   PlanOptions options;
-  options.strategy = static_cast<Strategy>(random.below(10, 5));
+  options.strategy = kStrategyTraits[random.below(10, kStrategyTraits.size())].strategy;
   options.order = random.below(11, 2) == 0 ? OrderKind::kSequential : OrderKind::kRandom;
   options.too_long = static_cast<TooLong>(random.below(12, 4));
   constexpr std::array<std::int64_t, 5> kLengths = {1, 64, 200, 100'000, 0x7fffffff};
@@ -54,7 +54,7 @@ PlanOptions draw_options(const CounterRandom& random) {
   constexpr std::array<std::int64_t, 6> kBudgets = {1, 64, 250, 4096, 200'000, 0x7fffffff};
   options.max_tokens_per_micro_batch = kBudgets[random.below(14, kBudgets.size())];
   options.micro_batch_size = 1 + static_cast<std::int64_t>(random.below(15, 40));
-  if (makes_own_steps(options.strategy) || random.below(16, 2) == 0) {
+  if (traits_of(options.strategy).makes_own_steps || random.below(16, 2) == 0) {
     constexpr std::array<std::int64_t, 5> kBatches = {1, 64, 4096, 1'000'000,
                                                       std::int64_t{1} << 40};
     options.global_batch_size = 0;
@@ -72,8 +72,7 @@ PlanOptions draw_options(const CounterRandom& random) {
 
 // No real run cuts a very long example into tiny pieces, and each piece takes memory.
 bool makes_too_many_pieces(const Examples& store, const PlanOptions& options) {
-  if (options.strategy != Strategy::kFixedLength && options.too_long != TooLong::kSplit)
-    return false;
+  if (!traits_of(options.strategy).has_rows && options.too_long != TooLong::kSplit) return false;
   std::int64_t num_pieces = 0;
   for (const std::int32_t length : store.lengths) num_pieces += length / options.max_length;
   return num_pieces > 2'000;
@@ -131,7 +130,7 @@ TEST(HostileInput, IsPlannedRightOrRefusedClearly) {
     try {
       const Planner planner(store.lengths, store.num_loss_tokens, kCounter, options);
       const TooLong too_long =
-          options.strategy == Strategy::kFixedLength && options.too_long == TooLong::kError
+          traits_of(options.strategy).has_rows && options.too_long == TooLong::kError
               ? TooLong::kSplit
               : options.too_long;
       const Selection selection(store.lengths, store.num_loss_tokens, kCounter, too_long,

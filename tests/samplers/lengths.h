@@ -110,7 +110,7 @@ inline std::int64_t tokens_in(const MicroBatch& micro_batch) {
 
 // Rows of the budget that a micro-batch takes: pads count.
 inline std::int64_t rows_in(const MicroBatch& micro_batch, Strategy strategy) {
-  if (strategy != Strategy::kPadding || micro_batch.empty()) return tokens_in(micro_batch);
+  if (!traits_of(strategy).pads_to_longest || micro_batch.empty()) return tokens_in(micro_batch);
   const auto longest = std::ranges::max_element(micro_batch, {}, &Piece::length);
   return std::ssize(micro_batch) * longest->length;
 }

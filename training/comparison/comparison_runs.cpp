@@ -36,7 +36,7 @@ struct Surveyed {
 void require_common_budget(const Config& config) {
   const bool is_common =
       config.batch.max_tokens_per_micro_batch.has_value() || config.memory.limit_gib.has_value();
-  if (is_common || config.batch.strategy != Strategy::kMultipack) return;
+  if (is_common || !traits_of(config.batch.strategy).has_packs) return;
   throw Error(ErrorCategory::kConfig,
               "batch.max_tokens_per_micro_batch is auto: the packs of multipack, and with them the "
               "steps to compare at, would be what the memory of the moment makes them",
@@ -61,10 +61,6 @@ Surveyed survey(const Config& config, const RankHosts& hosts) {
           static_cast<double>(figures.num_tokens()) / static_cast<double>(num_first)};
 }
 
-bool packs(const std::string& strategy) {
-  return strategy == "fixed_length" || strategy == "multipack";
-}
-
 Config load_with(const ComparisonOptions& options, std::vector<std::string> more) {
   std::vector<std::string> overrides = options.overrides;
   overrides.insert(overrides.end(), more.begin(), more.end());
@@ -76,8 +72,10 @@ Config strategy_config(const ComparisonOptions& options, const std::string& stra
                        const RankHosts& hosts) {
   const std::string chosen = "batch.strategy=" + strategy;
   const Config config = load_with(options, {chosen});
-  if (!options.equal_tokens || !packs(strategy) || !config.batch.global_batch_size) return config;
-  const Config whole = load_with(options, {"batch.strategy=balanced"});
+  const bool in_tokens = traits_of(config.batch.strategy).makes_own_steps;
+  if (!options.equal_tokens || !in_tokens || !config.batch.global_batch_size) return config;
+  const Config whole =
+      load_with(options, {std::string("batch.strategy=") + traits_of(kDefaultStrategy).name});
   const double rows =
       survey(whole, hosts).tokens_per_step / static_cast<double>(config.data.max_length);
   const auto tokens = std::max(1LL, std::llround(rows)) * config.data.max_length;

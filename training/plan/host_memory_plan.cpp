@@ -57,7 +57,7 @@ std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
   const bool computed =
       num_examples > kMaxShuffled && config.batch.order != OrderKind::kGroupByLength;
   const std::int64_t tables = computed ? 0 : kOrderBytes;
-  const bool packs = config.batch.strategy == Strategy::kMultipack;
+  const bool packs = traits_of(config.batch.strategy).has_packs;
   return kEpochsHeld * num_examples * (packs ? kOrderBytes + kPackBytes : tables);
 }
 

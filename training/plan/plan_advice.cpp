@@ -95,11 +95,11 @@ PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
                   const PlanSummaryOptions& survey, double target) {
   const Search search(sample_lengths(lengths, options), survey, target);
   PlanAdvice advice;
-  if (options.strategy != Strategy::kBalanced) {
+  if (options.strategy != kDefaultStrategy) {
     PlanOptions balanced = options;
-    balanced.strategy = Strategy::kBalanced;
+    balanced.strategy = kDefaultStrategy;
     PlanSummaryOptions packed = survey;
-    packed.pad_to_longest = false;
+    packed.pad_to_longest = traits_of(kDefaultStrategy).pads_to_longest;
     advice.balanced =
         Search(sample_lengths(lengths, options), packed, target).utilization(balanced);
   }

@@ -8,7 +8,6 @@
 
 #include "framework/config/load.h"
 #include "framework/core/error.h"
-#include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 namespace {
@@ -144,10 +143,11 @@ std::string number_or_null(std::int64_t number) {
   return number == 0 ? "null" : std::to_string(number);
 }
 
-// padding, padding_free and balanced make the same steps.
+// Strategies without own steps make the same steps. Headers of checkpoints have this text for them,
+// so it stays when there are more of them.
 std::string strategy_family(const Config& config) {
-  return makes_own_steps(config.batch.strategy) ? config_value(config, "batch.strategy")
-                                                : "padding, padding_free or balanced";
+  return traits_of(config.batch.strategy).makes_own_steps ? config_value(config, "batch.strategy")
+                                                          : "padding, padding_free or balanced";
 }
 
 }  // namespace
@@ -189,7 +189,7 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
       {"batch.global_batch_size", number_or_null(options.global_batch_size)},
       {"batch.global_batch_tokens", number_or_null(options.global_batch_tokens)},
   };
-  if (config.batch.strategy == Strategy::kMultipack) {
+  if (traits_of(config.batch.strategy).has_packs) {
     settings.emplace_back("batch.packing_window", std::to_string(config.batch.packing_window));
     settings.emplace_back("batch.max_tokens_per_micro_batch",
                           std::to_string(options.max_tokens_per_micro_batch));

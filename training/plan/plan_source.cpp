@@ -2,7 +2,6 @@
 
 #include "collators/collator.h"
 #include "models/decoder/decoder.h"
-#include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 
@@ -13,11 +12,11 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.order = config.batch.order;
   options.too_long = config.data.too_long;
   options.max_length = config.data.max_length;
-  const bool packs = makes_own_steps(options.strategy);
+  const bool in_tokens = traits_of(options.strategy).makes_own_steps;
   const std::int64_t size = config.batch.global_batch_size.value_or(0);
-  options.global_batch_size = packs ? 0 : size;
+  options.global_batch_size = in_tokens ? 0 : size;
   options.global_batch_tokens =
-      config.batch.global_batch_tokens.value_or(packs ? size * config.data.max_length : 0);
+      config.batch.global_batch_tokens.value_or(in_tokens ? size * config.data.max_length : 0);
   options.micro_batch_size = config.batch.micro_batch_size;
   options.cross_example_attention = config.batch.cross_example_attention;
   options.packing_window = config.batch.packing_window;
@@ -52,7 +51,7 @@ PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderCo
   options.flops = plan.cost;
   options.max_tokens_per_micro_batch = plan.max_tokens_per_micro_batch;
   options.row_multiple = CollatorOptions{}.row_multiple;
-  options.pad_to_longest = plan.strategy == Strategy::kPadding;
+  options.pad_to_longest = traits_of(plan.strategy).pads_to_longest;
   return options;
 }
 

@@ -133,7 +133,7 @@ std::int64_t RunPlan::lower_budget(std::int64_t step) {
   PlanEntry entry = header_.entries.back();
   std::int64_t& budget = entry.layout.max_tokens_per_micro_batch;
   entry.lowered_from = entry.first_budget();
-  const bool pads = planner_->options().strategy == Strategy::kPadding;
+  const bool pads = traits_of(planner_->options().strategy).pads_to_longest;
   const std::int64_t largest = std::min(budget, largest_divisible(planner_->plan(step), pads));
   const std::int64_t multiple = CollatorOptions{}.row_multiple;
   budget = std::max<std::int64_t>(1, largest - (largest + 3) / 4);

@@ -39,7 +39,7 @@ std::int64_t max_useful_tokens(const Config& config, int num_ranks) {
   const BatchSection& batch = config.batch;
   const std::int64_t rows = std::min(batch.global_batch_size.value_or(1), kMost);
   std::int64_t step = batch.global_batch_tokens.value_or(rows * config.data.max_length);
-  if (batch.strategy == Strategy::kMultipack) step = (step + num_ranks - 1) / num_ranks;
+  if (traits_of(batch.strategy).has_packs) step = (step + num_ranks - 1) / num_ranks;
   return std::min(std::max(step, config.data.max_length), kMost);
 }
 
@@ -96,7 +96,7 @@ void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::
           .plan({.num_rows = tokens,
                  .several_micro_batches = tokens < max_useful_tokens(config, world.size())});
   if (plan.total() <= free_memory.limit.with_reserve) return;
-  const bool packs = config.batch.strategy == Strategy::kMultipack;
+  const bool packs = traits_of(config.batch.strategy).has_packs;
   const std::string sharing =
       sharing_advice(plan, free_memory.ranks, free_memory.limit.with_reserve);
   throw Error(

@@ -88,7 +88,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   prepared.statistics =
       plan_statistics(prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,
                       collator_options.row_multiple,
-                      planner_.options().strategy == Strategy::kPadding, options_.speeds);
+                      traits_of(planner_.options().strategy).pads_to_longest, options_.speeds);
   prepared.attention_squares = sum_of_squares(prepared.plan, options_.cost.span);
   const LossNormalization normalization = loss_normalization(prepared.plan, options_.normalize);
   const HostAllocator allocate = [&](std::size_t size) {

@@ -52,7 +52,8 @@ BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
     num_tokens += length;
     sizes.longest_sequence = std::max<std::int64_t>(sizes.longest_sequence, length);
   });
-  if (strategy == Strategy::kPadding) num_tokens = sizes.num_sequences * sizes.longest_sequence;
+  if (traits_of(strategy).pads_to_longest)
+    num_tokens = sizes.num_sequences * sizes.longest_sequence;
   sizes.num_rows = num_rows(num_tokens, CollatorOptions{}.row_multiple);
   if (sizes.num_rows > num_tokens) {
     ++sizes.num_sequences;

@@ -33,18 +33,18 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
   BatchSection& batch = config.batch;
   const std::int64_t limit = options.num_examples.value_or(
       std::max(kDefaultExamples, kDefaultExamplesPerRank * num_ranks));
-  const bool has_rows = batch.strategy == Strategy::kFixedLength;
-  if (batch.global_batch_size && !has_rows && batch.strategy != Strategy::kMultipack) {
+  const StrategyTraits& strategy = traits_of(batch.strategy);
+  if (batch.global_batch_size && !strategy.makes_own_steps) {
     batch.global_batch_size = std::min(*batch.global_batch_size, limit);
     return config;
   }
   // Steps counted in tokens hold as many examples of mean length, at least the longest example.
-  // With fixed_length they hold whole rows, at least one for each rank.
+  // Steps of rows hold whole rows, at least one for each rank.
   const StoreInfo& info = store.info();
   const std::int64_t mean = info.num_tokens / std::max<std::int64_t>(info.num_examples, 1) + 1;
   const std::int64_t row = config.data.max_length;
   const std::int64_t num_rows =
-      std::max<std::int64_t>((limit * mean + row - 1) / row, has_rows ? num_ranks : 1);
+      std::max<std::int64_t>((limit * mean + row - 1) / row, strategy.has_rows ? num_ranks : 1);
   const std::int64_t whole =
       batch.global_batch_tokens.value_or(batch.global_batch_size.value_or(1) * row);
   batch.global_batch_tokens = std::min(whole, num_rows * row);

@@ -52,10 +52,11 @@ std::int64_t PlannedRows::piece_at(std::int64_t row, const MicroBatch& pieces) c
 PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch) {
   std::int64_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max<std::int64_t>(longest, piece.length);
+  const bool pads = traits_of(batch.strategy).pads_to_longest;
   PlannedRows planned;
   for (const Piece& piece : pieces) {
     planned.first_row.push_back(planned.num_rows);
-    planned.num_rows += batch.strategy == Strategy::kPadding ? longest : piece.length;
+    planned.num_rows += pads ? longest : piece.length;
   }
   return planned;
 }

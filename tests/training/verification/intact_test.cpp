@@ -7,11 +7,9 @@ namespace {
 using Verification = VerificationTest;
 
 TEST_F(Verification, PassesWithEveryStrategyAndPrecision) {
-  for (const Strategy strategy :
-       {Strategy::kPadding, Strategy::kPaddingFree, Strategy::kFixedLength, Strategy::kMultipack,
-        Strategy::kBalanced}) {
+  for (const StrategyTraits& strategy : kStrategyTraits) {
     for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
-      config_.batch.strategy = strategy;
+      config_.batch.strategy = strategy.strategy;
       config_.precision.compute = config_.precision.reduce = precision;
       const VerificationReport report = verify();
       EXPECT_EQ(report.failed_checks(), Names()) << all_failures(report);
