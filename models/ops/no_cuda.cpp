@@ -114,7 +114,7 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& /*values*/) {
 }
 
 at::Tensor step_sums_cuda(const at::Tensor& /*partials*/, const at::Tensor& /*loss*/,
-                          const RequestFlags& /*requests*/, const at::Tensor& /*details*/) {
+                          const RequestCounts& /*requests*/, const at::Tensor& /*details*/) {
   throw_cuda_not_built("step_sums");
 }
 

@@ -10,7 +10,7 @@
 
 #include "framework/config/config.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
-#include "training/steps/optimizer.h"
+#include "training/steps/step_outcome.h"
 
 namespace packtrain {
 

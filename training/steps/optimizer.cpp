@@ -1,39 +1,10 @@
 #include "training/steps/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
-
-#include <cmath>
 
 #include "framework/device/trace_range.h"
 
 namespace packtrain {
-namespace {
-
-constexpr std::int64_t kNumValues = 6;  // loss, norm, not applied, requests; then details
-
-RequestFlags flags(const StepRequests& requests) {
-  const auto flag = [](bool asked) { return asked ? 1.0F : 0.0F; };
-  return {flag(requests.stop), flag(requests.save), flag(requests.out_of_memory)};
-}
-
-}  // namespace
-
-StepOutcome::StepOutcome(Device& device, std::int64_t num_details)
-    : memory_(device.allocate_host((kNumValues + num_details) * sizeof(float))),
-      host_(at::from_blob(memory_.data, {kNumValues + num_details}, at::kFloat)),
-      arrived_(device.make_event()) {}
-
-StepOutcome::Values StepOutcome::read() {
-  arrived_->synchronize();
-  const float* values = host_.const_data_ptr<float>();
-  return {values[0],
-          values[1],
-          values[2] == 0.0F,
-          {.stop = values[3] > 0, .save = values[4] > 0, .out_of_memory = values[5] > 0},
-          std::lround(values[5]),
-          std::vector<double>(values + kNumValues, values + host_.numel())};
-}
 
 // Each gathered unit is updated by its own launch. The next step's first gathers can then start
 // while other units are updated.
@@ -54,19 +25,19 @@ Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::
 void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t number,
                      const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details,
                      const RefusalBounds& bounds) {
+  StepScalars scalars;
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
     at::Tensor partials = model_.squared_norm_partials();
     if (model_.num_replicas() > 1)
       partials.div_(model_.num_replicas());  // each replica has the whole norm
-    const at::Tensor sums = step_sums(partials, loss, flags(requests), details);
+    const at::Tensor sums = step_sums(partials, loss, requests.counts(), details);
     model_.sum_over_ranks(sums);
-    const StepScalars scalars = step_scalars(sums, options_.max_grad_norm, bounds);
+    scalars = step_scalars(sums, options_.max_grad_norm, bounds);
     update(learning_rate, number, scalars);
-    outcome.host_.copy_(scalars.outcome, /*non_blocking=*/true);
   });
-  model_.compute().record(*outcome.arrived_);
+  outcome.receive(scalars.outcome, model_.compute());
 }
 
 void Optimizer::update(double learning_rate, std::int64_t number, const StepScalars& scalars) {

@@ -1,51 +1,18 @@
 // The end of an optimizer step: global norm, clipping, AdamW on the flat shard. Nothing here waits
-// for the device. A StepOutcome reads loss and norm when they have arrived.
+// for the device. A StepOutcome (step_outcome.h) reads loss and norm when they have arrived.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "framework/config/config.h"
-#include "framework/device/device.h"
-#include "models/ops/gradient_norm/gradient_norm.h"
 #include "parallel/sharding/sharded_model.h"
 #include "training/optimizers/adamw.h"
+#include "training/steps/step_outcome.h"
 
 namespace packtrain {
-
-// Requests that ranks share at the end of a step.
-struct StepRequests {
-  bool stop = false;
-  bool save = false;  // one rank only
-  // Out of memory on this rank. Its loss is set to NaN so that no rank updates.
-  bool out_of_memory = false;
-};
-
-// Outcome of a step over all ranks, as the device reports it. read() waits for it.
-class StepOutcome {
- public:
-  // `num_details`: length of the `details` that Optimizer::step gets.
-  explicit StepOutcome(Device& device, std::int64_t num_details = 0);
-
-  struct Values {
-    double loss = 0;
-    double grad_norm = 0;   // before clipping
-    bool applied = true;    // false: the step was skipped, nothing was written
-    StepRequests requests;  // of any rank
-    std::int64_t num_ranks_out_of_memory = 0;
-    std::vector<double> details;
-  };
-  Values read();
-
- private:
-  friend class Optimizer;
-  HostBuffer memory_;
-  at::Tensor host_;  // float32 [6 + details], view of memory_
-  std::unique_ptr<Event> arrived_;
-};
 
 class Optimizer {
  public:

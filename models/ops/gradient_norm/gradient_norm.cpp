@@ -14,8 +14,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kNumSums = 5;  // loss, squared norm, three requests; details follow
-
 at::Tensor with_details(const at::Tensor& values, const at::Tensor& details) {
   return details.defined() ? at::cat({values, details}) : values;
 }
@@ -30,10 +28,11 @@ at::Tensor squared_norm_partials(const at::Tensor& values) {
 }
 
 at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss,
-                     const RequestFlags& requests, const at::Tensor& details) {
+                     const RequestCounts& requests, const at::Tensor& details) {
   if (partials.is_cuda()) return step_sums_cuda(partials, loss, requests, details);
   std::vector<at::Tensor> sums = {loss.to(at::kFloat), partials.sum()};
-  for (const float request : requests) sums.push_back(at::full({}, request, partials.options()));
+  for (const float request : {requests.stop, requests.save, requests.out_of_memory})
+    sums.push_back(at::full({}, request, partials.options()));
   return with_details(at::stack(sums), details);
 }
 
@@ -50,8 +49,8 @@ StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalB
     clip_factor = at::reciprocal(norm.add(1e-6)).mul(max_norm).clamp_max(1.0);
   }
   const at::Tensor values =
-      at::cat({at::stack({loss, norm, skip.to(at::kFloat)}), sums.slice(0, 2, kNumSums)});
-  return {with_details(values, sums.slice(0, kNumSums)), clip_factor, skip.to(at::kByte)};
+      at::cat({at::stack({loss, norm, skip.to(at::kFloat)}), sums.slice(0, 2, kNumStepSums)});
+  return {with_details(values, sums.slice(0, kNumStepSums)), clip_factor, skip.to(at::kByte)};
 }
 
 }  // namespace packtrain

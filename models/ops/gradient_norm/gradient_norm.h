@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
+#include <cstdint>
 #include <limits>
 
 namespace packtrain {
@@ -18,14 +18,26 @@ namespace packtrain {
 // element.
 at::Tensor squared_norm_partials(const at::Tensor& values);
 
-// Requests that ranks make to each other. Each flag is 0 or 1, so that its sum counts ranks. The
-// count is exact up to 2^24 ranks.
-using RequestFlags = std::array<float, 3>;
+// Requests that ranks make to each other. A rank's own counts are 0 or 1, so that a sum over ranks
+// counts ranks. Sums are exact up to 2^24 ranks, added in any order.
+struct RequestCounts {
+  float stop = 0;
+  float save = 0;
+  float out_of_memory = 0;
+};
 
-// Returns float32 [5 + details]: loss, the sum of `partials` (in float64 on a GPU), `requests`,
-// `details`. `loss` is float32 [], `details` float32 [k] or undefined.
+// The first elements of step_sums(), float32; the details follow.
+struct StepSums {
+  float loss = 0;
+  float squared_norm = 0;
+  RequestCounts requests;
+};
+inline constexpr std::int64_t kNumStepSums = sizeof(StepSums) / sizeof(float);
+
+// Returns float32 [kNumStepSums + details]: loss, the sum of `partials` (in float64 on a GPU),
+// `requests`, `details`. `loss` is float32 [], `details` float32 [k] or undefined.
 at::Tensor step_sums(const at::Tensor& partials, const at::Tensor& loss,
-                     const RequestFlags& requests, const at::Tensor& details);
+                     const RequestCounts& requests, const at::Tensor& details);
 
 // A step with a loss or norm above these bounds is skipped. A step with NaN is always skipped.
 struct RefusalBounds {
@@ -33,8 +45,17 @@ struct RefusalBounds {
   double norm = std::numeric_limits<double>::infinity();
 };
 
+// The first elements of StepScalars::outcome, float32; the details follow.
+struct StepReport {
+  float loss = 0;
+  float norm = 0;
+  float skipped = 0;  // 1 where the step is skipped
+  RequestCounts requests;
+};
+inline constexpr std::int64_t kNumReported = sizeof(StepReport) / sizeof(float);
+
 struct StepScalars {
-  at::Tensor outcome;      // float32 [6 + details]: loss, norm, skip, requests, details
+  at::Tensor outcome;      // float32 [kNumReported + details]: a StepReport, details
   at::Tensor clip_factor;  // float32 []: min(1, max_norm / (norm + 1e-6)); 1 where max_norm is 0
   at::Tensor skip;         // uint8 []: 1 where loss or norm is not finite, or above its bound
 };
@@ -47,7 +68,7 @@ StepScalars step_scalars(const at::Tensor& sums, double max_norm, const RefusalB
 // The functions of gradient_norm.h on a GPU. All throw Error(kDevice) in a build without CUDA.
 at::Tensor squared_norm_partials_cuda(const at::Tensor& values);
 at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss,
-                          const RequestFlags& requests, const at::Tensor& details);
+                          const RequestCounts& requests, const at::Tensor& details);
 StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm, const RefusalBounds& bounds);
 
 }  // namespace packtrain

@@ -3,8 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include <algorithm>
-#include <tuple>
+#include <cstring>
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/gradient_norm/gradient_norm_launch.h"
@@ -15,9 +14,7 @@ namespace {
 // Blocks of the first pass: eight for each of 132 multiprocessors. Fixed, so that every GPU adds in
 // the same order.
 constexpr int kNumPartials = 1056;
-constexpr std::int64_t kNumSums = 2 + kNumRequests;
-constexpr std::int64_t kNumOutcomes = 3 + kNumRequests;
-static_assert(std::tuple_size_v<RequestFlags> == kNumRequests);
+static_assert(kNumStepSums == 2 + kNumRequests && kNumReported == 3 + kNumRequests);
 
 }  // namespace
 
@@ -35,15 +32,15 @@ at::Tensor squared_norm_partials_cuda(const at::Tensor& values) {
 }
 
 at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss,
-                          const RequestFlags& requests, const at::Tensor& details) {
+                          const RequestCounts& requests, const at::Tensor& details) {
   const c10::cuda::CUDAGuard guard(partials.device());
   const std::int64_t num_details = details.defined() ? details.numel() : 0;
-  at::Tensor sums = at::empty({kNumSums + num_details}, partials.options());
+  at::Tensor sums = at::empty({kNumStepSums + num_details}, partials.options());
   StepSumsArguments arguments;
   arguments.partials = partials.const_data_ptr<float>();
   arguments.num_partials = static_cast<int>(partials.numel());
   arguments.loss = loss.const_data_ptr<float>();
-  std::ranges::copy(requests, arguments.requests);
+  std::memcpy(arguments.requests, &requests, sizeof requests);
   arguments.details = details.defined() ? details.const_data_ptr<float>() : nullptr;
   arguments.num_details = static_cast<int>(num_details);
   arguments.sums = sums.data_ptr<float>();
@@ -54,8 +51,8 @@ at::Tensor step_sums_cuda(const at::Tensor& partials, const at::Tensor& loss,
 StepScalars step_scalars_cuda(const at::Tensor& sums, double max_norm,
                               const RefusalBounds& bounds) {
   const c10::cuda::CUDAGuard guard(sums.device());
-  const std::int64_t num_details = sums.numel() - kNumSums;
-  StepScalars scalars{at::empty({kNumOutcomes + num_details}, sums.options()),
+  const std::int64_t num_details = sums.numel() - kNumStepSums;
+  StepScalars scalars{at::empty({kNumReported + num_details}, sums.options()),
                       at::empty({}, sums.options()),
                       at::empty({}, sums.options().dtype(at::kByte))};
   StepScalarsArguments arguments;
