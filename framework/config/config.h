@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/config/strategy.h"
+#include "framework/core/backend.h"
 
 namespace packtrain {
 
@@ -23,8 +24,6 @@ enum class ScheduleKind { kCosine, kLinear, kConstant, kWarmupStableDecay, kInve
 enum class DecayShape { kLinear, kCosine, kOneMinusSqrt };
 enum class Precision { kFloat32, kBFloat16 };
 enum class Recompute { kNone, kSelective, kFull };
-enum class BackendKind { kAuto, kLocal, kMpi, kNccl };
-enum class GatherPath { kAuto, kCopyEngine, kSymmetric, kRing };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
@@ -47,7 +46,6 @@ enum class FaultKind {
   kLostLink,
 };
 enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
-enum class ReducePath { kAuto, kCopyEngine, kSymmetric, kRing };
 
 // How often something is done: every `steps` steps (0: never), after each `share` of the run's
 // steps, or after each epoch.
@@ -146,18 +144,21 @@ struct ScheduleSection {
 constexpr int kMinGatherSlots = 3;
 
 struct ParallelSection {
-  BackendKind backend =
-      BackendKind::kAuto;  // auto: nccl where every rank has a GPU, else mpi; local for one rank
-  int zero_stage = 3;      // 3 shards weights too; 2 keeps them gathered
+  // kMpi: TCP where the ranks were started without MPI. Nothing (`auto`): nccl where every rank has
+  // a GPU, else mpi; local for one rank.
+  std::optional<Backend> backend;
+  int zero_stage = 3;  // 3 shards weights too; 2 keeps them gathered
   // zero_stage 3: maximum number of blocks whose gathered weights are in memory at a time. Nothing
   // (`auto`): as many as memory allows, at least kMinGatherSlots.
   std::optional<std::int64_t> gather_slots;
   // Ranks that share one copy of the model's state; further groups hold replicas. Nothing (`auto`):
   // the fewest whole hosts whose memory fits (training/plan/shard_size.h).
   std::optional<std::int64_t> shard_size;
-  bool resident_embeddings = true;             // false: embedding and head share one weight slot
-  GatherPath gather_path = GatherPath::kAuto;  // NCCL: how weights are gathered
-  ReducePath reduce_path = ReducePath::kAuto;  // NCCL: how gradients are reduced
+  bool resident_embeddings = true;  // false: embedding and head share one weight slot
+  // NCCL: how weights are gathered and gradients reduced. Nothing (`auto`): the fastest path that
+  // all ranks support.
+  std::optional<CollectivePath> gather_path;
+  std::optional<CollectivePath> reduce_path;
 };
 
 struct PrecisionSection {

@@ -1,15 +1,27 @@
 // Keys of the sections parallel, guard, debug and fault.
 #include "framework/config/schema_sections.h"
 
+#include <optional>
+
 namespace packtrain {
+namespace {
+
+Choices<std::optional<CollectivePath>> collective_paths() {
+  return {{"auto", std::nullopt},
+          {"copy_engine", CollectivePath::kCopyEngine},
+          {"symmetric", CollectivePath::kSymmetric},
+          {"ring", CollectivePath::kRing}};
+}
+
+}  // namespace
 
 std::vector<Field> fields_of(ParallelSection& s) {
   return {
       choice("parallel.backend", s.backend,
-             {{"auto", BackendKind::kAuto},
-              {"local", BackendKind::kLocal},
-              {"mpi", BackendKind::kMpi},
-              {"nccl", BackendKind::kNccl}})
+             {{"auto", std::nullopt},
+              {"local", Backend::kLocal},
+              {"mpi", Backend::kMpi},
+              {"nccl", Backend::kNccl}})
           .means(
               "Communication backend. `auto`: NCCL when every rank has a GPU, MPI between CPU "
               "ranks, none for one rank. `mpi` uses TCP when the ranks were started without MPI."),
@@ -29,18 +41,10 @@ std::vector<Field> fields_of(ParallelSection& s) {
       flag("parallel.resident_embeddings", s.resident_embeddings)
           .means("ZeRO 3: keep the weights of embedding and head in separate buffers. `false`: "
                  "they share one buffer to save memory."),
-      choice("parallel.gather_path", s.gather_path,
-             {{"auto", GatherPath::kAuto},
-              {"copy_engine", GatherPath::kCopyEngine},
-              {"symmetric", GatherPath::kSymmetric},
-              {"ring", GatherPath::kRing}})
+      choice("parallel.gather_path", s.gather_path, collective_paths())
           .means("NCCL path of the all-gather of weights. `auto`: the fastest path that all ranks "
                  "support."),
-      choice("parallel.reduce_path", s.reduce_path,
-             {{"auto", ReducePath::kAuto},
-              {"copy_engine", ReducePath::kCopyEngine},
-              {"symmetric", ReducePath::kSymmetric},
-              {"ring", ReducePath::kRing}})
+      choice("parallel.reduce_path", s.reduce_path, collective_paths())
           .means("NCCL path of the reduction of gradients. `auto`: the fastest path that all ranks "
                  "support."),
   };

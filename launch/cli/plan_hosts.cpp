@@ -49,8 +49,7 @@ AssumedHosts assumed_hosts(const Config& config, const HostArguments& given, int
   if (given.num_hosts) return {of_known_hosts(given, *given.num_hosts), ""};
   const int num_ranks = given.num_ranks.value_or(given.ranks_per_host.value_or(1));
   if (given.ranks_per_host) return {hosts_of(num_ranks, *given.ranks_per_host), ""};
-  const BackendKind backend = config.parallel.backend;
-  const bool may_use_gpu = backend == BackendKind::kAuto || backend == BackendKind::kNccl;
+  const bool may_use_gpu = config.parallel.backend.value_or(Backend::kNccl) == Backend::kNccl;
   if (num_ranks == 1) return {on_one_host(1), ""};
   if (!may_use_gpu || num_gpus == 0) {
     return {on_one_host(num_ranks), "assumed to be on one host: --ranks-per-node says otherwise"};

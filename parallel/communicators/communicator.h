@@ -7,18 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/backend.h"
 #include "framework/core/data_type.h"
 
 namespace packtrain {
 
 enum class ReduceOp { kSum, kMin, kMax };
-
-// How NCCL moves data in memory of allocate(). The other backends have one way. Both symmetric
-// paths need all ranks on one host.
-// kSymmetric: kernels read and write the memory of other ranks.
-// kCopyEngine: all-gathers use no SM. Reduce-scatters are copied by copy engines into scratch
-// memory and summed there in the order of the ranks, with one rounding.
-enum class CollectivePath { kRing, kSymmetric, kCopyEngine };
 
 struct CommunicatorOptions {
   CollectivePath path = CollectivePath::kRing;

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "framework/core/backend.h"
 #include "parallel/communicators/communicator.h"
 
 namespace packtrain {
 
-enum class Backend { kLocal, kMpi, kTcp, kNccl };
 const char* name_of(Backend backend);  // as in the configuration
 
 // Owns the process's membership in the job: MPI_Init_thread .. MPI_Finalize under mpirun, TCP

@@ -55,8 +55,7 @@ MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int 
 
 AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
                             const RankHosts& hosts, std::optional<double> gpu_gib) {
-  const BackendKind backend = config.parallel.backend;
-  const bool may_use_gpu = backend == BackendKind::kAuto || backend == BackendKind::kNccl;
+  const bool may_use_gpu = config.parallel.backend.value_or(Backend::kNccl) == Backend::kNccl;
   AssumedDevice assumed{{DeviceKind::kCpu, hosts.num_ranks, 0}, hosts, 0, ""};
   if (gpu_gib) {
     assumed.gpu_bytes = static_cast<std::int64_t>(*gpu_gib * kGibibyte);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,20 +32,14 @@ void require_a_gpu_each(const std::vector<GpusOfRank>& gpus) {
 Backend choose_backend(const Config& config, const World& world,
                        const std::vector<GpusOfRank>& gpus) {
   const Backend on_cpu = world.size() > 1 ? world.on_cpu() : Backend::kLocal;
-  switch (config.parallel.backend) {
-    case BackendKind::kMpi:
-      return on_cpu;
-    case BackendKind::kLocal:
-      if (world.size() == 1) return Backend::kLocal;
-      throw Error(ErrorCategory::kConfig,
-                  fmt::format("parallel.backend is local, but {} ranks were started", world.size()),
-                  "Use parallel.backend=auto, mpi or nccl for several ranks.");
-    case BackendKind::kNccl:
-      require_a_gpu_each(gpus);
-      return Backend::kNccl;
-    case BackendKind::kAuto:
-      break;
+  const std::optional<Backend> chosen = config.parallel.backend;
+  if (chosen == Backend::kLocal && world.size() > 1) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("parallel.backend is local, but {} ranks were started", world.size()),
+                "Use parallel.backend=auto, mpi or nccl for several ranks.");
   }
+  if (chosen == Backend::kNccl) require_a_gpu_each(gpus);
+  if (chosen) return chosen == Backend::kMpi ? on_cpu : *chosen;
   const bool any_gpu =
       std::ranges::any_of(gpus, [](const GpusOfRank& rank) { return !rank.visible.empty(); });
   if (any_gpu) require_a_gpu_each(gpus);
@@ -60,8 +55,8 @@ void check_paths(const ParallelSection& parallel, Backend backend) {
         fmt::format("{} names a path of NCCL, but the backend is {}", key, name_of(backend)),
         "Set it to auto, or train on GPUs with parallel.backend=nccl.");
   };
-  if (parallel.gather_path != GatherPath::kAuto) refuse("parallel.gather_path");
-  if (parallel.reduce_path != ReducePath::kAuto) refuse("parallel.reduce_path");
+  if (parallel.gather_path) refuse("parallel.gather_path");
+  if (parallel.reduce_path) refuse("parallel.reduce_path");
 }
 
 // From now on libtorch's operators without a deterministic form throw.
@@ -71,18 +66,14 @@ void use_deterministic_algorithms() {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
+// A path that is given by name. Rings are always available.
+CommunicatorOptions given(CollectivePath path) {
+  return {.path = path, .required = path != CollectivePath::kRing};
+}
+
 CommunicatorOptions gather_options(const Config& config) {
-  switch (config.parallel.gather_path) {
-    case GatherPath::kCopyEngine:
-      return {.path = CollectivePath::kCopyEngine, .required = true};
-    case GatherPath::kSymmetric:
-      return {.path = CollectivePath::kSymmetric, .required = true};
-    case GatherPath::kRing:
-      return {.path = CollectivePath::kRing};
-    case GatherPath::kAuto:
-      break;
-  }
-  return {.path = CollectivePath::kCopyEngine};
+  const auto path = config.parallel.gather_path;
+  return path ? given(*path) : CommunicatorOptions{.path = CollectivePath::kCopyEngine};
 }
 
 bool strikes_collectives(FaultKind kind) {
@@ -106,16 +97,7 @@ std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& dev
 }  // namespace
 
 CommunicatorOptions reduce_options(const Config& config) {
-  switch (config.parallel.reduce_path) {
-    case ReducePath::kCopyEngine:
-      return {.path = CollectivePath::kCopyEngine, .required = true};
-    case ReducePath::kSymmetric:
-      return {.path = CollectivePath::kSymmetric, .required = true};
-    case ReducePath::kRing:
-      return {.path = CollectivePath::kRing};
-    case ReducePath::kAuto:
-      break;
-  }
+  if (const auto path = config.parallel.reduce_path) return given(*path);
   // The cost of reducing a gradient, relative to that of its products, depends only on the tokens.
   constexpr std::int64_t kFewTokens = 3072;
   const auto tokens = config.batch.max_tokens_per_micro_batch;

@@ -37,7 +37,7 @@ run: {max_steps: null, seed: 18446744073709551615}
   EXPECT_EQ(config.optimizer.epsilon, 1e-9);
   EXPECT_EQ(config.schedule.name, ScheduleKind::kLinear);
   EXPECT_EQ(config.schedule.warmup_steps, 5);
-  EXPECT_EQ(config.parallel.backend, BackendKind::kMpi);
+  EXPECT_EQ(config.parallel.backend, Backend::kMpi);
   EXPECT_EQ(config.parallel.zero_stage, 2);
   EXPECT_EQ(config.precision.compute, Precision::kFloat32);
   EXPECT_TRUE(config.precision.deterministic);

@@ -86,7 +86,7 @@ TEST(GatherSlots, AreAFewWhereNothingIsGatheredOrMemoryIsTheHosts) {
   config.parallel.zero_stage = 2;
   EXPECT_EQ(slots_of(config, 4), kMinGatherSlots);
   config.parallel.zero_stage = 3;
-  config.parallel.backend = BackendKind::kMpi;
+  config.parallel.backend = Backend::kMpi;
   const AssumedDevice host = assume_device(config, deep_decoder(), on_one_host(4));
   EXPECT_EQ(assumed_gather_slots(config, deep_decoder(), kTokens, host), kMinGatherSlots);
 }

@@ -88,7 +88,7 @@ DecoderConfig decoder_of(const Case& c) {
 
 Config config_of(const Case& c) {
   Config config;
-  config.parallel.backend = BackendKind::kNccl;
+  config.parallel.backend = Backend::kNccl;
   config.parallel.zero_stage = c.zero_stage;
   config.memory.recompute = c.recompute;
   config.batch.max_tokens_per_micro_batch = c.rows;

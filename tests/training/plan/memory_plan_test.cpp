@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "framework/core/error.h"
@@ -54,22 +55,22 @@ std::int64_t slots_of(const MemoryPlan& plan) {
 TEST(MemoryPlan, HasScratchMemoryForReductionsByCopyEnginesAlone) {
   Config config;
   config.batch.max_tokens_per_micro_batch = 4096;
-  const auto scratch = [&](ReducePath path, DeviceKind device, int num_ranks) {
+  const auto scratch = [&](std::optional<CollectivePath> path, DeviceKind device, int num_ranks) {
     config.parallel.reduce_path = path;
     const MemoryPlanner planner(config, small_decoder(/*tied=*/false), {device, num_ranks});
     const MemoryPlan plan = planner.plan({.num_rows = 128});
     return std::pair(bytes_of(plan, {"reduce scratch"}),
                      num_ranks * bytes_of(plan, {"reduce output"}));
   };
-  const auto [bytes, wanted] = scratch(ReducePath::kCopyEngine, DeviceKind::kCuda, 4);
+  const auto [bytes, wanted] = scratch(CollectivePath::kCopyEngine, DeviceKind::kCuda, 4);
   EXPECT_GT(bytes, 0);
   EXPECT_EQ(bytes, wanted);
-  EXPECT_EQ(scratch(ReducePath::kAuto, DeviceKind::kCuda, 4).first, 0);
-  EXPECT_EQ(scratch(ReducePath::kCopyEngine, DeviceKind::kCpu, 4).first, 0);
-  EXPECT_EQ(scratch(ReducePath::kCopyEngine, DeviceKind::kCuda, 1).first, 0);
+  EXPECT_EQ(scratch(std::nullopt, DeviceKind::kCuda, 4).first, 0);
+  EXPECT_EQ(scratch(CollectivePath::kCopyEngine, DeviceKind::kCpu, 4).first, 0);
+  EXPECT_EQ(scratch(CollectivePath::kCopyEngine, DeviceKind::kCuda, 1).first, 0);
   config.batch.max_tokens_per_micro_batch = 2048;  // few: auto takes copy engines
-  EXPECT_EQ(scratch(ReducePath::kAuto, DeviceKind::kCuda, 4).first, wanted);
-  EXPECT_EQ(scratch(ReducePath::kRing, DeviceKind::kCuda, 4).first, 0);
+  EXPECT_EQ(scratch(std::nullopt, DeviceKind::kCuda, 4).first, wanted);
+  EXPECT_EQ(scratch(CollectivePath::kRing, DeviceKind::kCuda, 4).first, 0);
 }
 
 TEST(MemoryPlan, KnowsWhatShardingAllocates) {

@@ -40,7 +40,7 @@ class ManyRanks final : public World {
 
 Config host_config(double limit_gib) {
   Config config;
-  config.parallel.backend = BackendKind::kMpi;
+  config.parallel.backend = Backend::kMpi;
   config.data.max_length = 128;
   config.batch.max_tokens_per_micro_batch.reset();
   config.memory.limit_gib = limit_gib;
@@ -75,7 +75,7 @@ DecoderConfig llama_70b() {
 
 Config llama_config() {
   Config config;
-  config.parallel.backend = BackendKind::kNccl;
+  config.parallel.backend = Backend::kNccl;
   config.data.max_length = 8192;
   config.batch.max_tokens_per_micro_batch = 8192;
   config.batch.global_batch_size = 1024;

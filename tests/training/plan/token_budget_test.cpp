@@ -118,7 +118,7 @@ TEST(TokenBudget, TakesTheGivenLimitAsItIs) {
 
 TEST(TokenBudget, SharesTheHostAmongItsRanks) {
   Config config = auto_config();
-  config.parallel.backend = BackendKind::kMpi;
+  config.parallel.backend = Backend::kMpi;
   const auto limit_for = [&](int num_ranks) {
     return static_cast<double>(
         assumed_memory_limit(config.memory,
