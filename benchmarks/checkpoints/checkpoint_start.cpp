@@ -16,6 +16,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/save_report.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 namespace {
@@ -57,11 +58,11 @@ std::vector<ShardView> shards_of(int rank, int num_ranks) {
                       end - begin,
                       /*trainable=*/true,
                       {},
-                      {},
                       {}};
       shard.weight = at::zeros({shard.numel}, at::kFloat);
-      shard.exp_avg = at::zeros({shard.numel}, at::kFloat);
-      shard.exp_avg_sq = at::zeros({shard.numel}, at::kFloat);
+      for (const OptimizerStateSpec& spec : adamw_state(at::kFloat)) {
+        shard.optimizer.push_back({spec.name, at::zeros({shard.numel}, spec.dtype)});
+      }
       shards.push_back(std::move(shard));
     }
   }

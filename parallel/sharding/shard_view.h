@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/sharding/optimizer_state.h"
+
 namespace packtrain {
 
 struct ShardView {
@@ -18,11 +20,9 @@ struct ShardView {
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
   // 1-D views [numel] of flat buffers on the device. `weight` is the exact state of training: the
-  // float32 master for trainable parameters, the compute dtype for frozen ones. The moments are
-  // float32 or bfloat16, undefined for frozen parameters.
+  // float32 master for trainable parameters, the compute dtype for frozen ones.
   at::Tensor weight;
-  at::Tensor exp_avg;
-  at::Tensor exp_avg_sq;
+  std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
 };
 
 }  // namespace packtrain

@@ -82,8 +82,8 @@ class ShardedModel {
   // Call it after writing master weights through shards(): it refreshes the weights that are
   // gathered.
   void weights_changed();
-  // Collective. Sends what the first replica has written through shards(), weights and moments, to
-  // all others. So only one replica reads files. Blocks the host.
+  // Collective. Sends what the first replica has written through shards(), weights and optimizer
+  // state, to all others. So only one replica reads files. Blocks the host.
   void broadcast_first_replica();
   // Work enqueued on compute so far writes the unit's weights. The next step may gather them after
   // it.

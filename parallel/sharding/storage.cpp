@@ -70,8 +70,10 @@ void ShardedStorage::allocate_state() {
   state_.weight = tensors[0];
   frozen_ = tensors[1];
   state_.master = master_is_weight ? state_.weight : at::zeros({trainable_numel_}, float32);
-  state_.exp_avg = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
-  state_.exp_avg_sq = at::zeros({trainable_numel_}, float32.dtype(options_.moments));
+  for (const OptimizerStateSpec& spec : options_.optimizer_state) {
+    state_.optimizer.push_back(
+        {spec.name, at::zeros({state_values(spec, trainable_numel_)}, float32.dtype(spec.dtype))});
+  }
 }
 
 void ShardedStorage::allocate_slots() {
@@ -137,13 +139,22 @@ at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
                    : slot.narrow(0, u.trainable.numel, u.frozen.numel);
 }
 
+std::vector<OptimizerTensor> ShardedStorage::optimizer_part(std::int64_t begin,
+                                                            std::int64_t numel) const {
+  std::vector<OptimizerTensor> part;
+  for (std::size_t i = 0; i < state_.optimizer.size(); ++i) {
+    const OptimizerStateSpec& spec = options_.optimizer_state[i];
+    part.push_back({spec.name, state_.optimizer[i].values.narrow(0, state_values(spec, begin),
+                                                                 state_values(spec, numel))});
+  }
+  return part;
+}
+
 std::vector<at::Tensor> ShardedStorage::owned_state(int unit) const {
   const std::int64_t begin = trainable_begin_[unit];
   const std::int64_t numel = table_.units[unit].trainable.shard_numel;
-  std::vector<at::Tensor> all;
-  for (const at::Tensor& flat : {state_.master, state_.exp_avg, state_.exp_avg_sq}) {
-    all.push_back(flat.narrow(0, begin, numel));
-  }
+  std::vector<at::Tensor> all = {state_.master.narrow(0, begin, numel)};
+  for (const OptimizerTensor& flat : optimizer_part(begin, numel)) all.push_back(flat.values);
   if (!state_.weight.is_same(state_.master)) all.push_back(owned_weights(unit, true));
   all.push_back(owned_weights(unit, false));
   return all;
@@ -200,14 +211,10 @@ std::vector<ShardView> ShardedStorage::shard_views() const {
                      owned.numel,
                      trainable,
                      {},
-                     {},
                      {}};
       const std::int64_t begin = base + owned.shard_begin;
       view.weight = (trainable ? state_.master : frozen_).narrow(0, begin, owned.numel);
-      if (trainable) {
-        view.exp_avg = state_.exp_avg.narrow(0, begin, owned.numel);
-        view.exp_avg_sq = state_.exp_avg_sq.narrow(0, begin, owned.numel);
-      }
+      if (trainable) view.optimizer = optimizer_part(begin, owned.numel);
       views.push_back(std::move(view));
     }
   };

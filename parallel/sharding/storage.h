@@ -13,6 +13,7 @@
 #include "framework/device/device.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/sharding/arena.h"
+#include "parallel/sharding/optimizer_state.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/shard_view.h"
 
@@ -24,7 +25,8 @@ struct ShardingOptions {
   bool resident_embeddings = true;
   at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
   at::ScalarType reduce = at::kFloat;   // dtype of the gradients that blocks write and ranks sum
-  at::ScalarType moments = at::kFloat;
+  // The optimizer declares it. Empty: no state.
+  std::vector<OptimizerStateSpec> optimizer_state = {};
   bool poison_slots = false;   // fill weight slots with NaN when released
   bool self_test = false;      // test all slots with known values first
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
@@ -34,8 +36,7 @@ struct ShardingOptions {
 // hold zeros.
 struct FlatState {
   at::Tensor master;
-  at::Tensor exp_avg;  // both moments: the dtype that ShardingOptions::moments says
-  at::Tensor exp_avg_sq;
+  std::vector<OptimizerTensor> optimizer;  // in the order of ShardingOptions::optimizer_state
   // Compute dtype [n]: the source of gathers; the master itself when that is float32.
   at::Tensor weight;
 };
@@ -86,6 +87,8 @@ class ShardedStorage {
   using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
 
   std::vector<at::Tensor> allocate(Communicator& communicator, std::span<const ArenaPart> parts);
+  // The state of trainable elements [begin, begin + numel) of this rank, as views.
+  std::vector<OptimizerTensor> optimizer_part(std::int64_t begin, std::int64_t numel) const;
   void place_units();
   void allocate_state();
   void allocate_slots();

@@ -15,6 +15,8 @@ SUFFIXES = (".cpp", ".h", ".cu", ".cuh")
 NAMES = (
     (re.compile(r"\bStrategy::k\w+"), ("samplers/", "framework/config/strategy.h"),
      "ask a trait of the strategy (framework/config/strategy.h)"),
+    (re.compile(r"\bexp_avg|\bkExpAvg"), ("training/optimizers/", "training/steps/optimizer.cpp"),
+     "iterate over the state that the optimizer declares (parallel/sharding/optimizer_state.h)"),
 )
 
 

@@ -1,7 +1,8 @@
 // Training checkpoints: safetensors shards and one JSON manifest, readable with any number of
 // ranks. A folder `step-N` is written as `step-N.tmp`, synced, its manifest last, then renamed.
-// Each range of a parameter is one 1-D tensor: `weight/<parameter>@<first element>`, `exp_avg/...`,
-// `exp_avg_sq/...`. Ranks that own no elements write no file.
+// Each range of a parameter is one 1-D tensor `weight/<parameter>@<first element>`, and one for
+// each tensor of the optimizer's state, with its name instead of `weight`. Ranks that own no
+// elements write no file.
 #pragma once
 
 #include <optional>
@@ -44,14 +45,14 @@ std::optional<std::string> find_resumable_checkpoint(const std::string& root,
                                                      const std::set<std::string>& passed_over,
                                                      Communicator& control);
 
-// Not collective. Fills `shards` (weight, exp_avg, exp_avg_sq) from a checkpoint written by any
-// number of ranks. Elements are converted when dtypes differ; for moments the conversion is logged.
-// `with_moments` false reads weights only. Only the files and the blocks of 256 KiB that contain
-// parts of `shards` are read and checked. Files of older checkpoints are checked as a whole.
-// Throws Error(kCheckpoint) when a parameter is missing, has another shape, or has no moments.
-// Throws DamagedCheckpoint (manifest.h) when a range is not covered or bytes differ from those
-// saved.
+// Not collective. Fills `shards` (weight and optimizer state) from a checkpoint written by any
+// number of ranks. Elements are converted when dtypes differ; for optimizer state the conversion is
+// logged. `with_optimizer_state` false reads weights only. Only the files and the blocks of 256 KiB
+// that contain parts of `shards` are read and checked. Files of older checkpoints are checked as a
+// whole. Throws Error(kCheckpoint) when a parameter is missing, has another shape, or has no
+// moments. Throws DamagedCheckpoint (manifest.h) when a range is not covered or bytes differ from
+// those saved.
 ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
-                           bool with_moments);
+                           bool with_optimizer_state);
 
 }  // namespace packtrain

@@ -199,8 +199,10 @@ const char* name_of_moments(DataType type) {
 }
 
 void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
-  const DataType saved = reader.dtype("exp_avg", shard.parameter, shard.begin);
-  const DataType wanted = data_type_of(shard.exp_avg);
+  if (shard.optimizer.empty()) return;
+  const auto& [kind, values] = shard.optimizer.front();
+  const DataType saved = reader.dtype(kind, shard.parameter, shard.begin);
+  const DataType wanted = data_type_of(values);
   if (saved == wanted) return;
   log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
            name_of_moments(saved), name_of_moments(wanted));
@@ -209,7 +211,7 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
 }  // namespace
 
 ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
-                           bool with_moments) {
+                           bool with_optimizer_state) {
   ShardReader reader(folder);
   bool logged = false;  // all moments have one type
   for (const ShardView& shard : shards) {
@@ -221,10 +223,11 @@ ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView>
     }
     if (shard.numel == 0) continue;
     reader.read("weight", shard.parameter, shard.begin, shard.weight);
-    if (!with_moments || !shard.trainable) continue;
+    if (!with_optimizer_state || !shard.trainable) continue;
     if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
-    reader.read("exp_avg", shard.parameter, shard.begin, shard.exp_avg);
-    reader.read("exp_avg_sq", shard.parameter, shard.begin, shard.exp_avg_sq);
+    for (const auto& [kind, values] : shard.optimizer) {
+      reader.read(kind, shard.parameter, shard.begin, values);
+    }
   }
   return reader.counts();
 }

@@ -36,7 +36,7 @@ std::uint64_t key_of(const std::string& name, const std::vector<std::int64_t>& s
   return digest_bytes(std::as_bytes(std::span(text))).low;
 }
 
-bool has_optimizer_moments(const ShardView& shard, bool weights_only) {
+bool saves_optimizer_state(const ShardView& shard, bool weights_only) {
   return shard.trainable && !weights_only;
 }
 
@@ -44,9 +44,8 @@ std::uint64_t num_bytes_of(std::span<const ShardView> shards, bool weights_only)
   std::uint64_t bytes = 0;
   for (const ShardView& shard : shards) {
     if (shard.weight.defined()) bytes += shard.weight.nbytes();
-    if (!has_optimizer_moments(shard, weights_only)) continue;
-    if (shard.exp_avg.defined()) bytes += shard.exp_avg.nbytes();
-    if (shard.exp_avg_sq.defined()) bytes += shard.exp_avg_sq.nbytes();
+    if (!saves_optimizer_state(shard, weights_only)) continue;
+    for (const OptimizerTensor& tensor : shard.optimizer) bytes += tensor.values.nbytes();
   }
   return bytes;
 }
@@ -54,7 +53,7 @@ std::uint64_t num_bytes_of(std::span<const ShardView> shards, bool weights_only)
 // The tensors of one rank's file, kept in CPU memory until they are written.
 class RankTensors {
  public:
-  void add(const char* kind, const ShardView& shard, const at::Tensor& tensor) {
+  void add(const std::string& kind, const ShardView& shard, const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.dim() != 1 || tensor.numel() != shard.numel) {
       throw Error(ErrorCategory::kInternal,
                   fmt::format("{} of '{}' is not a 1-D tensor of {} elements", kind,
@@ -144,9 +143,8 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
     if (shard.numel == 0) continue;
     ranges.push_back({key_of(shard.parameter, shard.shape), shard.begin, shard.numel});
     tensors.add("weight", shard, shard.weight);
-    if (!has_optimizer_moments(shard, weights_only)) continue;
-    tensors.add("exp_avg", shard, shard.exp_avg);
-    tensors.add("exp_avg_sq", shard, shard.exp_avg_sq);
+    if (!saves_optimizer_state(shard, weights_only)) continue;
+    for (const auto& [kind, values] : shard.optimizer) tensors.add(kind, shard, values);
   }
   const std::string name = rank_file_name(*writers.own, writers.num);
   const CheckpointFile file = write_shard_file(folder, name, tensors.tensors());

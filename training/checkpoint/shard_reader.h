@@ -26,7 +26,7 @@ class ShardReader {
   const Manifest& manifest() const { return manifest_; }
   // The full shape. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
   const std::vector<std::int64_t>& shape(const std::string& parameter) const;
-  // The stored type of `kind` (weight, exp_avg, exp_avg_sq) at this element.
+  // The stored type of `kind` (weight, or a name of optimizer state) at this element.
   DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);
 
   // Fills `destination` (1-D, any device, converted to its dtype) with the elements of the

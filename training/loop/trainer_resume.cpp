@@ -102,7 +102,7 @@ void Trainer::start_from_model() {
 bool Trainer::load(const ResumePoint& resumed) {
   ReadCounts counts;
   const auto read = [&](std::span<const ShardView> shards) {
-    counts = load_checkpoint(resumed.folder, shards, /*with_moments=*/true);
+    counts = load_checkpoint(resumed.folder, shards, /*with_optimizer_state=*/true);
   };
   if (const auto failure = collective_read(*model_, world_.control(), read)) {
     if (!failure->is_damage || config_.checkpoint.resume != "auto") throw failure->error;

@@ -122,6 +122,10 @@ void launch(const AdamWArguments& arguments, const at::Device& device) {
 
 }  // namespace
 
+std::vector<OptimizerStateSpec> adamw_state(at::ScalarType moments) {
+  return {{.name = kExpAvg, .dtype = moments}, {.name = kExpAvgSq, .dtype = moments}};
+}
+
 void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
            const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip) {
   check_tensors(tensors);

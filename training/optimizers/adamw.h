@@ -13,8 +13,18 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "parallel/sharding/optimizer_state.h"
 
 namespace packtrain {
+
+// Names of the state's tensors.
+inline constexpr const char* kExpAvg = "exp_avg";       // first moment
+inline constexpr const char* kExpAvgSq = "exp_avg_sq";  // second moment
+
+// The state that AdamW keeps: two moments of type `moments` for each element.
+std::vector<OptimizerStateSpec> adamw_state(at::ScalarType moments);
 
 struct AdamWOptions {
   double learning_rate = 0;

@@ -124,7 +124,7 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
       fmt::format("{}, owned", name_of(compute)));
   add(entries, "frozen weights", sizes_.frozen * bytes_of(compute),
       fmt::format("{}, owned", name_of(compute)));
-  add(entries, "moments", 2 * sizes_.trainable * bytes_of(config_.optimizer.moments),
+  add(entries, "moments", state_bytes(sharding_options(config_).optimizer_state, sizes_.trainable),
       fmt::format("two, {}", name_of(config_.optimizer.moments)));
   // Sharded gradients have memory for a float32 sum from the start.
   const bool wide = is_sharded() || several_micro_batches;

@@ -77,7 +77,7 @@ StateSnapshot& RunSaver::snapshot() {
   if (snapshot_ != nullptr) return *snapshot_;
   std::vector<ShardView> shards = model_.shards();
   if (config_.checkpoint.weights_only) {
-    for (ShardView& shard : shards) shard.exp_avg = shard.exp_avg_sq = at::Tensor();
+    for (ShardView& shard : shards) shard.optimizer.clear();
   }
   snapshot_ = std::make_unique<StateSnapshot>(shards, device_);
   return *snapshot_;

@@ -22,8 +22,9 @@ StateSnapshot::StateSnapshot(std::span<const ShardView> shards, Device& device)
       taken_(device.make_event()) {
   for (ShardView& shard : to_) {
     shard.weight = host_copy_of(shard.weight, device);
-    shard.exp_avg = host_copy_of(shard.exp_avg, device);
-    shard.exp_avg_sq = host_copy_of(shard.exp_avg_sq, device);
+    for (OptimizerTensor& tensor : shard.optimizer) {
+      tensor.values = host_copy_of(tensor.values, device);
+    }
   }
 }
 
@@ -42,8 +43,9 @@ void StateSnapshot::take(Stream& compute) {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < from_.size(); ++i) {
       copy(from_[i].weight, to_[i].weight);
-      copy(from_[i].exp_avg, to_[i].exp_avg);
-      copy(from_[i].exp_avg_sq, to_[i].exp_avg_sq);
+      for (std::size_t t = 0; t < from_[i].optimizer.size(); ++t) {
+        copy(from_[i].optimizer[t].values, to_[i].optimizer[t].values);
+      }
     }
   });
   stream_->record(*taken_);

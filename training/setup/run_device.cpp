@@ -16,6 +16,7 @@
 #include "models/ops/matmul/matmul.h"
 #include "parallel/communicators/checked_communicator.h"
 #include "parallel/communicators/faulty_communicator.h"
+#include "training/optimizers/adamw.h"
 #include "training/setup/gpu_assignment.h"
 
 namespace packtrain {
@@ -147,7 +148,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.resident_embeddings = config.parallel.resident_embeddings;
   options.compute = scalar_type(config.precision.compute);
   options.reduce = scalar_type(config.precision.reduce);
-  options.moments = scalar_type(config.optimizer.moments);
+  options.optimizer_state = adamw_state(scalar_type(config.optimizer.moments));
   options.poison_slots = config.debug.poison_slots;
   options.check_gathers = config.debug.check_gathers;
   return options;

@@ -50,14 +50,16 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.step = number;
   options.seed = seed_;
   const FlatState& state = model_.state();
+  const at::Tensor& first = find_tensor(state.optimizer, kExpAvg);
+  const at::Tensor& second = find_tensor(state.optimizer, kExpAvgSq);
   for (const Part& part : parts_) {
     const bool is_unit = model_.slots().gathers();
     const TraceRange range(is_unit ? "AdamW " + model_.units().units[part.unit].name : "AdamW");
     const auto part_of = [&](const at::Tensor& flat) {
       return flat.narrow(0, part.begin, part.numel);
     };
-    adamw({part_of(state.master), part_of(model_.gradient()), part_of(state.exp_avg),
-           part_of(state.exp_avg_sq), part_of(state.weight)},
+    adamw({part_of(state.master), part_of(model_.gradient()), part_of(first), part_of(second),
+           part_of(state.weight)},
           part.ranges, options, scalars.clip_factor, scalars.skip);
     if (is_unit) model_.unit_updated(part.unit);
   }

@@ -60,23 +60,30 @@ TEST(ShardedModel, ReplicasOfAnyNumberOfRanksHaveTheSumOverAllRanks) {
   }
 }
 
+// Two tensors of different types, as an optimizer may declare.
+const std::vector<OptimizerStateSpec> kState = {{.name = "first"},
+                                                {.name = "second", .dtype = at::kBFloat16}};
+
+std::vector<at::Tensor> state_of(const ShardView& shard) {
+  std::vector<at::Tensor> tensors = {shard.weight};
+  for (const OptimizerTensor& tensor : shard.optimizer) tensors.push_back(tensor.values);
+  return tensors;
+}
+
 TEST(ShardedModel, AllReplicasHaveTheStateThatTheFirstWasGiven) {
   for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
-    Harness harness(models().front(), {}, 0, shard_size);
+    Harness harness(models().front(), {.optimizer_state = kState}, 0, shard_size);
     ShardedModel& model = harness.model();
     const bool is_first = world->rank() < shard_size;
     EXPECT_EQ(model.saves_shards(), is_first);
     float value = is_first ? 1.0F : -1.0F;
     for (const ShardView& shard : model.shards()) {
-      for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {
-        if (tensor.defined()) tensor.fill_(is_first ? value++ : value);
-      }
+      for (const at::Tensor& tensor : state_of(shard)) tensor.fill_(is_first ? value++ : value);
     }
     model.broadcast_first_replica();
     value = 1.0F;
     for (const ShardView& shard : model.shards()) {
-      for (const at::Tensor& tensor : {shard.weight, shard.exp_avg, shard.exp_avg_sq}) {
-        if (!tensor.defined()) continue;
+      for (const at::Tensor& tensor : state_of(shard)) {
         EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, value)))
             << shard.parameter << ", " << shard_size << " ranks share";
         ++value;
@@ -147,10 +154,11 @@ TEST(ShardedModel, FrozenParametersTakeNoGradientMemory) {
   const ToyOptions all{.num_layers = 4, .hidden = 64};
   ToyOptions some = all;
   some.frozen_layers = {1, 2};
-  Harness trained(all, {}, 0);
-  Harness frozen(some, {}, 0);
+  Harness trained(all, {.optimizer_state = kState}, 0);
+  Harness frozen(some, {.optimizer_state = kState}, 0);
   EXPECT_LT(frozen.model().gradient().numel(), trained.model().gradient().numel());
-  EXPECT_LT(frozen.model().state().exp_avg.numel(), trained.model().state().exp_avg.numel());
+  EXPECT_LT(frozen.model().state().optimizer[0].values.numel(),
+            trained.model().state().optimizer[0].values.numel());
 }
 
 // True where a schedule gives wrong results within `attempts` runs.

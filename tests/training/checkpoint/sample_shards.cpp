@@ -61,11 +61,11 @@ std::vector<ShardView> sample_shards(int rank, int num_ranks, bool values) {
     offset += parameter.numel;
     if (begin >= end) continue;
     ShardView shard{
-        parameter.name, parameter.shape, begin, end - begin, parameter.trainable, {}, {}, {}};
+        parameter.name, parameter.shape, begin, end - begin, parameter.trainable, {}, {}};
     shard.weight = make_tensor(shard, 0, values);
     if (shard.trainable) {
-      shard.exp_avg = make_tensor(shard, 1, values);
-      shard.exp_avg_sq = make_tensor(shard, 2, values);
+      shard.optimizer = {{"exp_avg", make_tensor(shard, 1, values)},
+                         {"exp_avg_sq", make_tensor(shard, 2, values)}};
     }
     shards.push_back(shard);
   }
@@ -77,7 +77,8 @@ int num_wrong_elements(const std::vector<ShardView>& shards, bool with_moments) 
   for (const ShardView& shard : shards) {
     wrong += num_wrong(shard, shard.weight, 0);
     if (!with_moments || !shard.trainable) continue;
-    wrong += num_wrong(shard, shard.exp_avg, 1) + num_wrong(shard, shard.exp_avg_sq, 2);
+    wrong += num_wrong(shard, find_tensor(shard.optimizer, "exp_avg"), 1) +
+             num_wrong(shard, find_tensor(shard.optimizer, "exp_avg_sq"), 2);
   }
   return wrong;
 }

@@ -1,3 +1,4 @@
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +65,7 @@ TEST(Checkpoint, LeavesMomentsAloneWhenOnlyWeightsAreAskedFor) {
   const TemporaryFolder root;
   const std::string folder = save_sample(root.path(), 1);
   auto shards = sample_shards(0, 1, false);
-  for (ShardView& shard : shards) shard.exp_avg = shard.exp_avg_sq = at::Tensor();
+  for (ShardView& shard : shards) shard.optimizer.clear();
   load_checkpoint(folder, shards, false);
   EXPECT_EQ(num_wrong_elements(shards, false), 0);
 }
@@ -82,6 +83,31 @@ TEST(Checkpoint, OfWeightsOnlyHasNoMomentsAndSaysSo) {
   EXPECT_EQ(num_wrong_elements(shards, false), 0);
   const Error error = error_of([&] { load_checkpoint(root / "step-1", shards, true); });
   EXPECT_NE(error.message().find("no exp_avg of parameter 'embed'"), std::string::npos);
+}
+
+TEST(Checkpoint, KeepsAnyStateThatTheOptimizerDeclares) {
+  const auto with_state = [](bool values) {
+    auto shards = sample_shards(0, 1, values);
+    for (ShardView& shard : shards) {
+      if (!shard.trainable) continue;
+      shard.optimizer = {{"momentum", shard.weight.to(at::kBFloat16)}};
+    }
+    return shards;
+  };
+  const TemporaryFolder root;
+  run_ranks(1, [&](Communicator& control) {
+    save_checkpoint(root.path(), sample_state(1), with_state(true), {3}, control);
+  });
+  const auto saved = with_state(true);
+  const auto loaded = with_state(false);
+  load_checkpoint(root / "step-1", loaded, true);
+  for (std::size_t s = 0; s < saved.size(); ++s) {
+    ASSERT_EQ(loaded[s].optimizer.size(), saved[s].optimizer.size());
+    for (std::size_t t = 0; t < saved[s].optimizer.size(); ++t) {
+      EXPECT_TRUE(at::equal(loaded[s].optimizer[t].values, saved[s].optimizer[t].values))
+          << saved[s].parameter;
+    }
+  }
 }
 
 TEST(Checkpoint, HasNoFileOfARankThatOwnsNothing) {
@@ -116,8 +142,7 @@ TEST(Checkpoint, KeepsMomentsInTheirTypeAndConvertsThemToTheTypeAskedFor) {
     auto shards = sample_shards(0, 1, values);
     for (ShardView& shard : shards) {
       if (!shard.trainable) continue;
-      shard.exp_avg = shard.exp_avg.to(type);
-      shard.exp_avg_sq = shard.exp_avg_sq.to(type);
+      for (OptimizerTensor& tensor : shard.optimizer) tensor.values = tensor.values.to(type);
     }
     return shards;
   };
@@ -163,7 +188,7 @@ TEST(Checkpoint, RefusesMomentsOfAParameterThatWasFrozen) {
   const std::string folder = save_sample(root.path(), 1);
   auto shards = sample_shards(0, 1, false);
   shards[2].trainable = true;
-  shards[2].exp_avg = shards[2].exp_avg_sq = at::full({6}, 0.0, at::kFloat);
+  shards[2].optimizer = {{"exp_avg", at::full({6}, 0.0, at::kFloat)}};
   const Error error = error_of([&] { load_checkpoint(folder, shards, true); });
   EXPECT_NE(error.message().find("no exp_avg of parameter 'norm'"), std::string::npos);
   EXPECT_NE(error.advice().find("frozen"), std::string::npos);

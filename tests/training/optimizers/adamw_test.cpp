@@ -203,5 +203,16 @@ TEST(AdamWStep, RefusesTensorsAndRangesThatDoNotFit) {
   refuses_ranges({{.begin = 0, .numel = 4}, {.begin = 5, .numel = 3}});
 }
 
+TEST(AdamWState, IsTwoMomentsOfTheTypeAskedForWithTheNamesOfCheckpoints) {
+  const auto state = adamw_state(at::kBFloat16);
+  ASSERT_EQ(state.size(), 2U);
+  EXPECT_EQ(state[0].name, "exp_avg");
+  EXPECT_EQ(state[1].name, "exp_avg_sq");
+  EXPECT_EQ(state[0].dtype, at::kBFloat16);
+  EXPECT_EQ(state[1].dtype, at::kBFloat16);
+  EXPECT_EQ(state_bytes(state, 10), 40);
+  EXPECT_EQ(state_bytes(adamw_state(at::kFloat), 10), 80);
+}
+
 }  // namespace
 }  // namespace packtrain::testing

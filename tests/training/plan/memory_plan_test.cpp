@@ -13,6 +13,7 @@
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "tests/training/small_decoder.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 namespace {
@@ -21,8 +22,9 @@ namespace {
 std::int64_t allocated_bytes(ShardedModel& model) {
   const FlatState& state = model.state();
   std::int64_t bytes = model.communication_bytes();
-  for (const at::Tensor& part : {state.exp_avg, state.exp_avg_sq, model.gradient()}) {
-    bytes += static_cast<std::int64_t>(part.nbytes());
+  bytes += static_cast<std::int64_t>(model.gradient().nbytes());
+  for (const OptimizerTensor& tensor : state.optimizer) {
+    bytes += static_cast<std::int64_t>(tensor.values.nbytes());
   }
   if (!state.weight.is_same(state.master)) {
     bytes += static_cast<std::int64_t>(state.master.nbytes());
@@ -83,7 +85,7 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
       ShardingOptions options;
       options.compute = compute == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
       options.reduce = options.compute;
-      options.moments = options.compute;
+      options.optimizer_state = adamw_state(options.compute);
       config.precision.reduce = config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
       ShardedModel model(make_decoder(decoder, {}), *device,

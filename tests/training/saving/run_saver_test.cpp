@@ -12,6 +12,7 @@
 #include "framework/core/error.h"
 #include "tests/helpers/temporary_folder.h"
 #include "tests/parallel/sharding/toy_blocks.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 namespace {
@@ -32,8 +33,8 @@ class RunSaverTest : public ::testing::Test {
   void set_all(double value) {
     for (const ShardView& shard : model_.shards()) {
       shard.weight.fill_(value);
-      shard.exp_avg.fill_(-value);
-      shard.exp_avg_sq.fill_(2 * value);
+      find_tensor(shard.optimizer, kExpAvg).fill_(-value);
+      find_tensor(shard.optimizer, kExpAvgSq).fill_(2 * value);
     }
   }
 
@@ -47,14 +48,14 @@ class RunSaverTest : public ::testing::Test {
   // Every element is the step that it was saved after.
   void expect_saved(std::int64_t step) {
     const std::string folder = folder_ / ("checkpoints/step-" + std::to_string(step));
-    load_checkpoint(folder, model_.shards(), /*with_moments=*/true);
+    load_checkpoint(folder, model_.shards(), /*with_optimizer_state=*/true);
     const auto is_all = [](const at::Tensor& values, std::int64_t value) {
       return at::equal(values, at::full_like(values, value));
     };
     for (const ShardView& shard : model_.shards()) {
       EXPECT_TRUE(is_all(shard.weight, step)) << shard.parameter;
-      EXPECT_TRUE(is_all(shard.exp_avg, -step)) << shard.parameter;
-      EXPECT_TRUE(is_all(shard.exp_avg_sq, 2 * step)) << shard.parameter;
+      EXPECT_TRUE(is_all(find_tensor(shard.optimizer, kExpAvg), -step)) << shard.parameter;
+      EXPECT_TRUE(is_all(find_tensor(shard.optimizer, kExpAvgSq), 2 * step)) << shard.parameter;
     }
   }
 
@@ -66,7 +67,7 @@ class RunSaverTest : public ::testing::Test {
   ShardedModel model_{testing::make_toy_blocks({.num_layers = 2}),
                       *device_,
                       {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
-                      {}};
+                      {.optimizer_state = adamw_state(at::kFloat)}};
 };
 
 TEST_F(RunSaverTest, SavesTheStateOfTheStepWhileTrainingContinues) {

@@ -9,7 +9,7 @@ namespace {
 
 ShardView shard_of(double value) {
   const auto flat = [&](double by) { return at::full({1000}, value * by, at::kFloat); };
-  return {"w", {1000}, 0, 1000, true, flat(1), flat(2), flat(3)};
+  return {"w", {1000}, 0, 1000, true, flat(1), {{"first", flat(2)}, {"second", flat(3)}}};
 }
 
 TEST(StateSnapshot, HoldsTheStateOfItsTimeWhileTrainingContinues) {
@@ -21,12 +21,13 @@ TEST(StateSnapshot, HoldsTheStateOfItsTimeWhileTrainingContinues) {
     snapshot.take(*compute);
     snapshot.wait_until_copied(*compute);
     compute->run([&](StreamHandle) {
-      for (at::Tensor* tensor : {&shard.weight, &shard.exp_avg, &shard.exp_avg_sq}) tensor->add_(1);
+      shard.weight.add_(1);
+      for (const OptimizerTensor& tensor : shard.optimizer) tensor.values.add_(1);
     });
     const ShardView& copy = snapshot.shards()[0];
     EXPECT_TRUE(copy.weight.eq(step).all().item<bool>()) << step;
-    EXPECT_TRUE(copy.exp_avg.eq(step + 1).all().item<bool>()) << step;
-    EXPECT_TRUE(copy.exp_avg_sq.eq(step + 2).all().item<bool>()) << step;
+    EXPECT_TRUE(copy.optimizer[0].values.eq(step + 1).all().item<bool>()) << step;
+    EXPECT_TRUE(copy.optimizer[1].values.eq(step + 2).all().item<bool>()) << step;
   }
 }
 
@@ -34,12 +35,12 @@ TEST(StateSnapshot, LeavesOutWhatAFrozenParameterLacks) {
   const auto device = make_cpu_device({});
   const auto compute = device->make_stream(StreamKind::kCompute);
   ShardView shard = shard_of(5);
-  shard.exp_avg = shard.exp_avg_sq = at::Tensor();
+  shard.optimizer.clear();
   StateSnapshot snapshot(std::span(&shard, 1), *device);
   snapshot.take(*compute);
   const ShardView& copy = snapshot.shards()[0];
   EXPECT_TRUE(copy.weight.eq(5).all().item<bool>());
-  EXPECT_FALSE(copy.exp_avg.defined());
+  EXPECT_TRUE(copy.optimizer.empty());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "parallel/communicators/forwarding_communicator.h"
 #include "parallel/communicators/world.h"
 #include "tests/parallel/sharding/toy_blocks.h"
+#include "training/optimizers/adamw.h"
 
 namespace packtrain {
 namespace {
@@ -25,7 +26,8 @@ class OptimizerTest : public ::testing::Test {
       : device_(make_cpu_device({})),
         world_(join_world()),
         model_(testing::make_toy_blocks({.num_layers = 2}), *device_,
-               {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)}, {}),
+               {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
+               {.optimizer_state = adamw_state(at::kFloat)}),
         outcome_(*device_) {
     for (const ShardView& shard : model_.shards()) shard.weight.fill_(0.5);
     options_.betas = {0.9, 0.95};
@@ -54,8 +56,8 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
   EXPECT_DOUBLE_EQ(values.loss, 2.5);
   EXPECT_TRUE(values.applied);
   const double clipped = 3.0 / norm;
-  EXPECT_TRUE(at::allclose(model_.state().exp_avg,
-                           at::full_like(model_.state().exp_avg, 0.1 * clipped), 1e-4, 1e-7));
+  const at::Tensor& moment = find_tensor(model_.state().optimizer, kExpAvg);
+  EXPECT_TRUE(at::allclose(moment, at::full_like(moment, 0.1 * clipped), 1e-4, 1e-7));
 }
 
 TEST_F(OptimizerTest, PassesDetailsOnTogetherWithTheLoss) {
@@ -111,7 +113,7 @@ class RequestsOfManyRanks : public OptimizerTest {
         {world_->connect(Backend::kLocal),
          std::make_unique<ManyRanks>(world_->connect(Backend::kLocal),
                                      std::array<float, 3>{stops, saves, out_of_memory})},
-        {});
+        {.optimizer_state = adamw_state(at::kFloat)});
     Optimizer(model, options_, /*seed=*/0)
         .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {}, outcome_);
     return outcome_.read();
@@ -154,7 +156,7 @@ TEST_F(OptimizerTest, WritesNothingWhenLossOrNormIsNotFinite) {
   model_.gradient().select(0, 0).fill_(std::numeric_limits<double>::infinity());
   EXPECT_FALSE(step(1.0).applied);
   EXPECT_TRUE(model_.state().master.equal(before));
-  EXPECT_EQ(model_.state().exp_avg.count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(find_tensor(model_.state().optimizer, kExpAvg).count_nonzero().item<std::int64_t>(), 0);
 }
 
 }  // namespace

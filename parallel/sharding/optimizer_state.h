@@ -1,0 +1,38 @@
+// State that an optimizer keeps for trainable weights from step to step, by name. The optimizer
+// declares it (training/optimizers). Storage, checkpoints and memory plans iterate over it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace packtrain {
+
+// One value of the state belongs to one element of the weights.
+enum class StateGranularity { kElement };
+
+struct OptimizerStateSpec {
+  std::string name;  // also the kind of tensor in checkpoints
+  at::ScalarType dtype = at::kFloat;
+  StateGranularity granularity = StateGranularity::kElement;
+};
+
+// The values of one OptimizerStateSpec for a range of weights: 1-D, contiguous.
+struct OptimizerTensor {
+  std::string name;
+  at::Tensor values;
+};
+
+// Values for `numel` consecutive elements of weights.
+std::int64_t state_values(const OptimizerStateSpec& spec, std::int64_t numel);
+// Bytes of the whole state for `numel` consecutive elements of weights.
+std::int64_t state_bytes(std::span<const OptimizerStateSpec> state, std::int64_t numel);
+
+// Throws Error(kInternal) when the state has no tensor of this name.
+const at::Tensor& find_tensor(std::span<const OptimizerTensor> state, std::string_view name);
+
+}  // namespace packtrain
