@@ -55,7 +55,7 @@ struct PlanOptions {
   // stays within it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;
   std::uint64_t seed = 0;
-  int num_ranks = 1;
+  int num_ranks = 1;  // those that train different micro-batches of a step
   CostModel cost;
   // [num_ranks] A rank takes cost / speed; > 0, mean 1. Empty: all ranks have the same speed.
   std::vector<double> speeds;

@@ -1,10 +1,7 @@
 #include "parallel/sharding/shard_groups.h"
 
-#include <fmt/format.h>
-
 #include <array>
-
-#include "framework/core/error.h"
+#include <cstdint>
 
 namespace packtrain {
 
@@ -20,14 +17,6 @@ RankHosts find_hosts(World& world) {
   return {world.size(), static_cast<int>(worst[0]), worst[0] == -worst[1] && worst[2] == 0};
 }
 
-void check_shard_size(std::int64_t shard_size, int num_ranks) {
-  if (num_ranks % shard_size == 0) return;
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("parallel.shard_size is {}, which does not divide {} ranks", shard_size,
-                          num_ranks),
-              "Choose a divisor of the number of ranks, or auto.");
-}
-
 std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts) {
   if (!hosts.are_equal) return {hosts.num_ranks};
   std::vector<int> sizes;
@@ -37,11 +26,11 @@ std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts) {
   return sizes;
 }
 
-ShardingCommunicators connect_shard_groups(int shard_size, const World& world,
-                                           const Connect& gather, const Connect& reduce) {
-  if (shard_size == world.size()) return {gather(), reduce(), nullptr};
-  const int group = world.rank() / shard_size;
-  const int place = world.rank() % shard_size;
+ShardingCommunicators connect_shard_groups(const ProcessMesh& mesh, const Connect& gather,
+                                           const Connect& reduce) {
+  if (mesh.replicate.size == 1) return {gather(), reduce(), nullptr};
+  const int group = mesh.replicate.rank;
+  const int place = mesh.shard.rank;
   const std::unique_ptr<Communicator> all = reduce();
   return {gather()->split(group, place), all->split(group, place), all->split(place, group)};
 }

@@ -3,12 +3,12 @@
 // group, where links are fast. The scattered gradients are then summed across groups.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "parallel/communicators/communicator.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 
@@ -28,9 +28,6 @@ RankHosts on_one_host(int num_ranks);
 // Collective. The hosts of this run.
 RankHosts find_hosts(World& world);
 
-// Throws Error(kConfig) when parallel.shard_size does not divide the number of ranks.
-void check_shard_size(std::int64_t shard_size, int num_ranks);
-
 // The shard sizes that `auto` chooses from, ascending; the last one is all ranks. With equal hosts
 // they are whole numbers of hosts that divide the number of hosts. Otherwise only all ranks.
 std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts);
@@ -38,8 +35,8 @@ std::vector<int> shard_sizes_of_whole_hosts(const RankHosts& hosts);
 // Makes a communicator over all ranks of the run. Collective.
 using Connect = std::function<std::unique_ptr<Communicator>()>;
 
-// Collective. Communicators of this rank's group, and across groups.
-ShardingCommunicators connect_shard_groups(int shard_size, const World& world,
-                                           const Connect& gather, const Connect& reduce);
+// Collective. Communicators along the axes of the mesh: two along shard, one along replicate.
+ShardingCommunicators connect_shard_groups(const ProcessMesh& mesh, const Connect& gather,
+                                           const Connect& reduce);
 
 }  // namespace packtrain

@@ -19,9 +19,9 @@
 namespace packtrain {
 namespace {
 
-SlotOptions slot_options(const ShardingOptions& options, int num_ranks, int num_replicas) {
-  return {options.zero_stage, options.gather_slots, options.resident_embeddings, num_ranks,
-          num_replicas};
+SlotOptions slot_options(const ShardingOptions& options, const ProcessMesh& mesh) {
+  return {options.zero_stage, options.gather_slots, options.resident_embeddings, mesh.shard.size,
+          mesh.replicate.size};
 }
 
 }  // namespace
@@ -49,8 +49,8 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       gather_(std::move(communicators.gather)),
       reduce_(std::move(communicators.reduce)),
       replicas_(std::move(communicators.replicas)),
-      table_(make_unit_table(blocks_, gather_->size())),
-      slots_(make_slot_table(table_, slot_options(options, gather_->size(), num_replicas()))),
+      table_(make_unit_table(blocks_, mesh().shard.size)),
+      slots_(make_slot_table(table_, slot_options(options, mesh()))),
       storage_(
           std::make_unique<ShardedStorage>(table_, slots_, device, *gather_, *reduce_, options)),
       squares_(*storage_),
@@ -60,7 +60,7 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       exceptions_at_start_(std::uncaught_exceptions()) {
   for (int e = 0; e < slots_.num_events(); ++e) events_.push_back(device.make_event());
   begin_step(/*num_micro_batches=*/1);
-  if (options_.check_gathers) gather_check_ = std::make_unique<GatherCheck>(gather_->size());
+  if (options_.check_gathers) gather_check_ = std::make_unique<GatherCheck>(mesh().shard.size);
   if (!options_.self_test) return;
   test_collectives({*storage_, table_, slots_, *gather_, *gather_stream_, *reduce_, *reduce_stream_,
                     replicas_.get()});

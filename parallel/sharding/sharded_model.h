@@ -16,6 +16,7 @@
 #include "framework/device/device.h"
 #include "models/block/block.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/sharding/gather_check.h"
 #include "parallel/sharding/gradient_squares.h"
 #include "parallel/sharding/out_of_memory.h"
@@ -25,9 +26,9 @@
 
 namespace packtrain {
 
-// `gather` and `reduce`: two communicators over the ranks of this rank's shard group, used from
-// separate streams. `replicas`: over the ranks that own the same part in each group; null for one
-// group.
+// `gather` and `reduce`: two communicators along the mesh's shard axis, used from separate streams.
+// `replicas`: along its replicate axis, over the ranks that own the same part in each group; null
+// for one group.
 struct ShardingCommunicators {
   std::unique_ptr<Communicator> gather;
   std::unique_ptr<Communicator> reduce;
@@ -114,9 +115,11 @@ class ShardedModel {
   // Throws Error(kDevice) when a communicator has met a fault that no call reported. Any thread may
   // call it while the model lives.
   void poll_errors() const;
-  int num_replicas() const { return replicas_ == nullptr ? 1 : replicas_->size(); }
+  ProcessMesh mesh() const {
+    return {.replicate = axis_of(replicas_.get()), .shard = axis_of(gather_.get())};
+  }
   // True for the one replica of this rank's part of the model that saves it.
-  bool saves_shards() const { return replicas_ == nullptr || replicas_->rank() == 0; }
+  bool saves_shards() const { return mesh().replicate.rank == 0; }
   // The paths of gathers and reductions, as text.
   std::string paths() const;
   // Bytes of communication memory, which the device's allocator does not count.

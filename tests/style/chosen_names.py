@@ -17,6 +17,12 @@ NAMES = (
      "ask a trait of the strategy (framework/config/strategy.h)"),
     (re.compile(r"\bexp_avg|\bkExpAvg"), ("training/optimizers/", "training/steps/optimizer.cpp"),
      "iterate over the state that the optimizer declares (parallel/sharding/optimizer_state.h)"),
+    # Start, devices, log files and metrics concern the processes of the launch.
+    (re.compile(r"\bworld_?\.size\(\)"), (
+        "parallel/communicators/", "parallel/sharding/shard_groups.cpp", "training/setup/rank_settings.cpp",
+        "training/setup/gpu_assignment.cpp", "training/setup/run_device.cpp", "training/guards/watchdog.cpp",
+        "training/comparison/", "training/loop/", "launch/"),
+     "name the axis of the mesh (parallel/communicators/process_mesh.h)"),
 )
 
 

@@ -20,6 +20,7 @@ def source(root: pathlib.Path, name: str, line: str):
 @pytest.mark.parametrize("name, line", [
     ("training/plan/a.cpp", "if (batch.strategy == Strategy::kPadding) pad();"),
     ("training/checkpoint/a.cpp", 'tensors.add("exp_avg_sq", shard);'),
+    ("training/plan/a.cpp", "options.num_ranks = world.size();"),
 ])
 def test_each_is_found(tmp_path, name, line):
     source(tmp_path, name, line)

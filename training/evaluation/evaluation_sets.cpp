@@ -13,11 +13,11 @@ EvaluationSets::EvaluationSets(const std::vector<ValidationStore>& stores,
 }
 
 void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
-                             Device& device, World& world) {
+                             Device& device, World& world, const ProcessMesh& mesh) {
   for (Set& set : sets_) {
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
     set.evaluator =
-        std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device, world);
+        std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device, world, mesh);
   }
 }
 

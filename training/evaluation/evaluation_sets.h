@@ -25,11 +25,11 @@ class EvaluationSets {
   // Opens the stores. `best_by`: name of the deciding one; empty: the first.
   EvaluationSets(const std::vector<ValidationStore>& stores, const std::string& best_by);
 
-  // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. All arguments
-  // must outlive the object. Throws Error(kData) for a store with ids outside the model's
+  // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. `device` and
+  // `world` must outlive the object. Throws Error(kData) for a store with ids outside the model's
   // vocabulary.
   void prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
-               Device& device, World& world);
+               Device& device, World& world, const ProcessMesh& mesh);
 
   // Collective. Every rank gets the same record: that of the deciding set, and when sets have names
   // those of all. Throws the errors of Evaluator::evaluate().

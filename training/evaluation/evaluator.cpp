@@ -31,13 +31,14 @@ StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t 
 }  // namespace
 
 Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch,
-                     Device& device, World& world)
+                     Device& device, World& world, const ProcessMesh& mesh)
     : store_(store),
       device_(device),
       world_(world),
+      mesh_(mesh),
       max_tokens_(max_tokens_per_micro_batch),
       budget_(max_tokens_per_micro_batch),
-      plan_(plan_of(store, max_tokens_, 0, world.size())) {}
+      plan_(plan_of(store, max_tokens_, 0, mesh.data_parallel_size())) {}
 
 EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
                                      const std::function<bool()>& stop_requested) {
@@ -65,7 +66,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
 void Evaluator::lower_budget(std::int64_t max_tokens) {
   if (max_tokens >= budget_) return;
   budget_ = max_tokens;
-  plan_ = plan_of(store_, max_tokens_, budget_, world_.size());
+  plan_ = plan_of(store_, max_tokens_, budget_, mesh_.data_parallel_size());
 }
 
 void Evaluator::replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step) {
@@ -104,8 +105,9 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
   std::vector<PackedBatch> packed;
   std::vector<DeviceBatch> batches;
   const at::Tensor total = joint.evaluate(model, count, [&] {
+    const auto& own = plan_.ranks[mesh_.data_parallel_rank()];
     for (std::size_t m = first; m < first + count; ++m) {
-      packed.push_back(flatten(store_, plan_.ranks[world_.rank()][m], sum, options));
+      packed.push_back(flatten(store_, own[m], sum, options));
     }
     model.compute().run([&](StreamHandle) {
       for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));

@@ -11,6 +11,7 @@
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
 #include "framework/metrics/metrics.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "samplers/plan.h"
@@ -20,9 +21,9 @@ namespace packtrain {
 
 class Evaluator {
  public:
-  // All arguments must outlive the evaluator.
+  // All arguments but the mesh must outlive the evaluator.
   Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, Device& device,
-            World& world);
+            World& world, const ProcessMesh& mesh);
 
   // Collective. Every rank gets the same record. `stop_requested`, or none, is called between
   // micro-batches. When memory runs out, the budget is lowered and the evaluation starts again.
@@ -48,6 +49,7 @@ class Evaluator {
   const TokenStore& store_;
   Device& device_;
   World& world_;
+  ProcessMesh mesh_;
   std::int64_t max_tokens_;  // as configured or found
   std::int64_t budget_;      // in force
   StepPlan plan_;

@@ -35,14 +35,15 @@ StepPlan plan_texts(const GenerationBatch& texts, const GenerationOptions& optio
 class Writer {
  public:
   Writer(const std::vector<Prompt>& prompts, const GenerationOptions& options, std::int64_t step,
-         Device& device, World& world)
+         Device& device, World& world, const ProcessMesh& mesh)
       : prompts_(prompts),
         options_(options),
         step_(step),
         device_(device),
         world_(world),
         texts_(prompts, options.samples.max_new_tokens, options.vocab_size),
-        plan_(plan_texts(texts_, options, world.size())),
+        plan_(plan_texts(texts_, options, mesh.data_parallel_size())),
+        own_(plan_.ranks[mesh.data_parallel_rank()]),
         joint_(world, options.stop_requested),
         ended_(prompts.size()) {}
 
@@ -53,7 +54,7 @@ class Writer {
   const StepPlan& plan() const { return plan_; }
 
  private:
-  const std::vector<MicroBatch>& own() const { return plan_.ranks[world_.rank()]; }
+  const std::vector<MicroBatch>& own() const { return own_; }
 
   bool all_ranks_have_ended() {
     std::int64_t ended = 1;
@@ -139,6 +140,7 @@ class Writer {
   World& world_;
   GenerationBatch texts_;
   StepPlan plan_;
+  const std::vector<MicroBatch>& own_;  // of this rank
   CollectiveEvaluation joint_;
   std::vector<std::int64_t> ended_;  // by text: 1, or 0
 };
@@ -153,7 +155,7 @@ std::vector<std::vector<std::int32_t>> generate_continuations(const std::vector<
   if (prompts.empty()) return {};
   GenerationOptions laid_out = options;
   for (;;) {
-    Writer writer(prompts, laid_out, step, device, world);
+    Writer writer(prompts, laid_out, step, device, world, model.mesh());
     try {
       return writer.write(model);
     } catch (const EvaluationOutOfMemory& error) {

@@ -74,18 +74,19 @@ std::string describe_difference(const std::vector<std::int64_t>& sums, int strid
   return "";
 }
 
-ReplicaCheck::ReplicaCheck(ShardedModel& model, Device& device, const World& world,
-                           std::int64_t every, std::uint64_t seed)
+ReplicaCheck::ReplicaCheck(ShardedModel& model, Device& device, std::int64_t every,
+                           std::uint64_t seed)
     : model_(model),
-      num_ranks_(world.size()),
+      mesh_(model.mesh()),
       every_(every),
       seed_(static_cast<std::int64_t>(seed)),
       state_(model.replicated_state()) {
   if (!is_on()) return;
   const std::int64_t num_parts = kNumPositions + std::ssize(state_);
+  const int num_ranks = mesh_.data_parallel_size();
   for (Sums& sums : sums_) {
-    sums.memory = device.allocate_host(num_ranks_ * num_parts * sizeof(std::int64_t));
-    sums.host = at::from_blob(sums.memory.data, {num_ranks_, num_parts}, at::kLong);
+    sums.memory = device.allocate_host(num_ranks * num_parts * sizeof(std::int64_t));
+    sums.host = at::from_blob(sums.memory.data, {num_ranks, num_parts}, at::kLong);
   }
 }
 
@@ -114,14 +115,14 @@ void ReplicaCheck::judge(std::int64_t number) {
   if (sums.number != number) return;
   sums.number = 0;
   const auto values = sums.host.accessor<std::int64_t, 2>();
-  std::vector<std::int64_t> held(static_cast<std::size_t>(num_ranks_));
+  std::vector<std::int64_t> held(static_cast<std::size_t>(mesh_.data_parallel_size()));
   for (std::int64_t part = 0; part < values.size(1); ++part) {
     const bool is_state = part >= kNumPositions;
     const auto index = static_cast<std::size_t>(is_state ? part - kNumPositions : part);
     const bool shard = is_state && state_[index].shard;
-    const int stride = shard ? num_ranks_ / model_.num_replicas() : 1;
-    for (int rank = 0; rank < num_ranks_; ++rank) {
-      held[static_cast<std::size_t>(rank)] = values[rank][part];
+    const int stride = shard ? mesh_.shard.size : 1;
+    for (std::size_t rank = 0; rank < held.size(); ++rank) {
+      held[rank] = values[static_cast<std::int64_t>(rank)][part];
     }
     if (all_replicas_equal(held, stride)) continue;
     const std::string found = describe_difference(held, stride);

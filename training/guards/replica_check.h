@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "framework/device/device.h"
-#include "parallel/communicators/world.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/sharding/sharded_model.h"
 
 namespace packtrain {
@@ -29,8 +29,7 @@ class ReplicaCheck {
  public:
   // `every`: steps; 0: never. `seed`: seed of the run's random numbers, which are functions of it
   // and the step. The model must outlive the object. Does nothing with one rank.
-  ReplicaCheck(ShardedModel& model, Device& device, const World& world, std::int64_t every,
-               std::uint64_t seed);
+  ReplicaCheck(ShardedModel& model, Device& device, std::int64_t every, std::uint64_t seed);
 
   // Call it between the gradient and the update of step `number` (from 1). Starts a check if one is
   // due. It reads all replicated state once. Collective.
@@ -49,11 +48,11 @@ class ReplicaCheck {
     at::Tensor host;  // int64 [ranks, parts], view of memory
   };
 
-  bool is_on() const { return every_ > 0 && num_ranks_ > 1; }
+  bool is_on() const { return every_ > 0 && mesh_.data_parallel_size() > 1; }
   void take(std::int64_t number, double learning_rate);
 
   ShardedModel& model_;
-  int num_ranks_;
+  ProcessMesh mesh_;
   std::int64_t every_;
   std::int64_t seed_;
   std::vector<ReplicatedState> state_;

@@ -134,7 +134,8 @@ EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World
   config.parallel.shard_size =
       choose_shard_size(config, source.decoder, *device.device, world).num_ranks;
   const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
-  sets.prepare(source.decoder, budget.tokens, *device.device, world);
+  sets.prepare(source.decoder, budget.tokens, *device.device, world,
+               make_process_mesh(world, *config.parallel.shard_size));
   log_info("evaluating {} {}", describe(source.kind), source.folder);
   const auto model = make_sharded_model(config, source.decoder, device, world);
   load_weights(source, config.run.seed, *model, world.control());

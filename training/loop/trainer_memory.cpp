@@ -61,7 +61,7 @@ bool Trainer::fits(const char* phase, const Pending& pending, const std::functio
 
 void Trainer::discard_step(const Pending& pending, const OutOfMemory& error) {
   const StepPlan& plan = pending.prepared.plan;
-  const auto& mine = plan.ranks.at(static_cast<std::size_t>(world_.rank()));
+  const auto& mine = plan.ranks.at(static_cast<std::size_t>(plan_->mesh().data_parallel_rank()));
   if (!can_be_divided(mine, error.micro_batch())) {
     throw cannot_fit(mine, error.micro_batch(), plan.step + 1, error);
   }
@@ -90,7 +90,7 @@ std::int64_t Trainer::recover() {
     log_warning(
         "step {}: {} of {} ranks ran out of memory: nothing of it was applied; from here on "
         "micro-batches have at most {} tokens instead of {}",
-        step + 1, num_ranks_out_of_memory_, world_.size(), lowered, budget);
+        step + 1, num_ranks_out_of_memory_, plan_->mesh().data_parallel_size(), lowered, budget);
     write_run_files(config_, *plan_);
   }
   make_batches(step);

@@ -44,7 +44,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
       total_steps_) {
     saver_->prepare();
   }
-  replicas_ = std::make_unique<ReplicaCheck>(*model_, *device_.device, world_,
+  replicas_ = std::make_unique<ReplicaCheck>(*model_, *device_.device,
                                              config_.guard.check_replicas_steps, config_.run.seed);
   guard_ = std::make_unique<StepGuard>(config_.guard, std::move(left_out),
                                        resumed ? resumed->guard : "");
@@ -70,9 +70,12 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
 }
 
 void Trainer::make_batches(std::int64_t first_step) {
-  const BatchSourceOptions options{
-      world_.rank(),        config_.batch.normalize, plan_->layout().max_tokens_per_micro_batch,
-      plan_->layout().cost, num_sources() > 1,       plan_->layout().speeds};
+  const BatchSourceOptions options{plan_->mesh().data_parallel_rank(),
+                                   config_.batch.normalize,
+                                   plan_->layout().max_tokens_per_micro_batch,
+                                   plan_->layout().cost,
+                                   num_sources() > 1,
+                                   plan_->layout().speeds};
   batches_ = std::make_unique<BatchSource>(*train_store_, plan_->planner(), *device_.device,
                                            options, first_step, total_steps_);
 }
@@ -174,7 +177,7 @@ std::int64_t Trainer::num_details() const {
 
 void Trainer::make_model() {
   Config config = config_;
-  config.parallel.shard_size = plan_->shard_size();
+  config.parallel.shard_size = plan_->mesh().shard.size;
   config.parallel.gather_slots = gather_slots_ =
       gather_slots(config, source_.decoder, plan_->first_budget(), *device_.device, world_);
   model_ = make_sharded_model(config, source_.decoder, device_, world_);
@@ -186,17 +189,19 @@ void Trainer::make_model() {
   for (auto& outcome : outcomes_) {
     outcome = std::make_unique<StepOutcome>(*device_.device, num_details());
   }
-  evaluations_->prepare(source_.decoder, plan_->first_budget(), *device_.device, world_);
+  evaluations_->prepare(source_.decoder, plan_->first_budget(), *device_.device, world_,
+                        plan_->mesh());
 }
 
 void Trainer::log_memory_plan() {
   if (first_step_ >= total_steps_) return;
   const StepPlan first = plan_->planner().plan(first_step_);
   const auto has_several = [](const auto& micro_batches) { return micro_batches.size() > 1; };
-  memory_->log_plan({.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
-                                          max_useful_tokens(config_, world_.size())),
-                     .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
-                    world_.size() / model_->num_replicas(), gather_slots_);
+  memory_->log_plan(
+      {.num_rows = std::min(plan_->layout().max_tokens_per_micro_batch,
+                            max_useful_tokens(config_, plan_->mesh().data_parallel_size())),
+       .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
+      plan_->mesh(), gather_slots_);
 }
 
 // On the CPU nothing depends on sizes. Deterministic runs use the heuristic's choice.

@@ -42,7 +42,7 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
 
 int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const Device& device, World& world) {
-  const auto slots = slots_without_limit(config.parallel, device.kind(), world.size());
+  const auto slots = slots_without_limit(config.parallel, device.kind(), data_parallel_size(world));
   if (slots) return *slots;
   const MinFreeMemory free_memory = min_free_memory(config, device, world);
   return slots_within(config, decoder, max_tokens, free_memory.ranks, free_memory.limit);

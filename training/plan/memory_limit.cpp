@@ -81,7 +81,7 @@ MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevic
 
 MinFreeMemory min_free_memory(const Config& config, const Device& device, World& world) {
   const auto shard_size = static_cast<int>(config.parallel.shard_size.value_or(0));
-  MinFreeMemory memory{memory_ranks(device, world.size(), shard_size),
+  MinFreeMemory memory{memory_ranks(device, data_parallel_size(world), shard_size),
                        memory_limit(config.memory, device, world.local_size())};
   std::int64_t figures[] = {memory.limit.bytes, memory.limit.with_reserve,
                             -memory.ranks.taken_bytes.value_or(0)};

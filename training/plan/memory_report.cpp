@@ -48,15 +48,16 @@ MemoryReport::MemoryReport(const Config& config, const DecoderConfig& decoder, c
       decoder_(decoder),
       device_(device),
       world_(world),
-      ranks_(memory_ranks(device, world.size())) {
+      ranks_(memory_ranks(device, data_parallel_size(world))) {
   if (device.kind() == DeviceKind::kCuda) {
     device_bytes_ = static_cast<std::int64_t>(device.total_memory_bytes());
   }
 }
 
-void MemoryReport::log_plan(const MemoryLoad& load, int shard_size, int gather_slots) {
+void MemoryReport::log_plan(const MemoryLoad& load, const ProcessMesh& mesh, int gather_slots) {
   config_.parallel.gather_slots = gather_slots;
-  ranks_.shard_size = shard_size;
+  ranks_.num_ranks = mesh.data_parallel_size();
+  ranks_.shard_size = mesh.shard.size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);
   plan_ = planner_->plan(load);
   log_info("memory of a rank, planned for micro-batches of up to {} rows\n{}", load.num_rows,

@@ -9,6 +9,7 @@
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "models/layers/decoder_config.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "training/plan/memory_plan.h"
 
@@ -31,9 +32,9 @@ class MemoryReport {
   MemoryReport(const Config& config, const DecoderConfig& decoder, const Device& device,
                const World& world);
 
-  // Call it before the first step. Rank 0 logs the table and writes memory.json. `shard_size`:
-  // ranks that share one copy of the model's state. `gather_slots`: resolved value of that key.
-  void log_plan(const MemoryLoad& load, int shard_size, int gather_slots);
+  // Call it before the first step. Rank 0 logs the table and writes memory.json. `gather_slots`:
+  // resolved value of that key.
+  void log_plan(const MemoryLoad& load, const ProcessMesh& mesh, int gather_slots);
 
   // Adds a micro-batch that the device was given. compare() uses all of them.
   void add(const MemoryLoad& load) { loads_.push_back(load); }

@@ -72,11 +72,13 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
 RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
                  const std::optional<ResumePoint>& resumed, const Device& device, World& world)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
-  const int kept = resumed ? kept_shard_size(resumed->header, world.size()) : 0;
+  const int kept = resumed ? kept_shard_size(resumed->header, data_parallel_size(world)) : 0;
   const FoundShardSize found = choose_shard_size(config, decoder, device, world, kept);
   config_.parallel.shard_size = found.num_ranks;
-  PlanOptions options = plan_options(config, decoder, world.size(),
-                                     budget_of(config_, decoder, resumed, device, world));
+  mesh_ = make_process_mesh(world, found.num_ranks);
+  const int num_ranks = mesh_.data_parallel_size();
+  PlanOptions options =
+      plan_options(config, decoder, num_ranks, budget_of(config_, decoder, resumed, device, world));
   const std::string fingerprint =
       share_fingerprint(store, world.local_rank(), world.host(), world.control());
   const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());
@@ -99,13 +101,13 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
     header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
   }
   PlanEntry entry{{first_step_, options.max_tokens_per_micro_batch, options.cost, {}},
-                  world.size(),
+                  num_ranks,
                   CostSource::kFlops};
   if (found.by_memory) entry.shard_size = found.num_ranks;
   if (config.batch.cost == CostSource::kMeasured && !header_.entries.empty()) {
     const PlanEntry& newest = header_.entries.back();
     const bool is_known =
-        newest.cost_source == CostSource::kMeasured && newest.num_ranks == world.size();
+        newest.cost_source == CostSource::kMeasured && newest.num_ranks == num_ranks;
     if (is_known) {
       entry.layout.cost = newest.layout.cost;
       entry.layout.speeds = newest.layout.speeds;

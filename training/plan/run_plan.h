@@ -11,6 +11,7 @@
 #include "framework/data/token_store.h"
 #include "framework/device/device.h"
 #include "models/layers/decoder_config.h"
+#include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "samplers/planner.h"
 #include "training/plan/plan_header.h"
@@ -54,8 +55,7 @@ class RunPlan {
   const Continuation& continuation() const { return *continuation_; }
   SchedulePosition schedule_from() const { return {header_.from_step, header_.schedule_position}; }
   const PlanHeader& header() const { return header_; }
-  // Ranks that share one copy of the model's state.
-  int shard_size() const { return static_cast<int>(*config_.parallel.shard_size); }
+  const ProcessMesh& mesh() const { return mesh_; }
   // The configured or found budget.
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
@@ -77,6 +77,7 @@ class RunPlan {
   void keep_lowered_budget(PlanEntry& entry) const;
 
   Config config_;
+  ProcessMesh mesh_;
   std::int64_t first_step_ = 0;
   PlanHeader header_;
   std::unique_ptr<LossCounter> loss_counter_;

@@ -221,10 +221,9 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   if (!config.parallel.shard_size) {
     throw Error(ErrorCategory::kInternal, "a model is made before its shard size is chosen");
   }
-  check_shard_size(*config.parallel.shard_size, world.size());
-  const auto shard_size = static_cast<int>(*config.parallel.shard_size);
+  const ProcessMesh mesh = make_process_mesh(world, *config.parallel.shard_size);
   ShardingCommunicators communicators = connect_shard_groups(
-      shard_size, world, [&] { return connect_gather(config, run_device, world); },
+      mesh, [&] { return connect_gather(config, run_device, world); },
       [&] { return connect_reduce(config, run_device, world); });
   ShardingOptions sharding = sharding_options(config);
   sharding.self_test = run_device.backend == Backend::kNccl;
@@ -232,10 +231,10 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);
   });
-  if (world.size() > 1) log_info("{}", model->paths());
+  if (mesh.data_parallel_size() > 1) log_info("{}", model->paths());
   log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
            decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,
-           shard_size, world.size());
+           mesh.shard.size, mesh.data_parallel_size());
   return model;
 }
 

@@ -30,8 +30,8 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
     at::Tensor partials = model_.squared_norm_partials();
-    if (model_.num_replicas() > 1)
-      partials.div_(model_.num_replicas());  // each replica has the whole norm
+    const int num_replicas = model_.mesh().replicate.size;
+    if (num_replicas > 1) partials.div_(num_replicas);  // each replica has the whole norm
     const at::Tensor sums = step_sums(partials, loss, requests.counts(), details);
     model_.sum_over_ranks(sums);
     scalars = step_scalars(sums, options_.max_grad_norm, bounds);

@@ -155,7 +155,8 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
   while (done < at_most && agreed_seconds(begin, world) < kMaxSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
-  limit_matmul_timing(kTimingInSteps / world.size());  // while one rank times, the others wait
+  // While one rank times, the others wait.
+  limit_matmul_timing(kTimingInSteps / model.mesh().data_parallel_size());
   model.compute().take_waited();
   log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "

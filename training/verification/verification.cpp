@@ -85,27 +85,31 @@ class Verification {
   Verification(const Config& config, World& world, const VerificationOptions& options)
       : world_(world),
         store_(open_training_store(config.data)),
-        config_(limit_examples(config, *store_, options, world.size())),
+        config_(limit_examples(config, *store_, options, data_parallel_size(world))),
         source_(find_model(config_.model)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
-    if (const auto size = config_.parallel.shard_size) check_shard_size(*size, world.size());
+    if (const auto size = config_.parallel.shard_size)
+      check_shard_size(*size, data_parallel_size(world));
     device_ = choose_device(config_, world);
     config_.parallel.shard_size =
         choose_shard_size(config_, source_.decoder, *device_.device, world).num_ranks;
+    mesh_ = make_process_mesh(world, *config_.parallel.shard_size);
     const TokenBudget budget = token_budget(config_, source_.decoder, *device_.device, world);
-    auto plans = first_plans(config_, *store_,
-                             plan_options(config_, source_.decoder, world.size(), budget.tokens),
-                             options.num_steps);
+    auto plans = first_plans(
+        config_, *store_,
+        plan_options(config_, source_.decoder, mesh_.data_parallel_size(), budget.tokens),
+        options.num_steps);
     subject_ = std::make_unique<VerifiedModel>(
         config_, source_.decoder, *store_,
-        options.collate ? options.collate : collator_of(config_.batch), world.rank());
+        options.collate ? options.collate : collator_of(config_.batch), mesh_.data_parallel_rank());
     for (StepPlan& plan : plans) steps_.push_back(make_verified_step(*subject_, std::move(plan)));
     require_room();
   }
 
   VerificationReport run() {
     const std::vector<Measured> lone = check_alone();
-    if (world_.size() > 1) log_info("the same step on {} ranks", world_.size());
+    const int num_ranks = mesh_.data_parallel_size();
+    if (num_ranks > 1) log_info("the same step on {} ranks", num_ranks);
     check_together(lone);
     return merged_report();
   }
@@ -152,17 +156,19 @@ class Verification {
   }
 
   void check_together(const std::vector<Measured>& lone) {
-    if (world_.size() == 1) return keep(4, steps_.front(), check_ranks(*subject_, {}, {}, 1));
+    const int num_ranks = mesh_.data_parallel_size();
+    if (num_ranks == 1) return keep(4, steps_.front(), check_ranks(*subject_, {}, {}, 1));
     const auto model = make_sharded_model(config_, source_.decoder, device_, world_);
     load_weights(source_, config_.run.seed, *model, world_.control());
+    const auto own = static_cast<std::size_t>(mesh_.data_parallel_rank());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       std::vector<const PackedBatch*> batches;
-      for (const PackedBatch& batch : steps_[s].packed[static_cast<std::size_t>(world_.rank())]) {
+      for (const PackedBatch& batch : steps_[s].packed[own]) {
         batches.push_back(&batch);
       }
       Measured mine = measure_step(*model, *device_.device, batches);
       world_.control().all_reduce(&mine.loss, 1, DataType::kFloat64, ReduceOp::kSum, nullptr);
-      keep(4, steps_[s], check_ranks(*subject_, mine, lone[s], world_.size()));
+      keep(4, steps_[s], check_ranks(*subject_, mine, lone[s], num_ranks));
     }
   }
 
@@ -182,7 +188,7 @@ class Verification {
     VerificationReport report;
     report.strategy = config_value(config_, "batch.strategy");
     report.precision = config_value(config_, "precision.compute");
-    report.num_ranks = world_.size();
+    report.num_ranks = mesh_.data_parallel_size();
     report.num_steps = static_cast<std::int64_t>(steps_.size());
     for (const VerifiedStep& step : steps_) {
       report.num_examples += step.plan.num_examples;
@@ -198,6 +204,7 @@ class Verification {
   std::unique_ptr<TokenStore> store_;
   Config config_;
   ModelSource source_;
+  ProcessMesh mesh_;
   RunDevice device_;
   std::unique_ptr<VerifiedModel> subject_;
   std::vector<VerifiedStep> steps_;

@@ -83,8 +83,8 @@ Harness::Harness(const ToyOptions& toy, const ShardingOptions& options, std::int
     return world->connect(world->size() > 1 ? Backend::kMpi : Backend::kLocal);
   };
   model_ = std::make_unique<ShardedModel>(
-      make_toy_blocks(toy), *device_, connect_shard_groups(shard_size, *world, connect, connect),
-      options);
+      make_toy_blocks(toy), *device_,
+      connect_shard_groups(make_process_mesh(*world, shard_size), connect, connect), options);
   for (const ShardView& shard : model_->shards()) {
     const at::Tensor whole = random_tensor(shard.parameter, shard.shape, 0.5).view({-1});
     shard.weight.copy_(whole.narrow(0, shard.begin, shard.numel));

@@ -86,8 +86,8 @@ TEST(ShardedModel, NamesBlockAndRowsWhenMemoryRunsOut) {
   const std::string name = blocks[2]->name();
   const auto device = make_cpu_device({});
   const Connect connect = [] { return world->connect(Backend::kLocal); };
-  ShardedModel model(std::move(blocks), *device, connect_shard_groups(1, *world, connect, connect),
-                     {});
+  ShardedModel model(std::move(blocks), *device,
+                     connect_shard_groups(make_process_mesh(*world, 1), connect, connect), {});
   const std::vector<DeviceBatch> batches = {toy_batch(0, 0, 8)};
   try {
     model.train(batches);

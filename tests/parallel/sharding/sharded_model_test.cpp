@@ -44,7 +44,12 @@ TEST(ShardedModel, ReplicasOfAnyNumberOfRanksHaveTheSumOverAllRanks) {
         Harness harness(toy,
                         {.gather_slots = 2, .resident_embeddings = resident, .poison_slots = true},
                         200, shard_size);
-        EXPECT_EQ(harness.model().num_replicas(), world->size() / shard_size);
+        const ProcessMesh mesh = harness.model().mesh();
+        EXPECT_EQ(mesh.shard.size, shard_size);
+        EXPECT_EQ(mesh.shard.rank, world->rank() % shard_size);
+        EXPECT_EQ(mesh.replicate.size, world->size() / shard_size);
+        EXPECT_EQ(mesh.data_parallel_size(), world->size());
+        EXPECT_EQ(mesh.data_parallel_rank(), world->rank());
         for (const int micro_batches : {1, 3}) {
           const Reference reference = run_by_hand(toy, world->size(), micro_batches);
           const Schedule schedule = make_schedule(harness.model().units(), harness.model().slots(),
