@@ -1,14 +1,15 @@
-// Records the operators of a block's forward and runs their backward: a small autograd for one
-// block. Values have kinds, so that a RecomputePolicy can say which are saved and which are
-// recomputed. Gradients that meet in one value are added by the operator that comes last, in its
-// own kernel.
+// The operators of a block's forward, in order. A block describes itself once, as operators on an
+// OperatorTape. An ExecutingTape (executing_tape.h) runs them and their backward. A ShapeTape
+// (shape_tape.h) has no tensors: parameters, saved activations, memory peaks and FLOPs are computed
+// from what it recorded. Values have kinds, so that a RecomputePolicy can say which are saved and
+// which are recomputed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "models/block/block.h"
 
 namespace packtrain {
+
+class ExecutingTape;
 
 enum class ValueKind {
   kInput,       // input of the block
@@ -47,6 +50,18 @@ class RecomputePolicy {
 // A value on a tape.
 struct Value {
   int id = -1;
+  bool operator==(const Value&) const = default;
+};
+
+struct ValueShape {
+  std::int64_t num_rows = 0;
+  std::int64_t width = 0;  // elements of a row; 0: the value does not exist
+  c10::ScalarType dtype = c10::kFloat;
+
+  std::int64_t numel() const { return num_rows * width; }
+  std::int64_t bytes() const {
+    return numel() * static_cast<std::int64_t>(c10::elementSize(dtype));
+  }
 };
 
 struct SavedActivation {
@@ -54,85 +69,87 @@ struct SavedActivation {
   std::int64_t bytes = 0;
 };
 
-class OperatorTape final : public Tape {
+// A parameter that a block declared on a tape.
+struct ParameterId {
+  int index = -1;  // -1: the block does not have it
+};
+
+// Sizes of a micro-batch, for estimates.
+struct MicroBatchShape {
+  std::int64_t num_rows = 0;             // of a micro-batch, padding included
+  std::int64_t num_supervised_rows = 0;  // of these
+  std::int64_t max_rows = 0;  // of any micro-batch; attention's workspace is sized for them
+  std::int64_t num_sequences = 1;
+  bool on_gpu = true;
+  c10::ScalarType compute = c10::kBFloat16;
+  bool narrow_head_gradient = false;  // the head's gradient is stored in less than float32
+};
+
+// A tensor that exists in an operator's backward and is not a value of the tape.
+struct BackwardBuffer {
+  std::string name;
+  std::int64_t bytes = 0;
+  bool largest_of_layers = false;  // planned as the largest of all layers
+};
+
+// An operator at whose backward the memory of a step may peak.
+struct BackwardMemory {
+  std::string peak;  // name; empty: never a peak
+  std::vector<BackwardBuffer> buffers;
+};
+
+// Multiplications with an addition in an operator's forward.
+struct MultiplyAdds {
+  std::int64_t of_rows = 0;
+  // Factor of the sum over examples of L^2, half of which are pairs that causal attention computes.
+  std::int64_t of_squares = 0;
+};
+
+// One operator. `forward` computes its outputs from its inputs. `backward` reads the gradient of
+// outputs[0] and sets those of the inputs. The other members describe both for estimates.
+struct Operator {
+  std::vector<Value> inputs;  // values that `forward` reads
+  // The input that forward adds to its result, so that backward passes the gradient on unchanged.
+  std::optional<Value> residual = std::nullopt;
+  std::vector<Value> outputs;
+  std::vector<Value> needs;  // values that `backward` reads
+  // True if `backward` also recomputes outputs[0] when is_recompute_requested() is true.
+  bool recomputes_output = false;
+  MultiplyAdds multiply_adds;
+  std::function<void(ExecutingTape&)> forward;
+  std::function<void(ExecutingTape&)> backward;
+  // Called by estimates only. Undefined: small enough that the step's peak is never there.
+  std::function<BackwardMemory(const MicroBatchShape&, const RecomputePolicy&)> memory;
+};
+
+class OperatorTape : public Tape {
  public:
-  // One operator. `forward` computes its outputs from its inputs. `backward` reads the gradient of
-  // outputs[0] and sets those of the inputs.
-  struct Operator {
-    std::vector<Value> outputs;
-    std::vector<Value> needs;  // values that `backward` reads
-    // True if `backward` also recomputes outputs[0] when is_recompute_requested() is true.
-    bool recomputes_output = false;
-    std::function<void()> forward;
-    std::function<void()> backward;
-  };
-
-  // Parameters that operators refer to. Their addresses may change between forward and backward.
-  explicit OperatorTape(std::span<const Parameter> parameters);
-
-  std::vector<Parameter>& parameters() { return parameters_; }
+  // Declares a parameter, whose name lacks the block's prefix. A block has them in this order.
+  virtual ParameterId parameter(const ParameterSpec& spec) = 0;
+  // Rows of the micro-batch, padding included, and those of them that have a label.
+  virtual std::int64_t num_rows() const = 0;
+  virtual std::int64_t num_supervised_rows() const = 0;
+  // Adds an operator after those recorded before.
+  virtual void record(Operator step) = 0;
 
   // Creates a value, which the operator recorded next must set.
-  Value value(ValueKind kind, std::string_view name);
-  Value input(const at::Tensor& x);
-  // Runs the operator's forward and records it.
-  void record(Operator step);
-  // Called after forward: frees what backward does not read or the policy does not save.
-  void finish_forward(const RecomputePolicy& policy);
-  // Runs the backward of all operators, from `grad` of `output`. Returns the gradient of the input.
-  at::Tensor backward(Value output, const at::Tensor& grad);
+  Value value(ValueKind kind, std::string_view name, const ValueShape& shape);
 
-  // For operators. get() recomputes a value that is not available.
-  at::Tensor get(Value v) { return get_all(v).front(); }
-  void set(Value v, at::Tensor tensor) { set_all(v, {std::move(tensor)}); }
-  // The same for a value that is a list, possibly empty.
-  std::vector<at::Tensor> get_all(Value v);
-  void set_all(Value v, std::vector<at::Tensor> tensors);
-  // Frees a value whose memory another value now holds, computed in place.
-  void release(Value v);
-  // The gradient accumulated so far, undefined if none. An operator adds its own part and sets the
-  // sum.
-  at::Tensor gradient(Value v) const { return entry(v).gradient; }
-  void set_gradient(Value v, at::Tensor grad) { entry(v).gradient = std::move(grad); }
-  // For operators whose kernels cannot add.
-  void add_gradient(Value v, const at::Tensor& grad);
-  // Runs `use` with `v`: now if it is available, else after the backward that recomputes it.
-  void when_available(Value v, std::function<void(const at::Tensor&)> use);
-  bool is_recompute_requested(Value v) const { return !entry(v).waiting.empty(); }
-
-  // A GEMM that only the gradient of a parameter needs. Runs it, or defers it to
-  // flush_weight_grads() if defer_weight_grads() was called before backward. It must not read
-  // weights.
-  void run_or_defer_weight_grad(std::function<void()> product);
-  void defer_weight_grads() { defers_weight_grads_ = true; }
-  void flush_weight_grads();
-
-  // Values that are saved now.
-  std::vector<SavedActivation> saved() const;
+  std::size_t num_values() const { return values_.size(); }
+  const ValueShape& shape(Value v) const { return info(v).shape; }
+  ValueKind kind(Value v) const { return info(v).kind; }
+  const std::string& name(Value v) const { return info(v).name; }
 
  private:
-  struct Entry {
+  struct Info {
     ValueKind kind = ValueKind::kInput;
     std::string name;
-    int maker = -1;       // index of an operator
-    int num_readers = 0;  // backwards that have yet to read it
-    bool made = false;
-    std::vector<at::Tensor> tensors;
-    at::Tensor gradient;
-    std::vector<std::function<void(const at::Tensor&)>> waiting;
+    ValueShape shape;
   };
 
-  Entry& entry(Value v) { return entries_.at(static_cast<std::size_t>(v.id)); }
-  const Entry& entry(Value v) const { return entries_.at(static_cast<std::size_t>(v.id)); }
-  void run_waiting_uses(Value v);
-  void done_reading(Value v);
+  const Info& info(Value v) const { return values_.at(static_cast<std::size_t>(v.id)); }
 
-  std::vector<Parameter> parameters_;
-  std::vector<Entry> entries_;
-  std::vector<Operator> operators_;
-  Value input_;
-  bool defers_weight_grads_ = false;
-  std::vector<std::function<void()>> deferred_weight_grads_;
+  std::vector<Info> values_;
 };
 
 }  // namespace packtrain

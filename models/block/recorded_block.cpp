@@ -2,17 +2,15 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "models/block/batch.h"
 
 namespace packtrain {
 namespace {
 
 struct BlockTape : Tape {
-  explicit BlockTape(std::span<const Parameter> parameters) : operators(parameters) {}
-  OperatorTape operators;
+  BlockTape(std::span<const Parameter> parameters, const DeviceBatch& batch)
+      : operators(parameters, batch) {}
+  ExecutingTape operators;
   Value output;
 };
 
@@ -20,9 +18,7 @@ at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
                         const at::Tensor& grad_output) {
   const at::NoGradGuard no_grad;
   auto& kept = static_cast<BlockTape&>(tape);
-  // Copied in place, because operators refer to these. The gradients are at other addresses than in
-  // forward.
-  std::ranges::copy(parameters, kept.operators.parameters().begin());
+  kept.operators.set_parameters(parameters);  // gradients are at other addresses than in forward
   return kept.operators.backward(kept.output, grad_output);
 }
 
@@ -35,8 +31,8 @@ RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parame
 BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                                    const at::Tensor& x, bool training) const {
   const at::NoGradGuard no_grad;
-  auto tape = std::make_unique<BlockTape>(parameters);
-  tape->output = record(tape->operators, batch, tape->operators.input(x));
+  auto tape = std::make_unique<BlockTape>(parameters, batch);
+  tape->output = record(tape->operators, tape->operators.input(x));
   at::Tensor y = tape->operators.get(tape->output);
   if (!training) return {std::move(y), nullptr};
   tape->operators.finish_forward(policy_);

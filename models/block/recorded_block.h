@@ -1,11 +1,11 @@
-// A block that records a sequence of operators (operator_tape.h).
+// A block that runs the operators which it records (executing_tape.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "models/block/block.h"
-#include "models/block/operator_tape.h"
+#include "models/block/executing_tape.h"
 #include "models/block/split_backward.h"
 
 namespace packtrain {
@@ -26,8 +26,8 @@ class RecordedBlock : public Block, public SplitBackward {
   void backward_weight(Tape& tape) const final;
 
  protected:
-  // Records the block's operators on x and returns its output. They refer to tape.parameters().
-  virtual Value record(OperatorTape& tape, const DeviceBatch& batch, Value x) const = 0;
+  // Records the block's operators on x and returns its output.
+  virtual Value record(OperatorTape& tape, Value x) const = 0;
 
  private:
   std::string name_;

@@ -74,18 +74,6 @@ std::int64_t total_numel(const std::vector<ParameterSpec>& parameters) {
   return total;
 }
 
-std::int64_t matmul_numel(const std::vector<ParameterSpec>& parameters,
-                          const ExpertsConfig& experts) {
-  std::int64_t total = 0;
-  for (const ParameterSpec& parameter : parameters) {
-    if (!parameter.decay || parameter.shape.size() < 2) continue;  // norms and biases
-    const bool of_experts = parameter.shape.size() == 3;
-    total += of_experts ? parameter.numel() / experts.num_experts * experts.experts_per_token
-                        : parameter.numel();
-  }
-  return total;
-}
-
 std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
                                                             const RotaryConfig& rotary) {
   return std::make_shared<const RotaryFrequencies>(rotary, config.resolved_rotary_dim());
@@ -111,14 +99,6 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
   return blocks;
 }
 
-std::int64_t num_matmul_parameters(const DecoderConfig& config) {
-  std::int64_t total = config.vocab_size * config.hidden_size;
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    total += matmul_numel(layer_parameters(config, layer), config.experts);
-  }
-  return total;
-}
-
 std::int64_t num_parameters(const DecoderConfig& config) {
   std::int64_t total = total_numel(head_parameters(config));
   if (!config.tied_embeddings) total += total_numel(embedding_parameters(config));
@@ -126,13 +106,6 @@ std::int64_t num_parameters(const DecoderConfig& config) {
     total += total_numel(layer_parameters(config, layer));
   }
   return total;
-}
-
-double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares) {
-  const auto heads_width = static_cast<double>(config.num_heads * config.head_dim);
-  const auto num_layers = static_cast<double>(config.num_layers);
-  return 6.0 * static_cast<double>(num_matmul_parameters(config)) * num_tokens +
-         6.0 * num_layers * heads_width * attention_squares;
 }
 
 }  // namespace packtrain

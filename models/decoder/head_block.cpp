@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/block/batch.h"
+#include "models/layers/declared_parameters.h"
 #include "models/layers/norm.h"
 #include "models/layers/routing_statistics.h"
 #include "models/ops/linear/linear.h"
@@ -16,6 +17,22 @@ namespace {
 struct HeadTape : Tape {
   at::Tensor grad_x;
 };
+
+BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
+                           const MicroBatchShape& size) {
+  const HeadChunks chunks =
+      plan_head_chunks({.num_rows = x.num_rows,
+                        .vocab_size = config.vocab_size,
+                        .hidden_size = config.hidden_size,
+                        .element_bytes = static_cast<std::int64_t>(c10::elementSize(x.dtype)),
+                        .narrow_gradient = size.narrow_head_gradient},
+                       size.on_gpu);
+  return {"loss",
+          {{"head: its input, norm and gradient", 3 * x.bytes()},
+           {"logits", chunks.logits_bytes},
+           {"head: its weight for a multiple of 8 words", chunks.weight_bytes},
+           {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
+}
 
 }  // namespace
 
@@ -72,6 +89,23 @@ at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
                                const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
                                const at::Tensor& /*grad_output*/) const {
   return std::move(static_cast<HeadTape&>(*tape).grad_x);
+}
+
+ShapeTape head_shapes(const DecoderConfig& config, const MicroBatchShape& size) {
+  ShapeTape tape(size);
+  const ValueShape x{size.num_supervised_rows, config.hidden_size, size.compute};
+  declare_norm(tape, "final_norm", config.hidden_size, config.norm);
+  declare_weight(tape, config.tied_embeddings ? "embed.weight" : "head.weight",
+                 {config.vocab_size, config.hidden_size}, config.initializer_range);
+  declare_bias(tape, "head.bias", {config.vocab_size}, config.head_bias);
+  Operator head;
+  head.inputs = {tape.value(ValueKind::kInput, "input", x)};
+  head.multiply_adds.of_rows = x.numel() * config.vocab_size;
+  head.memory = [=](const MicroBatchShape& of, const RecomputePolicy&) {
+    return head_memory(config, x, of);
+  };
+  tape.record(std::move(head));
+  return tape;
 }
 
 }  // namespace packtrain

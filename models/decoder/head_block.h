@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/block/block.h"
+#include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
 
 namespace packtrain {
@@ -38,5 +39,8 @@ class HeadBlock final : public Block {
   double soft_cap_;
   ExpertsConfig experts_;
 };
+
+// The head's parameters and its one operator, for estimates. HeadBlock runs it without a tape.
+ShapeTape head_shapes(const DecoderConfig& config, const MicroBatchShape& size);
 
 }  // namespace packtrain

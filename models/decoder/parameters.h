@@ -1,4 +1,4 @@
-// Parameters of each block of a decoder: names, shapes, initial values.
+// Parameters of each block of a decoder: names, shapes, initial values, in the block's order.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace packtrain {
 
 // H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
 std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  // embed [V, H]
-// A layer has those of the following that its config has. Each bias follows its weight:
+// Those that the layer's operators declare (layer_operators.h). A layer has those of the following
+// that its config has. Each bias follows its weight:
 //    attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],
 //    attention_post_norm [H], mlp_norm [H], mlp.gate_up [2 I, H] (not gated: mlp.up [I, H]),
 //    mlp.down [H, I], mlp_post_norm [H]

@@ -1,36 +1,44 @@
 #include "models/estimates/memory_peaks.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <set>
 
+#include "models/decoder/head_block.h"
+#include "models/estimates/layer_tapes.h"
+#include "models/estimates/tape_values.h"
 #include "models/layers/expert_layers.h"
-#include "models/layers/layer_attention.h"
-#include "models/ops/attention/attention_bytes.h"
-#include "models/ops/experts/grouped_glu_gemm.h"
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace packtrain {
 namespace {
 
-class Moments {
+// The operator that adds the last branch to the residual stream.
+const Operator& last_addition(const ShapeTape& tape) {
+  const auto found =
+      std::ranges::find_if(tape.operators().rbegin(), tape.operators().rend(),
+                           [](const Operator& step) { return step.residual.has_value(); });
+  return *found;
+}
+
+class PeakFinder {
  public:
-  Moments(const DecoderConfig& config, RecomputePolicy policy, const MicroBatchShape& size)
-      : config_(config),
-        policy_(policy),
-        size_(size),
-        element_bytes_(static_cast<std::int64_t>(c10::elementSize(size.compute))),
-        num_supervised_(last_layer_needs_all_rows(config) ? size.num_rows
-                                                          : size.num_supervised_rows) {}
+  PeakFinder(const DecoderConfig& config, const RecomputePolicy& policy,
+             const MicroBatchShape& size)
+      : config_(config), policy_(policy), size_(size), tapes_(config, size) {
+    for (const ShapeTape& tape : tapes_.all()) values_.emplace_back(tape, policy_);
+    find_largest_buffers();
+  }
 
   std::vector<MemoryPeak> list() const {
-    std::vector<MemoryPeak> moments = {loss()};
+    std::vector<MemoryPeak> peaks = {loss()};
     for (const std::int64_t layer : layers()) {
-      const LayerRows rows = rows_of(layer);
-      config_.layer(layer).experts ? add_experts_backward(rows, moments)
-                                   : moments.push_back(mlp_backward(rows));
-      moments.push_back(attention_backward(rows));
+      const TapeValues& values = values_[tapes_.number(layer)];
+      for (auto step = values.peaks().rbegin(); step != values.peaks().rend(); ++step) {
+        peaks.push_back(backward_peak(layer, *step));
+      }
     }
-    return moments;
+    return peaks;
   }
 
  private:
@@ -39,7 +47,8 @@ class Moments {
   std::set<std::int64_t> layers() const {
     std::set<std::int64_t> found;
     const std::int64_t last = config_.num_layers - 1;
-    const bool selects = num_supervised_ < size_.num_rows;
+    const bool selects =
+        !last_layer_needs_all_rows(config_) && size_.num_supervised_rows < size_.num_rows;
     for (const bool experts : {false, true}) {
       std::int64_t layer = last;
       while (layer >= 0 && config_.layer(layer).experts != experts) --layer;
@@ -52,132 +61,79 @@ class Moments {
     return found;
   }
 
-  LayerRows rows_of(std::int64_t layer) const {
-    const bool is_last = layer + 1 == config_.num_layers;
-    return {size_.num_rows, is_last ? num_supervised_ : size_.num_rows, layer};
-  }
-
-  std::int64_t bytes(std::int64_t num_rows, std::int64_t width) const {
-    return num_rows * width * element_bytes_;
-  }
-
-  std::int64_t values_at(BackwardPhase moment, const LayerRows& rows) const {
-    return total_bytes(layer_activations_at(moment, config_, policy_, rows, element_bytes_));
-  }
-
-  // Activations in the backward of a layer: its own and those of the layers before.
-  std::int64_t kept(BackwardPhase moment, const LayerRows& rows) const {
-    std::int64_t total = values_at(moment, rows);
-    for (std::int64_t layer = 0; layer < rows.layer; ++layer) {
-      total += values_at(BackwardPhase::kBetween, rows_of(layer));
+  // Saved from forward to backward by the first `count` layers.
+  std::int64_t saved_bytes(std::int64_t count) const {
+    std::int64_t total = 0;
+    for (std::int64_t layer = 0; layer < count; ++layer) {
+      total += values_[tapes_.number(layer)].saved_bytes();
     }
     return total;
   }
 
-  MemoryPeak loss() const {
-    const HeadChunks chunks = plan_head_chunks({.num_rows = size_.num_supervised_rows,
-                                                .vocab_size = config_.vocab_size,
-                                                .hidden_size = config_.hidden_size,
-                                                .element_bytes = element_bytes_,
-                                                .narrow_gradient = size_.narrow_head_gradient},
-                                               size_.on_gpu);
-    const std::int64_t stream = bytes(size_.num_supervised_rows, config_.hidden_size);
-    return {"loss",
-            kept(BackwardPhase::kBetween, rows_of(config_.num_layers - 1)),
-            {{"head: its input, norm and gradient", 3 * stream},
-             {"logits", chunks.logits_bytes},
-             {"head: its weight for a multiple of 8 words", chunks.weight_bytes},
-             {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
-  }
+  BackwardMemory memory_of(const Operator& step) const { return step.memory(size_, policy_); }
 
-  MemoryPeak mlp_backward(const LayerRows& rows) const {
-    const std::int64_t inner = bytes(rows.num_rows_after_attention, config_.intermediate_size);
-    const std::int64_t stream = bytes(rows.num_rows_after_attention, config_.hidden_size);
-    const std::int64_t again = policy_.keeps(ValueKind::kActivationOutput) ? 0 : inner;
-    const std::int64_t num_projections = config_.activation.gated ? 2 : 1;
-    return {"MLP backward",
-            kept(BackwardPhase::kMlpBackward, rows),
-            {{"gradient of the layer's output", added_apart() ? 2 * stream : stream},
-             {"gradients of the MLP's activation and projections", (1 + num_projections) * inner},
-             {"MLP's activation again", again}}};
-  }
-
-  bool added_apart() const { return config_.norm_after || config_.residual_multiplier != 1.0; }
-
-  // Backward of the second projection, which recomputes the activation, and of the first one.
-  void add_experts_backward(const LayerRows& rows, std::vector<MemoryPeak>& moments) const {
-    const std::int64_t width = config_.experts.intermediate_size;
-    const std::int64_t num_chosen =
-        rows.num_rows_after_attention * config_.experts.experts_per_token;
-    const std::int64_t inner = bytes(num_chosen, width);
-    const std::int64_t projected = (config_.activation.gated ? 2 : 1) * inner;
-    const std::int64_t copies = bytes(num_chosen, config_.hidden_size);
-    const std::int64_t stream = bytes(rows.num_rows_after_attention, config_.hidden_size);
-    const std::int64_t values = kept(BackwardPhase::kMlpBackward, rows);
-    const bool keeps_gradient = grouped_glu_gemm_materializes_grad(
-        size_.on_gpu, size_.compute, config_.activation, config_.hidden_size, width);
-    const SavedActivation output{"gradient of the layer's output",
-                                 (added_apart() ? 2 : 1) * stream};
-    moments.push_back({"experts' second projection backward",
-                       values,
-                       {output,
-                        {"gradient of the experts' outputs, by expert", copies},
-                        {"gradient of the experts' activation", keeps_gradient ? inner : 0},
-                        {"gradient of the experts' first projection", projected},
-                        {"experts' activation again", inner}}});
-    moments.push_back({"experts' first projection backward",
-                       values - projected,
-                       {output,
-                        {"gradient of the experts' first projection", projected},
-                        {"experts' inputs, by expert", copies},
-                        {"gradient of the MLP's input", stream}}});
-  }
-
-  MemoryPeak attention_backward(const LayerRows& rows) const {
-    AttentionBytes attention;
-    for (const AttentionShape& shape : distinct_attentions(config_)) {
-      const AttentionBytes needed =
-          attention_backward_bytes(shape, {rows.num_rows, size_.num_sequences, size_.max_rows},
-                                   size_.on_gpu ? at::kCUDA : at::kCPU, size_.compute);
-      attention.gradients = std::max(attention.gradients, needed.gradients);
-      attention.workspace = std::max(attention.workspace, needed.workspace);
+  void find_largest_buffers() {
+    for (const ShapeTape& tape : tapes_.all()) {
+      for (const Operator& step : tape.operators()) {
+        if (!step.memory) continue;
+        for (const BackwardBuffer& buffer : memory_of(step).buffers) {
+          std::int64_t& largest = largest_[buffer.name];
+          if (buffer.largest_of_layers) largest = std::max(largest, buffer.bytes);
+        }
+      }
     }
-    const std::int64_t all_heads = config_.num_heads + 2 * config_.num_kv_heads;
-    const bool made_again =
-        config_.qk_norm != QkNormKind::kNone && !policy_.keeps(ValueKind::kNormOutput);
-    const std::int64_t stream =
-        bytes(rows.num_rows + rows.num_rows_after_attention, config_.hidden_size);
-    return {"attention backward",
-            kept(BackwardPhase::kAttentionBackward, rows),
-            {{"gradients of the residual stream", stream},
-             {"gradient of attention's output",
-              bytes(rows.num_rows, config_.num_heads * config_.head_dim)},
-             {"gradients of attention's heads", attention.gradients},
-             {"normalised queries and keys again",
-              made_again ? bytes(rows.num_rows, all_heads * config_.head_dim) : 0},
-             {"attention's workspace", std::max(attention.workspace, qk_norm_workspace(rows))}}};
   }
 
-  // Backward of the norms, after that of attention: heads in float32.
-  std::int64_t qk_norm_workspace(const LayerRows& rows) const {
-    const std::int64_t query = config_.num_heads * config_.head_dim;
-    constexpr std::int64_t kFloats = 6;
-    const bool wide = config_.qk_norm == QkNormKind::kHeadLayer;
-    return wide ? kFloats * rows.num_rows * query * static_cast<std::int64_t>(sizeof(float)) : 0;
+  void add_buffers(const BackwardMemory& memory, MemoryPeak& peak) const {
+    for (const BackwardBuffer& buffer : memory.buffers) {
+      const std::int64_t bytes = buffer.largest_of_layers ? largest_.at(buffer.name) : buffer.bytes;
+      peak.in_use.push_back({buffer.name, bytes});
+    }
+  }
+
+  MemoryPeak loss() const {
+    const BackwardMemory memory = memory_of(head_shapes(config_, size_).operators().front());
+    MemoryPeak peak{memory.peak, saved_bytes(config_.num_layers), {}};
+    add_buffers(memory, peak);
+    return peak;
+  }
+
+  MemoryPeak backward_peak(std::int64_t layer, std::size_t step) const {
+    const ShapeTape& tape = tapes_.layer(layer);
+    const TapeValues& values = values_[tapes_.number(layer)];
+    const BackwardMemory memory = memory_of(tape.operators()[step]);
+    MemoryPeak peak{memory.peak, saved_bytes(layer) + values.bytes_in_backward_of(step), {}};
+    peak.in_use.push_back(residual_gradients(tape, step == values.peaks().front()));
+    add_buffers(memory, peak);
+    return peak;
+  }
+
+  // Gradients of the residual stream in the backward of a branch. The caller holds the output's. A
+  // branch that an operator of its own adds has another one of the same size.
+  SavedActivation residual_gradients(const ShapeTape& tape, bool is_first_branch) const {
+    const Operator& addition = last_addition(tape);
+    const std::int64_t output = tape.shape(addition.outputs.front()).bytes();
+    const Value input{0};
+    if (is_first_branch) {
+      return {"gradients of the residual stream", tape.shape(input).bytes() + output};
+    }
+    const bool is_apart = addition.multiply_adds.of_rows == 0;
+    return {"gradient of the layer's output", is_apart ? 2 * output : output};
   }
 
   const DecoderConfig& config_;
   RecomputePolicy policy_;
   MicroBatchShape size_;
-  std::int64_t element_bytes_;
-  std::int64_t num_supervised_;  // rows of the last layer after attention
+  LayerTapes tapes_;
+  std::vector<TapeValues> values_;               // by tape
+  std::map<std::string, std::int64_t> largest_;  // of the buffers planned for all layers
 };
 
 }  // namespace
 
-std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, RecomputePolicy policy,
+std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const RecomputePolicy& policy,
                                      const MicroBatchShape& size) {
-  return Moments(config, policy, size).list();
+  return PeakFinder(config, policy, size).list();
 }
 
 }  // namespace packtrain

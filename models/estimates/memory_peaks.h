@@ -1,17 +1,12 @@
 // Memory peaks of a step: when activations and workspaces need most memory, and for what. Computed
-// from shapes alone, in the order in which backward walks a layer's tape (operator_tape.h,
-// decoder_layer.cpp).
+// from the shape tapes of layers and head, in the order in which backward walks a tape.
 #pragma once
-
-#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "models/block/operator_tape.h"
 #include "models/estimates/saved_activations.h"
-#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 
@@ -23,20 +18,9 @@ struct MemoryPeak {
   std::int64_t bytes() const { return kept + total_bytes(in_use); }
 };
 
-struct MicroBatchShape {
-  std::int64_t num_rows = 0;             // of a micro-batch, padding included
-  std::int64_t num_supervised_rows = 0;  // of these
-  std::int64_t max_rows = 0;  // of any micro-batch; attention's workspace is sized for them
-  std::int64_t num_sequences = 1;
-  bool on_gpu = true;
-  c10::ScalarType compute = c10::kBFloat16;
-  bool narrow_head_gradient = false;  // the head's gradient is stored in less than float32
-};
-
-// Peaks at the loss, and at the backward of the MLP's activation and of attention. The latter two
-// are those of the last layer and of the layer before it, if the last one has fewer rows. The
-// largest of these is the peak of the step.
-std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, RecomputePolicy policy,
+// Peaks at the loss, and at the backward of the operators that may have one. The latter are those
+// of the last layers. The largest of these is the peak of the step.
+std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const RecomputePolicy& policy,
                                      const MicroBatchShape& size);
 
 }  // namespace packtrain

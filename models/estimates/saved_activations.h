@@ -1,39 +1,23 @@
-// Saved activations of a layer, by value. `packtrain plan` prints this table, and the memory plan
-// adds it up. Equal to what OperatorTape::saved() finds (tests/models).
+// Saved activations of a layer, by value. `packtrain plan` prints them, and the memory plan adds
+// them up. Equal to what ExecutingTape::saved() finds (tests/models).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "models/block/operator_tape.h"
+#include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
 
 namespace packtrain {
 
-// Rows of a micro-batch that a layer computes, padding included. After attention the last layer
-// computes only the supervised ones.
-struct LayerRows {
-  std::int64_t num_rows = 0;
-  std::int64_t num_rows_after_attention = 0;
-  std::int64_t layer = 0;  // index: only some layers may have experts
-};
+// Values of the tape that are saved from forward to backward, in the order of the forward.
+std::vector<SavedActivation> saved_activations(const ShapeTape& tape,
+                                               const RecomputePolicy& policy);
 
-enum class BackwardPhase {
-  kBetween,           // from forward to backward
-  kMlpBackward,       // in the backward of the MLP's activation
-  kAttentionBackward  // in the backward of attention
-};
-
-// Values of a layer that exist at this point of the step, including those recomputed for it,
-// without gradients. An element takes `element_bytes`.
-std::vector<SavedActivation> layer_activations_at(BackwardPhase moment, const DecoderConfig& config,
-                                                  RecomputePolicy policy, const LayerRows& rows,
-                                                  std::int64_t element_bytes);
-
-// Saved from forward to backward by the layer that saves most, when all rows are supervised.
+// Those of the layer that saves most, when all rows are supervised.
 std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config,
-                                                     RecomputePolicy policy, std::int64_t num_rows,
-                                                     std::int64_t element_bytes);
+                                                     const RecomputePolicy& policy,
+                                                     MicroBatchShape size);
 
 std::int64_t total_bytes(const std::vector<SavedActivation>& values);
 

@@ -3,78 +3,130 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/clamp.h>
 
-#include <memory>
-#include <string>
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "models/block/executing_tape.h"
+#include "models/layers/declared_parameters.h"
+#include "models/ops/attention/attention_bytes.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/qk_norm/row_qk_norm.h"
 
 namespace packtrain {
 namespace {
 
+struct AttentionParameters {
+  ParameterId query_norm;
+  ParameterId key_norm;
+  ParameterId sinks;
+};
+
+AttentionParameters declare_attention(OperatorTape& tape, const std::string& name,
+                                      const AttentionOptions& options) {
+  const AttentionShape& shape = options.shape;
+  const auto norm_of = [&](const char* part, std::int64_t num_heads) -> ParameterId {
+    std::vector<std::int64_t> sizes = {shape.head_dim};
+    if (options.qk_norm == QkNormKind::kNone) return {};
+    if (options.qk_norm == QkNormKind::kFull) sizes = {num_heads * shape.head_dim};
+    if (options.qk_norm == QkNormKind::kHeadLayer) sizes = {num_heads, shape.head_dim};
+    return declare_scale(tape, name + part, std::move(sizes), options.norm.weight_offset);
+  };
+  AttentionParameters parameters;
+  parameters.query_norm = norm_of(".query_norm.weight", shape.num_heads);
+  parameters.key_norm = norm_of(".key_norm.weight", shape.num_kv_heads);
+  if (options.sinks) {
+    parameters.sinks = tape.parameter({name + ".sinks",
+                                       {shape.num_heads},
+                                       {Initialization::Kind::kNormal, options.standard_deviation},
+                                       /*decay=*/false,
+                                       /*trainable=*/true});
+  }
+  return parameters;
+}
+
+// Norm statistics of the queries and keys of a row.
+std::int64_t num_qk_statistics(const AttentionOptions& options) {
+  const std::int64_t num_heads = options.shape.num_heads + options.shape.num_kv_heads;
+  switch (options.qk_norm) {
+    case QkNormKind::kNone:
+      return 0;
+    case QkNormKind::kFull:
+      return 2;
+    case QkNormKind::kHeadLayer:
+      return 2 * num_heads;
+    case QkNormKind::kHead:
+      break;
+  }
+  return num_heads;
+}
+
 // From the merged projection to the heads that attention reads, and their backward.
 class PreparedHeads {
  public:
-  PreparedHeads(OperatorTape& tape, std::string_view name, Value qkv,
-                const AttentionWeights& weights, const AttentionOptions& options,
-                const DeviceBatch& batch)
-      : tape_(tape),
-        batch_(batch),
-        weights_(weights),
+  PreparedHeads(OperatorTape& tape, const std::string& name, Value qkv,
+                const AttentionParameters& parameters, const AttentionOptions& options)
+      : parameters_(parameters),
         options_(options),
         num_heads_(options.shape.num_heads + 2 * options.shape.num_kv_heads),
         is_normed_(options.qk_norm != QkNormKind::kNone),
         qkv_(qkv),
+        statistics_(
+            tape.value(ValueKind::kStatistics, name + ".norm_statistics",
+                       {tape.shape(qkv).num_rows, num_qk_statistics(options), c10::kFloat})),
+        clipped_(tape.value(ValueKind::kProjection, name + ".clipped",
+                            {tape.shape(qkv).num_rows,
+                             is_clipped() && !is_normed_ ? tape.shape(qkv).width : 0, c10::kBool})),
         // Norms are cheap to recompute.
-        turned_(tape.value(is_normed_ ? ValueKind::kNormOutput : ValueKind::kProjection,
-                           std::string(name) + ".rotated_qkv")),
-        statistics_(tape.value(ValueKind::kStatistics, std::string(name) + ".norm_statistics")),
-        clipped_(tape.value(ValueKind::kProjection, std::string(name) + ".clipped")) {}
+        rotated_(tape.value(is_normed_ ? ValueKind::kNormOutput : ValueKind::kProjection,
+                            name + ".rotated_qkv", tape.shape(qkv))) {}
 
-  Value turned() const { return turned_; }
-  std::vector<Value> outputs() const { return {turned_, statistics_, clipped_}; }
+  Value rotated() const { return rotated_; }
+  std::vector<Value> outputs() const { return {rotated_, statistics_, clipped_}; }
   // Values that backward() reads.
   std::vector<Value> needs() const {
-    std::vector<Value> needs = {turned_};
+    std::vector<Value> needs = {rotated_};
     if (is_normed_) needs.insert(needs.end(), {qkv_, statistics_});
     if (is_clipped() && !is_normed_) needs.push_back(clipped_);
     return needs;
   }
 
-  void forward() const {
-    at::Tensor heads = by_head(tape_.get(qkv_));
+  void forward(ExecutingTape& run) const {
+    at::Tensor heads = by_head(run.get(qkv_));
     std::vector<at::Tensor> statistics;
     if (is_normed_) {
-      heads = normed(is_clipped() ? clip(heads) : heads, statistics);
+      heads = normed(run, is_clipped() ? clip(heads) : heads, statistics);
     } else {
-      tape_.release(qkv_);
+      run.release(qkv_);
       if (is_clipped()) {
-        tape_.set(clipped_, is_beyond(heads));
+        run.set(clipped_, is_beyond(heads));
         heads.clamp_(-options_.clip_qkv, options_.clip_qkv);
       }
     }
     if (options_.qk_norm != QkNormKind::kHead) {
-      rotary_forward_(heads, batch_.position_ids, rotary().frequencies, rotary().options);
+      rotary_forward_(heads, run.batch().position_ids, frequencies(run), options_.rotary);
     }
-    tape_.set(turned_, std::move(heads));
-    tape_.set_all(statistics_, std::move(statistics));
+    run.set(rotated_, std::move(heads));
+    run.set_all(statistics_, std::move(statistics));
   }
 
-  void backward(const HeadGradients& grads) const {
-    const at::Tensor grad = is_normed_ ? norm_backward(grads) : rotary_back(grads);
+  void backward(ExecutingTape& run, const HeadGradients& grads) const {
+    const at::Tensor grad = is_normed_ ? norm_backward(run, grads) : rotary_back(run, grads);
     if (is_clipped()) {
-      grad.masked_fill_(is_normed_ ? is_beyond(by_head(tape_.get(qkv_))) : tape_.get(clipped_), 0);
+      grad.masked_fill_(is_normed_ ? is_beyond(by_head(run.get(qkv_))) : run.get(clipped_), 0);
     }
-    tape_.set_gradient(qkv_, grad.view({grad.size(0), num_heads_ * options_.shape.head_dim}));
+    run.set_gradient(qkv_, grad.view({grad.size(0), num_heads_ * options_.shape.head_dim}));
   }
 
  private:
   bool is_clipped() const { return options_.clip_qkv > 0; }
-  const RotaryEmbedding& rotary() const { return options_.rotary; }
-  QkNorm norm() const {
-    return {*weights_.query_norm, *weights_.key_norm, options_.shape.num_heads, options_.norm};
+  at::Tensor frequencies(const ExecutingTape& run) const {
+    return options_.frequencies->of(run.batch());
+  }
+  QkNorm norm(const ExecutingTape& run) const {
+    return {run.parameter(parameters_.query_norm), run.parameter(parameters_.key_norm),
+            options_.shape.num_heads, options_.norm};
   }
   at::Tensor by_head(const at::Tensor& rows) const {
     return rows.view({rows.size(0), num_heads_, options_.shape.head_dim});
@@ -88,81 +140,117 @@ class PreparedHeads {
   }
 
   // kHead also rotates.
-  at::Tensor normed(const at::Tensor& heads, std::vector<at::Tensor>& statistics) const {
+  at::Tensor normed(const ExecutingTape& run, const at::Tensor& heads,
+                    std::vector<at::Tensor>& statistics) const {
     if (options_.qk_norm == QkNormKind::kHead) {
-      QkNormOutput output = qk_norm_forward(heads, norm(), batch_.position_ids,
-                                            rotary().frequencies, rotary().options);
+      QkNormOutput output = qk_norm_forward(heads, norm(run), run.batch().position_ids,
+                                            frequencies(run), options_.rotary);
       statistics = {std::move(output.inverse_rms)};
       return output.qkv;
     }
     RowQkNormOutput output = options_.qk_norm == QkNormKind::kFull
-                                 ? full_qk_norm_forward(heads, norm())
-                                 : head_layer_norm_forward(heads, norm());
+                                 ? full_qk_norm_forward(heads, norm(run))
+                                 : head_layer_norm_forward(heads, norm(run));
     statistics = std::move(output.statistics);
     return output.qkv;
   }
 
-  at::Tensor rotary_back(const HeadGradients& grads) const {
-    return rotary_backward(grads.query, grads.key, grads.value, batch_.position_ids,
-                           rotary().frequencies, rotary().options);
+  at::Tensor rotary_back(const ExecutingTape& run, const HeadGradients& grads) const {
+    return rotary_backward(grads.query, grads.key, grads.value, run.batch().position_ids,
+                           frequencies(run), options_.rotary);
   }
 
-  at::Tensor norm_backward(const HeadGradients& grads) const {
-    const at::Tensor projected = by_head(tape_.get(qkv_));
+  at::Tensor norm_backward(ExecutingTape& run, const HeadGradients& grads) const {
+    const at::Tensor projected = by_head(run.get(qkv_));
     const at::Tensor heads = is_clipped() ? clip(projected) : projected;
-    const std::vector<at::Tensor> statistics = tape_.get_all(statistics_);
+    const std::vector<at::Tensor> statistics = run.get_all(statistics_);
     if (options_.qk_norm == QkNormKind::kHead) {
-      return qk_norm_backward(grads.query, grads.key, grads.value, heads, statistics.at(0), norm(),
-                              batch_.position_ids, rotary().frequencies, rotary().options);
+      return qk_norm_backward(grads.query, grads.key, grads.value, heads, statistics.at(0),
+                              norm(run), run.batch().position_ids, frequencies(run),
+                              options_.rotary);
     }
-    const at::Tensor grad = rotary_back(grads);
+    const at::Tensor grad = rotary_back(run, grads);
     const auto backward =
         options_.qk_norm == QkNormKind::kFull ? full_qk_norm_backward_ : head_layer_norm_backward_;
-    backward(grad, heads, statistics, norm());
+    backward(grad, heads, statistics, norm(run));
     return grad;
   }
 
-  OperatorTape& tape_;
-  const DeviceBatch& batch_;
-  AttentionWeights weights_;
+  AttentionParameters parameters_;
   AttentionOptions options_;
   std::int64_t num_heads_;
   bool is_normed_;
   Value qkv_;
-  Value turned_;
   Value statistics_;
   Value clipped_;
+  Value rotated_;
 };
+
+// The norms of heads run after attention's backward, with these heads in float32.
+std::int64_t qk_norm_workspace(const AttentionOptions& options, std::int64_t num_rows) {
+  constexpr std::int64_t kFloats = 6;
+  const std::int64_t query = options.shape.num_heads * options.shape.head_dim;
+  const bool wide = options.qk_norm == QkNormKind::kHeadLayer;
+  return wide ? kFloats * num_rows * query * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
+
+BackwardMemory attention_memory(const AttentionOptions& options, const ValueShape& rotated,
+                                const ValueShape& output, const MicroBatchShape& size,
+                                const RecomputePolicy& policy) {
+  const AttentionBytes needed =
+      attention_backward_bytes(options.shape, {rotated.num_rows, size.num_sequences, size.max_rows},
+                               size.on_gpu ? at::kCUDA : at::kCPU, size.compute);
+  const bool recomputed =
+      options.qk_norm != QkNormKind::kNone && !policy.keeps(ValueKind::kNormOutput);
+  const std::int64_t workspace =
+      std::max(needed.workspace, qk_norm_workspace(options, rotated.num_rows));
+  return {"attention backward",
+          {{"gradient of attention's output", output.bytes()},
+           {"gradients of attention's heads", needed.gradients, true},
+           {"normalised queries and keys again", recomputed ? rotated.bytes() : 0},
+           {"attention's workspace", workspace, true}}};
+}
 
 }  // namespace
 
-Value self_attention(OperatorTape& tape, std::string_view name, Value qkv,
-                     const AttentionWeights& weights, const AttentionOptions& options,
-                     const DeviceBatch& batch) {
+Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
+                     const AttentionOptions& options) {
   const AttentionShape shape = options.shape;
-  const auto heads = std::make_shared<PreparedHeads>(tape, name, qkv, weights, options, batch);
+  const AttentionParameters parameters = declare_attention(tape, name, options);
+  const auto heads = std::make_shared<PreparedHeads>(tape, name, qkv, parameters, options);
   // Attention's operator runs this backward too, because it has the gradients of queries, keys and
   // values as separate tensors.
-  OperatorTape::Operator turn;
-  turn.outputs = heads->outputs();
-  turn.forward = [heads] { heads->forward(); };
-  tape.record(std::move(turn));
+  Operator rotate;
+  rotate.inputs = {qkv};
+  rotate.outputs = heads->outputs();
+  rotate.forward = [heads](ExecutingTape& run) { heads->forward(run); };
+  tape.record(std::move(rotate));
 
-  const Value y = tape.value(ValueKind::kAttentionOutput, name);
-  const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
-  OperatorTape::Operator attend;
+  const ValueShape rotated = tape.shape(heads->rotated());
+  const ValueShape output = {rotated.num_rows, shape.num_heads * shape.head_dim, rotated.dtype};
+  const Value y = tape.value(ValueKind::kAttentionOutput, name, output);
+  const Value statistics = tape.value(ValueKind::kStatistics, name + ".statistics",
+                                      {rotated.num_rows, shape.num_heads, c10::kFloat});
+  Operator attend;
+  attend.inputs = {heads->rotated()};
   attend.outputs = {y, statistics};
   attend.needs = heads->needs();
   attend.needs.insert(attend.needs.end(), {y, statistics});
-  attend.forward = [=, &tape, &batch, sinks = weights.sinks] {
-    AttentionOutput output = attention_forward(tape.get(heads->turned()), shape, batch, sinks);
-    tape.set(y, std::move(output.y));
-    tape.set_all(statistics, std::move(output.saved));
+  attend.multiply_adds.of_squares = output.width;
+  attend.forward = [=, sinks = parameters.sinks](ExecutingTape& run) {
+    AttentionOutput result =
+        attention_forward(run.get(heads->rotated()), shape, run.batch(), run.find(sinks));
+    run.set(y, std::move(result.y));
+    run.set_all(statistics, std::move(result.saved));
   };
-  attend.backward = [=, &tape, &batch, sinks = weights.sinks] {
-    const at::Tensor mixed = tape.get(y);
-    heads->backward(attention_backward(tape.gradient(y), tape.get(heads->turned()), mixed,
-                                       tape.get_all(statistics), shape, batch, sinks));
+  attend.backward = [=, sinks = parameters.sinks](ExecutingTape& run) {
+    const at::Tensor mixed = run.get(y);
+    heads->backward(
+        run, attention_backward(run.gradient(y), run.get(heads->rotated()), mixed,
+                                run.get_all(statistics), shape, run.batch(), run.find(sinks)));
+  };
+  attend.memory = [=](const MicroBatchShape& size, const RecomputePolicy& policy) {
+    return attention_memory(options, rotated, output, size, policy);
   };
   tape.record(std::move(attend));
   return y;

@@ -2,9 +2,11 @@
 
 #include <utility>
 
-#include "models/block/batch.h"
-#include "models/layers/recorded_operators.h"
+#include "models/block/executing_tape.h"
+#include "models/layers/declared_parameters.h"
 #include "models/layers/routing_statistics.h"
+#include "models/ops/experts/expert_linear.h"
+#include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/shared_expert_gate.h"
 #include "models/ops/linear/linear.h"
 
@@ -19,104 +21,166 @@ struct RoutedValues {
   Value order;          // permuted rows
   Value ends;
 
-  Routing routing(OperatorTape& tape) const {
-    return {tape.get(weights), tape.get(choice), tape.get(probabilities)};
+  Routing routing(ExecutingTape& run) const {
+    return {run.get(weights), run.get(choice), run.get(probabilities)};
   }
-  TokenPermutation sorted(OperatorTape& tape) const { return {tape.get(order), tape.get(ends)}; }
+  TokenPermutation sorted(ExecutingTape& run) const { return {run.get(order), run.get(ends)}; }
 };
 
-RoutedValues routed_values(OperatorTape& tape, const std::string& name) {
-  const auto number = [&](const char* what) {
-    return tape.value(ValueKind::kStatistics, name + what);
+RoutedValues routed_values(OperatorTape& tape, const std::string& name, std::int64_t num_rows,
+                           const ExpertsConfig& config) {
+  const auto number = [&](const char* what, std::int64_t rows, std::int64_t width,
+                          c10::ScalarType dtype) {
+    return tape.value(ValueKind::kStatistics, name + what, {rows, width, dtype});
   };
-  return {number(".router.weights"), number(".router.experts"), number(".router.probabilities"),
-          number(".order"), number(".order.ends")};
+  const std::int64_t chosen = config.experts_per_token;
+  const bool needs_probabilities = routing_options(config).reads_probabilities();
+  return {number(".router.weights", num_rows, chosen, c10::kFloat),
+          number(".router.experts", num_rows, chosen, c10::kInt),
+          number(".router.probabilities", num_rows, needs_probabilities ? config.num_experts : 0,
+                 c10::kFloat),
+          number(".order", num_rows, chosen, c10::kInt),
+          number(".order.ends", 1, config.num_experts, c10::kInt)};
 }
 
 RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
-                           const ExpertsWeights& weights, const ExpertsOptions& options,
-                           const DeviceBatch& batch) {
-  const RoutedValues routed = routed_values(tape, name);
+                           const ExpertsParameters& parameters, const ExpertsOptions& options) {
+  const ValueShape in = tape.shape(x);
+  const RoutedValues routed = routed_values(tape, name, in.num_rows, options.experts);
   const RoutingOptions how = routing_options(options.experts);
-  const Parameter& router = *weights.router;
-  const Parameter* bias = weights.router_bias;
-  OperatorTape::Operator step;
+  const bool all_rows = in.num_rows == tape.num_rows();
+  Operator step;
+  step.inputs = {x};
   step.outputs = {routed.weights, routed.choice, routed.probabilities, routed.order, routed.ends};
   step.needs = {x, routed.weights, routed.choice, routed.probabilities};
-  step.forward = [=, &tape, &batch, &router] {
-    Routing routing = route(tape.get(x), router, bias, how);
-    write_routing(batch, routing, options.experts, options.layer, options.num_layers,
-                  options.all_rows);
+  step.multiply_adds.of_rows = in.numel() * options.experts.num_experts;
+  step.forward = [=](ExecutingTape& run) {
+    Routing routing =
+        route(run.get(x), run.parameter(parameters.router), run.find(parameters.router_bias), how);
+    write_routing(run.batch(), routing, options.experts, options.layer, options.num_layers,
+                  all_rows);
     TokenPermutation order = sort_tokens_by_expert(routing.experts, options.experts.num_experts);
-    tape.set(routed.weights, std::move(routing.weights));
-    tape.set(routed.choice, std::move(routing.experts));
-    tape.set(routed.probabilities, std::move(routing.probabilities));
-    tape.set(routed.order, std::move(order.permuted_rows));
-    tape.set(routed.ends, std::move(order.ends));
+    run.set(routed.weights, std::move(routing.weights));
+    run.set(routed.choice, std::move(routing.experts));
+    run.set(routed.probabilities, std::move(routing.probabilities));
+    run.set(routed.order, std::move(order.permuted_rows));
+    run.set(routed.ends, std::move(order.ends));
   };
-  step.backward = [=, &tape, &batch, &router] {
+  step.backward = [=](ExecutingTape& run) {
+    const Parameter& router = run.parameter(parameters.router);
+    const Parameter* bias = run.find(parameters.router_bias);
     const at::Tensor grad =
-        routing_backward(tape.gradient(routed.weights), auxiliary_gradient(batch),
-                         routed.routing(tape), options.experts.num_experts, how)
+        routing_backward(run.gradient(routed.weights), auxiliary_gradient(run.batch()),
+                         routed.routing(run), options.experts.num_experts, how)
             .to(router.value.scalar_type());
-    tape.set_gradient(x, linear_backward_input(grad, router, tape.gradient(x)));
-    tape.when_available(
-        x, [=, &router](const at::Tensor& in) { linear_backward_weight(grad, in, router, bias); });
+    run.set_gradient(x, linear_backward_input(grad, router, run.gradient(x)));
+    run.when_available(x, [=, &router](const at::Tensor& rows) {
+      linear_backward_weight(grad, rows, router, bias);
+    });
   };
   tape.record(std::move(step));
   return routed;
 }
 
+// A projection of all experts.
+struct ProjectionIds {
+  ParameterId weight;
+  ParameterId bias;
+
+  ExpertProjection of(const ExecutingTape& run) const { return {run.find(weight), run.find(bias)}; }
+};
+
+// The first projection of each expert and the activation after it.
 struct HiddenValues {
   Value u;
   Value h;  // only forward reads it; backward recomputes it
 };
 
 HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value x,
-                             const RoutedValues& routed, const ExpertProjection& projection,
-                             const Activation& activation) {
-  const HiddenValues hidden{tape.value(ValueKind::kProjection, name + ".gate_up"),
-                            tape.value(ValueKind::kActivationOutput, name + ".activation")};
-  OperatorTape::Operator step;
+                             const RoutedValues& routed, const ProjectionIds& projection,
+                             const ExpertsOptions& options) {
+  const Activation activation = options.activation;
+  const ValueShape in = tape.shape(x);
+  const std::int64_t num_copies = in.num_rows * options.experts.experts_per_token;
+  const std::int64_t inner = options.experts.intermediate_size;
+  const std::int64_t projected = activation.gated ? 2 * inner : inner;
+  const HiddenValues hidden{
+      tape.value(ValueKind::kProjection, name + ".gate_up", {num_copies, projected, in.dtype}),
+      tape.value(ValueKind::kActivationOutput, name + ".activation",
+                 {num_copies, inner, in.dtype})};
+  const ValueShape copies{num_copies, in.width, in.dtype};
+  const std::int64_t projected_bytes = tape.shape(hidden.u).bytes();
+  Operator step;
+  step.inputs = {x, routed.order, routed.ends};
   step.outputs = {hidden.u, hidden.h};
   step.needs = {x, routed.order, routed.ends};
-  step.forward = [=, &tape] {
-    ExpertsHidden made = dispatch_forward(tape.get(x), routed.sorted(tape), projection, activation);
-    tape.set(hidden.u, std::move(made.u));
-    tape.set(hidden.h, std::move(made.h));
+  step.multiply_adds.of_rows = copies.numel() * projected;
+  step.forward = [=](ExecutingTape& run) {
+    ExpertsHidden made =
+        dispatch_forward(run.get(x), routed.sorted(run), projection.of(run), activation);
+    run.set(hidden.u, std::move(made.u));
+    run.set(hidden.h, std::move(made.h));
   };
-  step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(hidden.u);
-    const TokenPermutation order = routed.sorted(tape);
-    tape.set_gradient(x, dispatch_backward_input(grad, order, projection, tape.gradient(x)));
-    tape.when_available(
-        x, [=](const at::Tensor& in) { dispatch_backward_weight(grad, in, order, projection); });
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(hidden.u);
+    const TokenPermutation order = routed.sorted(run);
+    const ExpertProjection weights = projection.of(run);
+    run.set_gradient(x, dispatch_backward_input(grad, order, weights, run.gradient(x)));
+    run.when_available(
+        x, [=](const at::Tensor& rows) { dispatch_backward_weight(grad, rows, order, weights); });
+  };
+  step.memory = [=](const MicroBatchShape&, const RecomputePolicy&) -> BackwardMemory {
+    return {"experts' first projection backward",
+            {{"gradient of the experts' first projection", projected_bytes},
+             {"experts' inputs, by expert", copies.bytes()},
+             {"gradient of the MLP's input", in.bytes()}}};
   };
   tape.record(std::move(step));
   return hidden;
 }
 
+// Backward recomputes the activation.
+BackwardMemory combine_memory(const ValueShape& u, const ValueShape& h, const ValueShape& copies,
+                              const Activation& activation, const MicroBatchShape& size) {
+  const bool keeps_gradient = grouped_glu_gemm_materializes_grad(size.on_gpu, size.compute,
+                                                                 activation, copies.width, h.width);
+  return {"experts' second projection backward",
+          {{"gradient of the experts' outputs, by expert", copies.bytes()},
+           {"gradient of the experts' activation", keeps_gradient ? h.bytes() : 0},
+           {"gradient of the experts' first projection", u.bytes()},
+           {"experts' activation again", h.bytes()}}};
+}
+
 Value record_combine(OperatorTape& tape, const std::string& name, const HiddenValues& hidden,
-                     const RoutedValues& routed, const ExpertProjection& projection,
-                     const Activation& activation, std::optional<Value> residual) {
-  const Value y = tape.value(ValueKind::kProjection, name);
-  OperatorTape::Operator step;
+                     const ValueShape& out, const RoutedValues& routed,
+                     const ProjectionIds& projection, const Activation& activation,
+                     std::optional<Value> residual) {
+  const Value y = tape.value(ValueKind::kProjection, name, out);
+  const ValueShape u_shape = tape.shape(hidden.u);
+  const ValueShape h_shape = tape.shape(hidden.h);
+  const ValueShape copies{h_shape.num_rows, out.width, out.dtype};
+  Operator step;
+  step.inputs = {hidden.h, routed.weights, routed.order, routed.ends};
+  step.residual = residual;
   step.outputs = {y};
   step.needs = {hidden.u, routed.weights, routed.order, routed.ends};
-  step.forward = [=, &tape] {
-    const at::Tensor added = residual ? tape.get(*residual) : at::Tensor();
-    tape.set(y, combine_forward(tape.get(hidden.h), tape.get(routed.weights), routed.sorted(tape),
-                                projection, added));
+  step.multiply_adds.of_rows = h_shape.numel() * out.width;
+  step.forward = [=](ExecutingTape& run) {
+    run.set(y, combine_forward(run.get(hidden.h), run.get(routed.weights), routed.sorted(run),
+                               projection.of(run), run.get(residual)));
   };
-  step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(y);
-    if (residual) tape.add_gradient(*residual, grad);
-    const at::Tensor u = tape.get(hidden.u);
-    tape.release(hidden.h);  // set when u had to be recomputed
-    CombineGradients gradients = combine_backward(grad, u, tape.get(routed.weights),
-                                                  routed.sorted(tape), projection, activation);
-    tape.set_gradient(hidden.u, std::move(gradients.u));
-    tape.set_gradient(routed.weights, std::move(gradients.weights));
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(y);
+    if (residual) run.add_gradient(*residual, grad);
+    const at::Tensor u = run.get(hidden.u);
+    run.release(hidden.h);  // set when u had to be recomputed
+    CombineGradients gradients = combine_backward(
+        grad, u, run.get(routed.weights), routed.sorted(run), projection.of(run), activation);
+    run.set_gradient(hidden.u, std::move(gradients.u));
+    run.set_gradient(routed.weights, std::move(gradients.weights));
+  };
+  step.memory = [=](const MicroBatchShape& size, const RecomputePolicy&) {
+    return combine_memory(u_shape, h_shape, copies, activation, size);
   };
   tape.record(std::move(step));
   return y;
@@ -130,38 +194,64 @@ RoutingOptions routing_options(const ExpertsConfig& config) {
           .keep_probabilities = config.auxiliary_loss != 0};
 }
 
-Value experts(OperatorTape& tape, const std::string& name, Value x, const ExpertsWeights& weights,
-              const ExpertsOptions& options, const DeviceBatch& batch,
-              std::optional<Value> residual) {
-  const RoutedValues routed = record_router(tape, name, x, weights, options, batch);
-  const HiddenValues hidden =
-      record_dispatch(tape, name + ".experts", x, routed, weights.up, options.activation);
-  return record_combine(tape, name + ".experts.down", hidden, routed, weights.down,
-                        options.activation, residual);
+ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
+                                  const ExpertsOptions& options) {
+  const ExpertsConfig& config = options.experts;
+  const std::int64_t count = config.num_experts;
+  const std::int64_t inner = config.intermediate_size;
+  const std::int64_t projected = options.activation.gated ? 2 * inner : inner;
+  const double deviation = options.standard_deviation;
+  const std::string up = name + ".experts.gate_up";
+  const std::string down = name + ".experts.down";
+  ExpertsParameters parameters;
+  parameters.router = declare_weight(tape, name + ".router.weight", {count, width}, deviation);
+  parameters.router_bias = declare_bias(tape, name + ".router.bias", {count}, config.router_bias);
+  parameters.up = declare_weight(tape, up + ".weight", {count, projected, width}, deviation);
+  parameters.up_bias = declare_bias(tape, up + ".bias", {count, projected}, config.bias);
+  parameters.down = declare_weight(tape, down + ".weight", {count, width, inner}, deviation);
+  parameters.down_bias = declare_bias(tape, down + ".bias", {count, width}, config.bias);
+  return parameters;
 }
 
-Value shared_expert_gate(OperatorTape& tape, std::string_view name, Value x, Value y,
-                         const Parameter& weight, std::optional<Value> residual) {
-  const Value out = tape.value(ValueKind::kProjection, name);
-  const Value gate = tape.value(ValueKind::kStatistics, std::string(name) + ".gate");
-  OperatorTape::Operator step;
+Value experts(OperatorTape& tape, const std::string& name, Value x,
+              const ExpertsParameters& parameters, const ExpertsOptions& options,
+              std::optional<Value> residual) {
+  const RoutedValues routed = record_router(tape, name, x, parameters, options);
+  const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed,
+                                              {parameters.up, parameters.up_bias}, options);
+  return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed,
+                        {parameters.down, parameters.down_bias}, options.activation, residual);
+}
+
+Value shared_expert_gate(OperatorTape& tape, const std::string& name, Value x, Value y,
+                         double standard_deviation, std::optional<Value> residual) {
+  const ValueShape in = tape.shape(x);
+  const ParameterId id =
+      declare_weight(tape, name + "_gate.weight", {1, in.width}, standard_deviation);
+  const Value out = tape.value(ValueKind::kProjection, name, in);
+  const Value gate =
+      tape.value(ValueKind::kStatistics, name + ".gate", {in.num_rows, 1, c10::kFloat});
+  Operator step;
+  step.inputs = {x, y};
+  step.residual = residual;
   step.outputs = {out, gate};
   step.needs = {x, y, gate};
-  step.forward = [=, &tape, &weight] {
-    const at::Tensor s = shared_expert_gate(tape.get(x), weight);
-    tape.set(out, shared_expert_gate_forward(s, tape.get(y),
-                                             residual ? tape.get(*residual) : at::Tensor()));
-    tape.set(gate, s);
+  step.multiply_adds.of_rows = in.numel();
+  step.forward = [=](ExecutingTape& run) {
+    const at::Tensor s = shared_expert_gate(run.get(x), run.parameter(id));
+    run.set(out, shared_expert_gate_forward(s, run.get(y), run.get(residual)));
+    run.set(gate, s);
   };
-  step.backward = [=, &tape, &weight] {
-    const at::Tensor grad = tape.gradient(out);
-    const at::Tensor s = tape.get(gate);
-    if (residual) tape.add_gradient(*residual, grad);
-    const at::Tensor grad_logit = shared_expert_gate_backward_logit(grad, s, tape.get(y));
-    tape.set_gradient(y, shared_expert_gate_backward(grad, s));
-    tape.set_gradient(x, shared_expert_gate_backward_input(grad_logit, weight, tape.gradient(x)));
-    tape.when_available(x, [=, &weight](const at::Tensor& in) {
-      shared_expert_gate_backward_weight(grad_logit, in, weight);
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(out);
+    const at::Tensor s = run.get(gate);
+    const Parameter& weight = run.parameter(id);
+    if (residual) run.add_gradient(*residual, grad);
+    const at::Tensor grad_logit = shared_expert_gate_backward_logit(grad, s, run.get(y));
+    run.set_gradient(y, shared_expert_gate_backward(grad, s));
+    run.set_gradient(x, shared_expert_gate_backward_input(grad_logit, weight, run.gradient(x)));
+    run.when_available(x, [=, &weight](const at::Tensor& rows) {
+      shared_expert_gate_backward_weight(grad_logit, rows, weight);
     });
   };
   tape.record(std::move(step));

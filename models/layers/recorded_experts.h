@@ -4,45 +4,49 @@
 // numbers of each.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "models/block/operator_tape.h"
 #include "models/layers/decoder_config.h"
-#include "models/ops/experts/expert_linear.h"
 #include "models/ops/experts/routing.h"
 
 namespace packtrain {
 
-struct DeviceBatch;
-
-struct ExpertsWeights {
-  const Parameter* router = nullptr;
-  const Parameter* router_bias = nullptr;  // may be null
-  ExpertProjection up;                     // gate and up, merged
-  ExpertProjection down;
-};
-
 struct ExpertsOptions {
   ExpertsConfig experts;
   Activation activation;
-  std::int64_t layer = 0;  // index among the layers with experts
+  double standard_deviation = 0.02;  // of the initial weights
+  std::int64_t layer = 0;            // index among the layers with experts
   std::int64_t num_layers = 1;
-  // True when x has all rows of the batch, false when it has only the supervised ones.
-  bool all_rows = true;
+};
+
+struct ExpertsParameters {
+  ParameterId router;
+  ParameterId router_bias;
+  ParameterId up;  // gate and up, merged
+  ParameterId up_bias;
+  ParameterId down;
+  ParameterId down_bias;
 };
 
 RoutingOptions routing_options(const ExpertsConfig& config);
 
+// For rows of `width` elements, E experts of width J. Declares NAME.router.weight [E, width],
+// NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J], each
+// with a bias if the config has it.
+ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
+                                  const ExpertsOptions& options);
+
 // Sum over a row's k experts of weight * expert(x) [+ residual]. Records the routing
 // (models/layers/routing_statistics.h) and adds the gradient of the auxiliary loss in backward.
-Value experts(OperatorTape& tape, const std::string& name, Value x, const ExpertsWeights& weights,
-              const ExpertsOptions& options, const DeviceBatch& batch,
+Value experts(OperatorTape& tape, const std::string& name, Value x,
+              const ExpertsParameters& parameters, const ExpertsOptions& options,
               std::optional<Value> residual = std::nullopt);
 
-// logistic(x w) * y [+ residual]; w [1, H].
-Value shared_expert_gate(OperatorTape& tape, std::string_view name, Value x, Value y,
-                         const Parameter& weight, std::optional<Value> residual = std::nullopt);
+// logistic(x w) * y [+ residual]. Declares NAME_gate.weight [1, H].
+Value shared_expert_gate(OperatorTape& tape, const std::string& name, Value x, Value y,
+                         double standard_deviation, std::optional<Value> residual = std::nullopt);
 
 }  // namespace packtrain

@@ -6,8 +6,10 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
-#include <string>
+#include <utility>
 
+#include "models/block/executing_tape.h"
+#include "models/layers/declared_parameters.h"
 #include "models/ops/linear/linear.h"
 
 namespace packtrain {
@@ -15,101 +17,140 @@ namespace {
 
 // The tensor that a backward writes its operator's recomputed output to. Undefined when no operator
 // needs it.
-at::Tensor awaited_output(const OperatorTape& tape, Value y, const at::Tensor& like) {
+at::Tensor awaited_output(const ExecutingTape& tape, Value y, const at::Tensor& like) {
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
+}
+
+BackwardMemory activation_memory(const ValueShape& in, const ValueShape& out,
+                                 const RecomputePolicy& policy) {
+  const bool recomputed = !policy.keeps(ValueKind::kActivationOutput);
+  return {"MLP backward",
+          {{"gradients of the MLP's activation and projections", out.bytes() + in.bytes()},
+           {"MLP's activation again", recomputed ? out.bytes() : 0}}};
 }
 
 }  // namespace
 
-Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
-           const NormConfig& config) {
-  const Value y = tape.value(ValueKind::kNormOutput, name);
-  const Value statistics = tape.value(ValueKind::kStatistics, std::string(name) + ".statistics");
-  OperatorTape::Operator step;
+Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config) {
+  const ValueShape in = tape.shape(x);
+  const NormParameters weights = declare_norm(tape, name, in.width, config);
+  const Value y = tape.value(ValueKind::kNormOutput, name, in);
+  const Value statistics = tape.value(ValueKind::kStatistics, name + ".statistics",
+                                      {in.num_rows, num_statistics(config), c10::kFloat});
+  Operator step;
+  step.inputs = {x};
   step.outputs = {y, statistics};
   step.needs = {x, statistics};
   step.recomputes_output = true;
-  step.forward = [=, &tape] {
-    NormOutput output = norm_forward(tape.get(x), weights, config);
-    tape.set(y, std::move(output.y));
-    tape.set_all(statistics, std::move(output.statistics));
+  step.forward = [=](ExecutingTape& run) {
+    NormOutput output = norm_forward(run.get(x), weights.of(run), config);
+    run.set(y, std::move(output.y));
+    run.set_all(statistics, std::move(output.statistics));
   };
-  step.backward = [=, &tape] {
-    const at::Tensor in = tape.get(x);
-    const at::Tensor remade = awaited_output(tape, y, in);
-    tape.set_gradient(x, norm_backward(tape.gradient(y), in, tape.get_all(statistics), weights,
-                                       config, tape.gradient(x), remade));
-    if (remade.defined()) tape.set(y, remade);
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor rows = run.get(x);
+    const at::Tensor again = awaited_output(run, y, rows);
+    run.set_gradient(x, norm_backward(run.gradient(y), rows, run.get_all(statistics),
+                                      weights.of(run), config, run.gradient(x), again));
+    if (again.defined()) run.set(y, again);
   };
   tape.record(std::move(step));
   return y;
 }
 
-Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
-             const Parameter* bias, std::optional<Value> residual) {
-  const Value y = tape.value(ValueKind::kProjection, name);
-  OperatorTape::Operator step;
+Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
+             std::optional<Value> residual) {
+  const ValueShape in = tape.shape(x);
+  const std::int64_t width = options.width;
+  const ParameterId weight_id =
+      declare_weight(tape, name + ".weight", {width, in.width}, options.standard_deviation);
+  const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
+  const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, width, in.dtype});
+  Operator step;
+  step.inputs = {x};
+  step.residual = residual;
   step.outputs = {y};
   step.needs = {x};
-  step.forward = [=, &tape, &weight] {
-    const at::Tensor added = residual ? tape.get(*residual) : at::Tensor();
-    tape.set(y, linear_forward(tape.get(x), weight, bias, added));
+  step.multiply_adds.of_rows = in.numel() * width;
+  step.forward = [=](ExecutingTape& run) {
+    run.set(y, linear_forward(run.get(x), run.parameter(weight_id), run.find(bias_id),
+                              run.get(residual)));
   };
-  step.backward = [=, &tape, &weight] {
-    const at::Tensor grad = tape.gradient(y);
-    if (residual) tape.add_gradient(*residual, grad);
-    tape.set_gradient(x, linear_backward_input(grad, weight, tape.gradient(x)));
-    tape.when_available(x, [=, &tape, &weight](const at::Tensor& in) {
-      tape.run_or_defer_weight_grad(
-          [=, &weight] { linear_backward_weight(grad, in, weight, bias); });
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(y);
+    const Parameter& weight = run.parameter(weight_id);
+    const Parameter* bias = run.find(bias_id);
+    if (residual) run.add_gradient(*residual, grad);
+    run.set_gradient(x, linear_backward_input(grad, weight, run.gradient(x)));
+    run.when_available(x, [=, &run, &weight](const at::Tensor& rows) {
+      run.run_or_defer_weight_grad(
+          [=, &weight] { linear_backward_weight(grad, rows, weight, bias); });
     });
   };
   tape.record(std::move(step));
   return y;
 }
 
-Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation) {
-  const Value y = tape.value(ValueKind::kActivationOutput, name);
-  OperatorTape::Operator step;
+Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,
+                 bool may_peak) {
+  const ValueShape in = tape.shape(x);
+  const ValueShape out = {in.num_rows, activation.gated ? in.width / 2 : in.width, in.dtype};
+  const Value y = tape.value(ValueKind::kActivationOutput, name, out);
+  Operator step;
+  step.inputs = {x};
   step.outputs = {y};
   step.needs = {x};
   step.recomputes_output = true;
-  step.forward = [=, &tape] { tape.set(y, activation_forward(tape.get(x), activation)); };
-  step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(y);
-    const at::Tensor remade = awaited_output(tape, y, grad);
-    tape.set_gradient(x, activation_backward(grad, tape.get(x), activation, remade));
-    if (remade.defined()) tape.set(y, remade);
+  step.forward = [=](ExecutingTape& run) {
+    run.set(y, activation_forward(run.get(x), activation));
   };
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(y);
+    const at::Tensor again = awaited_output(run, y, grad);
+    run.set_gradient(x, activation_backward(grad, run.get(x), activation, again));
+    if (again.defined()) run.set(y, again);
+  };
+  if (may_peak) {
+    step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) {
+      return activation_memory(in, out, policy);
+    };
+  }
   tape.record(std::move(step));
   return y;
 }
 
-Value add(OperatorTape& tape, std::string_view name, Value x, Value y, double scale) {
-  const Value sum = tape.value(ValueKind::kProjection, name);
-  OperatorTape::Operator step;
+Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double scale) {
+  const Value sum = tape.value(ValueKind::kProjection, name, tape.shape(x));
+  Operator step;
+  step.inputs = {y};
+  step.residual = x;
   step.outputs = {sum};
-  step.forward = [=, &tape] { tape.set(sum, at::add(tape.get(x), tape.get(y), scale)); };
-  step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(sum);
-    tape.add_gradient(x, grad);
-    tape.add_gradient(y, scale == 1.0 ? grad : at::mul(grad, scale));
+  step.forward = [=](ExecutingTape& run) { run.set(sum, at::add(run.get(x), run.get(y), scale)); };
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(sum);
+    run.add_gradient(x, grad);
+    run.add_gradient(y, scale == 1.0 ? grad : at::mul(grad, scale));
   };
   tape.record(std::move(step));
   return sum;
 }
 
-Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows) {
-  const Value y = tape.value(ValueKind::kProjection, name);
-  const std::int64_t num_rows = tape.get(x).size(0);
-  OperatorTape::Operator step;
+Value select_supervised_rows(OperatorTape& tape, const std::string& name, Value x) {
+  const ValueShape in = tape.shape(x);
+  const Value y =
+      tape.value(ValueKind::kProjection, name, {tape.num_supervised_rows(), in.width, in.dtype});
+  Operator step;
+  step.inputs = {x};
   step.outputs = {y};
-  step.forward = [=, &tape] { tape.set(y, at::index_select(tape.get(x), 0, rows)); };
-  step.backward = [=, &tape] {
-    const at::Tensor grad = tape.gradient(y);
-    at::Tensor whole = at::zeros({num_rows, grad.size(1)}, grad.options());
-    whole.index_copy_(0, rows.to(at::kLong), grad);  // rows are distinct: one writer each
-    tape.add_gradient(x, whole);
+  step.forward = [=](ExecutingTape& run) {
+    run.set(y, at::index_select(run.get(x), 0, run.batch().loss_index));
+  };
+  step.backward = [=](ExecutingTape& run) {
+    const at::Tensor grad = run.gradient(y);
+    at::Tensor whole = at::zeros({in.num_rows, grad.size(1)}, grad.options());
+    // Rows are distinct: one writer each.
+    whole.index_copy_(0, run.batch().loss_index.to(at::kLong), grad);
+    run.add_gradient(x, whole);
   };
   tape.record(std::move(step));
   return y;

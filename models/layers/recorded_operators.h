@@ -1,12 +1,11 @@
-// The operators of models/ops as layers use them. Each one runs and is recorded on the block's tape
-// with its backward. `name` labels the value in memory tables and traces. Parameters must be those
-// of the tape. The batch must outlive the tape.
+// The operators of models/ops as layers use them. Each function records an operator on the block's
+// tape: its forward and backward, its parameters, and what estimates need to know of both. `name`
+// is that of its output in memory tables and traces, and the start of its parameters' names.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "models/block/operator_tape.h"
 #include "models/layers/norm.h"
@@ -14,19 +13,27 @@
 
 namespace packtrain {
 
-Value norm(OperatorTape& tape, std::string_view name, Value x, const NormWeights& weights,
-           const NormConfig& config);
+// Declares NAME.weight and NAME.bias, if the config has them.
+Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config);
 
-// The GEMM itself adds `residual`.
-Value linear(OperatorTape& tape, std::string_view name, Value x, const Parameter& weight,
-             const Parameter* bias, std::optional<Value> residual = std::nullopt);
+struct LinearOptions {
+  std::int64_t width = 0;  // of the output
+  bool bias = false;
+  double standard_deviation = 0.02;  // of the initial weights
+};
 
-Value activation(OperatorTape& tape, std::string_view name, Value x, const Activation& activation);
+// Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
+Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
+             std::optional<Value> residual = std::nullopt);
+
+// `may_peak`: the memory of a step may peak in its backward.
+Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,
+                 bool may_peak = true);
 
 // x + scale y.
-Value add(OperatorTape& tape, std::string_view name, Value x, Value y, double scale = 1.0);
+Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double scale = 1.0);
 
-// Rows rows[0], rows[1], ... of x [T, H]; rows int32 [N], distinct.
-Value select_rows(OperatorTape& tape, std::string_view name, Value x, const at::Tensor& rows);
+// The rows of x [T, H] that have a label, [N, H].
+Value select_supervised_rows(OperatorTape& tape, const std::string& name, Value x);
 
 }  // namespace packtrain

@@ -9,7 +9,7 @@
 #include "framework/config/load.h"
 #include "framework/device/tensor_memory.h"
 #include "framework/metrics/metrics_file.h"
-#include "models/decoder/decoder.h"
+#include "models/estimates/flops.h"
 #include "parallel/communicators/collectives.h"
 #include "training/loop/trainer.h"
 #include "training/saving/run_folder.h"

@@ -167,8 +167,7 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policy, size);
   const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
   plan.moment = most.name;
-  plan.layer_values =
-      layer_saved_activations(decoder_, policy, load.num_rows, bytes_of(config_.precision.compute));
+  plan.layer_values = layer_saved_activations(decoder_, policy, size);
   auto& entries = plan.allocated;
   add(entries, "activations", most.kept,
       fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));

@@ -1,7 +1,7 @@
 #include "training/plan/plan_source.h"
 
 #include "collators/collator.h"
-#include "models/decoder/decoder.h"
+#include "models/estimates/flops.h"
 
 namespace packtrain {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "framework/core/logging.h"
-#include "models/decoder/decoder.h"
+#include "models/estimates/flops.h"
 
 namespace packtrain {
 namespace {

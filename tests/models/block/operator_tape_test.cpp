@@ -1,5 +1,5 @@
 // Runs blocks of a shape that no family has on the tape. Gradients are equal under every policy.
-#include "models/block/operator_tape.h"
+#include "models/block/executing_tape.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/matmul.h>
@@ -23,12 +23,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, Tapes, testing::ValuesIn(operator_cases()), ca
 
 // One norm read by two branches, both added to the input; the second branch is gated.
 Value parallel_branches(OperatorTape& tape, Value x) {
-  const auto& p = tape.parameters();
-  const Value normed = norm(tape, "norm", x, {&p[0], nullptr}, {.epsilon = kEpsilon});
-  const Value first = linear(tape, "first", normed, p[1], nullptr, x);
-  const Value gate_up = linear(tape, "gate_up", normed, p[2], nullptr);
+  const Value normed = norm(tape, "norm", x, {.epsilon = kEpsilon});
+  const Value first = linear(tape, "first", normed, {.width = kWidth}, x);
+  const Value gate_up = linear(tape, "gate_up", normed, {.width = 2 * kWidth});
   const Value gated = activation(tape, "gated", gate_up, {ActivationKind::kSilu, true});
-  return linear(tape, "down", gated, p[3], nullptr, first);
+  return linear(tape, "down", gated, {.width = kWidth}, first);
 }
 
 at::Tensor reference(const at::Tensor& x, const std::vector<at::Tensor>& w) {
@@ -51,7 +50,8 @@ TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
        {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
     const std::vector<Parameter> parameters = some_parameters(on);
     const at::Tensor x = random_tensor(on, {37, kWidth}, "x");
-    OperatorTape tape(parameters);
+    const DeviceBatch batch;
+    ExecutingTape tape(parameters, batch);
     const Value y = parallel_branches(tape, tape.input(x));
     const at::Tensor output = tape.get(y);
     tape.finish_forward(policy);
@@ -77,7 +77,8 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
   const OperatorCase& on = GetParam();
   for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
     const std::vector<Parameter> parameters = some_parameters(on);
-    OperatorTape tape(parameters);
+    const DeviceBatch batch;
+    ExecutingTape tape(parameters, batch);
     const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
     tape.finish_forward(policy);
     tape.backward(y, random_tensor(on, {5, kWidth}, "grad"));
@@ -89,8 +90,10 @@ TEST_P(Tapes, SelectedRowsSendTheirGradientsBackToTheirPlaces) {
   const OperatorCase& on = GetParam();
   const at::Tensor rows = at::tensor({4, 0, 2}, at::TensorOptions(at::kInt)).to(on.device);
   const at::Tensor x = random_tensor(on, {6, kWidth}, "x");
-  OperatorTape tape({});
-  const Value y = select_rows(tape, "rows", tape.input(x), rows);
+  DeviceBatch batch;
+  batch.loss_index = rows;
+  ExecutingTape tape({}, batch);
+  const Value y = select_supervised_rows(tape, "rows", tape.input(x));
   expect_close(tape.get(y), x.index_select(0, rows).to(at::kCPU, at::kDouble), 0, "rows");
   tape.finish_forward(RecomputePolicy::none());
   const at::Tensor grad = random_tensor(on, {3, kWidth}, "grad");

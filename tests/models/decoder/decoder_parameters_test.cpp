@@ -3,6 +3,7 @@
 
 #include "framework/core/error.h"
 #include "models/decoder/decoder.h"
+#include "models/estimates/flops.h"
 #include "tests/models/batches.h"
 
 namespace packtrain {

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "models/decoder/layer_operators.h"
 #include "models/estimates/saved_activations.h"
-#include "models/layers/expert_layers.h"
 #include "models/layers/routing_statistics.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
@@ -185,19 +185,19 @@ std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedActivat
 }
 
 // Checks a layer between others, and the last one, whose last row has no label.
-void expect_kept_as_the_table_says(const OperatorCase& on, const DecoderConfig& config,
-                                   RecomputePolicy policy) {
+void expect_saved_as_estimated(const OperatorCase& on, const DecoderConfig& config,
+                               RecomputePolicy policy) {
   const DeviceBatch batch = random_batch({64}, 61, on.device);
   DecoderOptions options;
   options.recompute = policy;
   TestModel model(config, options, on.options());
-  const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(on.dtype));
   const std::int64_t last = config.num_layers - 1;
   for (const std::int64_t layer : {std::int64_t{0}, last}) {
-    const bool selects = layer == last && !last_layer_needs_all_rows(config);
-    const LayerRows rows{64, selects ? 63 : 64, layer};
-    const auto want = bytes_by_name(
-        layer_activations_at(BackwardPhase::kBetween, config, policy, rows, element_bytes));
+    MicroBatchShape size;
+    size.num_rows = 64;
+    size.num_supervised_rows = 63;
+    size.compute = on.dtype;
+    const auto want = bytes_by_name(saved_activations(layer_shapes(config, layer, size), policy));
     auto got = bytes_by_name(model.saved_by_layer(batch, static_cast<std::size_t>(layer)));
     if (want.contains("attention.statistics") && on.device.is_cuda()) {
       // Kernels round the rows up and add a few numbers.
@@ -208,12 +208,12 @@ void expect_kept_as_the_table_says(const OperatorCase& on, const DecoderConfig& 
   }
 }
 
-TEST_P(Decoder, WhatALayerKeepsIsWhatTheTableSays) {
+TEST_P(Decoder, SavedActivationsAreThoseOfTheEstimate) {
   for (const auto& [name, config] : decoder_variants()) {
     SCOPED_TRACE(name);
     for (const RecomputePolicy policy :
          {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
-      expect_kept_as_the_table_says(GetParam(), config, policy);
+      expect_saved_as_estimated(GetParam(), config, policy);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "models/decoder/decoder.h"
+#include "models/estimates/flops.h"
 #include "models/layers/routing_statistics.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"

@@ -1,0 +1,120 @@
+#include "models/decoder/layer_operators.h"
+
+#include <utility>
+
+#include "models/layers/expert_layers.h"
+#include "models/layers/layer_attention.h"
+#include "models/layers/recorded_attention.h"
+#include "models/layers/recorded_experts.h"
+#include "models/layers/recorded_operators.h"
+
+namespace packtrain {
+
+LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
+                               std::shared_ptr<const RotaryFrequencies> frequencies)
+    : config_(config), index_(index), frequencies_(std::move(frequencies)) {}
+
+Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {
+  return config_.norm_before ? norm(tape, name, x, config_.norm) : x;
+}
+
+Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value x,
+                              std::int64_t width, bool bias, std::optional<Value> residual) const {
+  return linear(tape, name, x, {width, bias, config_.initializer_range}, residual);
+}
+
+Value LayerOperators::attend(OperatorTape& tape, Value x) const {
+  const RotaryConfig& rotary =
+      config_.layer(index_).local_rotary ? config_.local_rotary : config_.rotary;
+  AttentionOptions options;
+  options.shape = layer_attention(config_, index_);
+  options.sinks = config_.attention_sinks;
+  options.standard_deviation = config_.initializer_range;
+  options.rotary = {.num_rotated_heads = config_.num_heads + config_.num_kv_heads,
+                    .scaling = rotary.scaling.attention_factor};
+  options.frequencies = frequencies_;
+  options.clip_qkv = config_.clip_qkv;
+  options.qk_norm = config_.qk_norm;
+  options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
+  const std::int64_t num_heads = config_.num_heads + 2 * config_.num_kv_heads;
+  const Value qkv =
+      project(tape, "attention.qkv", x, num_heads * config_.head_dim, config_.qkv_bias);
+  return self_attention(tape, "attention", qkv, options);
+}
+
+Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x,
+                            std::int64_t inner, bool bias, std::optional<Value> residual) const {
+  const bool gated = config_.activation.gated;
+  const Value projected =
+      project(tape, name + (gated ? ".gate_up" : ".up"), x, gated ? 2 * inner : inner, bias);
+  // In a layer with experts the experts need more memory than the shared one.
+  const bool may_peak = !config_.layer(index_).experts;
+  const Value activated =
+      activation(tape, name + ".activation", projected, config_.activation, may_peak);
+  return project(tape, name + ".down", activated, config_.hidden_size, bias, residual);
+}
+
+Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
+                                    std::optional<Value> residual) const {
+  const std::int64_t inner = config_.experts.shared_intermediate_size;
+  if (!config_.experts.shared_gate) return dense(tape, "mlp.shared", x, inner, false, residual);
+  const Value output = dense(tape, "mlp.shared", x, inner, false, std::nullopt);
+  return shared_expert_gate(tape, "mlp.shared", x, output, config_.initializer_range, residual);
+}
+
+Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const {
+  if (!config_.layer(index_).experts) {
+    return dense(tape, "mlp", x, config_.intermediate_size, config_.mlp_bias, residual);
+  }
+  const ExpertsOptions options{config_.experts, config_.activation, config_.initializer_range,
+                               num_expert_layers(config_, index_),
+                               num_expert_layers(config_, config_.num_layers)};
+  const ExpertsParameters parameters = declare_experts(tape, "mlp", config_.hidden_size, options);
+  if (config_.experts.shared_intermediate_size > 0) residual = shared_expert(tape, x, residual);
+  return experts(tape, "mlp", x, parameters, options, residual);
+}
+
+Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch,
+                                 const BranchEnd& end, Value residual) const {
+  if (!config_.norm_after && config_.residual_multiplier == 1.0) return end(residual);
+  Value output = end(std::nullopt);
+  if (config_.norm_after) output = norm(tape, branch + "_post_norm", output, config_.norm);
+  return add(tape, branch + ".sum", residual, output, config_.residual_multiplier);
+}
+
+Value LayerOperators::record(OperatorTape& tape, Value x) const {
+  Value shared = norm_before(tape, "attention_norm", x);  // read by both branches where parallel
+  Value mixed = attend(tape, shared);
+  const bool is_last = index_ + 1 == config_.num_layers;
+  const bool selects = is_last && tape.num_supervised_rows() < tape.num_rows();
+  const bool selects_late = selects && last_layer_needs_all_rows(config_);
+  if (selects && !selects_late) {
+    mixed = select_supervised_rows(tape, "attention.supervised", mixed);
+    x = select_supervised_rows(tape, "input.supervised", x);
+    if (config_.has_shared_norm()) {
+      shared = select_supervised_rows(tape, "attention_norm.supervised", shared);
+    }
+  }
+  const auto attention_end = [&](std::optional<Value> residual) {
+    return project(tape, "attention.output", mixed, config_.hidden_size,
+                   config_.attention_output_bias, residual);
+  };
+  const Value middle = add_branch(tape, "attention", attention_end, x);
+  Value mlp_input = shared;
+  if (!config_.has_shared_norm()) {
+    const bool sequential = config_.residual == ResidualKind::kSequential;
+    mlp_input = norm_before(tape, "mlp_norm", sequential ? middle : x);
+  }
+  const Value y = add_branch(
+      tape, "mlp", [&](auto residual) { return mlp(tape, mlp_input, residual); }, middle);
+  return selects_late ? select_supervised_rows(tape, "output.supervised", y) : y;
+}
+
+ShapeTape layer_shapes(const DecoderConfig& config, std::int64_t index,
+                       const MicroBatchShape& size) {
+  ShapeTape tape(size);
+  LayerOperators(config, index).record(tape, tape.input(config.hidden_size));
+  return tape;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,55 @@
+// The description of a decoder layer: its parameters and operators, in order. A layer that runs,
+// its parameters and all estimates of its size come from it. A layer has two branches that add to
+// the residual stream: attention, and an MLP or a mixture of experts. DecoderConfig has their order
+// and the other parts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "models/block/shape_tape.h"
+#include "models/layers/decoder_config.h"
+#include "models/ops/rotary/rotary_frequencies.h"
+
+namespace packtrain {
+
+class LayerOperators {
+ public:
+  // Layers with the same rotary settings share `frequencies`. A ShapeTape does not need them.
+  LayerOperators(const DecoderConfig& config, std::int64_t index,
+                 std::shared_ptr<const RotaryFrequencies> frequencies = nullptr);
+
+  // Records the layer on x and returns its output. The last layer returns only the supervised rows
+  // [N, hidden], because the head reads no others. Its output projection and MLP compute only
+  // these (unless last_layer_needs_all_rows()).
+  Value record(OperatorTape& tape, Value x) const;
+
+ private:
+  Value norm_before(OperatorTape& tape, const std::string& name, Value x) const;
+  Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
+                std::optional<Value> residual = std::nullopt) const;
+  Value attend(OperatorTape& tape, Value x) const;
+  // An MLP of `inner` elements. Its parameters start with `name`.
+  Value dense(OperatorTape& tape, const std::string& name, Value x, std::int64_t inner, bool bias,
+              std::optional<Value> residual) const;
+  Value mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+  Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+  // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
+  using BranchEnd = std::function<Value(std::optional<Value> residual)>;
+  // Adds the output of a branch to the residual stream.
+  Value add_branch(OperatorTape& tape, const std::string& branch, const BranchEnd& end,
+                   Value residual) const;
+
+  DecoderConfig config_;
+  std::int64_t index_;
+  std::shared_ptr<const RotaryFrequencies> frequencies_;
+};
+
+// The layer's tape for micro-batches of this size.
+ShapeTape layer_shapes(const DecoderConfig& config, std::int64_t index,
+                       const MicroBatchShape& size);
+
+}  // namespace packtrain

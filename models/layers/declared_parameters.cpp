@@ -1,0 +1,47 @@
+#include "models/layers/declared_parameters.h"
+
+#include <utility>
+
+#include "models/block/executing_tape.h"
+
+namespace packtrain {
+namespace {
+
+using Kind = Initialization::Kind;
+
+}  // namespace
+
+ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                           double standard_deviation) {
+  return tape.parameter(
+      {std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}, true, true});
+}
+
+ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                         bool exists) {
+  if (!exists) return {};
+  return tape.parameter({std::move(name), std::move(shape), {Kind::kZeros, 0.0}, false, true});
+}
+
+// The effective weight starts at 1. A weight that is added to the offset 1 therefore starts at 0.
+ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                          double weight_offset) {
+  const Kind kind = weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
+  return tape.parameter({std::move(name), std::move(shape), {kind, 0.0}, false, true});
+}
+
+NormWeights NormParameters::of(const ExecutingTape& tape) const {
+  return {tape.find(weight), tape.find(bias)};
+}
+
+NormParameters declare_norm(OperatorTape& tape, const std::string& name, std::int64_t width,
+                            const NormConfig& config) {
+  NormParameters parameters;
+  if (config.has_weight) {
+    parameters.weight = declare_scale(tape, name + ".weight", {width}, config.weight_offset);
+  }
+  parameters.bias = declare_bias(tape, name + ".bias", {width}, config.has_bias);
+  return parameters;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,36 @@
+// Parameters as operators declare them on a tape.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/block/operator_tape.h"
+#include "models/layers/norm.h"
+
+namespace packtrain {
+
+class ExecutingTape;
+
+// A matrix [out, in], or several, with normal initial values.
+ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                           double standard_deviation);
+// `exists` is false for an operator without the bias, which then declares none.
+ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                         bool exists);
+// The weight of a norm. Its initial values give a scale of 1.
+ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
+                          double weight_offset);
+
+struct NormParameters {
+  ParameterId weight;
+  ParameterId bias;
+
+  NormWeights of(const ExecutingTape& tape) const;
+};
+
+// Those of a norm of rows of `width` elements.
+NormParameters declare_norm(OperatorTape& tape, const std::string& name, std::int64_t width,
+                            const NormConfig& config);
+
+}  // namespace packtrain
