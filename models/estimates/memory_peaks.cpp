@@ -102,8 +102,8 @@ class PeakFinder {
     const ShapeTape& tape = tapes_.layer(layer);
     const TapeValues& values = values_[tapes_.number(layer)];
     const BackwardMemory memory = memory_of(tape.operators()[step]);
-    MemoryPeak peak{memory.peak, saved_bytes(layer) + values.bytes_in_backward_of(step), {}};
-    peak.in_use.push_back(residual_gradients(tape, step == values.peaks().front()));
+    const std::int64_t bytes = saved_bytes(layer) + values.bytes_in_backward_of(step);
+    MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, step == values.peaks().front())}};
     add_buffers(memory, peak);
     return peak;
   }

@@ -23,8 +23,9 @@ std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config
                                                      const RecomputePolicy& policy,
                                                      MicroBatchShape size) {
   size.num_supervised_rows = size.num_rows;
+  const LayerTapes tapes(config, size);
   std::vector<SavedActivation> most;
-  for (const ShapeTape& tape : LayerTapes(config, size).all()) {
+  for (const ShapeTape& tape : tapes.all()) {
     std::vector<SavedActivation> values = saved_activations(tape, policy);
     if (most.empty() || total_bytes(values) > total_bytes(most)) most = std::move(values);
   }
