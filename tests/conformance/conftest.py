@@ -1,10 +1,18 @@
 import os
+import pathlib
+import sys
 
 import pytest
-import rotation
 from tool import Tool
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import rotation  # the path is set above
+
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Whole runs, and larger sizes: a third of the families. All families have their cases in float32.
+SLOW_FILES = ("test_bfloat16.py", "test_runs.py", "test_text_towers.py")
+NUM_PARTS = 3
 
 
 @pytest.fixture(scope="session")
@@ -14,9 +22,9 @@ def tool():
     tool.close()
 
 
+def rule_of(file):
+    return {"num_parts": NUM_PARTS} if file in SLOW_FILES else {"group_of": rotation.CASES_OF_A_FAMILY}
+
+
 def pytest_collection_modifyitems(config, items):
-    if os.environ.get("PACKTRAIN_CASES") != "rotating":
-        return
-    keep = rotation.chosen([item.name for item in items], rotation.turn_of(rotation.commit_here()))
-    config.hook.pytest_deselected(items=[item for item, kept in zip(items, keep, strict=True) if not kept])
-    items[:] = [item for item, kept in zip(items, keep, strict=True) if kept]
+    rotation.deselect(config, items, pathlib.Path(__file__).resolve().parent, rule_of)

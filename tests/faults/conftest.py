@@ -3,10 +3,12 @@ import sys
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
 
 import namespaces
-from runs import Lab  # the path is set above
+import rotation  # the paths are set above
+from runs import Lab
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +24,7 @@ def hosts(tmp_path):
     made = namespaces.Namespaces(tmp_path, "east", "west")
     yield made
     made.close()
+
+
+def pytest_collection_modifyitems(config, items):
+    rotation.deselect(config, items, pathlib.Path(__file__).resolve().parent)

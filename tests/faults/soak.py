@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "distributed"))
 
 from runs import PROGRAM, REPO, Lab, assert_bit_equal, steps  # the path is set above
-from strikes import Strikes
+from strikes import KINDS, Strikes
 from watch import checkpoint_folders, last_step, ranks_of, wait_until
 
 SAVE_STEPS = 20
@@ -174,15 +174,15 @@ def mounted(folder):
     return subprocess.run(words, capture_output=True).returncode == 0
 
 
-def soak(folder, num_steps, num_ranks, seed, more=()):
+def soak(folder, num_steps, num_ranks, seed, more=(), kinds=KINDS):
     """Injects faults until the run has ended and asserts that nothing was lost. Returns the Soak, for its figures.
-    `more` holds settings of the faulty run that change no bit."""
+    `more` holds settings of the faulty run that change no bit, `kinds` the faults to choose from."""
     lab = Lab(folder)
     run = DisturbedRun(lab, num_ranks, num_steps, more)
     checkpoints = run.folder / "checkpoints"
     small_disk = mounted(checkpoints)
     try:
-        result = Soak(run, Strikes(small_disk), random.Random(seed))
+        result = Soak(run, Strikes(kinds, small_disk), random.Random(seed))
         result.go()
         undisturbed = lab.run("undisturbed", *settings_of(num_steps), ranks=num_ranks, timeout=3600)
         assert sorted(steps(run.folder)) == list(range(1, num_steps + 1))

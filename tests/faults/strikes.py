@@ -23,6 +23,7 @@ class Outcome:
 class Strike:
     name: str
     inject: object  # (run, chance) -> Outcome
+    needs_small_disk: bool = False
 
 
 def signal_one(run, chance, number):
@@ -177,23 +178,26 @@ def kill_on_full_disk(run, chance):
     return outcome
 
 
+KINDS = [
+    Strike("a rank killed", kill),
+    Strike("a rank crashes (SIGSEGV)", crash),
+    Strike("a rank stopped for ever (SIGSTOP)", stop_for_ever),
+    Strike("a rank stopped for a second", stop_for_a_second),
+    Strike("mpirun killed", kill_mpirun),
+    Strike("a rank killed while saving", kill_in_save),
+    Strike("a rank killed, and again while starting", kill_in_start),
+    Strike("the launcher asked to stop", ask_launcher_to_stop),
+    Strike("one rank asked to stop", ask_one_rank_to_stop),
+    Strike("all ranks asked to stop twice", end_all_by_asking_twice),
+    Strike("all ranks killed, the newest checkpoint damaged", kill_and_damage_newest),
+    Strike("a full disk", fill_disk, needs_small_disk=True),
+    Strike("a rank killed on a full disk", kill_on_full_disk, needs_small_disk=True),
+]
+
+
 class Strikes:
-    def __init__(self, small_disk):
-        self.all = [
-            Strike("a rank killed", kill),
-            Strike("a rank crashes (SIGSEGV)", crash),
-            Strike("a rank stopped for ever (SIGSTOP)", stop_for_ever),
-            Strike("a rank stopped for a second", stop_for_a_second),
-            Strike("mpirun killed", kill_mpirun),
-            Strike("a rank killed while saving", kill_in_save),
-            Strike("a rank killed, and again while starting", kill_in_start),
-            Strike("the launcher asked to stop", ask_launcher_to_stop),
-            Strike("one rank asked to stop", ask_one_rank_to_stop),
-            Strike("all ranks asked to stop twice", end_all_by_asking_twice),
-            Strike("all ranks killed, the newest checkpoint damaged", kill_and_damage_newest),
-        ]
-        if small_disk:
-            self.all += [Strike("a full disk", fill_disk), Strike("a rank killed on a full disk", kill_on_full_disk)]
+    def __init__(self, kinds, small_disk):
+        self.all = [kind for kind in kinds if small_disk or not kind.needs_small_disk]
         self.left = []
 
     def choose(self, chance):
