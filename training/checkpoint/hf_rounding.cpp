@@ -28,7 +28,7 @@ void add_parts(const std::string& name, const std::vector<std::int64_t>& shape, 
   const std::int64_t size = numel <= most ? numel : most / parts;
   for (std::int64_t k = 0; k < parts; ++k) {
     const std::int64_t begin = parts == 1 ? 0 : (numel - size) * k / (parts - 1);
-    shards.push_back({name, shape, begin, size, true, at::empty({size}, at::kFloat), {}, {}});
+    shards.push_back({name, shape, begin, size, true, at::empty({size}, at::kFloat), {}});
   }
 }
 

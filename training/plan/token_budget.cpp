@@ -91,10 +91,11 @@ TokenBudget assumed_token_budget(const Config& config, const DecoderConfig& deco
 void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::int64_t tokens,
                        const std::string& folder, const Device& device, World& world) {
   const MinFreeMemory free_memory = min_free_memory(config, device, world);
-  const MemoryPlan plan = MemoryPlanner(config, decoder, free_memory.ranks)
-                              .plan({.num_rows = tokens,
-                                     .several_micro_batches =
-                                         tokens < max_useful_tokens(config, room.ranks.num_ranks)});
+  const MemoryPlan plan =
+      MemoryPlanner(config, decoder, free_memory.ranks)
+          .plan({.num_rows = tokens,
+                 .several_micro_batches =
+                     tokens < max_useful_tokens(config, free_memory.ranks.num_ranks)});
   if (plan.total() <= free_memory.limit.with_reserve) return;
   const bool packs = traits_of(config.batch.strategy).has_packs;
   const std::string sharing =

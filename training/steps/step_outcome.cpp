@@ -30,7 +30,7 @@ StepOutcome::Values StepOutcome::read() {
   arrived_->synchronize();
   const float* values = host_.const_data_ptr<float>();
   StepReport report;
-  std::memcpy(&report, values, sizeof report);
+  std::memcpy(static_cast<void*>(&report), values, sizeof report);
   const RequestCounts& requests = report.requests;
   return {.loss = report.loss,
           .grad_norm = report.norm,
