@@ -77,7 +77,7 @@ void import_model(const std::string& folder, const DecoderConfig& config,
   std::vector<ShardView> shards;
   for (const auto& [name, value] : parameters) {
     const std::vector<std::int64_t> shape = value.sizes().vec();
-    ShardView shard{name, shape, 0, value.numel(), true, value.view({-1}), {}, {}};
+    ShardView shard{name, shape, 0, value.numel(), true, value.view({-1}), {}};
     shards.push_back(shard);
   }
   import_weights(folder, config, shards);

@@ -41,7 +41,7 @@ std::vector<ShardView> shards_of(const std::map<std::string, Whole>& parameters,
     const std::int64_t share = whole.flat.numel() / num_ranks + 1;
     const std::int64_t begin = std::min(rank * share, whole.flat.numel());
     const std::int64_t numel = std::min(share, whole.flat.numel() - begin);
-    ShardView shard{name, whole.shape, begin, numel, true, {}, {}, {}};
+    ShardView shard{name, whole.shape, begin, numel, true, {}, {}};
     shard.weight = whole.flat.narrow(0, begin, numel);
     shards.push_back(shard);
   }

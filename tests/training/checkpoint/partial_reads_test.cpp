@@ -22,7 +22,7 @@ constexpr std::uint64_t kBlock = 256 << 10;
 
 ShardView frozen_part(const std::string& name, std::int64_t numel, std::int64_t begin,
                       std::int64_t end) {
-  ShardView part{name, {numel}, begin, end - begin, /*trainable=*/false, {}, {}, {}};
+  ShardView part{name, {numel}, begin, end - begin, /*trainable=*/false, {}, {}};
   part.weight = at::empty({end - begin}, at::kFloat);
   return part;
 }
