@@ -122,8 +122,7 @@ Parameters read_as_ranks(const std::string& folder, const std::vector<WeightPiec
     const std::int64_t share = size / num_ranks + 1;
     for (std::int64_t begin = 0; begin < size; begin += share) {
       const std::int64_t owned = std::min(share, size - begin);
-      const ShardView shard{name, {size}, begin, owned, true, whole.narrow(0, begin, owned),
-                            {},   {}};
+      const ShardView shard{name, {size}, begin, owned, true, whole.narrow(0, begin, owned), {}};
       read_hf_weights(tensors, pieces, std::span(&shard, 1));
     }
     parameters[name] = whole;
@@ -179,7 +178,7 @@ TEST(HfLayouts, ATransposedTensorIsTransposed) {
 }
 
 TEST(HfLayouts, AParameterThatNoTensorIsMappedToIsAnInternalError) {
-  const ShardView shard{"mystery", {2}, 0, 2, true, at::full({2}, 0.0), {}, {}};
+  const ShardView shard{"mystery", {2}, 0, 2, true, at::full({2}, 0.0), {}};
   const Error error = testing::error_of([&] { read_hf_weights({}, {}, std::span(&shard, 1)); });
   EXPECT_EQ(error.category(), ErrorCategory::kInternal);
 }
