@@ -1,5 +1,7 @@
 // What is derived from the description of a layer equals the tables that described it by hand: for
 // every structure, every family's small configs and the shapes of published models.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,22 +57,21 @@ std::vector<Variant> all_models() {
 std::string text_of(const std::vector<SavedActivation>& values) {
   std::string text;
   for (const SavedActivation& value : values) {
-    text += value.name + " " + std::to_string(value.bytes) + "\n";
+    text += fmt::format("{} {}\n", value.name, value.bytes);
   }
   return text;
 }
 
 std::string text_of(const MemoryPeak& peak) {
-  return peak.name + ": kept " + std::to_string(peak.kept) + "\n" + text_of(peak.in_use);
+  return fmt::format("{}: kept {}\n{}", peak.name, peak.kept, text_of(peak.in_use));
 }
 
 std::string text_of(const std::vector<ParameterSpec>& parameters) {
   std::string text;
   for (const ParameterSpec& p : parameters) {
-    text += p.name;
-    for (const std::int64_t size : p.shape) text += " " + std::to_string(size);
-    text += " " + std::to_string(static_cast<int>(p.initialization.kind)) + " " +
-            std::to_string(p.initialization.standard_deviation) + (p.decay ? " decays" : "") + "\n";
+    text += fmt::format("{} [{}] {} {} {}\n", p.name, fmt::join(p.shape, ", "),
+                        static_cast<int>(p.initialization.kind),
+                        p.initialization.standard_deviation, p.decay);
   }
   return text;
 }
@@ -147,8 +148,7 @@ TEST(Estimates, MemoryPeaksAreThoseOfTheTable) {
     SCOPED_TRACE(name);
     for (std::size_t policy = 0; policy < kPolicies.size(); ++policy) {
       for (const MicroBatchShape& size : sizes()) {
-        SCOPED_TRACE("policy " + std::to_string(policy) + ", supervised " +
-                     std::to_string(size.num_supervised_rows));
+        SCOPED_TRACE(fmt::format("policy {}, supervised {}", policy, size.num_supervised_rows));
         const auto got =
             peaks_or_none([&] { return memory_peaks(config, kPolicies[policy], size); });
         const auto want =
