@@ -77,11 +77,11 @@ def chosen(names: list[str], turn: int, group_of: str = CASES_OF_A_TEST, num_par
     return keep
 
 
-def deselect(config, items: list, folder: pathlib.Path, rule_of: Callable[[str], dict] = lambda file: {}) -> None:
+def deselect(config, items: list, folder: pathlib.Path, rule_of: Callable[[str], dict | None] = lambda file: {}) -> None:
     """Removes from pytest's items those of a folder of tests that this run does not have.
 
-    `rule_of` returns what `chosen` gets for a file's name. A case is left out by one rule alone: two could leave one
-    out at every turn."""
+    `rule_of` returns what `chosen` gets for a file's name, None where all tests run. A case is left out by one rule
+    alone: two could leave one out at every turn."""
     turn = turn_of_run()
     if turn is None:
         return
@@ -91,7 +91,10 @@ def deselect(config, items: list, folder: pathlib.Path, rule_of: Callable[[str],
             by_file[item.path].append(item)
     left_out = set()
     for path, own in by_file.items():
-        keep = chosen([item.name for item in own], turn, **rule_of(path.name))
+        rule = rule_of(path.name)
+        if rule is None:
+            continue
+        keep = chosen([item.name for item in own], turn, **rule)
         left_out |= {item.nodeid for item, kept in zip(own, keep, strict=True) if not kept}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]

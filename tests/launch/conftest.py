@@ -1,0 +1,16 @@
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import rotation  # the path is set above
+
+SLOW_FILES = ("test_packtrain_run.py", "test_slurm.py", "test_sweep.py")
+
+
+def rule_of(file):
+    return {} if file in SLOW_FILES else None
+
+
+def pytest_collection_modifyitems(config, items):
+    rotation.deselect(config, items, pathlib.Path(__file__).resolve().parent, rule_of)
