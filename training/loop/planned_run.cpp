@@ -1,0 +1,138 @@
+#include "training/loop/planned_run.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <span>
+#include <string>
+
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "framework/core/units.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/plan/gather_slots.h"
+#include "training/plan/plan_continuation.h"
+#include "training/saving/resume_point.h"
+#include "training/saving/resumed_settings.h"
+#include "training/setup/collective_read.h"
+#include "training/setup/model_source.h"
+#include "training/setup/training_store.h"
+#include "training/steps/due_steps.h"
+
+namespace packtrain {
+namespace {
+
+void check_resumed(const Config& config, const RunInputs& inputs, const PlannedRun& run, int rank) {
+  const ResumePoint& resumed = *run.resumed;
+  if (resumed.step > run.total_steps()) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{} was saved after step {}, this run has only {} steps",
+                            resumed.folder, resumed.step, run.total_steps()),
+                "Raise run.num_epochs or run.max_steps, or give this run its own run.output.");
+  }
+  const CurrentSettings present{config, run.plan->header().settings, inputs.source.config_json,
+                                run.total_steps()};
+  check_model_size(resumed, present.model_config);
+  check_changes(changed_settings(resumed, present), config.checkpoint.allow_changed,
+                resumed.folder);
+  check_continuation(run.plan->continuation(), config.checkpoint, resumed.folder, rank);
+}
+
+void log_selection(const Config& config, const RunInputs& inputs, const Planner& planner) {
+  const TokenStore& store = *inputs.train_store;
+  const SelectionCounts& losses = planner.losses();
+  log_info(
+      "{}; {} examples; left out: {} empty, {} without "
+      "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
+      describe_length(config.run, planner), store.info().num_examples, losses.empty_examples,
+      losses.masked_examples, losses.truncated_to_empty_examples, losses.dropped_examples,
+      losses.truncated_examples, losses.split_examples);
+  const std::string beyond =
+      exceeds_max_positions(store, config.data, inputs.source.decoder.max_positions);
+  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
+  const std::string cut = truncated_to_empty(losses, store, config.data);
+  if (!cut.empty()) log_warning("{}\n  {}", cut, kTruncatedToEmptyAdvice);
+  if (const auto num_bad = store.info().num_bad_lines; num_bad > 0) {
+    log_info("{} bad lines were left out when the stores were made: their bad-lines.jsonl",
+             num_bad);
+  }
+}
+
+void make_plan(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
+  run.plan = std::make_unique<RunPlan>(config, inputs.source.decoder, *inputs.train_store,
+                                       run.resumed, *inputs.device.device, world);
+  if (run.resumed) check_resumed(config, inputs, run, world.rank());
+  run.learning_rate =
+      std::make_unique<LearningRate>(config.optimizer.learning_rate, config.schedule,
+                                     run.total_steps(), run.plan->schedule_from());
+  log_selection(config, inputs, run.plan->planner());
+}
+
+void make_model(const Config& given, const RunInputs& inputs, World& world, PlannedRun& run) {
+  const DecoderConfig& decoder = inputs.source.decoder;
+  const std::int64_t budget = run.plan->first_budget();
+  Device& device = *inputs.device.device;
+  Config config = given;
+  config.parallel.shard_size = run.plan->mesh().shard.size;
+  config.parallel.gather_slots = run.gather_slots =
+      gather_slots(config, decoder, budget, device, world);
+  run.model = make_sharded_model(config, decoder, inputs.device, world);
+  const ShardedModel& model = *run.model;
+  run.communicator_watch =
+      std::make_unique<CommunicatorWatch>([&model] { model.poll_errors(); }, world.rank());
+  require_trainable(*run.model);
+  inputs.evaluations->prepare(decoder, budget, device, world, run.plan->mesh());
+}
+
+// False when the checkpoint is damaged and an older one may be used.
+bool load(const Config& config, World& world, PlannedRun& run) {
+  const ResumePoint& resumed = *run.resumed;
+  ReadCounts counts;
+  const auto read = [&](std::span<const ShardView> shards) {
+    counts = load_checkpoint(resumed.folder, shards, /*with_optimizer_state=*/true);
+  };
+  if (const auto failure = collective_read(*run.model, world.control(), read)) {
+    if (!failure->is_damage || config.checkpoint.resume != "auto") throw failure->error;
+    if (world.rank() == 0) log_warning("checkpoint passed over: {}", failure->error.message());
+    return false;
+  }
+  run.model->weights_changed();
+  log_info("resumed from {}: {} of {} steps done; read {:.2f} GiB of {} files", resumed.folder,
+           resumed.step, run.total_steps(), static_cast<double>(counts.num_bytes) / kGibibyte,
+           counts.num_opens);
+  return true;
+}
+
+// False when the checkpoint is damaged. Nothing of the model is left then.
+bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& world,
+                       PlannedRun& run) {
+  make_plan(config, inputs, world, run);
+  make_model(config, inputs, world, run);
+  if (!run.resumed) {
+    load_weights(inputs.source, config.run.seed, *run.model, world.control());
+    return true;
+  }
+  if (load(config, world, run)) return true;
+  run.communicator_watch.reset();  // before the model
+  run.model.reset();
+  return false;
+}
+
+}  // namespace
+
+PlannedRun plan_and_load(const Config& config, const RunInputs& inputs, FaultInjector& faults,
+                         World& world) {
+  PlannedRun run;
+  run.memory =
+      std::make_unique<MemoryReport>(config, inputs.source.decoder, *inputs.device.device, world);
+  std::set<std::string> passed_over;
+  for (;;) {
+    run.resumed = find_resume_point(config, passed_over, world.control());
+    if (try_plan_and_load(config, inputs, world, run)) break;
+    passed_over.insert(run.resumed->folder);
+  }
+  faults.maybe_inject(FaultPhase::kLoad);
+  return run;
+}
+
+}  // namespace packtrain

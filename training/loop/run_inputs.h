@@ -1,0 +1,26 @@
+// What a run has before it is planned: its data, the description of its model, and its device.
+#pragma once
+
+#include <memory>
+
+#include "framework/config/config.h"
+#include "framework/data/token_store.h"
+#include "parallel/communicators/world.h"
+#include "training/evaluation/evaluation_sets.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
+
+namespace packtrain {
+
+struct RunInputs {
+  std::unique_ptr<TokenStore> train_store;
+  std::unique_ptr<EvaluationSets> evaluations;
+  ModelSource source;
+  RunDevice device;
+};
+
+// Opens the stores, finds the model and chooses the device. Collective. Throws Error(kData) when
+// the training store's ids do not fit the model's vocabulary, and the errors of its parts.
+RunInputs open_inputs(const Config& config, World& world);
+
+}  // namespace packtrain
