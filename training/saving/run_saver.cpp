@@ -64,10 +64,6 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
       newest_unix_time_s_(unix_time_s()),
       begun_(resumed_step) {}
 
-RunSaver::~RunSaver() {
-  if (pending_.valid()) pending_.wait();
-}
-
 void RunSaver::prepare() {
   const CheckpointSection& options = config_.checkpoint;
   if (options.asynchronous && !options.save_steps.is_never() && model_.saves_shards()) snapshot();

@@ -26,7 +26,7 @@ class RunSaver {
   // the run resumed from, else -1.
   RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
            std::int64_t resumed_step);
-  ~RunSaver();  // waits for the save in flight
+  ~RunSaver() { wait(); }
   RunSaver(const RunSaver&) = delete;
   RunSaver& operator=(const RunSaver&) = delete;
 
@@ -48,6 +48,10 @@ class RunSaver {
   void amend(const TrainingState& state);
   // Waits for the save in flight. Throws when it failed.
   void finish();
+  // As finish(), but leaves a failure unhandled. For destructors.
+  void wait() {
+    if (pending_.valid()) pending_.wait();
+  }
 
   // Call it before the model's weights and moments are written: a copy of them may be in flight.
   void before_update() {
