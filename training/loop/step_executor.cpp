@@ -1,0 +1,115 @@
+#include "training/loop/step_executor.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+#include <vector>
+
+#include "framework/device/tensor_device.h"
+#include "training/loop/step_preparation.h"
+#include "training/steps/row_losses.h"
+#include "training/steps/upload.h"
+
+namespace packtrain {
+
+StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const PlannedRun& run,
+                           OutOfMemoryRecovery& recovery, World& world)
+    : device_(*inputs.device.device),
+      model_(*run.model),
+      recovery_(recovery),
+      details_(*inputs.train_store, inputs.source.decoder),
+      optimizer_(model_, config.optimizer, config.run.seed),
+      timer_(device_, model_.compute()),
+      outcomes_{StepOutcome(device_, details_.size()), StepOutcome(device_, details_.size())} {
+  prepare_costs(inputs, run, world);
+  prepare_sizes(config, inputs, run, world);
+  if (uses_graphs(config, inputs, run, world)) {
+    graphs_ = std::make_unique<StepGraphs>(model_, device_);
+    return;  // a graph would capture the calls that record times
+  }
+  model_.watch_compute([this](ActionKind kind) {
+    timer_.enter(kind == ActionKind::kForward ? StepPhase::kForward : StepPhase::kBackward);
+  });
+}
+
+void StepExecutor::compute(LaunchedStep& step, ExampleLossLog* loss_log) {
+  const std::vector<PackedBatch>& micro_batches = step.prepared.micro_batches;
+  timer_.enter(StepPhase::kForward);
+  if (recovery_.is_discarding()) {
+    model_.join_step(micro_batches.size());
+  } else if (graphs_ != nullptr && StepGraphs::serves(micro_batches)) {
+    compute_by_graph(step);
+  } else {
+    compute_kernel_by_kernel(step, loss_log);
+  }
+  if (recovery_.is_discarding()) set_nan_loss(step);
+  timer_.enter(StepPhase::kOptimizer);
+}
+
+void StepExecutor::compute_by_graph(LaunchedStep& step) {
+  const StepPlan& plan = step.prepared.plan;
+  recovery_.try_run("the step's CUDA graph", plan, [&] {
+    const StepGraphs::Trained trained = graphs_->train(step.prepared.micro_batches.front());
+    if (trained.out_of_memory) return recovery_.discard(plan, *trained.out_of_memory);
+    step.loss = trained.loss;
+    step.details = sum_details({&trained.batch, 1});
+  });
+}
+
+void StepExecutor::compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* loss_log) {
+  const StepPlan& plan = step.prepared.plan;
+  std::vector<DeviceBatch> batches;
+  at::Tensor row_losses;
+  const bool uploaded = recovery_.try_run("the upload of its batches", plan, [&] {
+    model_.compute().run([&](StreamHandle) {
+      for (const PackedBatch& batch : step.prepared.micro_batches) {
+        batches.push_back(upload(batch, device_));
+      }
+      if (loss_log != nullptr || details_.by_source()) row_losses = request_row_losses(batches);
+    });
+  });
+  if (!uploaded) return model_.join_step(step.prepared.micro_batches.size());
+  const ShardedModel::Trained trained = model_.try_train(batches);
+  if (trained.out_of_memory) return recovery_.discard(plan, *trained.out_of_memory);
+  step.loss = trained.loss;
+  recovery_.try_run("the sums of the step", plan, [&] {
+    if (loss_log != nullptr) {
+      model_.compute().run([&](StreamHandle) { step.row_losses = loss_log->fetch(row_losses); });
+    }
+    step.details = sum_details(batches);
+  });
+}
+
+at::Tensor StepExecutor::sum_details(std::span<const DeviceBatch> batches) {
+  at::Tensor sums;
+  if (details_.size() == 0) return sums;
+  model_.compute().run([&](StreamHandle) { sums = details_.sum(batches); });
+  return sums;
+}
+
+void StepExecutor::set_nan_loss(LaunchedStep& step) {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(tensor_device(device_));
+  const std::int64_t num_details = details_.size();
+  model_.compute().run([&](StreamHandle) {
+    step.loss = at::full({}, std::numeric_limits<double>::quiet_NaN(), options);
+    step.details = num_details > 0 ? at::zeros({num_details}, options) : at::Tensor();
+  });
+}
+
+void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
+                          const RefusalBounds& bounds) {
+  const std::int64_t number = step.prepared.plan.step + 1;
+  step.outcome = &outcomes_.at(static_cast<std::size_t>(number) % outcomes_.size());
+  optimizer_.step(step.loss, step.learning_rate, number, requests, *step.outcome, step.details,
+                  bounds);
+  timer_.end_step();
+  step.waited = model_.compute().take_waited();
+}
+
+void StepExecutor::release_graphs() {
+  model_.compute().synchronize();
+  if (graphs_ != nullptr) graphs_->release();
+}
+
+}  // namespace packtrain

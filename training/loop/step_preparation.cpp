@@ -1,0 +1,75 @@
+#include "training/loop/step_preparation.h"
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "models/ops/experts/grouped_matmul.h"
+#include "training/plan/cost_measurement.h"
+#include "training/setup/model_source.h"
+#include "training/steps/rehearsal.h"
+#include "training/steps/step_details.h"
+#include "training/steps/step_graphs.h"
+
+namespace packtrain {
+
+void prepare_costs(const RunInputs& inputs, const PlannedRun& run, World& world) {
+  if (!run.plan->wants_measured_cost()) return;
+  MeasuredCost measured = measure_cost(*run.plan, *inputs.train_store, run.first_step(), *run.model,
+                                       *inputs.device.device, world);
+  run.plan->set_measured_cost(measured.cost, std::move(measured.speeds));
+}
+
+// On the CPU nothing depends on sizes. Deterministic runs use the heuristic's choice.
+void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedRun& run,
+                   World& world) {
+  const DecoderConfig& decoder = inputs.source.decoder;
+  Device& device = *inputs.device.device;
+  if (device.kind() == DeviceKind::kCpu || config.precision.deterministic) return;
+  SizeOptions options;
+  options.vocab_size = decoder.vocab_size;
+  options.hidden_size = decoder.hidden_size;
+  options.element_bytes = config.precision.compute == Precision::kFloat32 ? 4 : 2;
+  options.narrow_gradients = config.precision.reduce != Precision::kFloat32;
+  options.grads_in_place = run.model->slots().grads_in_place;
+  const RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.train_store,
+                                             run.first_step(), run.total_steps(), options);
+  if (plan.rehearsals.empty()) return;
+  prepare_attention_of(decoder, config.precision.compute, plan.largest_num_rows, device);
+  const std::size_t num_run =
+      rehearse(plan, config.batch.strategy, *inputs.train_store, *run.model, device, world);
+  for (const Rehearsal& rehearsal : std::span(plan.rehearsals).first(num_run)) {
+    run.memory->add({.num_rows = rehearsal.sizes.num_rows,
+                     .num_supervised_rows = rehearsal.sizes.num_supervised_rows,
+                     .num_sequences = rehearsal.sizes.num_sequences,
+                     .largest_num_rows = plan.largest_num_rows,
+                     .several_micro_batches = rehearsal.accumulated});
+  }
+}
+
+bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun& run,
+                 const World& world) {
+  const DecoderConfig& decoder = inputs.source.decoder;
+  const Device& device = *inputs.device.device;
+  if (!should_use_graphs(config.run.cuda_graphs, decoder,
+                         run.plan->layout().max_tokens_per_micro_batch)) {
+    return false;
+  }
+  const bool possible =
+      device.kind() == DeviceKind::kCuda && world.size() == 1 &&
+      all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
+      graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) &&
+      !config.metrics.example_losses && !StepDetails(*inputs.train_store, decoder).by_source() &&
+      config.run.trace_steps == 0;
+  if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
+    throw Error(ErrorCategory::kConfig,
+                "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
+                "(bf16, not deterministic), on Hopper where the model has experts, one source of "
+                "data, without metrics.example_losses and run.trace_steps",
+                "Set run.cuda_graphs to auto, or change what is in the way.");
+  }
+  return possible;
+}
+
+}  // namespace packtrain
