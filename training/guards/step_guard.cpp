@@ -119,6 +119,7 @@ StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Val
       stop(number, fmt::format("{}, after the run was rewound {} times (guard.max_skipped_steps)",
                                what, left_out_.size()));
     }
+    rewind_step_ = rewind_step_.value_or(number);
     return Verdict::kRewind;
   }
   log_warning("step {}: {}: skipped ({} in a row)", number, what, num_consecutive_skipped_);

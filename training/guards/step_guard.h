@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class StepGuard {
   enum class Verdict { kApplied, kSkipped, kRewind };
   // Call it for each step in order. Throws Error(kNonFinite) when the run must stop.
   Verdict judge(std::int64_t number, const StepOutcome::Values& values);
+  // The first step that was judged kRewind.
+  std::optional<std::int64_t> rewind_step() const { return rewind_step_; }
 
   std::string state() const;  // JSON
 
@@ -65,6 +68,7 @@ class StepGuard {
   SpikeWindow losses_;
   SpikeWindow norms_;
   std::int64_t num_consecutive_skipped_ = 0;
+  std::optional<std::int64_t> rewind_step_;
 };
 
 }  // namespace packtrain

@@ -89,6 +89,7 @@ bool has_checkpoint(const Config& config, World& world) {
 // A trainer that fails aborts its communicators when it is destroyed.
 std::optional<std::int64_t> train(const Config& config, World& world,
                                   const std::set<std::int64_t>& left_out) {
+  set_log_position(0, "start");
   ExitDeadline deadline;
   Trainer trainer(config, world, left_out);
   try {

@@ -2,31 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
-#include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/device/range_recorder.h"
 #include "framework/device/trace_range.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/saving/run_folder.h"
-#include "training/steps/due_steps.h"
 
 namespace packtrain {
 namespace {
-
-constexpr const char* kSaveRequestName = "checkpoint-now";  // in the run folder
-constexpr double kLookEveryS = 1;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 StepOutcome::Values read_outcome(StepOutcome& outcome) {
   const RangeScope range("wait for the outcome", {RangeKind::kThreadWait});
@@ -35,145 +20,194 @@ StepOutcome::Values read_outcome(StepOutcome& outcome) {
 
 }  // namespace
 
-Trainer::~Trainer() = default;
+Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left_out)
+    : config_(config),
+      world_(world),
+      guards_(config, world),
+      inputs_(open_inputs(config, world)),
+      run_(plan_and_load(config, inputs_, guards_.faults, world)),
+      tracker_(config, *inputs_.evaluations, run_.resumed),
+      replicas_(*run_.model, *inputs_.device.device, config.guard.check_replicas_steps,
+                config.run.seed),
+      step_guard_(config.guard, std::move(left_out), run_.resumed ? run_.resumed->guard : ""),
+      saver_(config, inputs_, run_, tracker_, step_guard_, replicas_, guards_, world),
+      recovery_(config, *run_.plan, *inputs_.device.device, world),
+      executor_(config, inputs_, run_, recovery_, world),
+      reporter_(config, inputs_, run_, tracker_, guards_.watchdog, saver_.writer(), world),
+      evaluator_(config, inputs_, run_, tracker_, saver_, reporter_, guards_, world),
+      batches_(make_batches(run_.first_step())) {}
+
+// Metrics are served until a save in flight is complete. A signal may interrupt that save.
+Trainer::~Trainer() {
+  run_.communicator_watch.reset();
+  guards_.requests.restore_signals();
+  saver_.writer().wait();
+}
 
 std::optional<std::int64_t> Trainer::run() {
-  evaluate_and_sample(first_step_);  // due before training, or left over by the checkpoint
-  clock_->restart();
-  for (std::int64_t step = first_step_; step < total_steps_ && !early_stopping_->is_over();
-       ++step) {
-    trace_before(++num_started_);
+  const std::int64_t total_steps = run_.total_steps();
+  evaluate_and_sample(run_.first_step());  // due before training, or left over by the checkpoint
+  executor_.timer().restart();
+  std::int64_t num_started = 0;  // steps of this process, discarded ones included
+  for (std::int64_t step = run_.first_step(); step < total_steps && !tracker_.ends_run(); ++step) {
+    trace_before(++num_started);
     train_step(step);
-    trace_after(num_started_);
-    if (rewound_) {
-      finish_all();
-      return rewound_;
+    trace_after(num_started);
+    if (step_guard_.rewind_step()) {
+      finish_until(0);
+      return step_guard_.rewind_step();
     }
     const std::int64_t done = step + 1;
-    const bool save_due = is_save_due(done);
-    due_ = {is_evaluation_due(done), is_sample_due(done)};
-    if (save_due || due_.any() || stop_agreed_) finish_all();
-    if (dropped_) {
-      due_ = {};
+    const bool save_due = saver_.is_due(done);
+    tracker_.set_due(evaluator_.find_due(done));
+    if (save_due || tracker_.due().any() || guards_.requests.stop_agreed()) finish_until(0);
+    if (recovery_.is_needed()) {
+      tracker_.set_due({});
       step = recover() - 1;
       continue;
     }
-    if (stop_agreed_) stop(done);
-    if (save_due) save(done, done == total_steps_);
+    if (guards_.requests.stop_agreed()) stop(done);
+    if (save_due) saver_.save(done, done == total_steps);
     evaluate_and_sample(done);
   }
-  if (early_stopping_->is_over()) log_info("ended early: {}", early_stopping_->describe());
-  saver_->finish();
-  faults_.maybe_inject(FaultPhase::kShutdown);
+  if (tracker_.ends_run()) log_info("ended early: {}", tracker_.describe_end());
+  saver_.writer().finish();
+  guards_.faults.maybe_inject(FaultPhase::kShutdown);
   return std::nullopt;
 }
 
-bool Trainer::is_save_due(std::int64_t done) const {
-  return is_due(config_.checkpoint.save_steps, done, total_steps_, plan_->planner()) ||
-         save_agreed_ || (done == total_steps_ && config_.checkpoint.save_final);
-}
-
-bool Trainer::is_evaluation_due(std::int64_t done) const {
-  if (evaluations_->empty()) return false;
-  return done == total_steps_ ||
-         is_due(config_.run.evaluate_steps, done, total_steps_, plan_->planner());
-}
-
-bool Trainer::is_sample_due(std::int64_t done) const {
-  if (samples_ == nullptr) return false;
-  return done == total_steps_ ||
-         is_due(config_.samples.steps, done, total_steps_, plan_->planner());
-}
-
 void Trainer::trace_before(std::int64_t number) {
-  if (!trace_->begins_at(number)) return;
-  finish_all();
-  trace_->begin();
-  clock_->restart();
+  if (!reporter_.trace().begins_at(number)) return;
+  finish_until(0);
+  reporter_.trace().begin();
+  executor_.timer().restart();
 }
 
 void Trainer::trace_after(std::int64_t number) {
-  if (!trace_->ends_at(number)) return;
-  finish_all();
-  trace_->end();
-  clock_->restart();
+  if (!reporter_.trace().ends_at(number)) return;
+  finish_until(0);
+  reporter_.trace().end();
+  executor_.timer().restart();
 }
 
 void Trainer::train_step(std::int64_t step) {
+  const std::int64_t number = step + 1;
+  ShardedModel& model = *run_.model;
   set_log_position(step, "train");
-  const TraceRange range(fmt::format("step {}", step + 1));
-  faults_.maybe_inject(FaultPhase::kStep, step + 1);
-  Pending pending;
-  pending.prepared = batches_->next();
-  if (!memory_->is_done()) add_memory_loads(pending.prepared.micro_batches);
-  pending.data_wait_s = batches_->take_wait_s();
-  pending.learning_rate = learning_rate_->at(step);
-  pending.outcome = outcomes_[step % outcomes_.size()].get();
-  compute_step(step, pending);
-  clock_->end_step();
-  pending.waited = model_->compute().take_waited();
-  pending_.push_back(std::move(pending));
+  const TraceRange range(fmt::format("step {}", number));
+  guards_.faults.maybe_inject(FaultPhase::kStep, number);
+  LaunchedStep launched{.prepared = batches_->next(),
+                        .data_wait_s = batches_->take_wait_s(),
+                        .learning_rate = run_.learning_rate->at(step)};
+  reporter_.add_batches(launched.prepared.micro_batches);
+  guards_.faults.before_compute(number, launched.prepared.micro_batches.size(), model);
+  executor_.compute(launched, reporter_.loss_log());
+  guards_.faults.before_update(number, model);
+  replicas_.begin(number, launched.learning_rate);
+  saver_.writer().before_update();
+  StepRequests requests = guards_.requests.poll();
+  requests.out_of_memory = recovery_.is_discarding();
+  executor_.update(launched, requests, step_guard_.bounds(number));
+  in_flight_.push_back(std::move(launched));
   // Each outcome is read one step late, so that the GPU always has work.
-  const std::size_t num_in_flight = device_.device->kind() == DeviceKind::kCuda ? 1 : 0;
-  while (pending_.size() > num_in_flight) finish_oldest();
+  finish_until(inputs_.device.device->kind() == DeviceKind::kCuda ? 1 : 0);
 }
 
-StepRequests Trainer::requests() {
-  StepRequests requests{.stop = stop_signal_.requested(),
-                        .out_of_memory = out_of_memory_.has_value()};
-  // A shared file system needs milliseconds for an answer, too long for every step.
-  if (world_.rank() == 0 && now_s() - last_look_s_ > kLookEveryS) {
-    std::error_code ignored;
-    last_look_s_ = now_s();
-    requests.save = std::filesystem::remove(config_.run.output + "/" + kSaveRequestName, ignored);
-  }
-  return requests;
-}
-
-void Trainer::update(std::int64_t step, Pending& pending) {
-  faults_.before_update(step + 1, *model_);
-  replicas_->begin(step + 1, pending.learning_rate);
-  saver_->before_update();
-  optimizer_->step(pending.loss, pending.learning_rate, step + 1, requests(), *pending.outcome,
-                   pending.details, guard_->bounds(step + 1));
-}
-
-void Trainer::add_memory_loads(std::span<const PackedBatch> batches) {
-  for (const PackedBatch& batch : batches) {
-    memory_->add({.num_rows = std::ssize(batch.input_ids),
-                  .num_supervised_rows = std::ssize(batch.loss_index),
-                  .num_sequences = std::ssize(batch.cu_seqlens) - 1,
-                  .several_micro_batches = batches.size() > 1});
+void Trainer::finish_until(std::size_t num_in_flight) {
+  while (in_flight_.size() > num_in_flight) {
+    LaunchedStep oldest = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    finish(oldest);
+    batches_->recycle(std::move(oldest.prepared));
   }
 }
 
-void Trainer::finish_all() {
-  while (!pending_.empty()) finish_oldest();
+void Trainer::finish(LaunchedStep& step) {
+  const StepOutcome::Values values = read_outcome(*step.outcome);
+  const std::int64_t number = step.prepared.plan.step + 1;
+  replicas_.judge(number);
+  const bool discarded = recovery_.is_discarded(step.prepared.plan, values);
+  guards_.requests.agree(values.requests, discarded);
+  const StepTimes times = executor_.timer().take_step();
+  if (discarded) return;
+  // Also a step that ends the run is reported.
+  reporter_.step(step, values, times, recovery_.take_num_recoveries());
+  step_guard_.judge(number, values);
+  reporter_.accept(step);
+  guards_.watchdog.enter(RunPhase::kStep, number + 1);
 }
 
-void Trainer::finish_oldest() {
-  Pending pending = std::move(pending_.front());
-  pending_.pop_front();
-  const StepOutcome::Values values = read_outcome(*pending.outcome);
-  const std::int64_t step = pending.prepared.plan.step;
-  replicas_->judge(step + 1);
-  num_ranks_out_of_memory_ = std::max(num_ranks_out_of_memory_, values.num_ranks_out_of_memory);
-  save_agreed_ = save_agreed_ || values.requests.save;
-  if (dropped_ || values.requests.out_of_memory) {  // a step after a discarded one is discarded too
-    dropped_ = dropped_.value_or(step);
-    clock_->take_step();
-    return batches_->recycle(std::move(pending.prepared));
+std::int64_t Trainer::recover() {
+  finish_until(0);
+  executor_.release_graphs();
+  batches_.reset();  // prepared for the old layout
+  const std::int64_t step = recovery_.lower_budget();
+  batches_ = make_batches(step);
+  guards_.watchdog.enter(RunPhase::kStep, step + 1);
+  executor_.timer().restart();
+  return step;
+}
+
+std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) const {
+  const PlanLayout& layout = run_.plan->layout();
+  const TokenStore& store = *inputs_.train_store;
+  const BatchSourceOptions options{.rank = run_.plan->mesh().data_parallel_rank(),
+                                   .normalize = config_.batch.normalize,
+                                   .max_tokens_per_micro_batch = layout.max_tokens_per_micro_batch,
+                                   .cost = layout.cost,
+                                   .sources = store.info().sources.size() > 1,
+                                   .speeds = layout.speeds};
+  return std::make_unique<BatchSource>(store, run_.plan->planner(), *inputs_.device.device, options,
+                                       first_step, run_.total_steps());
+}
+
+void Trainer::evaluate_and_sample(std::int64_t steps_done) {
+  if (!tracker_.due().any()) return;
+  try {
+    evaluator_.run_due(steps_done);
+  } catch (const EvaluationStopped&) {
+    stop(steps_done);
+  } catch (const EvaluationError& error) {
+    fail_evaluation(steps_done, error);
   }
-  metrics_->step(make_record(pending, values));  // also of a step that ends the run
-  const StepGuard::Verdict verdict = guard_->judge(step + 1, values);
-  if (verdict == StepGuard::Verdict::kRewind && !rewound_) rewound_ = step + 1;
-  if (loss_log_ != nullptr) {
-    loss_log_->write(std::move(pending.row_losses), step + 1, pending.prepared.micro_batches);
+  executor_.timer().restart();
+}
+
+void Trainer::stop(std::int64_t steps_done) {
+  if (steps_done == 0) {
+    throw Error(ErrorCategory::kStopped, "stopped on request before the first step",
+                "The same command begins again.");
   }
-  if (++num_finished_ == 2) memory_->compare(model_->communication_bytes());
-  stop_agreed_ = stop_agreed_ || values.requests.stop;
-  batches_->recycle(std::move(pending.prepared));
-  watchdog_->enter(RunPhase::kStep, step + 2);
+  reporter_.trace().end();
+  saver_.save_now(steps_done);
+  throw Error(ErrorCategory::kStopped,
+              fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
+                          run_.total_steps(), checkpoints_folder(config_.run.output)),
+              "The same command continues from there.");
+}
+
+void Trainer::fail_evaluation(std::int64_t steps_done, const EvaluationError& error) {
+  const char* what = tracker_.due().evaluation ? "the evaluation" : "the writing of samples";
+  if (steps_done == 0) {
+    throw Error(error.category(),
+                fmt::format("{} before the first step failed: {}", what, error.message()),
+                error.advice());
+  }
+  log_warning("{} after step {} failed: {}", what, steps_done, error.message());
+  reporter_.trace().end();
+  saver_.save_now(steps_done);
+  const std::string advice = error.advice().empty() ? "Repair what it names." : error.advice();
+  throw Error(
+      error.category(),
+      fmt::format("{} after step {} of {} failed: {}. Nothing that was trained is lost: "
+                  "step {} is saved in {}",
+                  what, steps_done, run_.total_steps(), error.message(), steps_done,
+                  checkpoints_folder(config_.run.output)),
+      fmt::format("{} Then the same command goes on from there, with {} first.", advice, what));
+}
+
+void Trainer::end(RunState state, const std::string& reason, bool waits) {
+  reporter_.end(state, reason, waits);
 }
 
 }  // namespace packtrain
