@@ -63,17 +63,19 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                              "Loss of the latest evaluation, nats per supervised token")),
       validation_perplexity_(
           gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation")),
-      auxiliary_loss_(family("packtrain_auxiliary_loss",
-                             "Load-balancing loss of the latest step, without its coefficient")),
-      expert_load_max_(family("packtrain_expert_load_max_ratio",
-                              "Tokens of the busiest expert over its layer's mean, latest step")),
-      expert_load_min_(family("packtrain_expert_load_min_ratio",
-                              "Tokens of the idlest expert over its layer's mean, latest step")),
-      expert_tokens_(prometheus::BuildCounter()
-                         .Name("packtrain_expert_tokens_total")
-                         .Help("Tokens an expert was given, all layers and ranks together")
-                         .Labels(labels_)
-                         .Register(registry_)),
+      experts_{
+          .auxiliary_loss =
+              family("packtrain_auxiliary_loss",
+                     "Load-balancing loss of the latest step, without its coefficient"),
+          .load_max = family("packtrain_expert_load_max_ratio",
+                             "Tokens of the busiest expert over its layer's mean, latest step"),
+          .load_min = family("packtrain_expert_load_min_ratio",
+                             "Tokens of the idlest expert over its layer's mean, latest step"),
+          .tokens = prometheus::BuildCounter()
+                        .Name("packtrain_expert_tokens_total")
+                        .Help("Tokens an expert was given, all layers and ranks together")
+                        .Labels(labels_)
+                        .Register(registry_)},
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
       validation_loss_by_source_(family("packtrain_validation_loss_by_source",
@@ -128,12 +130,12 @@ prometheus::Counter& MetricsRegistry::counter(const std::string& name, const std
   return family.Add({});
 }
 
-void MetricsRegistry::set_experts(const ExpertLoad& load) {
-  if (load.auxiliary_loss) auxiliary_loss_.Add({}).Set(*load.auxiliary_loss);
-  expert_load_max_.Add({}).Set(load.max);
-  expert_load_min_.Add({}).Set(load.min);
+void MetricsRegistry::ExpertMetrics::set(const ExpertLoad& load) {
+  if (load.auxiliary_loss) auxiliary_loss.Add({}).Set(*load.auxiliary_loss);
+  load_max.Add({}).Set(load.max);
+  load_min.Add({}).Set(load.min);
   for (std::size_t e = 0; e < load.tokens.size(); ++e) {
-    add(expert_tokens_.Add({{"expert", std::to_string(e)}}), load.tokens[e]);
+    add(tokens.Add({{"expert", std::to_string(e)}}), load.tokens[e]);
   }
 }
 
@@ -149,7 +151,7 @@ void MetricsRegistry::step(const StepRecord& record) {
     }
   }
   set_sources(loss_by_source_, record.loss_by_source);
-  if (record.experts) set_experts(*record.experts);
+  if (record.experts) experts_.set(*record.experts);
   num_steps_.Increment();
   step_duration_.Observe(record.step_time_s);
   last_step_timestamp_.SetToCurrentTime();

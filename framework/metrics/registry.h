@@ -27,6 +27,16 @@ class MetricsRegistry {
   std::string page() const;
 
  private:
+  // Values are created in the first step with experts. Tokens have one counter for each expert.
+  struct ExpertMetrics {
+    prometheus::Family<prometheus::Gauge>& auxiliary_loss;
+    prometheus::Family<prometheus::Gauge>& load_max;
+    prometheus::Family<prometheus::Gauge>& load_min;
+    prometheus::Family<prometheus::Counter>& tokens;
+
+    void set(const ExpertLoad& load);
+  };
+
   void add_constants(const MetricsOptions& options);
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
   prometheus::Counter& counter(const std::string& name, const std::string& help);
@@ -43,13 +53,7 @@ class MetricsRegistry {
   prometheus::Gauge& last_step_timestamp_;
   prometheus::Gauge& validation_loss_;
   prometheus::Gauge& validation_perplexity_;
-  void set_experts(const ExpertLoad& load);
-
-  // Created in the first step with experts. Tokens have one counter for each expert.
-  prometheus::Family<prometheus::Gauge>& auxiliary_loss_;
-  prometheus::Family<prometheus::Gauge>& expert_load_max_;
-  prometheus::Family<prometheus::Gauge>& expert_load_min_;
-  prometheus::Family<prometheus::Counter>& expert_tokens_;
+  ExpertMetrics experts_;
   // One gauge for each source, created in the first step or evaluation that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;
