@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 
 import lizard
+from class_sizes import MAX_FUNCTIONS, MAX_MEMBERS, class_sizes
 from include_direction import find_faults
 from includes import IncludeGraph
 
@@ -111,6 +112,8 @@ def report(root: pathlib.Path) -> str:
     lists = {
         "include edges against the direction": find_faults(root),
         f"files over {LONG_FILE} and functions over {LONG_FUNCTION} lines": too_long(root, parts),
+        f"classes over {MAX_MEMBERS} data members or {MAX_FUNCTIONS} public functions":
+            [str(size) for size in class_sizes(root) if size.is_large()],
         "functions of headers that no comment speaks for": undocumented(root, graph),
         f"runs of {DUPLICATE_LINES} equal lines": duplicated(root, [file for part in parts for file in part.files]),
     }
