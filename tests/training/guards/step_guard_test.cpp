@@ -131,6 +131,8 @@ TEST(StepGuard, TheSkippedOfBeforeAResumeCount) {
 TEST(StepGuard, RewindsOnceForAStepAndThenLeavesItOut) {
   StepGuard first(with(NonFinite::kRewind), {}, "");
   EXPECT_EQ(first.judge(3, outcome(kNan, 1)), Verdict::kRewind);
+  EXPECT_EQ(first.judge(4, outcome(kNan, 1)), Verdict::kRewind);
+  EXPECT_EQ(first.rewind_step(), 3);
   StepGuard second(with(NonFinite::kRewind), {3}, "");
   EXPECT_EQ(second.bounds(2).loss, kInfinity);
   EXPECT_EQ(second.judge(3, outcome(0.5, 0.5, second.bounds(3))), Verdict::kSkipped);
