@@ -1,5 +1,5 @@
-// A tape without tensors: it keeps the shapes of a block's values, the parameters that it declares
-// and what its operators say of themselves. models/estimates computes a model's sizes from it.
+// A tape without tensors. It keeps shapes of values, declared parameters, and facts that operators
+// state. models/estimates computes a model's sizes from it.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ void add_operators(const ShapeTape& tape, MultiplyAdds& sum) {
   }
 }
 
-// Of a forward with one row, which has a label.
+// Counts a forward with one row, which has a label.
 MultiplyAdds token_multiply_adds(const DecoderConfig& config) {
   MicroBatchShape one_row;
   one_row.num_rows = one_row.num_supervised_rows = 1;

@@ -33,9 +33,9 @@ struct ExpertsParameters {
 
 RoutingOptions routing_options(const ExpertsConfig& config);
 
-// For rows of `width` elements, E experts of width J. Declares NAME.router.weight [E, width],
-// NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J], each
-// with a bias if the config has it.
+// For rows of `width` elements and E experts of width J, declares NAME.router.weight [E, width],
+// NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J]. Each has
+// a bias if the config has it.
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
                                   const ExpertsOptions& options);
 

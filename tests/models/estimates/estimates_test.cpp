@@ -1,5 +1,5 @@
-// What is derived from the description of a layer equals the tables that described it by hand: for
-// every structure, every family's small configs and the shapes of published models.
+// The estimates derived from the description of a layer equal the tables that described it by hand.
+// The cases are every structure, every family's small configs and the shapes of published models.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
