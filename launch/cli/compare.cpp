@@ -65,7 +65,7 @@ struct CompareArguments {
   }
 };
 
-std::string results_folder(const std::vector<PlannedRun>& runs) {
+std::string results_folder(const std::vector<StrategyRun>& runs) {
   return std::filesystem::path(runs.front().config.run.output).parent_path().string();
 }
 

@@ -94,10 +94,10 @@ auto naming(const std::string& strategy, const Plan& plan) {
   }
 }
 
-void set_evaluations(std::vector<PlannedRun>& runs) {
-  const auto shortest = std::ranges::min_element(runs, {}, &PlannedRun::num_steps);
+void set_evaluations(std::vector<StrategyRun>& runs) {
+  const auto shortest = std::ranges::min_element(runs, {}, &StrategyRun::num_steps);
   const std::int64_t every = std::max<std::int64_t>(1, shortest->num_steps / kEvaluations);
-  for (PlannedRun& run : runs) {
+  for (StrategyRun& run : runs) {
     const bool wanted =
         !run.config.data.validation.empty() && run.config.run.evaluate_steps.is_never();
     if (wanted) run.config.run.evaluate_steps = every;
@@ -105,7 +105,7 @@ void set_evaluations(std::vector<PlannedRun>& runs) {
 }
 
 // A run that exists in the folder is continued, or used if finished, only when it is the same run.
-void check_folder(const PlannedRun& run, int num_ranks) {
+void check_folder(const StrategyRun& run, int num_ranks) {
   const std::string& folder = run.config.run.output;
   const std::string path = folder + "/config.yaml";
   const char* const advice = "Give another folder with --out, or remove this one.";
@@ -128,7 +128,7 @@ void check_folder(const PlannedRun& run, int num_ranks) {
 }
 
 // Rank 0 decides, so that all ranks skip the same runs.
-bool is_finished(const PlannedRun& run, World& world) {
+bool is_finished(const StrategyRun& run, World& world) {
   const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
   std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;
   world.control().broadcast(&steps_done, sizeof(steps_done), 0, nullptr);
@@ -137,12 +137,12 @@ bool is_finished(const PlannedRun& run, World& world) {
 
 }  // namespace
 
-std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
-  std::vector<PlannedRun> runs;
+std::vector<StrategyRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
+  std::vector<StrategyRun> runs;
   for (int k = 0; k < options.num_seeds; ++k) {
     for (const std::string& strategy : options.strategies) {
       naming(strategy, [&] {
-        PlannedRun run;
+        StrategyRun run;
         run.strategy = strategy;
         run.config = strategy_config(options, strategy, hosts);
         check_for_training(run.config);
@@ -159,14 +159,14 @@ std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const 
     }
   }
   set_evaluations(runs);
-  for (const PlannedRun& run : runs) check_folder(run, hosts.num_ranks);
+  for (const StrategyRun& run : runs) check_folder(run, hosts.num_ranks);
   return runs;
 }
 
-std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
+std::optional<Comparison> run_comparison(const std::vector<StrategyRun>& runs,
                                          const ComparisonOptions& options, World& world) {
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const PlannedRun& run = runs[r];
+    const StrategyRun& run = runs[r];
     const std::string& folder = run.config.run.output;
     const bool finished = is_finished(run, world);
     start_logging(world.rank(), world.size(),
@@ -177,7 +177,7 @@ std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
   }
   if (world.rank() != 0) return std::nullopt;
   std::vector<ComparedRun> compared;
-  for (const PlannedRun& run : runs) {
+  for (const StrategyRun& run : runs) {
     const std::string& folder = run.config.run.output;
     compared.push_back(
         {run.strategy, run.seed, folder, run.cost_utilization, read_history(folder)});

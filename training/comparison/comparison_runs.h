@@ -25,7 +25,7 @@ struct ComparisonOptions {
   std::optional<double> device_time_s;  // device time to compare at; nothing: the least of any run
 };
 
-struct PlannedRun {
+struct StrategyRun {
   std::string strategy;
   std::uint64_t seed = 0;
   Config config;  // run.output: OUTPUT/STRATEGY-seed-SEED
@@ -37,12 +37,12 @@ struct PlannedRun {
 // run.evaluate_steps is 0, it becomes a tenth of the shortest run, so that there is a curve. Throws
 // an Error naming the strategy when one cannot be planned. Throws Error(kConfig) when a run's
 // folder holds a run of other settings or of another number of ranks.
-std::vector<PlannedRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts);
+std::vector<StrategyRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts);
 
 // Trains the unfinished runs and compares. Collective. Rank 0 gets the comparison, other ranks
 // nothing. Throws Error(kStopped) when asked to stop, as run_training does. Another call resumes
 // from there.
-std::optional<Comparison> run_comparison(const std::vector<PlannedRun>& runs,
+std::optional<Comparison> run_comparison(const std::vector<StrategyRun>& runs,
                                          const ComparisonOptions& options, World& world);
 
 }  // namespace packtrain
