@@ -19,7 +19,7 @@ class RankSum : public Nccl {
     stream_->run([&](StreamHandle stream) {
       launch_rank_sum({.parts = from.data,
                        .sum = to.data,
-                       .bfloat16 = sizeof(T) == 2,
+                       .dtype = sizeof(T) == 2 ? DataType::kBFloat16 : DataType::kFloat32,
                        .num_ranks = static_cast<int>(num_ranks),
                        .num_bytes = static_cast<std::int64_t>(count * sizeof(T))},
                       stream);
