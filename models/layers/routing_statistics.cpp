@@ -64,7 +64,7 @@ RowExamples row_examples(const DeviceBatch& batch, const Bounds& bounds) {
   return {example, at::lt(row, bounds.end.index_select(0, example))};
 }
 
-void free_disk_space(at::Tensor& sums, at::IntArrayRef shape, const at::TensorOptions& options) {
+void allocate_zeros(at::Tensor& sums, at::IntArrayRef shape, const at::TensorOptions& options) {
   if (!sums.defined() || sums.sizes() != shape) sums = at::zeros(shape, options);
 }
 
@@ -100,16 +100,15 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   RoutingStatistics& statistics = *batch.routing;
   const at::TensorOptions options = routing.weights.options();
   if (config.auxiliary_loss == 0) {
-    free_disk_space(statistics.counts, {num_layers, 1, config.num_experts}, options);
+    allocate_zeros(statistics.counts, {num_layers, 1, config.num_experts}, options);
     const at::Tensor counts = statistics.counts.select(0, layer).select(0, 0);
     count_choices(batch, routing, all_rows, counts.zero_());  // a recomputation: same values
     return;
   }
   const Bounds bounds = all_rows ? example_bounds(batch) : supervised_bounds(batch);
   const std::int64_t num_examples = bounds.begin.size(0);
-  free_disk_space(statistics.counts, {num_layers, num_examples, config.num_experts}, options);
-  free_disk_space(statistics.probabilities, {num_layers, num_examples, config.num_experts},
-                  options);
+  allocate_zeros(statistics.counts, {num_layers, num_examples, config.num_experts}, options);
+  allocate_zeros(statistics.probabilities, {num_layers, num_examples, config.num_experts}, options);
   statistics.counts.select(0, layer).copy_(
       sum_by_example(at_chosen(routing, config.num_experts), bounds));
   statistics.probabilities.select(0, layer).copy_(sum_by_example(routing.probabilities, bounds));
