@@ -87,7 +87,7 @@ def deselect(config, items: list, folder: pathlib.Path, rule_of: Callable[[str],
         return
     by_file = defaultdict(list)
     for item in items:
-        if item.path.parent == folder:
+        if item.path.is_relative_to(folder):
             by_file[item.path].append(item)
     left_out = set()
     for path, own in by_file.items():
