@@ -1,10 +1,11 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
-# packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [TORCH] [THREADS])
+# packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [COST s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
-# packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
+# packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [COST s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
 # THREADS: what the thread sanitizer is for; label `threads`.
 # PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM. PROCESSORS: cores that it keeps busy.
+# COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end.
 
 function(packtrain_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -86,7 +87,7 @@ endif()
 add_custom_target(sanitized_tests)
 
 function(packtrain_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;THREADS" "TIMEOUT" "SOURCES;LINK;RANKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;THREADS" "TIMEOUT;COST" "SOURCES;LINK;RANKS;LABELS")
   if(arg_THREADS)
     list(APPEND arg_LABELS threads)
   endif()
@@ -107,6 +108,9 @@ function(packtrain_test name)
     # CTest runs several at a time: threads of OpenMP that wait for a core cost more than they bring.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
                          ENVIRONMENT "OMP_NUM_THREADS=1")
+    if(arg_COST)
+      set_tests_properties(${name} PROPERTIES COST ${arg_COST})
+    endif()
   else()  # brings its own main, which joins the world
     foreach(ranks ${arg_RANKS})
       add_test(NAME ${name}_${ranks}_ranks COMMAND ${PACKTRAIN_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
@@ -119,7 +123,7 @@ endfunction()
 
 # A Python test in the pinned environment. Labelled `python`, besides LABELS.
 function(packtrain_pytest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "FILE;TIMEOUT;PROCESSORS" "LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "FILE;TIMEOUT;COST;PROCESSORS" "LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)  # ends what hangs, however slow the machine is
   endif()
@@ -130,6 +134,9 @@ function(packtrain_pytest name)
     COMMAND "${LibTorch_PYTHON}" -m pytest -q -p no:cacheprovider "${CMAKE_CURRENT_SOURCE_DIR}/${arg_FILE}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "python;${arg_LABELS}"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
+  if(arg_COST)
+    set_tests_properties(${name} PROPERTIES COST ${arg_COST})
+  endif()
   if(arg_PROCESSORS)
     set_tests_properties(${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
   endif()
