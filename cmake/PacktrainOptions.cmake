@@ -1,7 +1,10 @@
 # Options, language standard and warnings of the whole project.
 set(PACKTRAIN_CUDA AUTO CACHE STRING "Build CUDA operators and the NCCL backend: AUTO, ON or OFF")
 set_property(CACHE PACKTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(PACKTRAIN_CUDA_ARCHITECTURES 90a CACHE STRING "CUDA architectures to compile for")
+set(PACKTRAIN_CUDA_ARCHITECTURES auto CACHE STRING
+    "CUDA architectures to compile for: auto (this machine's GPUs, else all), all, or a list such as 80;90a-real")
+set(PACKTRAIN_SHARED_MEMORY_KIB 0 CACHE STRING
+    "For tests: the shared memory that kernels use of a block's, as on a smaller GPU; 0: all of it")
 set(PACKTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our code: address, undefined or thread, comma-separated")
 option(PACKTRAIN_TESTS "Build the tests" ON)
 option(PACKTRAIN_PRECOMPILED_HEADER "Precompile libtorch's narrow headers" ON)

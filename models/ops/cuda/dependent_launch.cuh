@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
 
 namespace packtrain::device {
@@ -26,14 +27,12 @@ __device__ inline void grid_dependency_synchronize() {
 namespace packtrain {
 
 // Launches a kernel that calls grid_dependency_synchronize() before it accesses global memory.
-// Without that call it could read values that the kernel before it has not written yet.
+// Without that call it could read values that the kernel before it has not written yet. Kernels
+// that were compiled for older GPUs do not have it, so the architecture of the code decides, not
+// the GPU.
 template <typename Arguments>
 void launch_dependent(void (*kernel)(Arguments), dim3 blocks, dim3 threads, cudaStream_t stream,
                       const Arguments& arguments, std::size_t shared_bytes = 0) {
-  int device = 0;
-  int major = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -43,7 +42,7 @@ void launch_dependent(void (*kernel)(Arguments), dim3 blocks, dim3 threads, cuda
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &overlap;
-  config.numAttrs = major >= 9 ? 1 : 0;
+  config.numAttrs = compiled_architecture() >= 90 ? 1 : 0;
   PACKTRAIN_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/row_norm_backward.cuh"
@@ -36,16 +37,8 @@ inline bool norm_is_vectorized(const NormArguments& a) {
                        a.output, a.sum, a.recomputed_output);
 }
 
-inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
-  return value;
-}
-
-// Geometry of backward. `held` is 0 when a row is not made of whole 16-byte vectors or is too wide
-// for registers; then a block has one row.
+// Geometry of backward. `held` is 0 when a row is not made of whole 16-byte vectors, is too wide
+// for registers or needs more shared memory than a block may have; then a block has one row.
 struct BackwardPlan {
   int held = 0;         // 16-byte vectors of a row that a thread holds
   int row_threads = 0;  // whole warps
@@ -56,6 +49,16 @@ struct BackwardPlan {
 constexpr int kFewRuns = 2;   // leaves registers for column sums, weights and rows
 constexpr int kManyRuns = 4;  // for rows too wide for that
 
+// True when a block's rows in flight fit in shared memory. Those of kManyRuns do not fit in the
+// 99 KiB of 8.6, 8.9 and 12.0.
+inline bool rows_fit_in_shared_memory(const NormArguments& a, int held) {
+  constexpr int kStatic = 1024;  // upper bound of the kernel's static shared memory
+  const int bytes = a.residual != nullptr
+                        ? device::BackwardCopies<float, 4, 1, true>::kSharedBytes
+                        : device::BackwardCopies<float, 4, 1, false>::kSharedBytes;
+  return held * bytes + kStatic <= max_shared_memory_per_block();
+}
+
 // As many blocks as run at the same time, because each one has a row of partial sums.
 inline BackwardPlan backward_plan(const NormArguments& a) {
   constexpr int kWarp = 32;
@@ -65,6 +68,7 @@ inline BackwardPlan backward_plan(const NormArguments& a) {
   for (const int held : {kFewRuns, kManyRuns}) {
     const std::int64_t threads = (runs + held * kWarp - 1) / (held * kWarp) * kWarp;
     if (!norm_is_vectorized(a) || threads > device::kRowThreads) continue;
+    if (!rows_fit_in_shared_memory(a, held)) continue;
     const std::int64_t rows = device::kRowThreads / threads;
     return {held, static_cast<int>(threads), static_cast<int>(rows),
             std::min(most, (a.num_rows + rows - 1) / rows)};

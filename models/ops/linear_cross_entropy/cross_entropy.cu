@@ -8,6 +8,7 @@
 //    dz_v = w (1 + 2 z_loss L) exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
 #include <algorithm>
 
+#include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/async_copy.cuh"
 #include "models/ops/cuda/cluster.cuh"
@@ -216,14 +217,6 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
   }
 }
 
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
-  return value;
-}
-
 // Launches `blocks` blocks a multiprocessor. Each one keeps `kept_bytes` of its part of a row in
 // shared memory.
 template <typename T, bool kCapped, int kThreads, int kParts = 1>
@@ -254,12 +247,15 @@ void launch(const CrossEntropyArguments& a, cudaStream_t stream) {
   constexpr int kStatic = 1024;  // upper bound of the kernel's static shared memory
   const int overhead = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock) + kStatic;
   const int memory = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  const bool has_clusters = device_attribute(cudaDevAttrClusterLaunch) != 0;
+  const int block_memory = max_shared_memory_per_block() - kStatic;
+  // Kernels that were compiled for older GPUs have no cluster instructions.
+  const bool has_clusters =
+      device_attribute(cudaDevAttrClusterLaunch) != 0 && compiled_architecture() >= 90;
   const std::int64_t row_bytes = (a.vocab_size * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
-  const std::int64_t most_bytes = (memory - overhead) / 16 * 16;
+  const std::int64_t most_bytes = std::min(memory - overhead, block_memory) / 16 * 16;
   if (!a.gradients) {  // nothing is read twice
     launch<T, kCapped, kNarrowThreads>(a, 2, 0, stream);
-  } else if (2 * (row_bytes + overhead) <= memory) {
+  } else if (2 * (row_bytes + overhead) <= memory && row_bytes <= block_memory) {
     launch<T, kCapped, kNarrowThreads>(a, 2, row_bytes, stream);
   } else if (has_clusters && 4 * most_bytes < 3 * row_bytes) {
     const std::int64_t part_bytes = (row_bytes / 16 + 1) / 2 * 16;

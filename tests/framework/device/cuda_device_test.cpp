@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "framework/device/cuda/architecture.h"
 #include "framework/device/cuda/peak_tflops.h"
 #include "framework/device/device.h"
 
@@ -21,6 +22,19 @@ class CudaStreams : public testing::Test {
   std::unique_ptr<Event> event_ = device_->make_event();
   at::TensorOptions options_ = at::TensorOptions(at::kFloat).device(at::kCUDA, 0);
 };
+
+TEST_F(CudaStreams, KernelsWereCompiledForThisGpuOrAnOlderOne) {
+  const int capability = 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
+                         device_attribute(cudaDevAttrComputeCapabilityMinor);
+  EXPECT_GE(compiled_architecture(), 80);
+  EXPECT_LE(compiled_architecture(), capability);
+}
+
+TEST_F(CudaStreams, ABlockMayHaveAtLeastTheSharedMemoryOfTheSmallestGpu) {
+  EXPECT_GE(max_shared_memory_per_block(), 99 << 10);
+  EXPECT_LE(max_shared_memory_per_block(),
+            device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
 
 TEST_F(CudaStreams, RunMakesTheStreamCurrentAndPutsTheOldOneBack) {
   const auto before = c10::cuda::getCurrentCUDAStream();
