@@ -1,4 +1,4 @@
-// Checked calls of MPI functions.
+// Checked calls of the functions of mpi/library.h.
 #pragma once
 
 #include <mpi.h>

@@ -5,6 +5,7 @@
 #include <map>
 #include <thread>
 
+#include "parallel/communicators/mpi/library.h"
 #include "parallel/communicators/mpi/request_set.h"
 
 // This file ignores MPI's status codes, because the job ends in any case.
@@ -22,7 +23,7 @@ constexpr int kTakenTag = 2;
 [[noreturn]] void abort_job(MPI_Comm comm, int exit_code) {
   // Gives mpirun time to forward output, and other ranks time to print.
   std::this_thread::sleep_for(kFlush);
-  MPI_Abort(comm, exit_code);
+  mpi().abort(comm, exit_code);
   std::_Exit(exit_code);
 }
 
@@ -35,17 +36,17 @@ std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRan
   while (static_cast<int>(reports.size()) < size && Clock::now() < deadline) {
     int there = 0;
     MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, kReportTag, comm, &there, &status);
+    mpi().iprobe(MPI_ANY_SOURCE, kReportTag, comm, &there, &status);
     if (there == 0) {
       backoff_wait();
       continue;
     }
     int length = 0;
-    MPI_Get_count(&status, MPI_CHAR, &length);
+    mpi().get_count(&status, mpi().char_type, &length);
     std::string message(static_cast<std::size_t>(length), '\0');
-    MPI_Recv(message.data(), length, MPI_CHAR, status.MPI_SOURCE, kReportTag, comm,
-             MPI_STATUS_IGNORE);
-    MPI_Send(nullptr, 0, MPI_CHAR, status.MPI_SOURCE, kTakenTag, comm);
+    mpi().recv(message.data(), length, mpi().char_type, status.MPI_SOURCE, kReportTag, comm,
+               MPI_STATUS_IGNORE);
+    mpi().send(nullptr, 0, mpi().char_type, status.MPI_SOURCE, kTakenTag, comm);
     reports.emplace(status.MPI_SOURCE, decode_report(message));
   }
   return reports;
@@ -53,15 +54,16 @@ std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRan
 
 // Other ranks: returns true when rank 0 received the report within kPatience.
 bool hand_over_report(MPI_Comm comm, const std::string& message) {
-  MPI_Request sent = MPI_REQUEST_NULL;
-  MPI_Request taken = MPI_REQUEST_NULL;
-  MPI_Irecv(nullptr, 0, MPI_CHAR, 0, kTakenTag, comm, &taken);
-  MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_CHAR, 0, kReportTag, comm, &sent);
+  MPI_Request sent = mpi().request_null;
+  MPI_Request taken = mpi().request_null;
+  mpi().irecv(nullptr, 0, mpi().char_type, 0, kTakenTag, comm, &taken);
+  mpi().isend(message.data(), static_cast<int>(message.size()), mpi().char_type, 0, kReportTag,
+              comm, &sent);
   const auto deadline = Clock::now() + kPatience;
   BackoffWait backoff_wait;
   int done = 0;
   while (done == 0 && Clock::now() < deadline) {
-    MPI_Test(&taken, &done, MPI_STATUS_IGNORE);
+    mpi().test(&taken, &done, MPI_STATUS_IGNORE);
     if (done == 0) backoff_wait();
   }
   return done != 0;
@@ -72,8 +74,8 @@ bool hand_over_report(MPI_Comm comm, const std::string& message) {
 void fail_on_all_ranks(MPI_Comm comm, const FailureReport& report, const std::string& host) {
   int rank = 0;
   int size = 1;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &size);
+  mpi().comm_rank(comm, &rank);
+  mpi().comm_size(comm, &size);
   if (rank == 0) {
     abort_job(comm, print_reports(collect_reports(comm, size, {report, host}), size));
   }

@@ -8,6 +8,7 @@
 #include "parallel/communicators/collective_log.h"
 #include "parallel/communicators/host_communicator.h"
 #include "parallel/communicators/mpi/check.h"
+#include "parallel/communicators/mpi/library.h"
 #include "parallel/communicators/mpi/request_set.h"
 
 namespace packtrain {
@@ -15,13 +16,13 @@ namespace {
 
 int rank_in(MPI_Comm comm) {
   int rank = 0;
-  PACKTRAIN_MPI_CHECK(MPI_Comm_rank(comm, &rank));
+  PACKTRAIN_MPI_CHECK(mpi().comm_rank(comm, &rank));
   return rank;
 }
 
 int size_of_group(MPI_Comm comm) {
   int size = 1;
-  PACKTRAIN_MPI_CHECK(MPI_Comm_size(comm, &size));
+  PACKTRAIN_MPI_CHECK(mpi().comm_size(comm, &size));
   return size;
 }
 
@@ -29,26 +30,26 @@ class MpiCommunicator final : public HostCommunicator {
  public:
   explicit MpiCommunicator(MPI_Comm comm)
       : HostCommunicator(rank_in(comm), size_of_group(comm)), comm_(comm) {
-    PACKTRAIN_MPI_CHECK(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    PACKTRAIN_MPI_CHECK(mpi().comm_set_errhandler(comm_, mpi().errors_return));
   }
   ~MpiCommunicator() override {
     // Freeing is collective, so skip it while an exception ends this rank alone.
-    if (!aborted_ && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+    if (!aborted_ && std::uncaught_exceptions() == 0) mpi().comm_free(&comm_);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
   void barrier() override {
     const CollectiveScope scope("barrier", 0, DataType::kUInt8);
-    MPI_Request request = MPI_REQUEST_NULL;
-    PACKTRAIN_MPI_CHECK(MPI_Ibarrier(comm_, &request));
+    MPI_Request request = mpi().request_null;
+    PACKTRAIN_MPI_CHECK(mpi().ibarrier(comm_, &request));
     RequestSet requests(comm_, aborted_);
     requests.add(request);
     requests.wait();
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
-    MPI_Comm part = MPI_COMM_NULL;
-    PACKTRAIN_MPI_CHECK(MPI_Comm_split(comm_, color, key, &part));
+    MPI_Comm part = mpi().comm_null;
+    PACKTRAIN_MPI_CHECK(mpi().comm_split(comm_, color, key, &part));
     return make_mpi_communicator(part);
   }
   std::string path() const override { return "mpi"; }

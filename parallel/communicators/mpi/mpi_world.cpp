@@ -12,6 +12,7 @@
 #include "parallel/communicators/host_name.h"
 #include "parallel/communicators/mpi/check.h"
 #include "parallel/communicators/mpi/collective_failure.h"
+#include "parallel/communicators/mpi/library.h"
 #include "parallel/communicators/mpi/mpi_communicator.h"
 #include "parallel/communicators/nccl/nccl_communicator.h"
 
@@ -19,15 +20,15 @@ namespace packtrain {
 namespace {
 
 MPI_Comm duplicate_world() {
-  MPI_Comm comm = MPI_COMM_NULL;
-  PACKTRAIN_MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  MPI_Comm comm = mpi().comm_null;
+  PACKTRAIN_MPI_CHECK(mpi().comm_dup(mpi().comm_world, &comm));
   return comm;
 }
 
 class MpiWorld final : public World {
  public:
   MpiWorld() : host_(host_name()) {
-    PACKTRAIN_MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    PACKTRAIN_MPI_CHECK(mpi().comm_set_errhandler(mpi().comm_world, mpi().errors_return));
     failures_ = duplicate_world();
     control_ = make_mpi_communicator(duplicate_world());
     count_ranks_of_host();
@@ -36,8 +37,8 @@ class MpiWorld final : public World {
     control_.reset();
     // Finalizing waits for all ranks, so skip it while an exception ends this rank alone.
     if (std::uncaught_exceptions() > 0) return;
-    MPI_Comm_free(&failures_);
-    MPI_Finalize();
+    mpi().comm_free(&failures_);
+    mpi().finalize();
   }
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -67,9 +68,9 @@ class MpiWorld final : public World {
  private:
   void count_ranks_of_host() {
     host_ = gather_hosts(*control_)[static_cast<std::size_t>(rank())];
-    MPI_Comm machine = MPI_COMM_NULL;
-    PACKTRAIN_MPI_CHECK(
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
+    MPI_Comm machine = mpi().comm_null;
+    PACKTRAIN_MPI_CHECK(mpi().comm_split_type(mpi().comm_world, MPI_COMM_TYPE_SHARED, 0,
+                                              mpi().info_null, &machine));
     const std::unique_ptr<Communicator> ranks = make_mpi_communicator(machine);
     const std::vector<std::string> hosts = all_gather_texts(host_, *ranks);
     local_size_ = 0;
@@ -83,7 +84,7 @@ class MpiWorld final : public World {
   std::string host_;
   int local_rank_ = 0;
   int local_size_ = 1;
-  MPI_Comm failures_ = MPI_COMM_NULL;  // used only by the failing thread
+  MPI_Comm failures_ = mpi().comm_null;  // used only by the failing thread
   std::unique_ptr<Communicator> control_;
 };
 
@@ -100,7 +101,7 @@ void require_whole_job() {
   if (launched == nullptr) launched = std::getenv("PMI_SIZE");
   if (launched == nullptr) return;
   int joined = 0;
-  PACKTRAIN_MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &joined));
+  PACKTRAIN_MPI_CHECK(mpi().comm_size(mpi().comm_world, &joined));
   if (std::to_string(joined) == launched) return;
   throw Error(ErrorCategory::kDevice,
               fmt::format("the launcher started {} processes, but MPI joined {}", launched, joined),
@@ -111,10 +112,10 @@ void require_whole_job() {
 
 std::unique_ptr<World> make_mpi_world() {
   int initialized = 0;
-  PACKTRAIN_MPI_CHECK(MPI_Initialized(&initialized));
+  PACKTRAIN_MPI_CHECK(mpi().initialized(&initialized));
   if (initialized != 0) throw Error(ErrorCategory::kInternal, "the world was joined twice");
   int provided = 0;
-  PACKTRAIN_MPI_CHECK(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
+  PACKTRAIN_MPI_CHECK(mpi().init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   require_thread_support(provided);
   require_whole_job();
   return std::make_unique<MpiWorld>();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "parallel/communicators/mpi/check.h"
+#include "parallel/communicators/mpi/library.h"
 
 namespace packtrain {
 namespace {
@@ -19,18 +20,18 @@ constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30U;
 
 RequestSet::~RequestSet() {
   for (MPI_Request& request : requests_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
+    if (request == mpi().request_null) continue;
+    mpi().cancel(&request);
+    mpi().request_free(&request);
   }
 }
 
 void RequestSet::send(const void* data, std::size_t bytes, int to) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, kMaxMessageBytes);
-    PACKTRAIN_MPI_CHECK(MPI_Isend(static_cast<const std::byte*>(data) + done,
-                                  static_cast<int>(part), MPI_BYTE, to, kTag, comm_,
-                                  &requests_.emplace_back(MPI_REQUEST_NULL)));
+    PACKTRAIN_MPI_CHECK(mpi().isend(static_cast<const std::byte*>(data) + done,
+                                    static_cast<int>(part), mpi().byte_type, to, kTag, comm_,
+                                    &requests_.emplace_back(mpi().request_null)));
     done += part;
   }
 }
@@ -38,9 +39,9 @@ void RequestSet::send(const void* data, std::size_t bytes, int to) {
 void RequestSet::receive(void* data, std::size_t bytes, int from) {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(bytes - done, kMaxMessageBytes);
-    PACKTRAIN_MPI_CHECK(MPI_Irecv(static_cast<std::byte*>(data) + done, static_cast<int>(part),
-                                  MPI_BYTE, from, kTag, comm_,
-                                  &requests_.emplace_back(MPI_REQUEST_NULL)));
+    PACKTRAIN_MPI_CHECK(mpi().irecv(static_cast<std::byte*>(data) + done, static_cast<int>(part),
+                                    mpi().byte_type, from, kTag, comm_,
+                                    &requests_.emplace_back(mpi().request_null)));
     done += part;
   }
 }
@@ -49,8 +50,8 @@ void RequestSet::wait() {
   BackoffWait backoff_wait;
   for (;;) {
     int complete = 0;
-    PACKTRAIN_MPI_CHECK(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete,
-                                    MPI_STATUSES_IGNORE));
+    PACKTRAIN_MPI_CHECK(mpi().testall(static_cast<int>(requests_.size()), requests_.data(),
+                                      &complete, MPI_STATUSES_IGNORE));
     if (complete != 0) break;
     if (aborted_.load(std::memory_order_relaxed)) throw_aborted();
     backoff_wait();
