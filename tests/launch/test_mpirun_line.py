@@ -112,6 +112,13 @@ def test_a_bundle_finds_its_own_program_and_libraries(tmp_path):
     assert code == 69
 
 
+def test_a_missing_mpirun_is_an_error_that_names_what_needs_none(tmp_path):
+    done = subprocess.run([sys.executable, RUN, "-n", "1", "--program", "/bin/true", "c.yaml"], capture_output=True,
+                          text=True, check=False, env={"PATH": str(tmp_path)})
+    assert done.returncode == 69
+    assert f"there is no mpirun on PATH={tmp_path}" in done.stderr and "One process needs none" in done.stderr
+
+
 @pytest.mark.parametrize("words, complaint", [
     (["-n", "2", "--hosts", "a:2"], "give one of -n"),
     (["--ranks-per-node", "2"], "how many ranks"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,16 +16,24 @@ _FORWARDED = re.compile("LD_LIBRARY_PATH|OMP_NUM_THREADS|NCCL_.*|PACKTRAIN_.*")
 
 
 def find_program(program: str | None, home: str, environment: dict[str, str]) -> str:
-    """In a bundle the program is next to packtrain-run, and its libraries go into `environment`. Otherwise
-    it is in the checkout's build folder."""
-    if program is None and os.path.exists(f"{home}/env"):
-        _read_bundle(f"{home}/env", environment)
+    """In a bundle and in the installed package the program is next to packtrain-run. A bundle's libraries go into
+    `environment`. Otherwise the program is in the checkout's build folder."""
+    if program is None and os.path.exists(f"{home}/bin/packtrain"):
+        if os.path.exists(f"{home}/env"):
+            _read_bundle(f"{home}/env", environment)
         program = f"{home}/bin/packtrain"
     elif program is None:
         program = os.path.normpath(f"{home}/../build/bin/packtrain")
     if not os.access(program, os.X_OK):
         raise ToolError(f"there is no program {program}", "Run launch/build.", DEVICE)
     return program
+
+
+def check_mpirun(environment: dict[str, str]) -> None:
+    if shutil.which("mpirun", path=environment.get("PATH")) is None:
+        raise ToolError(f"there is no mpirun on PATH={environment.get('PATH', '')}",
+                        "Install Open MPI 4.1. One process needs none: packtrain train CONFIG. Neither do ranks that "
+                        "torchrun --no-python starts.", DEVICE)
 
 
 def _read_bundle(script: str, environment: dict[str, str]) -> None:
