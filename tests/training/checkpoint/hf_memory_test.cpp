@@ -112,7 +112,7 @@ std::vector<ShardView> shards_of(const DecoderConfig& config, std::int64_t rank,
       offset += numel_of(shape);
       if (begin == end) continue;
       shards.push_back(
-          {name, shape, begin, end - begin, true, at::empty({end - begin}, at::kFloat), {}, {}});
+          {name, shape, begin, end - begin, true, at::empty({end - begin}, at::kFloat), {}});
     }
   }
   return shards;
