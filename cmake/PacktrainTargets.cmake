@@ -2,7 +2,7 @@
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [COST s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [COST s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
-# TORCH: uses libtorch (CUDA's too where built) and the shared precompiled header.
+# TORCH: uses libtorch (CUDA's too where built). All but plain libraries have a shared precompiled header.
 # THREADS: what the thread sanitizer is for; label `threads`.
 # PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM. PROCESSORS: cores that it keeps busy.
 # COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end.
@@ -20,25 +20,53 @@ function(packtrain_compile_options target)
   endif()
 endfunction()
 
-add_library(packtrain_torch_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/torch_pch.cpp")
-target_link_libraries(packtrain_torch_pch PRIVATE LibTorch::cpu)
-packtrain_compile_options(packtrain_torch_pch)
-if(PACKTRAIN_PRECOMPILED_HEADER)
-  target_precompile_headers(packtrain_torch_pch PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/torch_pch.h>")
-  # ccache needs this to reuse a precompiled header of another clone
-  target_compile_options(packtrain_torch_pch PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
-endif()
+# packtrain_add_pch(NAME LINK libraries...): the target whose precompiled header cmake/NAME.h others use.
+function(packtrain_add_pch name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
+  add_library(packtrain_${name} OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+  target_link_libraries(packtrain_${name} PRIVATE ${arg_LINK})
+  packtrain_compile_options(packtrain_${name})
+  if(PACKTRAIN_PRECOMPILED_HEADER)
+    target_precompile_headers(packtrain_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/${name}.h>")
+    # ccache needs this to reuse a precompiled header of another clone
+    target_compile_options(packtrain_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
+packtrain_add_pch(torch_pch LINK LibTorch::cpu)
 
-function(packtrain_use_torch target)
+function(packtrain_use_pch target name)
+  if(PACKTRAIN_PRECOMPILED_HEADER)
+    target_precompile_headers(${target} REUSE_FROM packtrain_${name})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+function(packtrain_link_torch target)
   target_link_libraries(${target} PUBLIC LibTorch::cpu)
   if(PACKTRAIN_WITH_CUDA)
     target_link_libraries(${target} PUBLIC LibTorch::cuda)
   endif()
-  if(PACKTRAIN_PRECOMPILED_HEADER)
-    target_precompile_headers(${target} REUSE_FROM packtrain_torch_pch)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
-  endif()
 endfunction()
+
+function(packtrain_use_torch target)
+  packtrain_link_torch(${target})
+  packtrain_use_pch(${target} torch_pch)
+endfunction()
+
+# Tests take longer to compile than to run, so they are optimized less. Their precompiled headers are, too.
+function(packtrain_compile_fast target)
+  target_compile_options(${target} PRIVATE
+    # Less optimized code looks uninitialized to gcc more often.
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1 -Wno-maybe-uninitialized>)
+endfunction()
+set(PACKTRAIN_GTEST_PCH OFF)
+if(PACKTRAIN_TESTS AND PACKTRAIN_PRECOMPILED_HEADER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(PACKTRAIN_GTEST_PCH ON)
+  packtrain_add_pch(gtest_pch LINK GTest::gtest)
+  packtrain_add_pch(torch_gtest_pch LINK LibTorch::cpu GTest::gtest)
+  packtrain_compile_fast(packtrain_gtest_pch)
+  packtrain_compile_fast(packtrain_torch_gtest_pch)
+endif()
 
 # JSON alone, for a library most of whose files write or read it.
 function(packtrain_precompile_json target)
@@ -72,8 +100,17 @@ function(packtrain_test_program name)
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   packtrain_compile_options(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
-                        BUILD_RPATH "${LibTorch_RPATH}")
-  if(arg_TORCH)
+                        BUILD_RPATH "${LibTorch_RPATH}"
+                        LINKER_LANGUAGE CXX)  # also where all sources are objects of another program
+  if(PACKTRAIN_GTEST_PCH AND "GTest::gtest" IN_LIST arg_LINK)
+    packtrain_compile_fast(${name})
+    if(arg_TORCH)
+      packtrain_link_torch(${name})
+      packtrain_use_pch(${name} torch_gtest_pch)
+    else()
+      packtrain_use_pch(${name} gtest_pch)
+    endif()
+  elseif(arg_TORCH)
     packtrain_use_torch(${name})
   endif()
 endfunction()
