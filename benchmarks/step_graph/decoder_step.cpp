@@ -66,7 +66,7 @@ at::Tensor DecoderStep::forward_backward(const DeviceBatch& batch) const {
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_[i], batch, x, /*training=*/true);
+    BlockOutput output = blocks_[i]->forward(parameters_[i], batch, x, BlockMode::kTrain);
     x = std::move(output.value);
     tapes[i] = std::move(output.tape);
   }

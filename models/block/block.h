@@ -16,6 +16,7 @@
 namespace packtrain {
 
 struct DeviceBatch;
+class SplitBackward;
 
 struct Initialization {
   enum class Kind { kNormal, kOnes, kZeros };
@@ -55,6 +56,12 @@ struct BlockOutput {
   std::unique_ptr<Tape> tape;  // null in evaluation
 };
 
+// What a forward is for.
+enum class BlockMode {
+  kTrain,    // saves what backward needs
+  kEvaluate  // saves nothing
+};
+
 class Block {
  public:
   virtual ~Block() = default;
@@ -63,14 +70,16 @@ class Block {
   virtual const std::vector<ParameterSpec>& parameters() const = 0;
 
   // `parameters` are in the order of parameters(). `x` is the output of the previous block,
-  // undefined for the first block. `training` saves what backward needs. The last block may write
-  // its parameters' gradients here in training, because the gradient of the loss is 1.
+  // undefined for the first block. The last block may write its parameters' gradients here in
+  // training, because the gradient of the loss is 1.
   virtual BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                              const at::Tensor& x, bool training) const = 0;
+                              const at::Tensor& x, BlockMode mode) const = 0;
   // Writes the parameters' gradients. Returns d loss / dx, undefined for the first block.
   // `grad_output` is undefined for the last block. `tape` is consumed.
   virtual at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                               std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const = 0;
+  // The backward in two parts (split_backward.h). Null if the block has none.
+  virtual const SplitBackward* split_backward() const { return nullptr; }
 };
 
 }  // namespace packtrain

@@ -29,12 +29,12 @@ RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parame
     : name_(std::move(name)), parameters_(std::move(parameters)), policy_(policy) {}
 
 BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                                   const at::Tensor& x, bool training) const {
+                                   const at::Tensor& x, BlockMode mode) const {
   const at::NoGradGuard no_grad;
   auto tape = std::make_unique<BlockTape>(parameters, batch);
   tape->output = record(tape->operators, tape->operators.input(x));
   at::Tensor y = tape->operators.get(tape->output);
-  if (!training) return {std::move(y), nullptr};
+  if (mode == BlockMode::kEvaluate) return {std::move(y), nullptr};
   tape->operators.finish_forward(policy_);
   return {std::move(y), std::move(tape)};
 }

@@ -18,9 +18,10 @@ class RecordedBlock : public Block, public SplitBackward {
   const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
 
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, bool training) const final;
+                      const at::Tensor& x, BlockMode mode) const final;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
+  const SplitBackward* split_backward() const final { return this; }
   at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
                             const at::Tensor& grad_output) const final;
   void backward_weight(Tape& tape) const final;

@@ -14,12 +14,12 @@ EmbeddingBlock::EmbeddingBlock(std::vector<ParameterSpec> parameters, double mul
     : parameters_(std::move(parameters)), multiplier_(multiplier) {}
 
 BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                                    const at::Tensor& /*x*/, bool training) const {
+                                    const at::Tensor& /*x*/, BlockMode mode) const {
   const at::NoGradGuard no_grad;
   at::Tensor y = embedding_forward(batch.input_ids, parameters[0]);
   if (multiplier_ != 1.0) y.mul_(multiplier_);
   // Backward needs only the ids, which are in the batch, so the tape is empty.
-  return {std::move(y), training ? std::make_unique<Tape>() : nullptr};
+  return {std::move(y), mode == BlockMode::kTrain ? std::make_unique<Tape>() : nullptr};
 }
 
 at::Tensor EmbeddingBlock::backward(std::span<const Parameter> parameters, const DeviceBatch& batch,

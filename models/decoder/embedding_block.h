@@ -16,7 +16,7 @@ class EmbeddingBlock final : public Block {
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, bool training) const override;
+                      const at::Tensor& x, BlockMode mode) const override;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 

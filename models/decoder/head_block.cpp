@@ -66,7 +66,8 @@ at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) c
 
 // To multiply the logits, multiplies one of their factors, which is far smaller.
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                               const at::Tensor& x, bool training) const {
+                               const at::Tensor& x, BlockMode mode) const {
+  const bool training = mode == BlockMode::kTrain;
   const at::NoGradGuard no_grad;
   finish_routing(batch, experts_);
   const Weights w = weights(parameters);

@@ -22,7 +22,7 @@ class HeadBlock final : public Block {
   // the gradients, x's included, because the logits are not saved. It also computes the auxiliary
   // loss of experts, which is stored in the batch (routing_statistics.h) and not in the loss.
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, bool training) const override;
+                      const at::Tensor& x, BlockMode mode) const override;
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 

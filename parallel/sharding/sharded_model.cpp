@@ -215,7 +215,8 @@ void ShardedModel::forward(const Action& action, Pass& pass) {
       storage_->gradient(action.unit, action.grad_slot).zero_();
     }
     BlockOutput output = blocks_[action.block]->forward(
-        parameters_of(action), pass.batches[action.micro_batch], pass.x, action.training);
+        parameters_of(action), pass.batches[action.micro_batch], pass.x,
+        action.training ? BlockMode::kTrain : BlockMode::kEvaluate);
     pass.tapes[action.block] = std::move(output.tape);
     pass.x = std::move(output.value);
     if (action.block + 1 < static_cast<int>(blocks_.size())) return;
@@ -232,9 +233,8 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
       storage_->gradient(action.unit, action.grad_slot).zero_();
     }
     std::unique_ptr<Tape>& tape = pass.tapes[action.block];
-    const auto* two_parts = action.defers_weight_grads
-                                ? dynamic_cast<const SplitBackward*>(blocks_[action.block].get())
-                                : nullptr;
+    const SplitBackward* two_parts =
+        action.defers_weight_grads ? blocks_[action.block]->split_backward() : nullptr;
     pass.x = two_parts != nullptr ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
                                   : blocks_[action.block]->backward(
                                         parameters_of(action), pass.batches[action.micro_batch],
@@ -244,7 +244,7 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
 }
 
 void ShardedModel::finish_backward(const Action& action, Pass& pass) {
-  const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[action.block].get());
+  const SplitBackward* two_parts = blocks_[action.block]->split_backward();
   if (two_parts == nullptr) return;  // no weight gradients were deferred
   compute_->run([&](StreamHandle) {
     two_parts->backward_weight(*pass.tapes[action.block]);

@@ -99,14 +99,14 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/true);
+    BlockOutput output = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kTrain);
     x = output.value;
     tapes[i] = std::move(output.tape);
   }
   Result result{x, {}};
   at::Tensor grad;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[i].get());
+    const SplitBackward* two_parts = blocks_[i]->split_backward();
     if (deferred_weight_grads && two_parts != nullptr) {
       grad = two_parts->backward_input(parameters_of(i), *tapes[i], grad);
     } else {
@@ -114,7 +114,7 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
     }
   }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const auto* two_parts = dynamic_cast<const SplitBackward*>(blocks_[i].get());
+    const SplitBackward* two_parts = blocks_[i]->split_backward();
     if (tapes[i] != nullptr && two_parts != nullptr) two_parts->backward_weight(*tapes[i]);
   }
   for (const auto& [name, parameter] : parameters_) {
@@ -128,7 +128,7 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
 at::Tensor TestModel::evaluate(const DeviceBatch& batch) {
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
+    x = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kEvaluate).value;
   }
   return x;
 }
@@ -148,10 +148,11 @@ std::vector<SavedActivation> TestModel::saved_by_layer(const DeviceBatch& batch,
                                                        std::size_t layer) {
   at::Tensor x;
   for (std::size_t i = 0; i <= layer; ++i) {
-    x = blocks_[i]->forward(parameters_of(i), batch, x, /*training=*/false).value;
+    x = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kEvaluate).value;
   }
   const std::size_t block = layer + 1;  // block 0 is the embedding
-  const BlockOutput output = blocks_[block]->forward(parameters_of(block), batch, x, true);
+  const BlockOutput output =
+      blocks_[block]->forward(parameters_of(block), batch, x, BlockMode::kTrain);
   return saved_activations(*output.tape);
 }
 

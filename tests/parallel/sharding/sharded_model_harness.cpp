@@ -59,7 +59,7 @@ Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batc
       at::Tensor x;
       std::vector<std::unique_ptr<Tape>> tapes;
       for (const auto& block : blocks) {
-        BlockOutput output = block->forward(parameters(*block), batch, x, true);
+        BlockOutput output = block->forward(parameters(*block), batch, x, BlockMode::kTrain);
         x = output.value;
         tapes.push_back(std::move(output.tape));
       }

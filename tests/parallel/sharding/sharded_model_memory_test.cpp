@@ -66,8 +66,8 @@ class ExhaustedBlock final : public Block {
   const std::string& name() const override { return block_->name(); }
   const std::vector<ParameterSpec>& parameters() const override { return block_->parameters(); }
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, bool training) const override {
-    return block_->forward(parameters, batch, x, training);
+                      const at::Tensor& x, BlockMode mode) const override {
+    return block_->forward(parameters, batch, x, mode);
   }
   at::Tensor backward(std::span<const Parameter> /*parameters*/, const DeviceBatch& /*batch*/,
                       std::unique_ptr<Tape> /*tape*/,

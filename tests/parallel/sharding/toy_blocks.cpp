@@ -51,7 +51,7 @@ class ScaleBlock : public ToyBlock {
  public:
   using ToyBlock::ToyBlock;
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor&, bool) const override {
+                      const at::Tensor&, BlockMode) const override {
     return {batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value), nullptr};
   }
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
@@ -64,10 +64,11 @@ class ScaleBlock : public ToyBlock {
 class TanhBlock : public ToyBlock, public SplitBackward {
  public:
   using ToyBlock::ToyBlock;
+  const SplitBackward* split_backward() const override { return this; }
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
-                      const at::Tensor& x, bool training) const override {
+                      const at::Tensor& x, BlockMode mode) const override {
     at::Tensor y = at::tanh(at::mm(x, parameters[0].value));
-    return {y, training ? std::make_unique<ToyTape>(x) : nullptr};
+    return {y, mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
   }
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad) const override {
@@ -94,10 +95,10 @@ class SumBlock : public ToyBlock {
  public:
   using ToyBlock::ToyBlock;
   BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
-                      const at::Tensor& x, bool training) const override {
+                      const at::Tensor& x, BlockMode mode) const override {
     const at::Tensor loss = x.mul(parameters[0].value).sum();
-    if (training) write_gradient(parameters[0], x.sum(0));
-    return {loss, training ? std::make_unique<ToyTape>(x) : nullptr};
+    if (mode == BlockMode::kTrain) write_gradient(parameters[0], x.sum(0));
+    return {loss, mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
   }
   at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
                       std::unique_ptr<Tape> tape, const at::Tensor&) const override {
