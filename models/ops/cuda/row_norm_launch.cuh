@@ -38,7 +38,7 @@ inline bool norm_is_vectorized(const NormArguments& a) {
 }
 
 // Geometry of backward. `held` is 0 when a row is not made of whole 16-byte vectors, is too wide
-// for registers or needs more shared memory than a block may have; then a block has one row.
+// for registers or needs too much shared memory. A block has one row then.
 struct BackwardPlan {
   int held = 0;         // 16-byte vectors of a row that a thread holds
   int row_threads = 0;  // whole warps

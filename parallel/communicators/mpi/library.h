@@ -1,5 +1,5 @@
-// The functions and handles of libmpi that packtrain uses. libmpi is opened at run time, so that a
-// process which no MPI launcher started needs no MPI. mpi.h is needed at build time for the types.
+// The functions and handles of libmpi that are used here. libmpi is opened at run time. A process
+// that no MPI launcher started needs none. The build needs only mpi.h, for the types.
 #pragma once
 
 #include <mpi.h>
