@@ -56,7 +56,7 @@ struct BlockOutput {
   std::unique_ptr<Tape> tape;  // null in evaluation
 };
 
-// What a forward is for.
+// The purpose of a forward.
 enum class BlockMode {
   kTrain,    // saves what backward needs
   kEvaluate  // saves nothing
