@@ -18,7 +18,7 @@ def read_order(text: str) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
     levels, only = {}, {}
     for level, line in enumerate(line for line in text.splitlines() if line and not line.startswith("#")):
         folders, _, allowed = line.partition(" only ")
-        levels |= {folder: level for folder in folders.split()}
+        levels |= dict.fromkeys(folders.split(), level)
         if allowed:
             only |= {folder: (folder, *allowed.split()) for folder in folders.split()}
     return levels, only

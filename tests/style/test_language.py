@@ -47,9 +47,9 @@ def kinds(root, file):
 
 
 def test_this_repository_keeps_to_its_baseline():
-    begin = time.monotonic()
+    begin = time.process_time()
     assert language.compare(REPO) == []
-    assert time.monotonic() - begin < 30
+    assert time.process_time() - begin < 30
 
 
 def test_the_glossary_defines_each_term_once():

@@ -13,7 +13,8 @@ namespace packtrain {
 namespace {
 
 // Steps whose batches and plans exist at the same time. Three are prepared ahead, one is being
-// made, one is in flight, and the outcome of one is read (steps/batch_source.cpp, loop/trainer.cpp).
+// made, one is in flight, and the outcome of one is read (steps/batch_source.cpp,
+// loop/trainer.cpp).
 constexpr std::int64_t kStepsHeld = 6;
 // Bytes of a batch's row: id, position, label; a supervised row also has an index and a weight.
 constexpr std::int64_t kBytesOfRow = 20;
