@@ -1,7 +1,7 @@
 # libtorch out of the PyPI wheel, without the wheel's own CMake files (which insist on a CUDA
 # toolkit wherever the wheel was built with CUDA).
 #   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
-#        environment made by launch/setup
+#        environment made by launch/setup, and in the build of a wheel that of the Python that builds it
 #   out: LibTorch::cpu; with CUDA also LibTorch::cuda, LibTorch::nccl, LibTorch::cupti; LibTorch_SITE,
 #        LibTorch_RPATH, LibTorch_PYTHON (the environment's interpreter), LibTorch_CACHE (where
 #        launch/setup keeps things)
@@ -12,6 +12,22 @@ elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(LibTorch_CACHE "$ENV{XDG_CACHE_HOME}/packtrain")
 else()
   set(LibTorch_CACHE "$ENV{HOME}/.cache/packtrain")
+endif()
+if(NOT TORCH_ROOT AND SKBUILD)
+  execute_process(COMMAND "${Python_EXECUTABLE}" -c
+    "import importlib.util as u, os; print(os.path.realpath(u.find_spec('torch').submodule_search_locations[0]))"
+    OUTPUT_VARIABLE TORCH_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  file(STRINGS "${PROJECT_SOURCE_DIR}/pyproject.toml" _wanted REGEX "^  \"torch==")
+  string(REGEX MATCH "[0-9][0-9.]*[0-9]" _wanted "${_wanted}")
+  set(_found "")
+  if(TORCH_ROOT)
+    file(STRINGS "${TORCH_ROOT}/version.py" _found REGEX "^__version__ = ")
+    string(REGEX MATCH "[0-9][0-9.]*[0-9]" _found "${_found}")
+  endif()
+  if(TORCH_ROOT AND NOT _found STREQUAL _wanted)
+    message(FATAL_ERROR "${TORCH_ROOT} is torch ${_found}, but the wheel is pinned to ${_wanted}: install that one, or "
+                        "let pip make an environment for the build (without --no-build-isolation)")
+  endif()
 endif()
 if(NOT TORCH_ROOT)
   # Not cached: other requirements mean another environment.

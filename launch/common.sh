@@ -51,6 +51,12 @@ lizard_folder() {
   printf '%s/lizard-%s\n' "$(packtrain_cache)" "$lizard_version"
 }
 
+# What launch/wheel builds with.
+scikit_build_core_version=1.1.2
+wheel_tools_folder() {
+  printf '%s/scikit-build-core-%s\n' "$(packtrain_cache)" "$scikit_build_core_version"
+}
+
 # version_at_least HAVE WANT
 version_at_least() {
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n1)" = "$2" ]

@@ -1,0 +1,1 @@
+"""The installed package: bin/packtrain, its libraries (lib), the Python tools (python) and example configurations."""
