@@ -19,7 +19,7 @@ def run(tmp_path: pathlib.Path, library: str, **environment: str) -> subprocess.
 model:
   config: {{model_type: llama, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2,
            num_key_value_heads: 2, vocab_size: 64, max_position_embeddings: 64, rms_norm_eps: 1.0e-6}}
-data: {{train: {store}}}
+data: {{train: {store}, max_length: 64}}
 batch: {{global_batch_size: 4, max_tokens_per_micro_batch: 128}}
 precision: {{compute: fp32, reduce: fp32}}
 metrics: {{serve: false}}
