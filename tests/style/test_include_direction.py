@@ -1,10 +1,11 @@
 """The folders' includes run one way; and the check that says so can fail."""
 
 import pathlib
+import re
 
 import pytest
 
-from include_direction import find_faults
+from include_direction import LEVELS, find_faults
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -29,6 +30,29 @@ def test_includes_downwards_are_no_fault(tmp_path):
         "tests/models/block_test.cpp": '#include "models/block/block.h"\n',
     })
     assert find_faults(tmp_path) == []
+
+
+def drawn_order() -> list[list[set[str]]]:
+    """The lines of the tree in the root README that name folders of cmake/include_order.txt: groups of folders."""
+    tree = (ROOT / "README.md").read_text().split("## The tree")[1].split("```")[1]
+    lines = []
+    for top, text in re.findall(r"^(\w+)/ +(.*)$", tree, re.MULTILINE):
+        if top in LEVELS:
+            lines.append([{top}])
+        elif any(folder.startswith(top + "/") for folder in LEVELS):
+            groups = text.partition(":")[0].split("<")
+            lines.append([{f"{top}/{name.strip()}" for name in group.split(",")} for group in groups])
+    return lines
+
+
+def test_the_root_readme_draws_the_order_of_includes():
+    lines = drawn_order()
+    assert set().union(*(group for line in lines for group in line)) == set(LEVELS) - {"benchmarks"}
+    for line in lines:
+        levels = [{LEVELS[folder] for folder in group} for group in line]
+        assert all(max(low) < min(high) for low, high in zip(levels, levels[1:]))
+    firsts = [min(LEVELS[folder] for folder in line[0]) for line in lines]
+    assert firsts == sorted(firsts)
 
 
 @pytest.mark.parametrize("file, text, named", [
