@@ -1,5 +1,6 @@
 """The folders' includes run one way; and the check that says so can fail."""
 
+import itertools
 import pathlib
 import re
 
@@ -50,7 +51,7 @@ def test_the_root_readme_draws_the_order_of_includes():
     assert set().union(*(group for line in lines for group in line)) == set(LEVELS) - {"benchmarks"}
     for line in lines:
         levels = [{LEVELS[folder] for folder in group} for group in line]
-        assert all(max(low) < min(high) for low, high in zip(levels, levels[1:]))
+        assert all(max(low) < min(high) for low, high in itertools.pairwise(levels))
     firsts = [min(LEVELS[folder] for folder in line[0]) for line in lines]
     assert firsts == sorted(firsts)
 
