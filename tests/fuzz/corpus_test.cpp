@@ -14,8 +14,8 @@ namespace {
 
 std::vector<std::string> files_of(const Target& target) {
   std::vector<std::string> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(CORPUS_FOLDER) + "/" + target.name)) {
+  const std::filesystem::path folder = std::filesystem::path(CORPUS_FOLDER) / target.name;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
