@@ -29,7 +29,6 @@ run: {output: run, max_steps: 3}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Made with the objects of this build, as far as ccache has them."""
     folder = tmp_path_factory.mktemp("dist")
     options = ["--architectures", ARCHITECTURES] if ARCHITECTURES else []
     subprocess.run([REPO / "launch" / "wheel", *options, folder], check=True)
