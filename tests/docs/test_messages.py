@@ -19,7 +19,9 @@ def printed() -> str:
     """All texts of the sources, adjacent ones as one, without their placeholders."""
     texts = []
     for folder in FOLDERS:
-        for path in [*(REPO / folder).rglob("*.cpp"), *(REPO / folder).rglob("*.h"), *(REPO / folder).rglob("*.py")]:
+        for path in (REPO / folder).rglob("*.*"):
+            if path.suffix not in (".cpp", ".cu", ".h", ".py"):
+                continue
             source = re.sub(r'"\s*\n?\s*f?"', "", path.read_text())
             texts += re.findall(r'"((?:[^"\\\n]|\\.)*)"', source)
     return "\n".join(re.sub(r"\{[^}]*\}", "\0", text) for text in texts)
