@@ -6,8 +6,10 @@ set(PACKTRAIN_CUDA_ARCHITECTURES auto CACHE STRING
 set(PACKTRAIN_SHARED_MEMORY_KIB 0 CACHE STRING
     "For tests: the shared memory that kernels use of a block's, as on a smaller GPU; 0: all of it")
 set(PACKTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our code: address, undefined or thread, comma-separated")
+set(PACKTRAIN_SANITIZE_FLAGS "" CACHE STRING "Further flags for sanitizers")
 option(PACKTRAIN_TESTS "Build the tests" ON)
 option(PACKTRAIN_PRECOMPILED_HEADER "Precompile libtorch's narrow headers" ON)
+option(PACKTRAIN_UNITY "Compile several files of a target as one, which halves the time of a whole build" ON)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

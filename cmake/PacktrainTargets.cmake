@@ -1,8 +1,9 @@
-# packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
+# packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH] [SEPARATE])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [COST s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [COST s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built). All but plain libraries have a shared precompiled header.
+# SEPARATE: files are compiled one by one, because they have equal names in anonymous namespaces.
 # THREADS: what the thread sanitizer is for; label `threads`.
 # PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM. PROCESSORS: cores that it keeps busy.
 # COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end.
@@ -15,6 +16,7 @@ function(packtrain_compile_options target)
     target_compile_options(${target} PRIVATE
       # Sanitizers' own code looks wrong to gcc (its manual says so of these warnings). The release build has them as errors.
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PACKTRAIN_SANITIZE} -fno-omit-frame-pointer>
+      $<$<COMPILE_LANGUAGE:CXX>:${PACKTRAIN_SANITIZE_FLAGS}>
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized -Wno-error>)
     target_link_options(${target} PUBLIC -fsanitize=${PACKTRAIN_SANITIZE})
   endif()
@@ -76,9 +78,21 @@ function(packtrain_precompile_json target)
   endif()
 endfunction()
 
+# Compiles several files of a target as one: headers and templates that they share are compiled once. A whole build
+# takes half as long. Names in anonymous namespaces must then differ within a target.
+function(packtrain_use_unity target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cu$")  # newer versions of CMake would join these too
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PACKTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 function(packtrain_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;SEPARATE" "" "SOURCES;LINK;PRIVATE")
   add_library(${name} STATIC ${arg_SOURCES})
+  if(NOT arg_SEPARATE)
+    packtrain_use_unity(${name})
+  endif()
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE})
   packtrain_compile_options(${name})
@@ -96,6 +110,7 @@ set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
 function(packtrain_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
+  packtrain_use_unity(${name})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   packtrain_compile_options(${name})

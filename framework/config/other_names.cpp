@@ -181,7 +181,7 @@ const OtherWay kOtherWays[] = {
       "label_names", "length_column_name", "data_collator", "pad_to_*", "drop_last",
       "ignore_data_skip", "split_batches", "dispatch_batches"},
      "There is nothing to set: batches are laid from token stores without padding, no example is "
-     "dropped, and a resumed run goes on at its place."},
+     "dropped, and a resumed run continues at its place."},
     {{"chat_template",    "chat_template_path",
       "template",         "default_system",
       "dataset_*",        "tokenizer",
@@ -228,7 +228,7 @@ const OtherWay kOtherWays[] = {
      "batch.max_tokens_per_micro_batch: auto takes what fits; it does not change the loss."},
     {{"greater_is_better"}, "The lowest validation loss is the best."},
     {{"overwrite_output_dir"},
-     "A run goes on where its folder has checkpoints; give another run.output to start anew."},
+     "A run continues where its folder has checkpoints; give another run.output to start over."},
     {{"save_safetensors"}, "`packtrain export RUN` writes a Hugging Face folder of safetensors."},
     {{"push_to_hub", "hub_*", "export_dir"},
      "`packtrain export RUN` writes a Hugging Face folder, which you can upload."},

@@ -7,8 +7,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
-
 std::vector<Field> fields_of(DataSection& s) {
   return {
       train_stores("data.train", s.train)

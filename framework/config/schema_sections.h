@@ -1,12 +1,15 @@
 // The keys of each section. schema.h joins them into one table.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "framework/config/config.h"
 #include "framework/config/field.h"
 
 namespace packtrain {
+
+inline constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
 
 // schema_training.cpp: model, batch, optimizer, schedule, precision
 std::vector<Field> fields_of(ModelSection& section);

@@ -4,8 +4,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
-
 Choices<Strategy> strategies() {
   Choices<Strategy> choices;
   for (const StrategyTraits& traits : kStrategyTraits) {

@@ -30,10 +30,6 @@ struct Source {
   }
 };
 
-[[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
-  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
-}
-
 // Rejects YAML features that are dangerous (aliases can expand without bound) or surprising
 // (several documents, tags) before a tree is built.
 class PlainYamlOnly : public YAML::EventHandler {
@@ -41,18 +37,18 @@ class PlainYamlOnly : public YAML::EventHandler {
   explicit PlainYamlOnly(const Source& source) : source_(source) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++num_documents_ > 1) fail(source_.at(mark), "a second YAML document; wanted one");
+    if (++num_documents_ > 1) reject_at(source_.at(mark), "a second YAML document; wanted one");
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { check(mark, "", anchor); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    fail(source_.at(mark), "a YAML alias (*name); write the value out");
+    reject_at(source_.at(mark), "a YAML alias (*name); write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check(mark, tag, anchor);
     // yaml-cpp 0.7 writes the escapes \_ and \N as single bytes, which is invalid UTF-8.
-    if (first_invalid_utf8(value)) fail(source_.at(mark), "an escape that is no UTF-8 here");
+    if (first_invalid_utf8(value)) reject_at(source_.at(mark), "an escape that is no UTF-8 here");
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -70,15 +66,15 @@ class PlainYamlOnly : public YAML::EventHandler {
  private:
   // The tag "?" marks a plain value without a tag, "!" a quoted one.
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
-    if (anchor != 0) fail(source_.at(mark), "a YAML anchor (&name); write the value out");
+    if (anchor != 0) reject_at(source_.at(mark), "a YAML anchor (&name); write the value out");
     if (!tag.empty() && tag != "?" && tag != "!") {
-      fail(source_.at(mark), fmt::format("the YAML tag {}; write the value without it", tag));
+      reject_at(source_.at(mark), fmt::format("the YAML tag {}; write the value without it", tag));
     }
   }
 
   void enter(const YAML::Mark& mark) {
     if (++depth_ <= kMaxConfigDepth) return;
-    fail(source_.at(mark), fmt::format("nesting deeper than {} levels", kMaxConfigDepth));
+    reject_at(source_.at(mark), fmt::format("nesting deeper than {} levels", kMaxConfigDepth));
   }
 
   const Source& source_;
@@ -88,11 +84,11 @@ class PlainYamlOnly : public YAML::EventHandler {
 
 YAML::Node parse(const std::string& text, const Source& source) {
   if (text.size() > kMaxConfigBytes) {
-    fail(source.name, fmt::format("got {} bytes, wanted a configuration of at most {}", text.size(),
-                                  kMaxConfigBytes));
+    reject_at(source.name, fmt::format("got {} bytes, wanted a configuration of at most {}",
+                                       text.size(), kMaxConfigBytes));
   }
   if (const auto byte = first_invalid_utf8(text)) {
-    fail(source.name, fmt::format("is not UTF-8 at its byte {}", *byte));
+    reject_at(source.name, fmt::format("is not UTF-8 at its byte {}", *byte));
   }
   try {
     std::istringstream stream(text);
@@ -102,7 +98,7 @@ YAML::Node parse(const std::string& text, const Source& source) {
     }
     return YAML::Load(text);
   } catch (const YAML::Exception& failure) {
-    fail(source.at(failure.mark), "YAML syntax: " + failure.msg);
+    reject_at(source.at(failure.mark), "YAML syntax: " + failure.msg);
   }
 }
 
@@ -139,10 +135,11 @@ void for_each_key(const YAML::Node& map, const Source& source, Visit visit) {
   std::map<std::string, std::string> seen;
   for (const auto& entry : map) {
     const std::string where = source.at(entry.first.Mark());
-    if (!entry.first.IsScalar()) fail(where, "got a map or list as a key, wanted a name");
+    if (!entry.first.IsScalar()) reject_at(where, "got a map or list as a key, wanted a name");
     const std::string key = entry.first.Scalar();
     const auto [first, is_new] = seen.emplace(key, where);
-    if (!is_new) fail(where, fmt::format("'{}' is given twice, first at {}", key, first->second));
+    if (!is_new)
+      reject_at(where, fmt::format("'{}' is given twice, first at {}", key, first->second));
     visit(key, entry.first, entry.second);
   }
 }
@@ -204,7 +201,8 @@ std::vector<Setting> read_settings(const std::string& text, const std::string& f
   const Source source{file};
   const YAML::Node root = parse(text, source);
   if (!root.IsNull() && !root.IsMap()) {
-    fail(source.at(root.Mark()), "wanted sections, each a map of keys (section: {key: value})");
+    reject_at(source.at(root.Mark()),
+              "wanted sections, each a map of keys (section: {key: value})");
   }
   std::vector<Setting> settings;
   for_each_key(
@@ -222,7 +220,7 @@ Setting read_override(const std::string& text) {
   const std::size_t dot = name.find('.');
   if (equals == std::string::npos || dot == std::string::npos || dot == 0 ||
       dot + 1 == name.size()) {
-    fail(source.name, "wanted section.key=value, for example run.max_steps=100");
+    reject_at(source.name, "wanted section.key=value, for example run.max_steps=100");
   }
   const YAML::Node value = parse(text.substr(equals + 1), source);
   Setting setting = make_setting(value, source.name, source);
@@ -232,14 +230,18 @@ Setting read_override(const std::string& text) {
   return setting;
 }
 
+void reject_at(const std::string& where, const std::string& what, std::string advice) {
+  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
+}
+
 void reject(const Setting& setting, std::string_view wanted, std::string advice) {
   constexpr std::size_t kShown = 80;
   std::string got = setting.value.is_string()
                         ? fmt::format("'{}'", setting.value.get<std::string>())
                         : setting.value.dump();
   if (got.size() > kShown) got = got.substr(0, kShown) + "...";
-  fail(setting.where, fmt::format("{}: got {}, wanted {}", setting.name(), got, wanted),
-       std::move(advice));
+  reject_at(setting.where, fmt::format("{}: got {}, wanted {}", setting.name(), got, wanted),
+            std::move(advice));
 }
 
 }  // namespace packtrain

@@ -37,6 +37,10 @@ std::vector<Setting> read_settings(const std::string& text, const std::string& f
 // One "section.key=value" of the command line, the value in YAML syntax. Throws Error(kConfig).
 Setting read_override(const std::string& text);
 
+// Throws Error(kConfig): "WHERE: WHAT".
+[[noreturn]] void reject_at(const std::string& where, const std::string& what,
+                            std::string advice = "");
+
 // Throws Error(kConfig): "WHERE: NAME: got VALUE, wanted `wanted`".
 [[noreturn]] void reject(const Setting& setting, std::string_view wanted, std::string advice = "");
 

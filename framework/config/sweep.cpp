@@ -22,10 +22,6 @@ constexpr std::size_t kMaxNameLength = 100;
 constexpr std::size_t kHashDigits = 8;  // of the hash in a run's name
 constexpr const char* kConfigColumn = "config";
 
-[[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
-  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
-}
-
 // "configs/olmo-1b.yaml" -> "olmo-1b", or the whole path when two files have the same name.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::map<std::string, int> counts;
@@ -61,8 +57,8 @@ std::size_t count_combinations(const SweepFile& file, const std::string& path) {
   }
   const std::size_t num_runs = count * file.list.size() * file.configs.size();
   if (count <= kMaxRuns && num_runs <= kMaxRuns) return count;
-  fail(path, fmt::format("these are more than {} runs", kMaxRuns),
-       "Shorten the lists of product, or make several sweeps.");
+  reject_at(path, fmt::format("these are more than {} runs", kMaxRuns),
+            "Shorten the lists of product, or make several sweeps.");
 }
 
 // Combination number `index`; the last axis changes first.
@@ -157,10 +153,10 @@ void check_all_differ(const Sweep& sweep, const std::string& path) {
   for (std::size_t k = 0; k < sweep.runs.size(); ++k) {
     const auto [first, is_new] = seen.emplace(sweep.runs[k].hash, k);
     if (is_new) continue;
-    fail(path,
-         fmt::format("runs {} and {} ({}) have the same configuration", first->second + 1, k + 1,
-                     sweep.runs[k].name),
-         "Remove the entry or the file that gives a run which another gives already.");
+    reject_at(path,
+              fmt::format("runs {} and {} ({}) have the same configuration", first->second + 1,
+                          k + 1, sweep.runs[k].name),
+              "Remove the entry or the file that gives a run which another gives already.");
   }
 }
 
@@ -169,15 +165,16 @@ void find_baseline(Sweep& sweep) {
     const std::string value = write_setting(setting);
     const auto column = std::ranges::find(sweep.columns, setting.name());
     if (column == sweep.columns.end()) {
-      fail(setting.where, fmt::format("sweep.baseline: {} is not varied", setting.name()),
-           fmt::format("Varied are: {}.", fmt::join(sweep.columns, ", ")));
+      reject_at(setting.where, fmt::format("sweep.baseline: {} is not varied", setting.name()),
+                fmt::format("Varied are: {}.", fmt::join(sweep.columns, ", ")));
     }
     const auto k = static_cast<std::size_t>(column - sweep.columns.begin());
     std::set<std::string> known;
     for (const SweepRun& run : sweep.runs) known.insert(run.values[k]);
     if (!known.contains(value)) {
-      fail(setting.where, fmt::format("sweep.baseline: no run has {}: {}", setting.name(), value),
-           fmt::format("Runs have: {}.", fmt::join(known, ", ")));
+      reject_at(setting.where,
+                fmt::format("sweep.baseline: no run has {}: {}", setting.name(), value),
+                fmt::format("Runs have: {}.", fmt::join(known, ", ")));
     }
     sweep.baseline.emplace_back(setting.name(), value);
   }

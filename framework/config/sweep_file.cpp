@@ -19,20 +19,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The last three sections contain keys of configurations.
-const auto kKeys =
+const auto kSweepKeys =
     std::to_array<std::string>({"sweep.configs", "sweep.output", "sweep.ranks", "sweep.at_once",
                                 "sweep.best", "sweep.baseline", "settings.", "product.", "list."});
-
-[[noreturn]] void fail(const std::string& where, const std::string& what, std::string advice = "") {
-  throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
-}
 
 // The setting for `key: value` of a sweep file, checked without other settings.
 Setting make_setting(const std::string& key, const Json& value, const Setting& place) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == key.size()) {
-    fail(place.key_where, fmt::format("got the key '{}', wanted section.key", key),
-         "For example run.max_steps: 100.");
+    reject_at(place.key_where, fmt::format("got the key '{}', wanted section.key", key),
+              "For example run.max_steps: 100.");
   }
   Setting setting = place;
   setting.section = key.substr(0, dot);
@@ -45,8 +41,8 @@ Setting make_setting(const std::string& key, const Json& value, const Setting& p
     setting.text = value.is_string() ? value.get<std::string>() : value.dump();
   }
   if (setting.name() == "run.output") {
-    fail(place.key_where, "run.output is set by the sweep, a folder for each run",
-         "Set sweep.output, which these folders are in.");
+    reject_at(place.key_where, "run.output is set by the sweep, a folder for each run",
+              "Set sweep.output, which these folders are in.");
   }
   write_setting(setting);
   return setting;
@@ -61,9 +57,9 @@ std::vector<Setting> make_settings(const Setting& place, const Json& map) {
 
 SweepAxis make_axis(const Setting& setting, const std::string& key) {
   if (!setting.value.is_array() || setting.value.empty()) {
-    fail(setting.where,
-         fmt::format("{}: got {}, wanted a list of values", key, setting.value.dump()),
-         "A value that all runs have belongs under settings.");
+    reject_at(setting.where,
+              fmt::format("{}: got {}, wanted a list of values", key, setting.value.dump()),
+              "A value that all runs have belongs under settings.");
   }
   SweepAxis axis{key, setting.where, {}};
   std::vector<std::string> seen;
@@ -71,8 +67,8 @@ SweepAxis make_axis(const Setting& setting, const std::string& key) {
     axis.values.push_back(make_setting(key, value, setting));
     const std::string text = write_setting(axis.values.back());
     if (std::ranges::find(seen, text) != seen.end()) {
-      fail(setting.where, fmt::format("{}: the value {} is given twice", key, text),
-           "Remove one of them.");
+      reject_at(setting.where, fmt::format("{}: the value {} is given twice", key, text),
+                "Remove one of them.");
     }
     seen.push_back(text);
   }
@@ -94,8 +90,8 @@ void read_configs(Setting setting, SweepFile& file) {
   text_list("sweep.configs", file.configs).read(setting);
   for (auto config = file.configs.begin(); config != file.configs.end(); ++config) {
     if (std::find(file.configs.begin(), config, *config) == config) continue;
-    fail(setting.where, fmt::format("sweep.configs: {} is given twice", *config),
-         "Remove one of them.");
+    reject_at(setting.where, fmt::format("sweep.configs: {} is given twice", *config),
+              "Remove one of them.");
   }
 }
 
@@ -113,7 +109,7 @@ void read_option(const Setting& setting, SweepFile& file) {
   } else if (setting.key == "baseline") {
     file.baseline = make_settings(setting, setting.value);
   } else {
-    reject_unknown(setting, kKeys);
+    reject_unknown(setting, kSweepKeys);
   }
 }
 
@@ -128,10 +124,10 @@ void read_list(const Setting& setting, SweepFile& file) {
 
 void read_entry(const Setting& setting, SweepFile& file) {
   if (setting.key.empty() && setting.section != "list") {
-    const bool is_known = std::ranges::any_of(kKeys, [&setting](const std::string& key) {
+    const bool is_known = std::ranges::any_of(kSweepKeys, [&setting](const std::string& key) {
       return key.starts_with(setting.section + ".");
     });
-    if (!is_known) reject_unknown(setting, kKeys);
+    if (!is_known) reject_unknown(setting, kSweepKeys);
     if (!setting.value.empty()) reject(setting, "a map of keys");
   } else if (setting.section == "sweep") {
     read_option(setting, file);
@@ -142,9 +138,10 @@ void read_entry(const Setting& setting, SweepFile& file) {
   } else if (setting.section == "list" && setting.key.empty()) {
     read_list(setting, file);
   } else if (setting.section == "list") {
-    fail(setting.section_where, "list: got a map, wanted a list of maps of section.key: value");
+    reject_at(setting.section_where,
+              "list: got a map, wanted a list of maps of section.key: value");
   } else {
-    reject_unknown(setting, kKeys);
+    reject_unknown(setting, kSweepKeys);
   }
 }
 
@@ -172,8 +169,8 @@ void check_places(const SweepFile& file) {
     const std::string place = fmt::format("{} ({})", section, where);
     const auto [first, is_new] = places.emplace(key, place);
     if (is_new || first->second == place) return;
-    fail(where, fmt::format("{} is given in {} and in {}", key, first->second, section),
-         "Keep one of them.");
+    reject_at(where, fmt::format("{} is given in {} and in {}", key, first->second, section),
+              "Keep one of them.");
   };
   for (const Setting& setting : file.settings) take(setting.name(), setting.where, "settings");
   for (const SweepAxis& axis : file.product) take(axis.key, axis.where, "product");
@@ -184,10 +181,10 @@ void check_places(const SweepFile& file) {
 
 void check_complete(const SweepFile& file, const std::string& path) {
   if (file.configs.empty()) {
-    fail(path, "sweep.configs is not given, wanted a configuration file or a list of them");
+    reject_at(path, "sweep.configs is not given, wanted a configuration file or a list of them");
   }
   if (file.output.empty()) {
-    fail(path, "sweep.output is not given, wanted a folder for runs and results");
+    reject_at(path, "sweep.output is not given, wanted a folder for runs and results");
   }
   check_places(file);
 }

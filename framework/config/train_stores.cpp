@@ -15,19 +15,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kWanted =
+constexpr const char* kWantedTrainStores =
     "a token store, or a list of stores and {path, repeats (a number > 0), loss_weight (a number > "
     "0), share or probability (a number > 0, at most 1)} maps";
 constexpr double kSumTolerance = 1e-6;
-const std::array<std::string, 5> kKeys = {"path", "repeats", "loss_weight", "share", "probability"};
+const std::array<std::string, 5> kStoreKeys = {"path", "repeats", "loss_weight", "share",
+                                               "probability"};
 
 [[noreturn]] void reject_key(const Setting& setting, const std::string& key) {
   std::string advice = "Look at '" + key + "'.";
-  if (std::ranges::find(kKeys, key) == kKeys.end()) {
-    const auto nearest = nearest_name(key, kKeys);
+  if (std::ranges::find(kStoreKeys, key) == kStoreKeys.end()) {
+    const auto nearest = nearest_name(key, kStoreKeys);
     if (nearest) advice = "Did you mean '" + *nearest + "' instead of '" + key + "'?";
   }
-  reject(setting, kWanted, advice);
+  reject(setting, kWantedTrainStores, advice);
 }
 
 double number_of(const Setting& setting, const std::string& key, const Json& value, double most) {
@@ -54,14 +55,14 @@ TrainStore read_map(const Setting& setting, const Json& map) {
       reject_key(setting, key);
     }
   }
-  if (store.path.empty()) reject(setting, kWanted, "A store has no path.");
+  if (store.path.empty()) reject(setting, kWantedTrainStores, "A store has no path.");
   if (store.share && store.probability) {
-    reject(setting, kWanted,
+    reject(setting, kWantedTrainStores,
            "A share is of the epoch's tokens, a probability of its examples: give one of the two.");
   }
   const bool is_mixed = store.share || store.probability;
   if (is_mixed && map.contains("repeats")) {
-    reject(setting, kWanted,
+    reject(setting, kWantedTrainStores,
            "How often " + store.path + " repeats follows from the shares: leave 'repeats' out.");
   }
   return store;
@@ -69,7 +70,8 @@ TrainStore read_map(const Setting& setting, const Json& map) {
 
 TrainStore read_store(const Setting& setting, const Json& element) {
   if (element.is_object()) return read_map(setting, element);
-  if (!element.is_string() || element.get<std::string>().empty()) reject(setting, kWanted);
+  if (!element.is_string() || element.get<std::string>().empty())
+    reject(setting, kWantedTrainStores);
   return {.path = element.get<std::string>()};
 }
 
@@ -79,14 +81,14 @@ void check_shares(const Setting& setting, const std::vector<TrainStore>& stores,
   if (std::ranges::none_of(stores, has)) return;
   const auto without = std::ranges::find_if_not(stores, has);
   if (without != stores.end()) {
-    reject(setting, kWanted,
+    reject(setting, kWantedTrainStores,
            fmt::format("All stores of the list have a {}, or none: {} has none.", name,
                        without->path));
   }
   double sum = 0;
   for (const TrainStore& store : stores) sum += *(store.*member);
   if (std::abs(sum - 1) > kSumTolerance) {
-    reject(setting, kWanted,
+    reject(setting, kWantedTrainStores,
            fmt::format("The {} of all stores is {} in sum, wanted 1.", name, sum));
   }
 }
@@ -120,7 +122,7 @@ Field train_stores(const char* name, std::vector<TrainStore>& member) {
       if (!path.empty()) member.push_back({.path = std::move(path)});
       return;
     }
-    if (!setting.value.is_array()) reject(setting, kWanted);
+    if (!setting.value.is_array()) reject(setting, kWantedTrainStores);
     for (const Json& element : setting.value) member.push_back(read_store(setting, element));
     check_shares(setting, member, &TrainStore::share, "share");
     check_shares(setting, member, &TrainStore::probability, "probability");
@@ -134,7 +136,7 @@ Field train_stores(const char* name, std::vector<TrainStore>& member) {
     for (const TrainStore& store : member) list.push_back(to_json(store));
     return list.dump();
   };
-  return {.name = name, .wanted = kWanted, .read = read, .write = write};
+  return {.name = name, .wanted = kWantedTrainStores, .read = read, .write = write};
 }
 
 }  // namespace packtrain

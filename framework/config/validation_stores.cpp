@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kWanted = "a token store, or a map of names to token stores";
+constexpr const char* kWantedValidationStores = "a token store, or a map of names to token stores";
 constexpr std::size_t kLongestName = 64;
 
 // Names are used in result files and as labels of metrics.
@@ -24,11 +24,11 @@ bool is_name(std::string_view name) {
 void read_map(const Setting& setting, std::vector<ValidationStore>& stores) {
   for (const auto& [name, path] : setting.value.items()) {
     if (!is_name(name)) {
-      reject(setting, kWanted,
+      reject(setting, kWantedValidationStores,
              "'" + name + "' is no name: 1 to 64 letters, digits, and any of _ - .");
     }
     if (!path.is_string() || path.get<std::string>().empty()) {
-      reject(setting, kWanted, "Look at '" + name + "'.");
+      reject(setting, kWantedValidationStores, "Look at '" + name + "'.");
     }
     stores.push_back({name, path.get<std::string>()});
   }
@@ -41,7 +41,7 @@ Field validation_stores(const char* name, std::vector<ValidationStore>& member) 
     member.clear();
     if (setting.value.is_null()) return;
     if (setting.value.is_object()) return read_map(setting, member);
-    if (setting.value.is_structured()) reject(setting, kWanted);
+    if (setting.value.is_structured()) reject(setting, kWantedValidationStores);
     // A folder name can be a number: 7.
     std::string path = setting.value.is_string() ? setting.value.get<std::string>() : setting.text;
     if (!path.empty()) member.push_back({.name = {}, .path = std::move(path)});
@@ -53,7 +53,7 @@ Field validation_stores(const char* name, std::vector<ValidationStore>& member) 
     for (const ValidationStore& store : member) map[store.name] = store.path;
     return map.dump();
   };
-  return {.name = name, .wanted = kWanted, .read = read, .write = write};
+  return {.name = name, .wanted = kWantedValidationStores, .read = read, .write = write};
 }
 
 }  // namespace packtrain

@@ -34,11 +34,13 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
  public:
   explicit HeaderEvents(SafetensorsHeader& header) : header_(header) {}
 
-  bool null() override { return refuse("null"); }
-  bool boolean(bool) override { return refuse("a boolean"); }
-  bool number_integer(number_integer_t value) override { return refuse(fmt::format("{}", value)); }
-  bool number_float(number_float_t, const string_t& text) override { return refuse(text); }
-  bool binary(binary_t&) override { return refuse("binary data"); }
+  bool null() override { return reject_value("null"); }
+  bool boolean(bool) override { return reject_value("a boolean"); }
+  bool number_integer(number_integer_t value) override {
+    return reject_value(fmt::format("{}", value));
+  }
+  bool number_float(number_float_t, const string_t& text) override { return reject_value(text); }
+  bool binary(binary_t&) override { return reject_value("binary data"); }
   bool number_unsigned(number_unsigned_t value) override;
   bool string(string_t& text) override;
   bool start_object(std::size_t) override;
@@ -53,7 +55,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
  private:
   enum class Place { kStart, kTop, kTensor, kMetadata, kArray, kDone };
 
-  [[noreturn]] bool refuse(std::string_view got) const {
+  [[noreturn]] bool reject_value(std::string_view got) const {
     throw SafetensorsFault(fmt::format(
         "the header of '{:.100}', key '{:.100}', does not allow {} there", name_, key_, got));
   }
@@ -70,7 +72,7 @@ class HeaderEvents : public nlohmann::json_sax<Json> {
 };
 
 bool HeaderEvents::number_unsigned(number_unsigned_t value) {
-  if (place_ != Place::kArray) refuse(fmt::format("{}", value));
+  if (place_ != Place::kArray) reject_value(fmt::format("{}", value));
   (key_ == "shape" ? shape_ : offsets_)->push_back(value);
   return true;
 }
@@ -81,7 +83,7 @@ bool HeaderEvents::string(string_t& text) {
   } else if (place_ == Place::kTensor && key_ == "dtype") {
     dtype_ = std::move(text);
   } else {
-    refuse("a string");
+    reject_value("a string");
   }
   return true;
 }
@@ -96,7 +98,7 @@ bool HeaderEvents::start_object(std::size_t) {
     shape_.reset();
     offsets_.reset();
   } else {
-    refuse("an object");
+    reject_value("an object");
   }
   return true;
 }
@@ -112,7 +114,7 @@ bool HeaderEvents::key(string_t& text) {
     is_new = header_.metadata.try_emplace(key_).second;
   } else {
     key_ = std::move(text);
-    if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") refuse("this key");
+    if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") reject_value("this key");
     is_new = !(key_ == "dtype"   ? dtype_.has_value()
                : key_ == "shape" ? shape_.has_value()
                                  : offsets_.has_value());
@@ -133,7 +135,7 @@ bool HeaderEvents::end_object() {
 }
 
 bool HeaderEvents::start_array(std::size_t) {
-  if (place_ != Place::kTensor || key_ == "dtype") refuse("an array");
+  if (place_ != Place::kTensor || key_ == "dtype") reject_value("an array");
   (key_ == "shape" ? shape_ : offsets_).emplace();
   place_ = Place::kArray;
   return true;

@@ -12,12 +12,11 @@
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 #include "framework/data/mixture.h"
+#include "framework/data/store_format.h"
 #include "framework/data/store_parts.h"
 
 namespace packtrain {
 namespace {
-
-constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 
 struct Part {
   StorePart given;

@@ -21,7 +21,6 @@ using Json = ManifestReader::Json;
 constexpr std::string_view kShardPrefix = "part-";
 constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
-constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
 
 // Optional keys of a shard.

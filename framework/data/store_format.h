@@ -2,7 +2,9 @@
 // launch/python/packtrain_tools/prepare/store.py writes the same format.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 
 namespace packtrain {
 
+inline constexpr std::size_t kMaxSources = std::numeric_limits<std::int16_t>::max();
 constexpr int kStoreFormatVersion = 1;
 constexpr const char* kStoreManifestName = "store.json";
 constexpr const char* kUnfinishedName = "unfinished.json";  // left by an interrupted `prepare`

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kLognormal = "lognormal:";
 constexpr std::string_view kConstant = "constant:";
 
-[[noreturn]] void fail(const std::string& fault) {
+[[noreturn]] void fail_options(const std::string& fault) {
   throw Error(ErrorCategory::kConfig, fault);
 }
 
@@ -48,7 +48,7 @@ bool parse_lognormal(std::string_view text, LognormalLengths& lengths) {
 void check(const LognormalLengths& lengths) {
   if (!std::isfinite(lengths.mu) || !std::isfinite(lengths.sigma) || lengths.sigma < 0.0 ||
       lengths.min_length < 1 || lengths.max_length < lengths.min_length) {
-    fail(
+    fail_options(
         fmt::format("lengths: got mu {}, sigma {}, {}..{} tokens; wanted sigma >= 0 and "
                     "1 <= MIN <= MAX",
                     lengths.mu, lengths.sigma, lengths.min_length, lengths.max_length));
@@ -82,7 +82,7 @@ LognormalLengths parse_lengths(std::string_view text) {
     lengths.max_length = lengths.min_length;
   }
   if (!valid) {
-    fail(
+    fail_options(
         fmt::format("lengths: got '{}', wanted lognormal:MU,SIGMA or lognormal:MU,SIGMA,MIN,MAX "
                     "or constant:LENGTH",
                     text));
@@ -95,11 +95,12 @@ StoreInfo prepare_synthetic(const SyntheticOptions& options, const std::string& 
                             bool overwrite) {
   check(options.lengths);
   if (options.num_examples < 1) {
-    fail(fmt::format("number of examples: got {}, wanted at least 1", options.num_examples));
+    fail_options(
+        fmt::format("number of examples: got {}, wanted at least 1", options.num_examples));
   }
   if (!(options.supervised_fraction > 0.0 && options.supervised_fraction <= 1.0)) {
-    fail(fmt::format("supervised fraction: got {}, wanted more than 0 and at most 1",
-                     options.supervised_fraction));
+    fail_options(fmt::format("supervised fraction: got {}, wanted more than 0 and at most 1",
+                             options.supervised_fraction));
   }
   StoreInfo info;
   info.vocab_size = options.vocab_size;

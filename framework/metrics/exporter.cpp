@@ -48,7 +48,7 @@ MHD_Result send(MHD_Connection* connection, const Answer& answer) {
   return MHD_queue_response(connection, answer.status, response.get());
 }
 
-std::optional<Answer> refuse(std::string_view path, std::string_view method) {
+std::optional<Answer> error_answer(std::string_view path, std::string_view method) {
   if (path != "/metrics" && path != "/healthz") {
     return Answer{MHD_HTTP_NOT_FOUND, kPlainText, "the metrics are at /metrics\n"};
   }
@@ -79,7 +79,7 @@ MHD_Result answer_request(void* exporter, MHD_Connection* connection, const char
     if (*request == nullptr) {
       // end_request() deletes it
       *request = new Exporter::Request{static_cast<Exporter*>(exporter)};
-      const std::optional<Answer> refusal = refuse(path, method);
+      const std::optional<Answer> refusal = error_answer(path, method);
       return refusal ? send(connection, *refusal) : MHD_YES;
     }
     if (*body_size > 0) {

@@ -91,7 +91,7 @@ class RunMetrics final : public Metrics {
     if (exporter_) return;
     log_warning(
         "no metrics endpoint on this rank: none of the {} ports from {} on of {} could be opened; "
-        "training goes on. Give metrics.port another value to have one",
+        "training continues. Give metrics.port another value to have one",
         ListenSocket::kMaxPortTries, port, address);
   }
 

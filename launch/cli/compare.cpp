@@ -106,7 +106,7 @@ int run_compare(int argc, char** argv) {
     CLI::App app(
         "Trains each strategy from the same start on the same data, one after the other, and "
         "prints speed, memory, steps, padding, utilisation and losses: at the end, at equal "
-        "optimizer steps and at equal device time. Started again, it goes on where it stopped.",
+        "optimizer steps and at equal device time. Started again, it continues where it stopped.",
         "packtrain compare");
     CompareArguments arguments;
     arguments.add_to(app);

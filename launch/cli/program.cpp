@@ -74,7 +74,7 @@ constexpr OtherWord kOtherWords[] = {
     {"import", "Hugging Face folders are read as they are: model.path names one."},
     {"pretrain", "It is called train here; model.config makes random weights."},
     {"preprocess", "It is called prepare here."},
-    {"resume", "Start `packtrain train` with the same configuration again: it goes on."},
+    {"resume", "Start `packtrain train` with the same configuration again: it continues."},
     {"sft", "It is called train here."},
     {"tokenize", "It is called prepare here."},
 };

@@ -83,7 +83,8 @@ void refuse_mpirun() {
 int run_sweep(int argc, char** argv) {
   CLI::App app(
       "Trains every run of a sweep file, one job of packtrain-run each, and writes one table of "
-      "results (CSV, Markdown, HTML) and the best run's configuration. Started again, it goes on: "
+      "results (CSV, Markdown, HTML) and the best run's configuration. Started again, it "
+      "continues: "
       "runs whose configuration has not changed are not trained again.",
       "packtrain sweep");
   std::string path;

@@ -64,7 +64,7 @@ int run_train(int argc, char** argv) {
   return in_world([argc, argv](World& world) {
     CLI::App app(
         "Trains as CONFIG says, under mpirun on all ranks, and writes everything to run.output. "
-        "Started again, it goes on from the newest checkpoint there.",
+        "Started again, it continues from the newest checkpoint there.",
         "packtrain train");
     ConfigArguments arguments;
     arguments.add_to(app);

@@ -28,7 +28,6 @@ constexpr double kSlowDisk = 0.2;
 constexpr double kMinDiskMbPerS = 5;
 constexpr double kMinDiskMbPerSOfAll = 2000;
 constexpr double kMaxClockSkewS = 1.0;
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 constexpr std::size_t kMaxNamed = 4;
 
 std::string place_of(const Facts& facts) {
@@ -255,13 +254,13 @@ Finding judge_limits(const AllFacts& all) {
   return finding;
 }
 
-struct Judge {
+struct JudgedCheck {
   const char* check;
   const char* key;  // the line exists when rank 0 has this fact
   Finding (*judge)(const AllFacts&);
 };
 
-constexpr auto kJudges = std::to_array<Judge>({
+constexpr auto kJudgedChecks = std::to_array<JudgedCheck>({
     {"versions", "libraries", judge_versions},
     {"gpus", "gpu", judge_gpus},
     {"products", "gemm_tflops", judge_products},
@@ -278,10 +277,10 @@ constexpr auto kJudges = std::to_array<Judge>({
 
 std::vector<Finding> judge(const std::vector<Facts>& facts) {
   std::vector<Finding> findings;
-  for (const Judge& judge : kJudges) {
-    if (!facts.front().contains(judge.key)) continue;
-    findings.push_back(judge.judge(facts));
-    findings.back().check = judge.check;
+  for (const JudgedCheck& judged : kJudgedChecks) {
+    if (!facts.front().contains(judged.key)) continue;
+    findings.push_back(judged.judge(facts));
+    findings.back().check = judged.check;
   }
   return findings;
 }

@@ -6,7 +6,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 // Files of a process: program, libraries, stores, checkpoints, NCCL's own sockets and pipes.
 constexpr std::int64_t kFilesWithoutRanks = 512;
 constexpr std::int64_t kMinOpenFiles = 1024;

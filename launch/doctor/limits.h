@@ -6,6 +6,8 @@
 
 namespace packtrain {
 
+inline constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
+
 struct LimitNeeds {
   std::int64_t open_files = 0;      // of a process
   std::int64_t user_processes = 0;  // processes and threads of the user, on the host

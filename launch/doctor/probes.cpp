@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxDiskBytes = std::size_t{16} << 20U;  // of a rank
 constexpr std::size_t kMaxDiskBytesOfAll = std::size_t{4} << 30U;
 constexpr int kDiskRounds = 3;
-constexpr auto kInjectedDelay = std::chrono::seconds(2);
+constexpr auto kInjectedHang = std::chrono::seconds(2);
 constexpr double kInjectedSkewS = 5;
 constexpr auto kViewTimeout = std::chrono::seconds(5);
 constexpr int kClockRounds = 5;
@@ -96,7 +96,7 @@ void probe_disk(const std::string& folder, const InjectedFault& trouble, World& 
                 Facts& facts) {
   facts["disk_folder"] = folder;
   const std::string path = fmt::format("{}/.doctor-{}", folder, world.rank());
-  const auto delay = trouble.is("disk", world) ? kInjectedDelay : std::chrono::seconds(0);
+  const auto delay = trouble.is("disk", world) ? kInjectedHang : std::chrono::seconds(0);
   facts["disk_error"] = "";
   world.control().barrier();
   try {

@@ -70,7 +70,7 @@ class Sweep:
             run_queue(waiting, launcher.num_at_once,
                       lambda run, slot: self._start(launcher, run, slot), stopper, self._end)
         if stopper.num_requests:
-            say("stopped; the same command goes on")
+            say("stopped; the same command continues")
             return STOPPED
         return next((run.state["exit_code"] for run in self.runs if run.has_failed), 0)
 

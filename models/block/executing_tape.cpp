@@ -114,7 +114,7 @@ void ExecutingTape::run_or_defer_weight_grad(std::function<void()> product) {
 
 // Each product is destroyed after it has run, which frees its operands.
 void ExecutingTape::flush_weight_grads() {
-  const TraceRange range("gradients put off");
+  const TraceRange range("deferred weight gradients");
   for (auto& product : deferred_weight_grads_) std::exchange(product, nullptr)();
   deferred_weight_grads_.clear();
 }

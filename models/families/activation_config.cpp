@@ -28,7 +28,7 @@ ActivationKind read_activation(ConfigReader& reader, const std::string& key,
   const auto* found =
       std::ranges::find_if(kNames, [&](const Name& known) { return name == known.name; });
   if (found == kNames.end()) {
-    reader.refuse(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
+    reader.reject(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
     return ActivationKind::kSilu;  // a placeholder: finish() throws
   }
   return found->kind;

@@ -154,7 +154,7 @@ ConfigReader ConfigReader::object(const std::string& key) {
 
 void ConfigReader::require(const std::string& key, const nlohmann::json& wanted) {
   if (has(key) && value(key) != wanted) {
-    refuse(key, "is " + value(key).dump() + ", but only " + wanted.dump() + " is supported");
+    reject(key, "is " + value(key).dump() + ", but only " + wanted.dump() + " is supported");
   }
 }
 
@@ -166,7 +166,7 @@ void ConfigReader::ignore_rest() {
   for (const auto& [key, got] : object_.items()) known_.insert(key);
 }
 
-void ConfigReader::refuse(const std::string& key, const std::string& problem) const {
+void ConfigReader::reject(const std::string& key, const std::string& problem) const {
   const std::string fault = "key '" + prefix_ + key + "' " + problem;
   if (std::ranges::count(refused_->faults, fault) > 0) return;
   refused_->faults.push_back(fault);
@@ -177,7 +177,7 @@ void ConfigReader::check_key(const std::string& key, const nlohmann::json& got,
                              const std::map<std::string, nlohmann::json>& computed) const {
   if (is_dropout_key(key) && !got.is_null()) {
     if (got.is_number() && got.get<double>() == 0) return;
-    refuse(key, "is " + got.dump() + ", but no dropout is computed");
+    reject(key, "is " + got.dump() + ", but no dropout is computed");
     refused_->dropout = true;
     return;
   }
@@ -185,11 +185,11 @@ void ConfigReader::check_key(const std::string& key, const nlohmann::json& got,
   const auto same = computed.find(key);
   if (same != computed.end()) {
     if (same->second == got) return;
-    return refuse(key, "is " + got.dump() + ", but only " + same->second.dump() + " is supported");
+    return reject(key, "is " + got.dump() + ", but only " + same->second.dump() + " is supported");
   }
   const auto meant = meant_by(key);
   if (prefix_.empty() && !meant && !may_change_model(key)) return;
-  refuse(key, "is not one that this model family honours (value " + got.dump() +
+  reject(key, "is not one that this model family honours (value " + got.dump() +
                   ", wanted none or null" +
                   (meant ? "; is it meant to be '" + prefix_ + *meant + "'?)" : ")"));
 }

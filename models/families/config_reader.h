@@ -53,7 +53,7 @@ class ConfigReader {
   // Ignores all keys of this object. Another key that was refused explains them.
   void ignore_rest();
   // Adds `key` to the error of finish(), which reports all refused keys. Reading continues.
-  void refuse(const std::string& key, const std::string& problem) const;
+  void reject(const std::string& key, const std::string& problem) const;
   // Refuses each key that was neither read nor ignored, and each dropout that is not 0. Keys that
   // are bookkeeping or off are accepted. Outside of nested objects two more cases are accepted.
   // First, the key has the value that `computed` has under its name. Second, its name has no word

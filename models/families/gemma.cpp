@@ -19,7 +19,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   // Gemma's first configs have this key; transformers 5 reads only hidden_act.
   if (reader.has("hidden_activation") &&
       read_activation(reader, "hidden_activation", "") != config.activation.kind) {
-    reader.refuse("hidden_activation", "and hidden_act are both set and differ");
+    reader.reject("hidden_activation", "and hidden_act are both set and differ");
   }
   reader.finish(other_names(config));
   return config;

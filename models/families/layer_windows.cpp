@@ -32,10 +32,10 @@ void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t 
   }
   for (const std::string& type : types) {
     if (type == kSliding && window == 0) {
-      reader.refuse("layer_types", "has a sliding_attention layer, but the config sets no window");
+      reader.reject("layer_types", "has a sliding_attention layer, but the config sets no window");
     }
     if (type != kSliding && type != kFull) {
-      reader.refuse("layer_types", "has \"" + type + "\", want " + kFull + " or " + kSliding);
+      reader.reject("layer_types", "has \"" + type + "\", want " + kFull + " or " + kSliding);
     }
   }
   set_windows(config, window, [&](std::int64_t layer) {

@@ -20,7 +20,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_llama_layout(reader, config, kLayout);
   const RotaryScaling::Kind scaling = config.rotary.scaling.kind;
   if (scaling != RotaryScaling::Kind::kNone && scaling != RotaryScaling::Kind::kLongRope) {
-    reader.refuse("rope_scaling", "has a kind that this family does not: want longrope or none");
+    reader.reject("rope_scaling", "has a kind that this family does not: want longrope or none");
   }
   if (reader.has("sliding_window")) {
     set_windows(config, reader.integer("sliding_window"), [](std::int64_t) { return true; });

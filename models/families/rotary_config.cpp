@@ -85,7 +85,7 @@ void read_rotary(ConfigReader& reader, DecoderConfig& config, const RotaryDefaul
   // Export writes both, for old and new readers. transformers reads only rope_scaling then.
   DecoderConfig other = config;
   read_layout(reader, "rope_scaling", layout, other);
-  if (other != config) reader.refuse("rope_scaling", "and rope_parameters are both set and differ");
+  if (other != config) reader.reject("rope_scaling", "and rope_parameters are both set and differ");
 }
 
 void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double base,
@@ -111,11 +111,11 @@ void read_layered_rotary(ConfigReader& reader, DecoderConfig& config, double bas
   old.require("truncate", true);
   const RotaryConfig scaled = read_object(old, config, config.rotary.base, 0);
   if (scaled.scaling.kind != RotaryScaling::Kind::kNone && !old.has("rope_type")) {
-    old.refuse("type", "is not what transformers goes by in this family: call it rope_type");
+    old.reject("type", "is not what transformers goes by in this family: call it rope_type");
   }
   old.finish();
   if (rope.has("full_attention") && scaled != config.rotary) {
-    reader.refuse("rope_scaling", "and rope_parameters are both set and differ");
+    reader.reject("rope_scaling", "and rope_parameters are both set and differ");
   }
   config.rotary = scaled;
 }

@@ -33,7 +33,7 @@ Kind read_kind(ConfigReader& rope) {
   if (type == "su") type = "longrope";
   const auto* found = std::ranges::find(kKindNames, type, &KindName::name);
   if (found == kKindNames.end()) {
-    rope.refuse("rope_type",
+    rope.reject("rope_type",
                 "is \"" + type + "\", want default, linear, dynamic, llama3, yarn or longrope");
     rope.ignore_rest();
     return Kind::kNone;

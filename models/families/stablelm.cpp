@@ -22,7 +22,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.integer("num_key_value_heads");  // transformers' fallback is 32 for any number of heads
   read_llama_layout(reader, config, kLayout);
   if (config.head_dim * config.num_heads != config.hidden_size) {
-    reader.refuse("head_dim", "is not hidden_size / num_attention_heads, which this family has");
+    reader.reject("head_dim", "is not hidden_size / num_attention_heads, which this family has");
   }
   config.qkv_bias = reader.boolean("use_qkv_bias", false);
   if (reader.boolean("qk_layernorm", false)) config.qk_norm = QkNormKind::kHeadLayer;

@@ -37,7 +37,7 @@ std::string machine_id() {
   return id;
 }
 
-std::vector<std::string> tell_hosts_apart(const std::vector<HostOfRank>& ranks) {
+std::vector<std::string> unique_host_names(const std::vector<HostOfRank>& ranks) {
   std::map<std::string, std::map<std::string, std::string>> told;  // by name, by machine
   std::vector<std::string> names;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -57,7 +57,7 @@ std::vector<std::string> gather_hosts(Communicator& all) {
   for (std::size_t rank = 0; rank < names.size(); ++rank) {
     ranks.push_back({names[rank], machines[rank]});
   }
-  return tell_hosts_apart(ranks);
+  return unique_host_names(ranks);
 }
 
 }  // namespace packtrain

@@ -22,7 +22,7 @@ struct HostOfRank {
 
 // Names of the ranks' hosts, equal exactly for ranks of one machine. Where several machines have
 // one name, each but the first gets "NAME (of rank R)"; R is its lowest rank.
-std::vector<std::string> tell_hosts_apart(const std::vector<HostOfRank>& ranks);
+std::vector<std::string> unique_host_names(const std::vector<HostOfRank>& ranks);
 
 // Collective. The same for the ranks of `all`, which gathers the names.
 std::vector<std::string> gather_hosts(Communicator& all);

@@ -14,7 +14,7 @@
 #include "tests/samplers/lengths.h"
 #include "tests/samplers/memory_store.h"
 
-namespace packtrain {
+namespace packtrain::flattening_test {
 namespace {
 
 using test::Ints;
@@ -264,4 +264,4 @@ TEST(Flattening, AFullyMaskedBatchHasNoSupervisedRow) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::flattening_test

@@ -9,7 +9,7 @@
 #include "tests/collators/pieces.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::loss_weights_test {
 namespace {
 
 using test::Ints;
@@ -103,4 +103,4 @@ TEST(LossWeights, ChangeNothingWhenAllAreDoubled) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::loss_weights_test

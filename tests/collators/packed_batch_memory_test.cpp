@@ -10,7 +10,7 @@
 #include "tests/collators/pieces.h"
 #include "tests/samplers/memory_store.h"
 
-namespace packtrain {
+namespace packtrain::packed_batch_memory_test {
 namespace {
 
 using test::Ints;
@@ -79,4 +79,4 @@ TEST(PackedBatchMemory, StaysValidWhenTheBatchIsMoved) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::packed_batch_memory_test

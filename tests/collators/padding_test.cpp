@@ -7,7 +7,7 @@
 #include "tests/collators/pieces.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::padding_test {
 namespace {
 
 using test::Ints;
@@ -86,4 +86,4 @@ TEST(Collator, OnlyPaddingPads) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::padding_test

@@ -15,7 +15,7 @@
 #include "tests/helpers/temporary_folder.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::token_weights_test {
 namespace {
 
 using test::Ints;
@@ -200,7 +200,7 @@ TEST(TokenWeights, AreTheDenominatorOfAnEvaluation) {
 TEST(TokenWeights, AMaskByteThatCameLaterAndHasNoWeightIsAnError) {
   MemoryStore store({{{1, 2, 3}, {0, 3, 1}}}, {}, kTable);
   store.example(0).loss_mask[1] = 9;
-  const Error error = testing::error_of([&] { flatten(store, whole(store), {}); });
+  const Error error = test::error_of([&] { flatten(store, whole(store), {}); });
   EXPECT_EQ(error.category(), ErrorCategory::kData);
   EXPECT_NE(error.message().find("its mask has a 9, and the store has weights for 0..4"),
             std::string::npos)
@@ -208,4 +208,4 @@ TEST(TokenWeights, AMaskByteThatCameLaterAndHasNoWeightIsAnError) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::token_weights_test

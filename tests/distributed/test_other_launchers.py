@@ -106,7 +106,7 @@ def test_a_killed_rank_ends_the_others_within_seconds(lab, killed):
     said = "".join(errors)
     assert f"rank {killed} on" in said
     assert "ended without a word: it was killed, or its host is gone" in said
-    assert "goes on from its newest checkpoint" in said
+    assert "resumes from its newest checkpoint" in said
 
 
 def test_an_error_of_all_ranks_is_printed_once_and_keeps_its_code(lab):

@@ -132,7 +132,7 @@ def test_another_set_starts_from_nothing(lab, named):
     last = max(steps(run))
     code, _, err = lab.finish(lab.start("anew", *settings, "checkpoint.best_by=code", "run.max_steps=20"))
     assert code == 0, err
-    assert "begin anew" in err and "'web'" in err and "'code'" in err
+    assert "start over" in err and "'web'" in err and "'code'" in err
     assert max(steps(run)) > last
 
 
@@ -140,4 +140,4 @@ def test_another_set_is_no_news_to_a_run_that_goes_by_none(lab, named):
     code, _, err = lab.finish(lab.start("by-none", named[0], "fault.kind=stop", "fault.step=2"))
     assert code == 75, err
     code, _, err = lab.finish(lab.start("by-none", named[0], "checkpoint.best_by=code"))
-    assert code == 0 and "resumed from" in err and "begin anew" not in err, err
+    assert code == 0 and "resumed from" in err and "start over" not in err, err

@@ -158,7 +158,7 @@ def fill_disk(run, chance):
     wait_until(lambda: saved_steps(run.folder), "a checkpoint")
     since = run.log_size()
     ballast = fill(run, chance)
-    wait_until(lambda: "training goes on" in run.log_since(since) or run.step() >= run.num_steps or
+    wait_until(lambda: "training continues" in run.log_since(since) or run.step() >= run.num_steps or
                ballast_is_outgrown(run, since), "a failed save")
     ballast.unlink()
     return Outcome(ends_job=False)

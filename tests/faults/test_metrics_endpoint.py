@@ -104,4 +104,4 @@ def test_ports_that_are_taken_cost_a_warning(lab):
     for listener in taken:
         listener.close()
     assert code == 0, err
-    assert "no metrics endpoint on this rank" in err and "training goes on" in err
+    assert "no metrics endpoint on this rank" in err and "training continues" in err

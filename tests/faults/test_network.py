@@ -70,4 +70,4 @@ def test_a_link_that_is_cut_ends_both_sides_by_the_deadline(lab, hosts, shared):
             assert "is the network between their hosts cut? (east: rank 0) (west: rank 1)" in errors \
                 or "runs, but has begun" in errors, errors
         else:
-            assert f"missing: rank {1 - rank} has left no sign of life" in errors, errors
+            assert f"missing: rank {1 - rank} has written no heartbeat" in errors, errors

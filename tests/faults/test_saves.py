@@ -56,7 +56,7 @@ def test_a_failed_save_is_survived_as_often_as_configured(lab, beside):
     code, _, err = lab.finish(lab.start(f"failing-{beside}", "checkpoint.save_steps=2", "checkpoint.max_failed_saves=3",
                                         f"checkpoint.asynchronous={beside}", ranks=2))
     assert code == 66
-    assert err.count("training goes on") == 3 and "checkpoints" in err
+    assert err.count("training continues") == 3 and "checkpoints" in err
     last = max(steps(run))
     assert last == (10 if beside == "true" else 8)  # the fourth failure is seen when the next is due
     assert sum(line["num_failed_saves"] for line in steps(run).values()) == 3
@@ -87,7 +87,7 @@ def test_a_disk_that_takes_no_checkpoint_costs_no_step(lab, mount, options, reas
     code, _, err = lab.finish(lab.start(run.name, "checkpoint.save_steps=4", "checkpoint.save_final=false",
                                         "checkpoint.max_failed_saves=9", "data.validation=", ranks=2))
     assert code == 66 and reason in err, err  # of the last one, at the end of the run
-    assert err.count("training goes on") == 4
+    assert err.count("training continues") == 4
     undisturbed = lab.run("disk-none", "checkpoint.save_final=false", "data.validation=", ranks=2)
     assert [line["loss"] for line in steps(run).values()] == [line["loss"] for line in steps(undisturbed).values()]
     assert not list((run / "checkpoints").iterdir())
@@ -105,7 +105,7 @@ def test_a_limit_on_the_size_of_files_costs_no_step(lab):
     code, _, err = lab.finish(process)
     run = lab.folder / "runs" / "limited"
     assert code == 66 and "File too large" in err, err
-    assert len(steps(run)) == 9 and err.count("training goes on") >= 1
+    assert len(steps(run)) == 9 and err.count("training continues") >= 1
     assert not list((run / "checkpoints").iterdir())
 
 

@@ -10,7 +10,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 class TemporaryFolder {
  public:
@@ -53,4 +53,4 @@ Error error_of(Action&& action) {
   return Error(ErrorCategory::kStopped, "no error was thrown");
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

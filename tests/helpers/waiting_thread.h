@@ -11,7 +11,7 @@
 
 #include "framework/core/file.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 class WaitingThread {
  public:
@@ -34,4 +34,4 @@ class WaitingThread {
   std::atomic<pid_t> id_ = 0;
 };
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

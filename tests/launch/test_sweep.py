@@ -154,7 +154,7 @@ def test_a_stopped_run_saves_and_the_same_command_resumes(lab, number):
     process.send_signal(number)
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 75, errors
-    assert "the same command goes on" in errors
+    assert "the same command continues" in errors
     assert lab.rows()["long"]["status"] == "stopped"
     assert lab.rows()["padding"]["status"] == "not begun"
     lab.run(path)
@@ -180,7 +180,7 @@ def test_a_killed_sweep_leaves_no_job_running(lab):
     process.communicate(timeout=100)
     deadline = time.monotonic() + 100
     while pathlib.Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, "the job goes on"
+        assert time.monotonic() < deadline, "the job continues"
         time.sleep(0.05)
     assert (lab.output / "runs" / "long" / "saved").exists()
     output, _ = lab.run(lab.describe({"long": (["long"], {"action": "wait"})}), "--dry-run")

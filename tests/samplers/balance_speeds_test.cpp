@@ -10,7 +10,7 @@
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::balance_speeds_test {
 namespace {
 
 using test::items_of;
@@ -125,4 +125,4 @@ TEST(BalanceSpeeds, RejectInvalidSpeeds) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::balance_speeds_test

@@ -13,7 +13,7 @@
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::balance_test {
 namespace {
 
 constexpr std::uint64_t kNumDraws = 300;
@@ -199,4 +199,4 @@ TEST(Balance, RejectsAnItemOverTheBudget) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::balance_test

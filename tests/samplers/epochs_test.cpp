@@ -8,13 +8,13 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::epochs_test {
 namespace {
 
 constexpr std::int32_t kLongest = 600;
 const test::EveryTokenCounts kCounter;
 
-Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
+Planner planner_for(const test::Examples& examples, const PlanOptions& options) {
   return {examples.lengths, examples.num_loss_tokens, kCounter, options};
 }
 
@@ -37,7 +37,7 @@ TEST(StepsInTokens, HoldAsManyExamplesAsFit) {
   options.order = OrderKind::kSequential;
   test::Examples labelled = examples;
   labelled.num_loss_tokens.assign(examples.lengths.size(), 1);
-  const Planner planner = make_planner(labelled, options);
+  const Planner planner = planner_for(labelled, options);
   std::vector<std::vector<std::int64_t>> steps;
   for (std::int64_t s = 0; s < planner.num_steps(1); ++s) {
     steps.push_back(test::examples_in(planner.plan(s)));
@@ -51,7 +51,7 @@ TEST(StepsInTokens, ALongExampleIsAStepOfItsOwn) {
   options.too_long = TooLong::kSplit;
   options.max_length = 8;
   const test::Examples examples = test::examples_of({3, 30, 4});
-  const Planner planner = make_planner(examples, options);
+  const Planner planner = planner_for(examples, options);
   ASSERT_EQ(planner.num_steps(1), 3);
   EXPECT_EQ(planner.plan(1).num_tokens, 30);
 }
@@ -107,7 +107,7 @@ TEST(Epochs, OfDifferentOrdersAreWalkedOnceAndNotKept) {
 
 TEST(Epochs, CountsThatOthersFoundAreTaken) {
   const test::Examples examples = uneven_examples();
-  const Planner whole = make_planner(examples, in_tokens(800));
+  const Planner whole = planner_for(examples, in_tokens(800));
   const CountedLengths lengths(examples.lengths);
   const Planner planner(lengths, examples.num_loss_tokens, kCounter, in_tokens(800));
   const auto first = planner.first_uncounted_epoch();
@@ -127,12 +127,12 @@ TEST(Epochs, PositionsFollowFromTheEpochsNumbersOfSteps) {
     const test::Examples examples = test::draw_examples(seed, 1 + 7 * seed, kLongest);
     PlanOptions options = seed % 2 == 0 ? in_tokens(700) : PlanOptions{};
     options.seed = seed;
-    const Planner planner = make_planner(examples, options);
+    const Planner planner = planner_for(examples, options);
     const std::int64_t num_steps = planner.num_steps(5);
     std::vector<std::int64_t> steps_of_epoch(5, 0);
     for (std::int64_t s = 0; s < num_steps; ++s) {
       const StepPosition backwards =
-          make_planner(examples, options).position(num_steps - 1 - s);  // no call before it
+          planner_for(examples, options).position(num_steps - 1 - s);  // no call before it
       const StepPosition at = planner.position(num_steps - 1 - s);
       ASSERT_EQ(at.epoch, backwards.epoch);
       ASSERT_EQ(at.step_of_epoch, backwards.step_of_epoch);
@@ -147,7 +147,7 @@ TEST(Epochs, PositionsFollowFromTheEpochsNumbersOfSteps) {
 
 TEST(Epochs, DifferInStepsWhereTheseAreCountedInTokens) {
   const test::Examples examples = uneven_examples();
-  const Planner planner = make_planner(examples, in_tokens(800));
+  const Planner planner = planner_for(examples, in_tokens(800));
   std::vector<std::int64_t> counts;
   for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
     counts.push_back(planner.num_steps(epoch + 1) - planner.num_steps(epoch));
@@ -158,7 +158,7 @@ TEST(Epochs, DifferInStepsWhereTheseAreCountedInTokens) {
 TEST(Epochs, AMaximumOfStepsEndsTheCount) {
   const test::Examples examples = test::draw_examples(0, 300, kLongest);
   for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
-    const Planner planner = make_planner(examples, options);
+    const Planner planner = planner_for(examples, options);
     const std::int64_t num_steps = planner.num_steps(3);
     EXPECT_EQ(planner.num_steps(3, num_steps - 1), num_steps - 1);
     EXPECT_EQ(planner.num_steps(3, num_steps + 1), num_steps);
@@ -169,7 +169,7 @@ TEST(Epochs, AMaximumOfStepsEndsTheCount) {
 TEST(Epochs, AMaximumOfStepsIsTheRunsLengthAndRepeatsEpochs) {
   const test::Examples examples = test::draw_examples(0, 300, kLongest);
   for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
-    const Planner planner = make_planner(examples, options);
+    const Planner planner = planner_for(examples, options);
     RunSection run;
     run.num_epochs = 2;
     EXPECT_EQ(planner.num_run_steps(run), planner.num_steps(2));
@@ -184,8 +184,8 @@ TEST(Epochs, AMaximumOfStepsIsTheRunsLengthAndRepeatsEpochs) {
 TEST(Epochs, TheLastStepOfAnEpochIsKnown) {
   const test::Examples examples = uneven_examples();
   for (const PlanOptions& options : {in_tokens(800), PlanOptions{}}) {
-    const std::int64_t num_steps = make_planner(examples, options).num_steps(4);
-    const Planner planner = make_planner(examples, options);
+    const std::int64_t num_steps = planner_for(examples, options).num_steps(4);
+    const Planner planner = planner_for(examples, options);
     for (std::int64_t step = 0; step + 1 < num_steps; ++step) {
       const bool ends = planner.ends_epoch(step);
       EXPECT_EQ(ends, planner.position(step + 1).epoch > planner.position(step).epoch) << step;
@@ -194,4 +194,4 @@ TEST(Epochs, TheLastStepOfAnEpochIsKnown) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::epochs_test

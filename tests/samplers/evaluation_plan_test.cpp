@@ -5,7 +5,7 @@
 #include "framework/core/error.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::evaluation_plan_test {
 namespace {
 
 TEST(EvaluationPlan, CoversEveryExampleOnceWithinTheBudget) {
@@ -98,4 +98,4 @@ TEST(EvaluationPlan, FailsWithoutAnyLabel) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::evaluation_plan_test

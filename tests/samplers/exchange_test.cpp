@@ -7,7 +7,7 @@
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::exchange_test {
 namespace {
 
 using test::items_of;
@@ -105,4 +105,4 @@ TEST(Exchange, OnlyImprovesAndKeepsLoadsAndItemsConsistent) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::exchange_test

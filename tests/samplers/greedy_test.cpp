@@ -14,7 +14,7 @@
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/greedy_by_scan.h"
 
-namespace packtrain {
+namespace packtrain::greedy_test {
 namespace {
 
 using test::items_of;
@@ -219,4 +219,4 @@ TEST(Balance, TakesAFractionOfASecondForHundredsOfMicroBatches) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::greedy_test

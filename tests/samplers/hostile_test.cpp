@@ -13,7 +13,7 @@
 #include "samplers/strategies/strategy.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::hostile_test {
 namespace {
 
 using test::EveryTokenCounts;
@@ -151,4 +151,4 @@ TEST(HostileInput, IsPlannedRightOrRefusedClearly) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::hostile_test

@@ -7,7 +7,7 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::layouts_test {
 namespace {
 
 using test::draw_examples;
@@ -112,4 +112,4 @@ TEST(LoweredBudget, HoldsOrASequenceIsAloneAndNothingOfTheStepIsLost) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::layouts_test

@@ -16,7 +16,7 @@
 #include "tests/samplers/pack_options.h"
 #include "tests/samplers/plan_errors.h"
 
-namespace packtrain {
+namespace packtrain::multipack_plan_test {
 namespace {
 
 using test::error_of;
@@ -149,4 +149,4 @@ TEST(MultipackPlan, CountsBeyond31Bits) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::multipack_plan_test

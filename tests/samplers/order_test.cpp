@@ -15,7 +15,7 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::order_test {
 namespace {
 
 using Table = std::vector<ExampleIndex>;
@@ -236,4 +236,4 @@ TEST(BillionExamples, ArePlannedWithoutANumberForEach) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::order_test

@@ -21,7 +21,7 @@
 #include "tests/samplers/lengths.h"
 #include "tests/samplers/pack_options.h"
 
-namespace packtrain {
+namespace packtrain::packs_test {
 namespace {
 
 using test::kCounter;
@@ -209,4 +209,4 @@ TEST(Packs, OfANewEpochHoldOtherExamplesTogether) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::packs_test

@@ -7,7 +7,7 @@
 #include "tests/samplers/pack_options.h"
 #include "tests/samplers/plan_errors.h"
 
-namespace packtrain {
+namespace packtrain::padding_plan_test {
 namespace {
 
 using test::draw_examples;
@@ -83,4 +83,4 @@ TEST(PaddingPlan, RefusesABudgetThatPadsMightExceed) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::padding_plan_test

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace packtrain {
+namespace packtrain::permutation_test {
 namespace {
 
 TEST(Permutation, HasEveryNumberOnceAtAnySize) {
@@ -62,4 +62,4 @@ TEST(Permutation, OfABillionNumbersKeepsNone) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::permutation_test

@@ -11,13 +11,13 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::plan_start_test {
 namespace {
 
 const test::EveryTokenCounts kCounter;
 constexpr std::int64_t kNumExamples = 203;
 
-Planner make_planner(const test::Examples& examples, const PlanOptions& options,
+Planner planner_for(const test::Examples& examples, const PlanOptions& options,
                      PlanStart start = {}) {
   return {examples.lengths, examples.num_loss_tokens, kCounter, options, std::move(start)};
 }
@@ -72,13 +72,13 @@ void expect_each_once(const PlanOptions& first, const std::vector<Change>& chang
   PlanOptions options = first;
   PlanStart start;
   for (const auto& [step, next] : changes) {
-    const Planner planner = make_planner(examples, options, start);
+    const Planner planner = planner_for(examples, options, start);
     add(visits(planner, start.step, step), trained);
     start = planner.start_at(step);
     EXPECT_EQ(start.num_cut, 0);
     options = next;
   }
-  const Planner last = make_planner(examples, options, start);
+  const Planner last = planner_for(examples, options, start);
   add(visits(last, start.step, last.num_steps(2)), trained);
   EXPECT_EQ(trained.size(), static_cast<std::size_t>(kNumExamples));
   for (const auto& [example, count] : trained) EXPECT_EQ(count, 2) << example;
@@ -115,9 +115,9 @@ TEST(PlanStart, OtherOrdersAndStrategiesTrainEachExampleOfTheEpochOnce) {
 
 TEST(PlanStart, ContinuesInTheOrderThatTheEpochHas) {
   const test::Examples examples = uneven_examples();
-  const Planner before = make_planner(examples, counted(16));
-  const Planner after = make_planner(examples, counted(8), before.start_at(5));
-  const Planner undisturbed = make_planner(examples, counted(8));
+  const Planner before = planner_for(examples, counted(16));
+  const Planner after = planner_for(examples, counted(8), before.start_at(5));
+  const Planner undisturbed = planner_for(examples, counted(8));
   for (std::int64_t step = 0; step < 6; ++step) {
     EXPECT_EQ(test::examples_in(after.plan(5 + step)),
               test::examples_in(undisturbed.plan(10 + step)));
@@ -127,9 +127,9 @@ TEST(PlanStart, ContinuesInTheOrderThatTheEpochHas) {
 TEST(PlanStart, TheSameOptionsContinueTheSamePlan) {
   const test::Examples examples = uneven_examples();
   for (const PlanOptions& options : {counted(16), in_tokens(Strategy::kBalanced, 300)}) {
-    const Planner whole = make_planner(examples, options);
+    const Planner whole = planner_for(examples, options);
     for (const std::int64_t step : {0, 5, 13, 14}) {
-      const Planner rest = make_planner(examples, options, whole.start_at(step));
+      const Planner rest = planner_for(examples, options, whole.start_at(step));
       EXPECT_EQ(rest.num_steps(3), whole.num_steps(3));
       for (std::int64_t s = step; s < whole.num_steps(3); ++s) {
         EXPECT_EQ(rest.plan(s).ranks, whole.plan(s).ranks) << s;
@@ -142,11 +142,11 @@ TEST(PlanStart, TheSameOptionsContinueTheSamePlan) {
 
 TEST(PlanStart, CountsExamplesThatAStepHasCutAndTrainsThemAgain) {
   const test::Examples examples = uneven_examples();
-  const Planner rows = make_planner(examples, in_tokens(Strategy::kFixedLength, 300));
+  const Planner rows = planner_for(examples, in_tokens(Strategy::kFixedLength, 300));
   const PlanStart start = rows.start_at(4);
   EXPECT_EQ(start.num_cut, 1);
   EXPECT_EQ(std::ranges::count(start.trained, true), start.num_trained);
-  const Planner after = make_planner(examples, counted(8), start);
+  const Planner after = planner_for(examples, counted(8), start);
   auto trained = visits(rows, 0, 4);
   add(visits(after, 4, after.num_steps(1)), trained);
   EXPECT_EQ(trained.size(), static_cast<std::size_t>(kNumExamples)) << "nothing is left out";
@@ -155,14 +155,14 @@ TEST(PlanStart, CountsExamplesThatAStepHasCutAndTrainsThemAgain) {
 
 TEST(PlanStart, WhereNothingIsLeftOfTheEpochTheNextOneBegins) {
   const test::Examples examples = uneven_examples();
-  const Planner before = make_planner(examples, counted(16));
+  const Planner before = planner_for(examples, counted(16));
   PlanStart start = before.start_at(12);
   start.trained.assign(start.trained.size(), true);
-  const Planner after = make_planner(examples, counted(16), start);
+  const Planner after = planner_for(examples, counted(16), start);
   EXPECT_EQ(after.position(12).epoch, 1);
   EXPECT_EQ(after.num_steps(1), 12);
   EXPECT_EQ(after.num_steps(2), 25);
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::plan_start_test

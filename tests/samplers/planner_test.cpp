@@ -13,7 +13,7 @@
 #include "tests/samplers/pack_options.h"
 #include "tests/samplers/plan_errors.h"
 
-namespace packtrain {
+namespace packtrain::planner_test {
 namespace {
 
 using test::draw_examples;
@@ -238,4 +238,4 @@ TEST(Planner, RejectsOptionsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::planner_test

@@ -13,13 +13,13 @@
 #include "samplers/statistics.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::rows_test {
 namespace {
 
 constexpr std::int32_t kLongest = 600;
 const test::EveryTokenCounts kCounter;
 
-Planner make_planner(const test::Examples& examples, const PlanOptions& options) {
+Planner planner_for(const test::Examples& examples, const PlanOptions& options) {
   return {examples.lengths, examples.num_loss_tokens, kCounter, options};
 }
 
@@ -70,7 +70,7 @@ Piece piece(std::int64_t example, std::int32_t begin, std::int32_t length, bool 
 
 TEST(Rows, CutTheStreamOfExamplesAtEveryRow) {
   const test::Examples examples = test::examples_of({3, 10, 2, 4});
-  const Planner planner = make_planner(examples, row_options(5, 2));
+  const Planner planner = planner_for(examples, row_options(5, 2));
   ASSERT_EQ(planner.num_steps(1), 2);
   const StepPlan first = planner.plan(0);
   ASSERT_EQ(first.num_micro_batches(), 2);
@@ -87,7 +87,7 @@ TEST(Rows, AreOneSequenceUnderCrossExampleAttention) {
   options.cross_example_attention = true;
   options.max_tokens_per_micro_batch = 20;
   const test::Examples examples = test::examples_of({3, 10, 2, 4});
-  const StepPlan plan = make_planner(examples, options).plan(0);
+  const StepPlan plan = planner_for(examples, options).plan(0);
   EXPECT_EQ(plan.ranks[0][0],
             (MicroBatch{piece(0, 0, 3), piece(1, 0, 2, true, true), piece(1, 2, 5, true),
                         piece(1, 7, 3), piece(2, 0, 2, false, true), piece(3, 0, 4)}));
@@ -122,10 +122,10 @@ TEST(Rows, HoldEveryTokenAndLabelExactlyOnceAnEpoch) {
     const PlanOptions options = draw_row_options(seed);
     const std::map<std::int64_t, std::int32_t> lengths = expected_tokens(examples, options);
     if (lengths.empty()) {
-      EXPECT_THROW(make_planner(examples, options), Error);
+      EXPECT_THROW(planner_for(examples, options), Error);
       continue;
     }
-    const Planner planner = make_planner(examples, options);
+    const Planner planner = planner_for(examples, options);
     std::int64_t num_labels = 0;
     std::int64_t counted_labels = 0;
     std::int64_t counted_examples = 0;
@@ -163,7 +163,7 @@ TEST(Rows, AreFullButTheLastOfAnEpochAndStayInOneMicroBatch) {
     PlanOptions options = draw_row_options(seed);
     options.too_long = TooLong::kError;
     options.cross_example_attention = true;  // shows where rows begin
-    const Planner planner = make_planner(examples, options);
+    const Planner planner = planner_for(examples, options);
     std::int64_t num_short = 0;
     for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
@@ -192,11 +192,11 @@ TEST(Rows, OfAStepDependNeitherOnRanksNorOnAttention) {
     PlanOptions options = draw_row_options(seed);
     options.too_long = TooLong::kSplit;
     options.num_ranks = 1;
-    const Planner reference = make_planner(examples, options);
+    const Planner reference = planner_for(examples, options);
     for (const int num_ranks : {3, 8, 64}) {
       options.num_ranks = num_ranks;
       options.cross_example_attention = num_ranks == 3;
-      const Planner planner = make_planner(examples, options);
+      const Planner planner = planner_for(examples, options);
       ASSERT_EQ(planner.num_steps(2), reference.num_steps(2));
       for (std::int64_t step = 0; step < reference.num_steps(2); step += 3) {
         const StepPlan plan = planner.plan(step);
@@ -228,7 +228,7 @@ TEST(Rows, AStepMayHaveNoLabelAtAll) {
 TEST(Rows, CountBeyond31Bits) {
   constexpr std::int32_t kHuge = std::numeric_limits<std::int32_t>::max();
   const test::Examples examples = test::examples_of({kHuge, kHuge, 10, kHuge});
-  const Planner planner = make_planner(examples, row_options(1 << 30, 2));
+  const Planner planner = planner_for(examples, row_options(1 << 30, 2));
   ASSERT_EQ(planner.num_steps(1), 4);
   std::int64_t num_tokens = 0;
   for (std::int64_t step = 0; step < 4; ++step) num_tokens += planner.plan(step).num_tokens;
@@ -237,7 +237,7 @@ TEST(Rows, CountBeyond31Bits) {
 
 Error error_of(const PlanOptions& options) {
   try {
-    make_planner(test::examples_of({3, 10}), options);
+    planner_for(test::examples_of({3, 10}), options);
   } catch (const Error& error) {
     return error;
   }
@@ -261,4 +261,4 @@ TEST(FixedLengthPlan, RefusesRowsThatExceedTheBudget) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::rows_test

@@ -11,7 +11,7 @@
 #include "samplers/planner.h"
 #include "tests/samplers/memory_store.h"
 
-namespace packtrain {
+namespace packtrain::selection_test {
 namespace {
 
 // Only the tokens from 6 on are labels.
@@ -253,4 +253,4 @@ TEST(Plan, HoldsTruncatedLengthsAndLabels) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::selection_test

@@ -8,7 +8,7 @@
 #include "samplers/planner.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::split_test {
 namespace {
 
 constexpr std::int32_t kLongest = 600;
@@ -107,4 +107,4 @@ TEST(Split, PiecesOfOneExampleCountForTheFullestMicroBatch) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::split_test

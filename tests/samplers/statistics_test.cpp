@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace packtrain {
+namespace packtrain::statistics_test {
 namespace {
 
 Piece piece(std::int32_t length) {
@@ -90,4 +90,4 @@ TEST(AttentionSpan, IsPartOfAnExamplesCost) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::statistics_test

@@ -10,7 +10,7 @@
 #include "samplers/batches/whole_examples.h"
 #include "samplers/strategies/strategy.h"
 
-namespace packtrain {
+namespace packtrain::strategy_traits_test {
 namespace {
 
 TEST(StrategyTraits, HaveTheirStrategyAtItsIndex) {
@@ -30,4 +30,4 @@ TEST(StrategyTraits, AgreeWithTheBatchesOfEachStrategy) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::strategy_traits_test

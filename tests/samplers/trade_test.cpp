@@ -11,7 +11,7 @@
 #include "tests/samplers/balance_items.h"
 #include "tests/samplers/lengths.h"
 
-namespace packtrain {
+namespace packtrain::trade_test {
 namespace {
 
 using test::items_of;
@@ -96,4 +96,4 @@ TEST(Trade, TakesMostOfTheImbalanceOutOfFullPacks) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::trade_test

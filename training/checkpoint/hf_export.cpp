@@ -11,6 +11,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/mapped_file.h"
+#include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_special_tokens.h"
 #include "training/checkpoint/hf_text_tower.h"
@@ -23,11 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& path, const std::string& fault,
-                       const std::string& advice = "") {
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
-}
-
 // The folder of transformers for all chat templates except the first.
 constexpr const char* kTemplatesFolder = "additional_chat_templates";
 
@@ -38,10 +34,10 @@ class TemporaryFolder {
       : folder_(std::move(folder)), path_(folder_ + ".tmp") {
     std::error_code error;
     if (fs::exists(fs::symlink_status(folder_, error))) {
-      fail(folder_, "exists already", "Give another folder, or remove this one.");
+      fail_at(folder_, "exists already", "Give another folder, or remove this one.");
     }
     if (fs::exists(fs::symlink_status(path_, error))) {
-      fail(path_, "is left from an export that was cut short", "Remove it.");
+      fail_at(path_, "is left from an export that was cut short", "Remove it.");
     }
     make_folders(path_, ErrorCategory::kCheckpoint);
   }
@@ -58,7 +54,7 @@ class TemporaryFolder {
     sync_folder(path_, ErrorCategory::kCheckpoint);
     std::error_code error;
     fs::rename(path_, folder_, error);
-    if (error) fail(path_, fmt::format("cannot rename to {}: {}", folder_, error.message()));
+    if (error) fail_at(path_, fmt::format("cannot rename to {}: {}", folder_, error.message()));
     committed_ = true;
     const std::string parent = fs::path(folder_).parent_path().string();
     sync_folder(parent.empty() ? "." : parent, ErrorCategory::kCheckpoint);
@@ -102,8 +98,8 @@ std::vector<std::string> list_files(const std::string& folder, const fs::path& p
     names.push_back(part / name);
   }
   if (error) {
-    fail(place, fmt::format("cannot list the tokenizer's files: {}", error.message()),
-         kTokenizerAdvice);
+    fail_at(place, fmt::format("cannot list the tokenizer's files: {}", error.message()),
+            kTokenizerAdvice);
   }
   return names;
 }
@@ -112,8 +108,8 @@ std::vector<std::string> tokenizer_files(const std::string& folder) {
   if (folder.empty()) return {};
   std::vector<std::string> names = list_files(folder, "");
   if (std::ranges::none_of(names, is_tokenizer)) {
-    fail(folder, "has no tokenizer: no tokenizer.json, tokenizer.model, vocab.json or vocab.txt",
-         kTokenizerAdvice);
+    fail_at(folder, "has no tokenizer: no tokenizer.json, tokenizer.model, vocab.json or vocab.txt",
+            kTokenizerAdvice);
   }
   std::error_code ignored;
   if (fs::is_directory(fs::path(folder) / kTemplatesFolder, ignored)) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_text_tower.h"
 #include "training/checkpoint/hf_weights.h"
@@ -18,11 +19,6 @@ namespace packtrain {
 namespace {
 
 constexpr const char* kHead = "lm_head.weight";
-
-[[noreturn]] void fail(const std::string& path, const std::string& fault,
-                       const std::string& advice) {
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault), advice);
-}
 
 // Tensors of old files that are not parameters: tables computed from the config, and the head of a
 // model with tied embeddings.
@@ -62,22 +58,24 @@ std::optional<std::string> name_ending_in(const HfTensors& tensors, const std::s
     end = wanted.substr(names.family_prefix.size());
     found = name_ending_in(names.tensors, end);
   }
-  if (!found) fail(names.folder, fault, "Its config.json and its weights do not belong together.");
+  if (!found)
+    fail_at(names.folder, fault, "Its config.json and its weights do not belong together.");
   const std::string prefix = found->substr(0, found->size() - end.size());
   const std::int64_t count = count_with(names.tensors, prefix);
   const std::int64_t all = std::ssize(names.tensors);
   if (count == all) {
     const std::string whole = names.prefix + prefix;
-    fail(names.folder,
-         fault +
-             fmt::format(": all its tensors begin with '{}', as a wrapped model saves them", whole),
-         fmt::format("model.prefix: {} removes that.", whole));
+    fail_at(names.folder,
+            fault + fmt::format(": all its tensors begin with '{}', as a wrapped model saves them",
+                                whole),
+            fmt::format("model.prefix: {} removes that.", whole));
   }
-  fail(names.folder,
-       fault + fmt::format(", but '{}': {} of its {} tensors begin with '{}'",
-                           names.prefix + *found, count, all, names.prefix + prefix),
-       "model.prefix removes only what all tensors begin with: save the model unwrapped, or give "
-       "these tensors the names of the others.");
+  fail_at(
+      names.folder,
+      fault + fmt::format(", but '{}': {} of its {} tensors begin with '{}'", names.prefix + *found,
+                          count, all, names.prefix + prefix),
+      "model.prefix removes only what all tensors begin with: save the model unwrapped, or give "
+      "these tensors the names of the others.");
 }
 
 void check_stored(const Names& names, const StoredTensor& stored) {
@@ -86,20 +84,21 @@ void check_stored(const Names& names, const StoredTensor& stored) {
   const TensorView& tensor = *found->second.view;
   const std::string& file = found->second.file->path();
   if (tensor.shape != stored.shape) {
-    fail(file,
-         fmt::format("tensor '{}' has shape [{}], want [{}]", stored.name,
-                     fmt::join(tensor.shape, ", "), fmt::join(stored.shape, ", ")),
-         "Its config.json and its weights do not belong together.");
+    fail_at(file,
+            fmt::format("tensor '{}' has shape [{}], want [{}]", stored.name,
+                        fmt::join(tensor.shape, ", "), fmt::join(stored.shape, ", ")),
+            "Its config.json and its weights do not belong together.");
   }
   const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
                         tensor.dtype == DataType::kBFloat16;
   if (!stored.is_code && !is_float) {
-    fail(file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", stored.name),
-         "Quantized weights cannot be trained: use the unquantized model, in one of these types.");
+    fail_at(
+        file, fmt::format("tensor '{}' is not float32, float16 or bfloat16", stored.name),
+        "Quantized weights cannot be trained: use the unquantized model, in one of these types.");
   }
   if (stored.is_code && tensor.dtype != DataType::kUInt8) {
-    fail(file, fmt::format("tensor '{}' is not uint8, as codes of MXFP4 are", stored.name),
-         "Download the model again.");
+    fail_at(file, fmt::format("tensor '{}' is not uint8, as codes of MXFP4 are", stored.name),
+            "Download the model again.");
   }
 }
 
@@ -110,10 +109,10 @@ void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>&
   const auto embedding = std::ranges::find(pieces, "embed.weight", &WeightPiece::parameter);
   const TensorView& tied = *tensors.at(embedding->hf_name).view;
   if (tied.dtype == head.view->dtype && std::ranges::equal(tied.data, head.view->data)) return;
-  fail(head.file->path(),
-       fmt::format("tensor '{}' is not '{}', but tie_word_embeddings is true", kHead,
-                   embedding->hf_name),
-       "Set tie_word_embeddings to false in its config.json, or remove the tensor.");
+  fail_at(head.file->path(),
+          fmt::format("tensor '{}' is not '{}', but tie_word_embeddings is true", kHead,
+                      embedding->hf_name),
+          "Set tie_word_embeddings to false in its config.json, or remove the tensor.");
 }
 
 // Checks that every tensor that the model needs exists, and that there are no unknown ones. Every
@@ -133,9 +132,10 @@ void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
     const bool ignorable = is_ignorable(name, *tensor.view, config);
     if (ignorable && name == kHead) check_stored_head(tensors, pieces, tensor);
     if (ignorable) continue;
-    fail(tensor.file->path(), fmt::format("tensor '{}' belongs to no parameter of the model", name),
-         "The model has parts that its config.json does not tell of, or that packtrain does not "
-         "know.");
+    fail_at(tensor.file->path(),
+            fmt::format("tensor '{}' belongs to no parameter of the model", name),
+            "The model has parts that its config.json does not tell of, or that packtrain does not "
+            "know.");
   }
 }
 

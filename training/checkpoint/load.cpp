@@ -11,6 +11,7 @@
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/shard_reader.h"
 #include "training/checkpoint/tensor_bytes.h"
 
@@ -23,11 +24,6 @@ constexpr const char* kOtherModel =
 constexpr const char* kWasFrozen =
     "The parameter was frozen when this was saved: keep it frozen, or export the model and start a "
     "new run from it.";
-
-[[noreturn]] void fail(const std::string& where, const std::string& fault,
-                       const std::string& advice) {
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", where, fault), advice);
-}
 
 // Reports any fault of a file as damage of the checkpoint.
 template <typename Work>
@@ -121,7 +117,7 @@ void ShardReader::add_ranges(std::size_t index) {
 const std::vector<std::int64_t>& ShardReader::shape(const std::string& parameter) const {
   const auto found = manifest_.parameters.find(parameter);
   if (found == manifest_.parameters.end()) {
-    fail(folder_, fmt::format("has no parameter '{}'", parameter), kOtherModel);
+    fail_at(folder_, fmt::format("has no parameter '{}'", parameter), kOtherModel);
   }
   return found->second;
 }
@@ -140,7 +136,7 @@ const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::s
     verify_all();
     const std::string fault = fmt::format("has no {} of parameter '{}'", kind, parameter);
     if (kind == "weight") throw DamagedCheckpoint(folder_ + ": " + fault);
-    fail(folder_, fault, kWasFrozen);
+    fail_at(folder_, fault, kWasFrozen);
   }
   if (found->second.shape.size() != 1 || found->second.shape[0] < part.end - part.saved_begin) {
     throw DamagedCheckpoint(
@@ -216,10 +212,10 @@ ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView>
   bool logged = false;  // all moments have one type
   for (const ShardView& shard : shards) {
     if (const auto& saved = reader.shape(shard.parameter); saved != shard.shape) {
-      fail(folder,
-           fmt::format("parameter '{}' has shape [{}], want [{}]", shard.parameter,
-                       fmt::join(saved, ", "), fmt::join(shard.shape, ", ")),
-           kOtherModel);
+      fail_at(folder,
+              fmt::format("parameter '{}' has shape [{}], want [{}]", shard.parameter,
+                          fmt::join(saved, ", "), fmt::join(shard.shape, ", ")),
+              kOtherModel);
     }
     if (shard.numel == 0) continue;
     reader.read("weight", shard.parameter, shard.begin, shard.weight);

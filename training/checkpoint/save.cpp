@@ -15,6 +15,7 @@
 #include "framework/core/units.h"
 #include "parallel/communicators/collectives.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/folder_names.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/retention.h"
@@ -44,20 +45,16 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& fault) {
-  throw Error(ErrorCategory::kCheckpoint, fmt::format("{}: {}", path, fault));
-}
-
 void rename_folder(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error) fail(from, fmt::format("cannot rename to {}: {}", to, error.message()));
+  if (error) fail_at(from, fmt::format("cannot rename to {}: {}", to, error.message()));
 }
 
 std::uint64_t free_bytes(const std::string& folder) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
-  if (error) fail(folder, fmt::format("cannot tell the free space: {}", error.message()));
+  if (error) fail_at(folder, fmt::format("cannot tell the free space: {}", error.message()));
   return space.available;
 }
 
@@ -87,7 +84,7 @@ void prepare_folder(const SavePaths& paths, std::uint64_t bytes_needed, const Re
   }
   std::error_code error;
   if (!fs::create_directory(paths.temporary, error)) {
-    fail(paths.temporary, error ? error.message() : "is in the way, and not ours to remove");
+    fail_at(paths.temporary, error ? error.message() : "is in the way, and not ours to remove");
   }
 }
 

@@ -51,7 +51,7 @@ void add_line(std::string_view line, RunHistory& history) {
 RunHistory parse_history(std::string_view text, const std::string& path) {
   RunHistory history;
   std::int64_t line_number = 0;
-  const auto refuse = [&](const std::string& what) {
+  const auto reject = [&](const std::string& what) {
     throw Error(ErrorCategory::kData, fmt::format("{}:{}: {}", path, line_number, what),
                 "Remove the folder of this run: it is trained again.");
   };
@@ -61,12 +61,12 @@ RunHistory parse_history(std::string_view text, const std::string& path) {
     try {
       add_line(text.substr(0, end), history);
     } catch (const nlohmann::json::exception& failure) {
-      refuse(fmt::format("is no line of metrics: {}", failure.what()));
+      reject(fmt::format("is no line of metrics: {}", failure.what()));
     }
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     const auto num_steps = static_cast<std::int64_t>(history.steps.size());
     if (num_steps > 0 && history.steps.back().step != num_steps) {
-      refuse(fmt::format("got step {}, wanted {}", history.steps.back().step, num_steps));
+      reject(fmt::format("got step {}, wanted {}", history.steps.back().step, num_steps));
     }
   }
   return history;

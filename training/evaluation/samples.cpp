@@ -33,7 +33,7 @@ Samples::Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
     : prompts_(std::move(prompts)), options_(options), device_(device), world_(world) {
   if (prompts_.empty()) {
     throw Error(ErrorCategory::kConfig,
-                fmt::format("samples.steps is set, but no example has a beginning to go on with: "
+                fmt::format("samples.steps is set, but no example has a beginning to continue: "
                             "one with a label, and no longer than {} tokens with {} new ones",
                             options.max_tokens_per_micro_batch, options.samples.max_new_tokens),
                 "Lower samples.max_new_tokens, raise batch.max_tokens_per_micro_batch, or set "
@@ -48,8 +48,8 @@ void Samples::write(ShardedModel& model, std::int64_t step) {
   const auto continuations =
       generate_continuations(prompts_, options_, step, model, device_, world_);
   static const std::function<bool()>
-      kNoPartner;  // a stop request must not cause the same lines to be written twice
-  CollectiveEvaluation joint(world_, kNoPartner);
+      kNeverStop;  // a stop request must not cause the same lines to be written twice
+  CollectiveEvaluation joint(world_, kNeverStop);
   joint.attempt([&] {
     if (file_ == nullptr) return;
     std::string lines;

@@ -30,7 +30,7 @@ bool is_restarted() {
   return restarts != nullptr && std::string_view(restarts) != "0";
 }
 
-bool strikes_by_phase(FaultKind kind) {
+bool is_phase_fault(FaultKind kind) {
   return kind == FaultKind::kAbort || kind == FaultKind::kHang || kind == FaultKind::kSlow ||
          kind == FaultKind::kStop;
 }
@@ -74,7 +74,7 @@ bool FaultInjector::fires(FaultKind kind, std::int64_t number) {
 void FaultInjector::maybe_inject(FaultPhase phase, std::int64_t number) {
   if (!is_due(phase, number)) return;
   const FaultKind kind = fault_.kind;
-  if (!strikes_by_phase(kind)) return;
+  if (!is_phase_fault(kind)) return;
   log_fault(number);
   if (kind == FaultKind::kAbort) std::abort();
   if (kind == FaultKind::kStop) std::raise(SIGTERM);

@@ -22,35 +22,35 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongDead{60};  // the writer of an older heartbeat has ended
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kLookAtFolderEvery{100};
 constexpr int kLooks = 30;  // longer than the longest interval between two heartbeats
 constexpr std::chrono::seconds kOwnHostEndsWithin{10};
 constexpr std::chrono::seconds kOtherHostEndsWithin{60};
 
-bool may_live(const Heartbeat& sign, const std::string& own_host) {
-  if (fs::file_time_type::clock::now() - sign.written > kLongDead) return false;
-  return sign.host != own_host || ::kill(sign.pid, 0) == 0 || errno == EPERM;
+bool may_be_running(const Heartbeat& heartbeat, const std::string& own_host) {
+  if (fs::file_time_type::clock::now() - heartbeat.written > kLongDead) return false;
+  return heartbeat.host != own_host || ::kill(heartbeat.pid, 0) == 0 || errno == EPERM;
 }
 
 std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
                                                 const std::string& own_host) {
-  std::vector<Heartbeat> signs;
+  std::vector<Heartbeat> heartbeats;
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
-    const auto sign = read_heartbeat(entry.path());
-    if (sign && may_live(*sign, own_host)) signs.push_back(*sign);
+    const auto heartbeat = read_heartbeat(entry.path());
+    if (heartbeat && may_be_running(*heartbeat, own_host)) heartbeats.push_back(*heartbeat);
   }
-  return signs;
+  return heartbeats;
 }
 
 // A heartbeat whose rank is alive: its file is rewritten during the looks.
 std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::string& own_host) {
-  const std::vector<Heartbeat> signs = possibly_live_heartbeats(folder, own_host);
-  for (int look = 0; look < kLooks && !signs.empty(); ++look) {
-    std::this_thread::sleep_for(kLookEvery);
-    for (const Heartbeat& sign : signs) {
-      const auto now = read_heartbeat(sign.path);
-      if (now && now->pid == sign.pid && now->written != sign.written) return now;
+  const std::vector<Heartbeat> heartbeats = possibly_live_heartbeats(folder, own_host);
+  for (int look = 0; look < kLooks && !heartbeats.empty(); ++look) {
+    std::this_thread::sleep_for(kLookAtFolderEvery);
+    for (const Heartbeat& heartbeat : heartbeats) {
+      const auto now = read_heartbeat(heartbeat.path);
+      if (now && now->pid == heartbeat.pid && now->written != heartbeat.written) return now;
     }
   }
   return std::nullopt;
@@ -59,11 +59,11 @@ std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::strin
 void wait_for_other_job(const std::string& run_folder, const std::string& own_host) {
   const Clock::time_point begin = Clock::now();
   bool told = false;
-  while (const auto sign = live_heartbeat(heartbeat_folder(run_folder), own_host)) {
-    const bool is_own = sign->host == own_host;
+  while (const auto heartbeat = live_heartbeat(heartbeat_folder(run_folder), own_host)) {
+    const bool is_own = heartbeat->host == own_host;
     const auto limit = is_own ? kOwnHostEndsWithin : kOtherHostEndsWithin;
     const std::string who = fmt::format("another job is at work in {} (process {} on host {})",
-                                        run_folder, sign->pid, sign->host);
+                                        run_folder, heartbeat->pid, heartbeat->host);
     if (Clock::now() - begin > limit) {
       throw Error(ErrorCategory::kConfig, who,
                   "Stop it or wait for its end, or give this run its own run.output.");

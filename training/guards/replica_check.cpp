@@ -130,7 +130,7 @@ void ReplicaCheck::judge(std::int64_t number) {
                 fmt::format("step {}: {}: not the same on all ranks that hold it: {}", number,
                             is_state ? state_[index].name : kPositionNames.at(index), found),
                 "A GPU, its memory or a link may be faulty. The newest checkpoint is from before "
-                "this was found: go on from it, without the host of that rank.");
+                "this was found: continue from it, without the host of that rank.");
   }
 }
 

@@ -32,8 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kSignEvery{1};
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::seconds kRenewLockEvery{1};
+constexpr std::chrono::milliseconds kLookAtLockEvery{100};
 constexpr std::chrono::seconds kTakeoverEndsWithin{5};
 
 std::string random_id() {
@@ -132,9 +132,9 @@ bool create(const fs::path& path, const FolderOwner& self) {
 }
 
 // Decides by several looks at the file whether an owner is dead.
-class Judge {
+class OwnerObserver {
  public:
-  Judge(std::string machine, std::chrono::milliseconds still)
+  OwnerObserver(std::string machine, std::chrono::milliseconds still)
       : machine_(std::move(machine)), still_(still) {}
 
   bool is_own_machine(const FolderOwner& owner) const { return owner.machine == machine_; }
@@ -178,7 +178,7 @@ bool take_over(const fs::path& path, const FolderOwner& dead, const FolderOwner&
   return taken && after && (after->owner.id == self.id || after->owner.id.empty());
 }
 
-[[noreturn]] void refuse(const std::string& who) {
+[[noreturn]] void reject_second_run(const std::string& who) {
   throw Error(ErrorCategory::kConfig, who,
               "Stop it or wait for its end, or give this run its own run.output.");
 }
@@ -186,26 +186,26 @@ bool take_over(const fs::path& path, const FolderOwner& dead, const FolderOwner&
 void claim(const std::string& run_folder, const fs::path& path, const FolderOwner& self,
            const LockTimeouts& limits) {
   const Clock::time_point begin = Clock::now();
-  Judge judge(self.machine, limits.still);
+  OwnerObserver observer(self.machine, limits.still);
   bool told = false;
   while (!create(path, self)) {
     auto look = look_at(path);
     if (!look) {  // released meanwhile, or unreadable
       look.emplace();
       look->owner.host = "not known";
-    } else if (judge.is_dead(*look)) {
+    } else if (observer.is_dead(*look)) {
       if (take_over(path, look->owner, self)) return;
       continue;
     }
-    const auto limit = judge.is_own_machine(look->owner) ? limits.own_machine : limits.elsewhere;
+    const auto limit = observer.is_own_machine(look->owner) ? limits.own_machine : limits.elsewhere;
     const std::string who = fmt::format("another job is at work in {} (process {} on host {})",
                                         run_folder, look->owner.pid, look->owner.host);
-    if (Clock::now() - begin > limit) refuse(who);
+    if (Clock::now() - begin > limit) reject_second_run(who);
     if (!told && look->owner.pid != 0) {
       log_warning("{}: waiting for its end, {} s at most", who, limit.count() / 1000);
     }
     told = told || look->owner.pid != 0;
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kLookAtLockEvery);
   }
 }
 
@@ -231,7 +231,7 @@ RunFolderLock::RunFolderLock(const std::string& run_folder, const FolderOwner& s
     const auto look = look_at(path);
     if (look && (look->owner.id == id || look->owner.id.empty())) ::unlink(path.c_str());
   };
-  heartbeats_ = std::make_unique<FileThread>(renew, on_lock_lost, kSignEvery);
+  heartbeats_ = std::make_unique<FileThread>(renew, on_lock_lost, kRenewLockEvery);
 }
 
 RunFolderLock::~RunFolderLock() = default;

@@ -80,7 +80,7 @@ RefusalBounds StepGuard::bounds(std::int64_t number) const {
 }
 
 StepGuard::Verdict StepGuard::judge(std::int64_t number, const StepOutcome::Values& values) {
-  if (!values.applied) return refuse(number, values);
+  if (!values.applied) return discard(number, values);
   num_consecutive_skipped_ = 0;
   if (options_.spikes == Spikes::kWarn &&
       (values.loss > losses_.bound(number - 1) || values.grad_norm > norms_.bound(number - 1))) {
@@ -101,7 +101,7 @@ void StepGuard::stop(std::int64_t number, const std::string& what) const {
               "from before this step. guard.non_finite says what else a run may do.");
 }
 
-StepGuard::Verdict StepGuard::refuse(std::int64_t number, const StepOutcome::Values& values) {
+StepGuard::Verdict StepGuard::discard(std::int64_t number, const StepOutcome::Values& values) {
   const std::string what =
       fmt::format("loss {} and gradient norm {}", values.loss, values.grad_norm);
   if (left_out_.contains(number)) {

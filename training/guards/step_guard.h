@@ -61,7 +61,7 @@ class StepGuard {
 
  private:
   [[noreturn]] void stop(std::int64_t number, const std::string& what) const;
-  Verdict refuse(std::int64_t number, const StepOutcome::Values& values);
+  Verdict discard(std::int64_t number, const StepOutcome::Values& values);
 
   GuardSection options_;
   std::set<std::int64_t> left_out_;

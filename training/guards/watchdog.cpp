@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kSignEvery{1};
+constexpr std::chrono::seconds kHeartbeatEvery{1};
 constexpr std::chrono::seconds kLookEvery{1};
 constexpr std::chrono::seconds kNamesWithin{2};  // after the limit
 constexpr double kOverdueShare = 0.5;            // of a limit
@@ -41,16 +41,17 @@ const char* limit_key(RunPhase phase) {
   return kKeys.at(static_cast<std::size_t>(phase));
 }
 
-struct Sign {
+struct RankHeartbeat {
   int rank = 0;
   Heartbeat life;
   double age_s = 0;  // by the clock of the file system, which all heartbeats share
 };
 
 // When every rank waits for another, the network between their hosts is suspect.
-std::string hosts_of(const std::vector<Sign>& signs) {
+std::string hosts_of(const std::vector<RankHeartbeat>& heartbeats) {
   std::map<std::string, std::vector<int>> ranks;
-  for (const Sign& sign : signs) ranks[sign.life.host].push_back(sign.rank);
+  for (const RankHeartbeat& heartbeat : heartbeats)
+    ranks[heartbeat.life.host].push_back(heartbeat.rank);
   if (ranks.size() < 2) return "";
   std::string text = ": is the network between their hosts cut?";
   for (const auto& [host, own] : ranks) {
@@ -59,27 +60,31 @@ std::string hosts_of(const std::vector<Sign>& signs) {
   return text;
 }
 
-std::string missing_of(const std::vector<Sign>& signs, std::vector<std::string> missing) {
-  const auto num_collectives = [](const Sign& sign) { return sign.life.num_collectives; };
-  const auto most = std::ranges::max_element(signs, {}, num_collectives);
-  for (const Sign& sign : signs) {
-    if (sign.age_s > kSilentAfterS) {
-      missing.push_back(fmt::format("rank {} has not run for {:.0f} s (step {})", sign.rank,
-                                    sign.age_s, sign.life.step));
-    } else if (sign.life.num_collectives < most->life.num_collectives) {
-      missing.push_back(fmt::format(
-          "rank {} runs, but has begun {} collectives where others have "
-          "begun {} (step {})",
-          sign.rank, sign.life.num_collectives, most->life.num_collectives, sign.life.step));
+std::string missing_of(const std::vector<RankHeartbeat>& heartbeats,
+                       std::vector<std::string> missing) {
+  const auto num_collectives = [](const RankHeartbeat& heartbeat) {
+    return heartbeat.life.num_collectives;
+  };
+  const auto most = std::ranges::max_element(heartbeats, {}, num_collectives);
+  for (const RankHeartbeat& heartbeat : heartbeats) {
+    if (heartbeat.age_s > kSilentAfterS) {
+      missing.push_back(fmt::format("rank {} has not run for {:.0f} s (step {})", heartbeat.rank,
+                                    heartbeat.age_s, heartbeat.life.step));
+    } else if (heartbeat.life.num_collectives < most->life.num_collectives) {
+      missing.push_back(
+          fmt::format("rank {} runs, but has begun {} collectives where others have "
+                      "begun {} (step {})",
+                      heartbeat.rank, heartbeat.life.num_collectives, most->life.num_collectives,
+                      heartbeat.life.step));
     }
   }
-  if (missing.empty()) return "no rank is behind the others" + hosts_of(signs);
+  if (missing.empty()) return "no rank is behind the others" + hosts_of(heartbeats);
   return fmt::format("missing: {}", fmt::join(missing, "; "));
 }
 
 }  // namespace
 
-struct Watchdog::Signs {
+struct Watchdog::Heartbeats {
   std::string folder;
   std::string host;
   int rank = 0;
@@ -95,12 +100,12 @@ struct Watchdog::Signs {
   void work() {
     std::unique_lock lock(mutex);
     const bool reads = wants_names;
-    Heartbeat sign;
-    sign.host = host;
-    sign.pid = ::getpid();
-    sign.step = step;
-    sign.num_collectives = num_collectives_begun();
-    const std::string text = heartbeat_text(sign, phase_name(phase));
+    Heartbeat heartbeat;
+    heartbeat.host = host;
+    heartbeat.pid = ::getpid();
+    heartbeat.step = step;
+    heartbeat.num_collectives = num_collectives_begun();
+    const std::string text = heartbeat_text(heartbeat, phase_name(phase));
     lock.unlock();
     try {
       if (!file) open();
@@ -128,32 +133,32 @@ struct Watchdog::Signs {
   std::string read() const {
     std::error_code error;
     const fs::file_time_type now = fs::last_write_time(heartbeat_path(folder, rank), error);
-    std::vector<Sign> signs;
+    std::vector<RankHeartbeat> heartbeats;
     std::vector<std::string> missing_heartbeats;
     for (int other = 0; other < num_ranks; ++other) {
       if (const auto life = read_heartbeat(heartbeat_path(folder, other))) {
         const std::chrono::duration<double> age = now - life->written;
-        signs.push_back({other, *life, age.count()});
+        heartbeats.push_back({other, *life, age.count()});
       } else {
-        missing_heartbeats.push_back(fmt::format("rank {} has left no sign of life", other));
+        missing_heartbeats.push_back(fmt::format("rank {} has written no heartbeat", other));
       }
     }
-    return missing_of(signs, std::move(missing_heartbeats));
+    return missing_of(heartbeats, std::move(missing_heartbeats));
   }
 };
 
 Watchdog::Watchdog(const GuardSection& limits, const std::string& run_folder, World& world)
     : limits_s_{limits.start_timeout_s, limits.step_timeout_s, limits.checkpoint_timeout_s},
       rank_(world.rank()),
-      heartbeats_(std::make_shared<Signs>()) {
+      heartbeats_(std::make_shared<Heartbeats>()) {
   if (!run_folder.empty()) {
     heartbeats_->folder = heartbeat_folder(run_folder).string();
     heartbeats_->host = host_in_heartbeats(world.host());
     heartbeats_->rank = rank_;
     heartbeats_->num_ranks = world.size();
-    heartbeat_thread_ =
-        std::make_unique<FileThread>([signs = heartbeats_] { signs->work(); },
-                                     [signs = heartbeats_] { signs->remove(); }, kSignEvery);
+    heartbeat_thread_ = std::make_unique<FileThread>(
+        [heartbeats = heartbeats_] { heartbeats->work(); },
+        [heartbeats = heartbeats_] { heartbeats->remove(); }, kHeartbeatEvery);
   }
   thread_ = std::thread([this] { watch(); });
 }

@@ -46,7 +46,7 @@ class Watchdog {
     std::int64_t step = 0;
     Clock::time_point begin = Clock::now();
   };
-  struct Signs;  // data of the thread that writes and reads heartbeats
+  struct Heartbeats;  // data of the thread that writes and reads heartbeats
 
   void watch();
   [[noreturn]] void end(const Position& at);
@@ -58,7 +58,7 @@ class Watchdog {
   std::condition_variable wake_;
   Position position_;
   bool over_ = false;
-  std::shared_ptr<Signs> heartbeats_;
+  std::shared_ptr<Heartbeats> heartbeats_;
   std::unique_ptr<FileThread> heartbeat_thread_;  // or none
   std::thread thread_;                            // last: uses all of the above
 };

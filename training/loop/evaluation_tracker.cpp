@@ -14,7 +14,7 @@ EvaluationTracker::EvaluationTracker(const Config& config, const EvaluationSets&
   const bool matters = config.checkpoint.keep_best > 0 || config.run.early_stopping_patience > 0;
   if (resumed && !goes_on && matters) {
     log_warning(
-        "checkpoint.keep_best and run.early_stopping_patience begin anew: {} went by "
+        "checkpoint.keep_best and run.early_stopping_patience start over: {} went by "
         "evaluation set '{}', this run goes by '{}'",
         resumed->folder, resumed->validation_set, sets.deciding());
   }

@@ -203,7 +203,7 @@ void Trainer::fail_evaluation(std::int64_t steps_done, const EvaluationError& er
                   "step {} is saved in {}",
                   what, steps_done, run_.total_steps(), error.message(), steps_done,
                   checkpoints_folder(config_.run.output)),
-      fmt::format("{} Then the same command goes on from there, with {} first.", advice, what));
+      fmt::format("{} Then the same command resumes from there, with {} first.", advice, what));
 }
 
 void Trainer::end(RunState state, const std::string& reason, bool waits) {

@@ -18,8 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMaxSteps = 8;  // steps that the examples are taken from
-constexpr double kMinRepeats = 2;      // one repeat would show nothing about noise
+constexpr std::int64_t kMaxMeasuredSteps = 8;  // steps that the examples are taken from
+constexpr double kMinRepeats = 2;              // one repeat would show nothing about noise
 constexpr double kMaxRepeats = 5;
 constexpr double kMinAllowedS = 2.0;
 constexpr double kShareOfRun = 0.01;
@@ -115,7 +115,7 @@ std::vector<MicroBatch> sample_micro_batches(const RunPlan& plan, std::int64_t f
   std::vector<Sequence> sequences;
   std::int64_t step_tokens = 0;
   std::int64_t num_ranks = 1;
-  const std::int64_t end = std::min(first_step + kMaxSteps, plan.total_steps());
+  const std::int64_t end = std::min(first_step + kMaxMeasuredSteps, plan.total_steps());
   for (std::int64_t step = first_step; step < end; ++step) {
     const StepPlan step_plan = plan.planner().plan(step);
     num_ranks = std::ssize(step_plan.ranks);

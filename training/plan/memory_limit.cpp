@@ -16,10 +16,6 @@ namespace {
 constexpr double kGpuShare = 0.96;
 constexpr double kHostShare = 0.5;
 
-double gib(std::int64_t bytes) {
-  return static_cast<double>(bytes) / kGibibyte;
-}
-
 MemoryLimit given_limit(double limit_gib) {
   const auto bytes = static_cast<std::int64_t>(limit_gib * kGibibyte);
   return {bytes, bytes, "memory.limit_gib"};
@@ -27,7 +23,7 @@ MemoryLimit given_limit(double limit_gib) {
 
 MemoryLimit gpu_limit(std::int64_t total, const std::string& whose) {
   return {static_cast<std::int64_t>(kGpuShare * static_cast<double>(total)), total,
-          fmt::format("{:.0f} % of {} {:.2f} GiB", 100 * kGpuShare, whose, gib(total))};
+          fmt::format("{:.0f} % of {} {:.2f} GiB", 100 * kGpuShare, whose, to_gibibytes(total))};
 }
 
 MemoryLimit host_limit(std::int64_t available, int ranks_on_host) {

@@ -9,6 +9,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
+#include "framework/core/units.h"
 #include "training/plan/memory_limit.h"
 #include "training/plan/memory_suggestions.h"
 
@@ -17,10 +18,6 @@ namespace {
 
 constexpr double kTolerance = 0.03;
 constexpr double kTolerableBytes = 256.0 * 1024 * 1024;
-
-double gib(std::int64_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
-}
 
 nlohmann::ordered_json to_json(const std::vector<MemoryEntry>& entries) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
@@ -95,8 +92,9 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
       "memory, measured against the plan of the same micro-batches: {:+.1f} %; {:.2f} GiB "
       "allocated at most, planned {:.2f} (most in the {}); {:.2f} GiB taken beside, planned "
       "{:.2f}; freed and kept by the allocator {:.2f} GiB",
-      100 * over / planned, gib(measured.allocated), gib(plan_.allocated_bytes()), plan_.moment,
-      gib(measured.outside), gib(plan_.outside_bytes()), gib(measured.cached));
+      100 * over / planned, to_gibibytes(measured.allocated), to_gibibytes(plan_.allocated_bytes()),
+      plan_.moment, to_gibibytes(measured.outside), to_gibibytes(plan_.outside_bytes()),
+      to_gibibytes(measured.cached));
 }
 
 void MemoryReport::write(const MeasuredMemory* measured) const {

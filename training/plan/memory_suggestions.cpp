@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-struct Rung {
+struct SettingStep {
   Recompute recompute;
   const char* name;
   bool narrow_moments;
@@ -21,19 +21,19 @@ struct Rung {
 
 // Cheapest first. bfloat16 moments cost no time but precision; recomputing whole layers costs a
 // third.
-constexpr Rung kLadder[] = {{Recompute::kSelective, "selective", false},
-                            {Recompute::kSelective, "selective", true},
-                            {Recompute::kFull, "full", false},
-                            {Recompute::kFull, "full", true}};
+constexpr SettingStep kLadder[] = {{Recompute::kSelective, "selective", false},
+                                   {Recompute::kSelective, "selective", true},
+                                   {Recompute::kFull, "full", false},
+                                   {Recompute::kFull, "full", true}};
 
-// Applies the rung to `config`. Returns the changed settings; none when all are set already.
-std::vector<std::string> climb(const Rung& rung, Config& config) {
+// Applies the step to `config`. Returns the changed settings; none when all are set already.
+std::vector<std::string> raise_setting(const SettingStep& step, Config& config) {
   std::vector<std::string> settings;
-  if (rung.recompute > config.memory.recompute) {
-    config.memory.recompute = rung.recompute;
-    settings.push_back(fmt::format("memory.recompute={}", rung.name));
+  if (step.recompute > config.memory.recompute) {
+    config.memory.recompute = step.recompute;
+    settings.push_back(fmt::format("memory.recompute={}", step.name));
   }
-  if (rung.narrow_moments && config.optimizer.moments != Precision::kBFloat16) {
+  if (step.narrow_moments && config.optimizer.moments != Precision::kBFloat16) {
     config.optimizer.moments = Precision::kBFloat16;
     settings.emplace_back("optimizer.moments=bf16");
   }
@@ -90,9 +90,9 @@ std::string memory_suggestions(const Config& config, const DecoderConfig& decode
   };
   if (bytes(config) <= limit.bytes) return {};
   std::vector<std::string> found;
-  for (const Rung& rung : kLadder) {
+  for (const SettingStep& step : kLadder) {
     Config changed = config;
-    const std::vector<std::string> settings = climb(rung, changed);
+    const std::vector<std::string> settings = raise_setting(step, changed);
     if (settings.empty()) continue;
     const std::int64_t needed = bytes(changed);
     if (needed > limit.bytes) continue;

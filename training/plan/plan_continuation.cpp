@@ -165,17 +165,17 @@ void check_continuation(const Continuation& continuation, const CheckpointSectio
   if (!continuation.repeats.empty() && !checkpoint.allow_repeated) {
     throw Error(
         ErrorCategory::kCheckpoint,
-        fmt::format("{}: with the changed settings the run cannot go on exactly behind what "
+        fmt::format("{}: with the changed settings the run cannot continue exactly after what "
                     "was trained: {}",
                     folder, continuation.repeats),
         "Restore the settings, give this run its own run.output, or set "
-        "checkpoint.allow_repeated: true to go on so; nothing is left out.");
+        "checkpoint.allow_repeated: true to continue so; nothing is left out.");
   }
   if (rank != 0) return;
   if (!continuation.repeats.empty()) {
     log_warning("{} (allowed by checkpoint.allow_repeated)", continuation.repeats);
   }
-  log_info("other batches from step {} on: epoch {} goes on behind {} of its {} examples",
+  log_info("other batches from step {} on: epoch {} continues after {} of its {} examples",
            start.step + 1, start.epoch + 1, start.num_trained,
            start.num_selected == 0 ? std::string("new") : std::to_string(start.num_selected));
 }

@@ -7,8 +7,8 @@
 namespace packtrain {
 namespace {
 
-// Work of one rank in one micro-batch.
-struct Work {
+// MicroBatchWork of one rank in one micro-batch.
+struct MicroBatchWork {
   std::int64_t tokens = 0;
   std::int64_t rows = 0;
   std::int64_t split_examples = 0;
@@ -18,8 +18,8 @@ struct Work {
   double flops = 0;         // of executed tokens and pads
 };
 
-Work work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {
-  Work work;
+MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {
+  MicroBatchWork work;
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
   for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
@@ -52,12 +52,12 @@ CostModel utilization_cost(std::int64_t hidden_size) {
 void PlanSummary::add(const StepPlan& plan) {
   double tokens = 0;
   double slowest_tokens = 0;
-  Work total;    // over ranks and micro-batches
-  Work slowest;  // sums over micro-batches of the slowest rank
+  MicroBatchWork total;    // over ranks and micro-batches
+  MicroBatchWork slowest;  // sums over micro-batches of the slowest rank
   for (std::size_t m = 0; m < static_cast<std::size_t>(plan.num_micro_batches()); ++m) {
-    Work most;
+    MicroBatchWork most;
     for (const std::vector<MicroBatch>& rank : plan.ranks) {
-      const Work work = work_of(rank[m], options_);
+      const MicroBatchWork work = work_of(rank[m], options_);
       tokens += static_cast<double>(work.tokens);
       total.useful_cost += work.useful_cost;
       total.largest_cost = std::max(total.largest_cost, work.largest_cost);

@@ -13,10 +13,6 @@
 namespace packtrain {
 namespace {
 
-double gib(std::int64_t bytes) {
-  return static_cast<double>(bytes) / kGibibyte;
-}
-
 [[noreturn]] void fail_no_room(const Config& config, const MemoryPlan& plan,
                                const MemoryRanks& ranks, const MemoryLimit& limit) {
   const std::string sharing = sharing_advice(plan, ranks, limit.bytes);
@@ -25,8 +21,8 @@ double gib(std::int64_t bytes) {
       fmt::format("batch.max_tokens_per_micro_batch: auto finds no room: an example of "
                   "data.max_length = {} tokens needs an estimated {:.3g} GiB of a rank's memory, "
                   "and it may use {:.3g} GiB ({})\n{}",
-                  config.data.max_length, gib(plan.total()), gib(limit.bytes), limit.basis,
-                  memory_table(plan, 0)),
+                  config.data.max_length, to_gibibytes(plan.total()), to_gibibytes(limit.bytes),
+                  limit.basis, memory_table(plan, 0)),
       fmt::format("Lower data.max_length, set memory.recompute: full, {}{}or raise "
                   "memory.limit_gib if the device has more.",
                   sharing, sharing.empty() ? "" : ", "));
@@ -105,8 +101,8 @@ void check_kept_budget(const Config& config, const DecoderConfig& decoder, std::
       fmt::format("{} was trained with {} tokens a micro-batch, found by "
                   "batch.max_tokens_per_micro_batch: auto; here they need an estimated {:.3g} GiB "
                   "of a rank's memory, which has {:.3g} GiB\n{}",
-                  folder, tokens, gib(plan.total()), gib(free_memory.limit.with_reserve),
-                  memory_table(plan, 0)),
+                  folder, tokens, to_gibibytes(plan.total()),
+                  to_gibibytes(free_memory.limit.with_reserve), memory_table(plan, 0)),
       packs ? fmt::format("Packs are made of that many tokens: set memory.recompute: full{}{}, or "
                           "resume on devices with as much memory.",
                           sharing.empty() ? "" : ", ", sharing)

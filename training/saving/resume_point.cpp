@@ -16,7 +16,7 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
   if (state.weights_only) {
     throw Error(ErrorCategory::kCheckpoint,
                 fmt::format("{} has weights but no moments (checkpoint.weights_only): training "
-                            "cannot go on from it",
+                            "cannot continue from it",
                             folder),
                 fmt::format("To start a new run from its weights, set model.path: {} and another "
                             "run.output.",

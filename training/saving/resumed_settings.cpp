@@ -233,7 +233,7 @@ void check_model_size(const ResumePoint& resumed, const std::string& present_mod
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("{} holds a model of {} parameters, this run's has {}: {}",
                           resumed.folder, saved, present, fmt::join(texts, "; ")),
-              "Restore the model section, or give this run its own run.output. To go on with "
+              "Restore the model section, or give this run its own run.output. To continue with "
               "another vocabulary, `packtrain export` the checkpoint and start a run from that "
               "folder: model.path, model.resize_vocabulary.");
 }
@@ -253,13 +253,14 @@ void check_changes(const std::vector<SettingChange>& changes,
     if (keys.empty() || keys.back() != change.key) keys.push_back(change.key);
   }
   if (refused.empty()) return;
-  throw Error(ErrorCategory::kCheckpoint,
-              fmt::format("{} was saved with other settings, so that this run would not go on as "
-                          "it began: {}",
-                          folder, fmt::join(refused, "; ")),
-              fmt::format("Restore the settings, give this run its own run.output, or allow each "
-                          "by its name: checkpoint.allow_changed=[{}]",
-                          fmt::join(keys, ",")));
+  throw Error(
+      ErrorCategory::kCheckpoint,
+      fmt::format("{} was saved with other settings, so that this run would not continue as "
+                  "it began: {}",
+                  folder, fmt::join(refused, "; ")),
+      fmt::format("Restore the settings, give this run its own run.output, or allow each "
+                  "by its name: checkpoint.allow_changed=[{}]",
+                  fmt::join(keys, ",")));
 }
 
 }  // namespace packtrain

@@ -158,7 +158,7 @@ void RunSaver::settle(bool throws) {
     if (throws || num_consecutive_failures_ > config_.checkpoint.max_failed_saves) throw;
     // All ranks know of it, so only one logs it.
     log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
-        "{} (training goes on: failed save {} in a row, checkpoint.max_failed_saves {})",
+        "{} (training continues: failed save {} in a row, checkpoint.max_failed_saves {})",
         error.what(), num_consecutive_failures_, config_.checkpoint.max_failed_saves);
   }
 }

@@ -50,14 +50,14 @@ Backend choose_backend(const Config& config, const World& world,
 // Only NCCL has these paths. Another backend rejects a path that is given by name.
 void check_paths(const ParallelSection& parallel, Backend backend) {
   if (backend == Backend::kNccl) return;
-  const auto refuse = [backend](const char* key) {
+  const auto reject = [backend](const char* key) {
     throw Error(
         ErrorCategory::kConfig,
         fmt::format("{} names a path of NCCL, but the backend is {}", key, name_of(backend)),
         "Set it to auto, or train on GPUs with parallel.backend=nccl.");
   };
-  if (parallel.gather_path) refuse("parallel.gather_path");
-  if (parallel.reduce_path) refuse("parallel.reduce_path");
+  if (parallel.gather_path) reject("parallel.gather_path");
+  if (parallel.reduce_path) reject("parallel.reduce_path");
 }
 
 // From now on libtorch's operators without a deterministic form throw.
@@ -77,7 +77,7 @@ CommunicatorOptions gather_options(const Config& config) {
   return path ? given(*path) : CommunicatorOptions{.path = CollectivePath::kCopyEngine};
 }
 
-bool strikes_collectives(FaultKind kind) {
+bool is_collective_fault(FaultKind kind) {
   return kind == FaultKind::kSkipCollective || kind == FaultKind::kOtherCollective ||
          kind == FaultKind::kFailedCollective || kind == FaultKind::kLostLink;
 }
@@ -89,7 +89,7 @@ std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& dev
     communicator =
         check_collectives(std::move(communicator), world.control().split(0, world.rank()), name);
   }
-  if (strikes_collectives(config.fault.kind)) {
+  if (is_collective_fault(config.fault.kind)) {
     communicator = with_injected_faults(std::move(communicator));
   }
   return communicator;

@@ -22,13 +22,13 @@ double allowed_move(const VerifiedModel& subject) {
 class Isolation {
  public:
   Isolation(const VerifiedModel& subject, const VerifiedStep& step, std::size_t micro_batch,
-            ShardedModel& lone, const Device& device)
+            ShardedModel& single_rank, const Device& device)
       : subject_(subject),
         step_(step),
         micro_batch_(micro_batch),
         pieces_(step.plan.ranks[static_cast<std::size_t>(subject.rank)][micro_batch]),
         planned_(planned_rows(pieces_, subject.config.batch)),
-        lone_(lone),
+        single_rank_(single_rank),
         device_(device),
         allowed_(allowed_move(subject)) {
     before_ = rows_of(subject.store);
@@ -47,7 +47,7 @@ class Isolation {
  private:
   SupervisedRows rows_of(const TokenStore& store) const {
     const PackedBatch batch = subject_.collate(store, pieces_, step_.normalization);
-    const std::vector<float> losses = measure_rows(lone_, device_, batch);
+    const std::vector<float> losses = measure_rows(single_rank_, device_, batch);
     return supervised_rows(batch, pieces_, planned_, losses);
   }
 
@@ -85,7 +85,7 @@ class Isolation {
   std::size_t micro_batch_;
   const MicroBatch& pieces_;
   PlannedRows planned_;
-  ShardedModel& lone_;
+  ShardedModel& single_rank_;
   const Device& device_;
   double allowed_;
   SupervisedRows before_;
@@ -94,7 +94,7 @@ class Isolation {
 }  // namespace
 
 CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
-                            ShardedModel& lone, const Device& device) {
+                            ShardedModel& single_rank, const Device& device) {
   CheckResult result{.name = "isolation",
                      .claim = "changing one example moves no other",
                      .case_name = "examples changed",
@@ -102,7 +102,7 @@ CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& st
   const auto& micro_batches = step.plan.ranks[static_cast<std::size_t>(subject.rank)];
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     if (micro_batches[m].size() < 2) continue;  // no other example
-    Isolation(subject, step, m, lone, device).change_each(result);
+    Isolation(subject, step, m, single_rank, device).change_each(result);
   }
   return result;
 }

@@ -7,8 +7,8 @@
 
 namespace packtrain {
 
-CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine, const Measured& lone,
-                        int num_ranks) {
+CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine,
+                        const Measured& single_rank, int num_ranks) {
   CheckResult result{
       .name = "ranks",
       .claim = num_ranks > 1 ? fmt::format("{} ranks = 1", num_ranks) : "N ranks = 1",
@@ -16,13 +16,13 @@ CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine, cons
       .errors = {{"loss"}, {"gradient"}}};
   if (num_ranks == 1) return result;
   const Tolerances tolerances = tolerances_of(subject.config.precision);
-  const double loss_error = std::abs(mine.loss - lone.loss) / std::abs(lone.loss);
+  const double loss_error = std::abs(mine.loss - single_rank.loss) / std::abs(single_rank.loss);
   result.note_error("loss", loss_error, "");
   if (!(loss_error <= tolerances.loss)) {
     result.fail(fmt::format("the step's loss is {:.8g} on {} ranks, {:.8g} on one (allowed {:.0e})",
-                            mine.loss, num_ranks, lone.loss, tolerances.loss));
+                            mine.loss, num_ranks, single_rank.loss, tolerances.loss));
   }
-  const ReferenceGradients reference(lone.gradients);
+  const ReferenceGradients reference(single_rank.gradients);
   for (const OwnedGradient& gradient : mine.gradients) {
     ++result.num_cases;
     const double error = reference.error_of(gradient);

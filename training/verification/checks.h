@@ -28,7 +28,7 @@ CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
 // before collation. The losses of all other examples must stay bit-equal. If rows also meet in
 // matrix products of experts, losses may change by rounding, at most by Tolerances::token_loss.
 CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
-                            ShardedModel& lone, const Device& device);
+                            ShardedModel& single_rank, const Device& device);
 
 // Compares this rank's batches with the plan's pieces: tokens, sequence boundaries and position
 // IDs, from which the same boundaries must follow.
@@ -40,7 +40,7 @@ CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& st
 
 // Compares the run's own sharded step (`mine`, its loss summed over ranks) with the single-rank
 // model's.
-CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine, const Measured& lone,
-                        int num_ranks);
+CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine,
+                        const Measured& single_rank, int num_ranks);
 
 }  // namespace packtrain

@@ -107,10 +107,10 @@ class Verification {
   }
 
   VerificationReport run() {
-    const std::vector<Measured> lone = check_alone();
+    const std::vector<Measured> single_rank = check_alone();
     const int num_ranks = mesh_.data_parallel_size();
     if (num_ranks > 1) log_info("the same step on {} ranks", num_ranks);
-    check_together(lone);
+    check_together(single_rank);
     return merged_report();
   }
 
@@ -140,14 +140,14 @@ class Verification {
   // single-rank model.
   std::vector<Measured> check_alone() {
     log_info("examples one by one, then packed, on each rank alone");
-    SingleRankModel lone(config_, source_, device_);
+    SingleRankModel single_rank(config_, source_, device_);
     const Device& device = *device_.device;
     std::vector<Measured> all_packed;
     for (const VerifiedStep& step : steps_) {
-      const Measured alone = measure_step(lone.model(), device, step.all_separate());
-      Measured packed = measure_step(lone.model(), device, step.all_packed());
+      const Measured alone = measure_step(single_rank.model(), device, step.all_separate());
+      Measured packed = measure_step(single_rank.model(), device, step.all_packed());
       keep(0, step, check_packed(*subject_, step, packed, alone));
-      keep(1, step, check_isolation(*subject_, step, lone.model(), device));
+      keep(1, step, check_isolation(*subject_, step, single_rank.model(), device));
       keep(2, step, check_boundaries(*subject_, step));
       keep(3, step, check_attention(*subject_, step, *device_.device));
       all_packed.push_back(std::move(packed));
@@ -155,7 +155,7 @@ class Verification {
     return all_packed;
   }
 
-  void check_together(const std::vector<Measured>& lone) {
+  void check_together(const std::vector<Measured>& single_rank) {
     const int num_ranks = mesh_.data_parallel_size();
     if (num_ranks == 1) return keep(4, steps_.front(), check_ranks(*subject_, {}, {}, 1));
     const auto model = make_sharded_model(config_, source_.decoder, device_, world_);
@@ -168,7 +168,7 @@ class Verification {
       }
       Measured mine = measure_step(*model, *device_.device, batches);
       world_.control().all_reduce(&mine.loss, 1, DataType::kFloat64, ReduceOp::kSum, nullptr);
-      keep(4, steps_[s], check_ranks(*subject_, mine, lone[s], num_ranks));
+      keep(4, steps_[s], check_ranks(*subject_, mine, single_rank[s], num_ranks));
     }
   }
 

@@ -68,7 +68,7 @@ def _make_parser() -> Parser:
     add("--spares", type=_whole_number(0), default=0, metavar="N",
         help="keep the last N hosts back: each replaces one that doctor finds broken or slow. Implies --doctor")
     add("--min-hosts", type=_whole_number(1), metavar="N",
-        help="go on with as few hosts as N where no spare is left (default: with all or not at all)")
+        help="continue with as few hosts as N where no spare is left (default: with all or not at all)")
     add("--restarts", type=_whole_number(0), default=0, metavar="N", dest="max_restarts",
         help="start training again from its newest checkpoint when a rank or a host died, at most N times since the "
         "newest; three restarts in a row that saved nothing end with code 93")

@@ -28,4 +28,4 @@ def _of_prompt(name: str, samples: list[dict], decoders: Decoders) -> str:
     rows = [f"<tr>{html_page.cell(who, 'text')}{html_page.cell(what, 'text long')}</tr>"
             for who, what in written]
     return (f"<h3>{escape(name)}</h3><pre>{escape(text_of(samples[-1], 'prompt', decoders))}</pre>"
-            + html_page.table([("", "text"), ("goes on with", "text")], rows, sortable=False))
+            + html_page.table([("", "text"), ("continues with", "text")], rows, sortable=False))

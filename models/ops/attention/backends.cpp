@@ -20,7 +20,7 @@ bool cudnn_serves(const AttentionShape& shape) {
   return cudnn_trains(shape.head_dim, cudnn_capability_major());
 }
 
-[[noreturn]] void refuse(const AttentionShape& shape, const std::string& wanted) {
+[[noreturn]] void reject_shape(const AttentionShape& shape, const std::string& wanted) {
   throw Error(ErrorCategory::kConfig,
               std::string("attention: backend ") + attention_backend_name(shape.backend) + ", " +
                   std::to_string(shape.num_heads) + "/" + std::to_string(shape.num_kv_heads) +
@@ -39,7 +39,7 @@ AttentionBackend fastest(const AttentionShape& shape) {
                                                  : AttentionBackend::kCudnn;
   }
   if (!flash_serves(shape)) {
-    refuse(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
+    reject_shape(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
   }
   return deterministic || !cudnn_serves(shape) ? AttentionBackend::kFlash
                                                : AttentionBackend::kCudnn;
@@ -68,22 +68,24 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
       return is_plainly_causal(shape) ? AttentionBackend::kReference : AttentionBackend::kPlain;
     case AttentionBackend::kCudnn:
       if (!fused || !cudnn_serves(shape)) {
-        refuse(shape,
-               "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256, 128 before "
-               "Hopper");
+        reject_shape(
+            shape,
+            "bfloat16 on CUDA and a head_dim that is a multiple of 16 up to 256, 128 before "
+            "Hopper");
       }
       if (at::globalContext().deterministicAlgorithms()) {
-        refuse(shape, "another backend with precision.deterministic (its backward is not)");
+        reject_shape(shape, "another backend with precision.deterministic (its backward is not)");
       }
       return AttentionBackend::kCudnn;
     case AttentionBackend::kFlash:
       if (!fused || !flash_serves(shape)) {
-        refuse(shape,
-               "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 8 up to 256");
+        reject_shape(
+            shape,
+            "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 8 up to 256");
       }
       return AttentionBackend::kFlash;
     case AttentionBackend::kReference:
-      if (!is_plainly_causal(shape)) refuse(shape, "neither window nor soft-cap");
+      if (!is_plainly_causal(shape)) reject_shape(shape, "neither window nor soft-cap");
       return AttentionBackend::kReference;
     case AttentionBackend::kPlain:
       break;

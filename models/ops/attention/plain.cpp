@@ -58,7 +58,7 @@ at::Tensor by_row(const at::Tensor& groups) {
   return groups.flatten(0, 1).transpose(0, 1);
 }
 
-struct SequenceHeads {
+struct GroupedHeads {
   at::Tensor query;  // [K, G, L, D]
   at::Tensor key;    // [K, L, D]
   at::Tensor value;
@@ -106,7 +106,7 @@ at::Tensor unseen_keys(const AttentionShape& shape, const RowBlock& block,
 }
 
 // Scores after the cap and before the mask: [K, G count, keys].
-at::Tensor scores_of(const SequenceHeads& in, const AttentionShape& shape, const RowBlock& block) {
+at::Tensor scores_of(const GroupedHeads& in, const AttentionShape& shape, const RowBlock& block) {
   const at::Tensor keys = keys_of(in.key, block).transpose(1, 2);
   at::Tensor scores = at::bmm(rows_of(in.query, block), keys).mul_(attention_scale(shape));
   const double cap = shape.soft_cap;
@@ -121,21 +121,21 @@ at::Tensor masked(const at::Tensor& scores, const AttentionShape& shape, const R
   return scores;
 }
 
-SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, std::int64_t begin,
-                             std::int64_t length) {
+GroupedHeads grouped_heads(const Heads& heads, const AttentionShape& shape, std::int64_t begin,
+                           std::int64_t length) {
   return {grouped(heads.query, shape, begin, length),
           grouped(heads.key, shape, begin, length).squeeze(1),
           grouped(heads.value, shape, begin, length).squeeze(1)};
 }
 
 // y [K, G, L, D] and logsumexp [K, G, L].
-struct SequenceOutput {
+struct GroupedOutput {
   at::Tensor y;
   at::Tensor logsumexp;
 };
 
-void forward_block(const SequenceHeads& in, const AttentionShape& shape, const RowBlock& block,
-                   const SequenceOutput& out) {
+void forward_block(const GroupedHeads& in, const AttentionShape& shape, const RowBlock& block,
+                   const GroupedOutput& out) {
   const at::Tensor scores = masked(scores_of(in, shape, block), shape, block);
   const at::Tensor sums = at::logsumexp(scores, at::IntArrayRef{-1}, /*keepdim=*/true);
   const at::Tensor y = at::bmm(scores.sub_(sums).exp_(), keys_of(in.value, block));
@@ -151,7 +151,7 @@ struct SequenceGradients {
   at::Tensor value;
 };
 
-void backward_block(const SequenceHeads& in, const SequenceOutput& out, const at::Tensor& grad_y,
+void backward_block(const GroupedHeads& in, const GroupedOutput& out, const at::Tensor& grad_y,
                     const AttentionShape& shape, const RowBlock& block, SequenceGradients& grad) {
   const at::Tensor grad_rows = rows_of(grad_y, block);
   const at::Tensor mean = at::mul(grad_rows, rows_of(out.y, block)).sum(-1, /*keepdim=*/true);
@@ -184,9 +184,9 @@ AttentionOutput plain_forward(const at::Tensor& qkv, const AttentionShape& shape
   const at::Tensor logsumexp =
       at::empty({qkv.size(0), shape.num_heads}, qkv.options().dtype(at::kFloat));
   for_each_sequence(batch, !on_gpu, [&](auto /*index*/, auto begin, auto length) {
-    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    const SequenceOutput out = {at::empty(in.query.sizes(), in.query.options()),
-                                at::empty(in.query.sizes().slice(0, 3), in.query.options())};
+    const GroupedHeads in = grouped_heads(heads, shape, begin, length);
+    const GroupedOutput out = {at::empty(in.query.sizes(), in.query.options()),
+                               at::empty(in.query.sizes().slice(0, 3), in.query.options())};
     for_each_block(shape, length, on_gpu,
                    [&](const RowBlock& block) { forward_block(in, shape, block, out); });
     y.narrow(0, begin, length).copy_(by_row(out.y));
@@ -208,9 +208,9 @@ HeadGradients plain_backward(const at::Tensor& grad_output, const at::Tensor& qk
   AttentionShape one = shape;  // logsumexps have the layout of heads of one element
   one.head_dim = 1;
   for_each_sequence(batch, !on_gpu, [&](auto /*index*/, auto begin, auto length) {
-    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    const SequenceOutput out = {grouped(y.view_as(heads.query), shape, begin, length),
-                                grouped(logsumexp, one, begin, length).squeeze(3)};
+    const GroupedHeads in = grouped_heads(heads, shape, begin, length);
+    const GroupedOutput out = {grouped(y.view_as(heads.query), shape, begin, length),
+                               grouped(logsumexp, one, begin, length).squeeze(3)};
     const at::Tensor grad_y = grouped(grad_output.view_as(heads.query), shape, begin, length);
     SequenceGradients sums = {at::empty(in.query.sizes(), in.query.options()),
                               at::zeros_like(in.key), at::zeros_like(in.value)};

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
 constexpr std::int64_t kRowStep = 128;  // rows of a tile of the GEMMs
-constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kGradientBytes = 4;
 constexpr std::int64_t kAligned = 8;  // elements that fast GEMMs and 16-byte accesses need
 
 // Rows of logits start at multiples of 16 bytes for any vocabulary size. Kernels and GEMMs need
@@ -132,7 +132,7 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
   const std::int64_t max_rows =
       std::max(kRowStep, (on_gpu ? kMaxLogitsOnGpu : kMaxLogitsOnCpu) / stride);
   const std::int64_t sum_bytes =
-      size.narrow_gradient ? size.vocab_size * size.hidden_size * kFloatBytes : 0;
+      size.narrow_gradient ? size.vocab_size * size.hidden_size * kGradientBytes : 0;
   const std::int64_t row_bytes = stride * size.element_bytes;
   HeadChunks chunks;
   if (stride > size.vocab_size) chunks.weight_bytes = row_bytes * size.hidden_size;

@@ -17,8 +17,8 @@ std::string text(const at::Tensor& x) {
                      : "nothing";
 }
 
-[[noreturn]] void refuse(const char* wanted, const at::Tensor& out, const at::Tensor& left,
-                         const at::Tensor& right, const GemmTerms& terms) {
+[[noreturn]] void reject_operands(const char* wanted, const at::Tensor& out, const at::Tensor& left,
+                                  const at::Tensor& right, const GemmTerms& terms) {
   throw Error(ErrorCategory::kInternal, "matmul: got left " + text(left) + ", right " +
                                             text(right) + ", out " + text(out) + ", addend " +
                                             text(terms.addend) + ", bias " + text(terms.bias) +
@@ -35,31 +35,30 @@ bool has_unit_rows(const at::Tensor& x) {
 
 void check(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
            const GemmTerms& terms) {
-  const auto refuse_unless = [&](bool condition, const char* wanted) {
-    if (!condition) refuse(wanted, out, left, right, terms);
+  const auto require = [&](bool condition, const char* wanted) {
+    if (!condition) reject_operands(wanted, out, left, right, terms);
   };
   const bool matrices = left.dim() == 2 && right.dim() == 2 && left.size(1) == right.size(0);
-  refuse_unless(matrices && is_matrix_of(out, left.size(0), right.size(1)),
-                "[M, K] x [K, N] -> [M, N]");
+  require(matrices && is_matrix_of(out, left.size(0), right.size(1)), "[M, K] x [K, N] -> [M, N]");
   const at::ScalarType input = left.scalar_type();
   const at::ScalarType output = out.scalar_type();
-  refuse_unless(right.scalar_type() == input &&
-                    (output == input || (input == at::kBFloat16 && output == at::kFloat)) &&
-                    (input == at::kBFloat16 || input == at::kFloat),
-                "bfloat16 x bfloat16 -> bfloat16 or float32, or float32 x float32 -> float32");
+  require(right.scalar_type() == input &&
+              (output == input || (input == at::kBFloat16 && output == at::kFloat)) &&
+              (input == at::kBFloat16 || input == at::kFloat),
+          "bfloat16 x bfloat16 -> bfloat16 or float32, or float32 x float32 -> float32");
   if (terms.addend.defined()) {
-    refuse_unless(is_matrix_of(terms.addend, out.size(0), out.size(1)) &&
-                      terms.addend.scalar_type() == output && has_unit_rows(terms.addend),
-                  "an addend of out's shape and dtype, rows of stride 1");
+    require(is_matrix_of(terms.addend, out.size(0), out.size(1)) &&
+                terms.addend.scalar_type() == output && has_unit_rows(terms.addend),
+            "an addend of out's shape and dtype, rows of stride 1");
   }
   if (terms.bias.defined()) {
-    refuse_unless(terms.bias.dim() == 1 && terms.bias.size(0) == out.size(1) &&
-                      terms.bias.scalar_type() == output && terms.bias.is_contiguous(),
-                  "a contiguous bias [N] of out's dtype");
+    require(terms.bias.dim() == 1 && terms.bias.size(0) == out.size(1) &&
+                terms.bias.scalar_type() == output && terms.bias.is_contiguous(),
+            "a contiguous bias [N] of out's dtype");
   }
-  refuse_unless(has_unit_rows(out) && (has_unit_rows(left) || has_unit_rows(left.t())) &&
-                    (has_unit_rows(right) || has_unit_rows(right.t())),
-                "rows of stride 1 (left and right: rows or columns)");
+  require(has_unit_rows(out) && (has_unit_rows(left) || has_unit_rows(left.t())) &&
+              (has_unit_rows(right) || has_unit_rows(right.t())),
+          "rows of stride 1 (left and right: rows or columns)");
 }
 
 // Handles an empty output or an empty sum.

@@ -42,18 +42,18 @@ class Reader {
   int number(const char* variable, int least, int most) const {
     const auto found = number_in(environment_, variable);
     if (!found || *found < least || *found > most) {
-      refuse(variable, fmt::format("a number from {} to {}", least, most));
+      reject(variable, fmt::format("a number from {} to {}", least, most));
     }
     return *found;
   }
   std::string text(const char* variable) const {
     std::string found = text_in(environment_, variable);
-    if (found.empty()) refuse(variable, "the host of rank 0");
+    if (found.empty()) reject(variable, "the host of rank 0");
     return found;
   }
 
  private:
-  [[noreturn]] void refuse(const char* variable, const std::string& wanted) const {
+  [[noreturn]] void reject(const char* variable, const std::string& wanted) const {
     const std::string found = text_in(environment_, variable);
     throw Error(
         ErrorCategory::kDevice,

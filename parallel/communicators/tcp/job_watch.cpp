@@ -17,10 +17,10 @@ namespace packtrain {
 namespace {
 
 constexpr int kChildren = 32;  // of a rank in the tree
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kReportTime = std::chrono::seconds(2);
 constexpr auto kEndPatience = std::chrono::seconds(10);
 constexpr auto kMessagePatience = std::chrono::seconds(5);
-constexpr auto kFlush = std::chrono::milliseconds(200);
+constexpr auto kPrintTime = std::chrono::milliseconds(200);
 constexpr const char* kChannel = "watch";
 
 // The first letter of a message.
@@ -129,7 +129,7 @@ void JobWatch::lose(Link& link) {
     report.report.text = fmt::format(
         "error: this rank ended without a word: it was killed, or its host is gone ({} "
         "lost the connection)\n  See its host's log (out of memory?); started again, "
-        "the run goes on from its newest checkpoint.",
+        "the run resumes from its newest checkpoint.",
         connection_manager_.name_of(connection_manager_.rank()));
     report.host = connection_manager_.host_of(link.rank);
     return take_report(link.rank, encode(report));
@@ -139,7 +139,7 @@ void JobWatch::lose(Link& link) {
   report.text = fmt::format(
       "error: {}, which watches over the job for this rank, ended without a word: it "
       "was killed, or its host is gone\n  See its host's log; started again, the run "
-      "goes on from its newest checkpoint.",
+      "resumes from its newest checkpoint.",
       connection_manager_.name_of(link.rank));
   print_with_rank(connection_manager_.rank(), {report, host_});
   end_job(kCode);
@@ -157,7 +157,7 @@ void JobWatch::forward_own_report() {
 void JobWatch::take_report(int rank, const std::string& message) {
   if (connection_manager_.rank() == 0) {
     reports_.emplace(rank, decode_report(message));
-    if (!deadline_) deadline_ = Clock::now() + kPatience;
+    if (!deadline_) deadline_ = Clock::now() + kReportTime;
     return;
   }
   for (Link& link : links_) {
@@ -181,7 +181,7 @@ void JobWatch::send_to_children(const std::string& message) {
 
 void JobWatch::end_job(int exit_code) {
   send_to_children(fmt::format("{}{}", kEnd, exit_code));
-  std::this_thread::sleep_for(kFlush);  // gives other threads time to print
+  std::this_thread::sleep_for(kPrintTime);  // gives other threads time to print
   std::_Exit(exit_code);
 }
 

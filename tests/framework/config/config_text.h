@@ -15,12 +15,12 @@ namespace packtrain {
 // A file config.yaml in a folder of its own, removed with the object.
 class ConfigText {
  public:
-  explicit ConfigText(const std::string& yaml) { testing::write_bytes(path(), yaml); }
+  explicit ConfigText(const std::string& yaml) { test::write_bytes(path(), yaml); }
 
   std::string path() const { return folder_ / "config.yaml"; }
 
  private:
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 inline Config load(const std::string& yaml, const std::vector<std::string>& overrides = {}) {

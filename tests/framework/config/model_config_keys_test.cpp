@@ -11,12 +11,11 @@
 namespace packtrain {
 namespace {
 
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 TEST(ModelConfigKeys, AnOverrideChangesOneKeyOfTheMap) {
   TemporaryFolder folder;
-  testing::write_bytes(folder / "a.yaml",
-                       "model: {config: {model_type: llama, hidden_size: 64}}\n");
+  test::write_bytes(folder / "a.yaml", "model: {config: {model_type: llama, hidden_size: 64}}\n");
   const std::vector<std::string> overrides = {"model.config.hidden_size=32",
                                               "model.config.rope_parameters.factor=2.5"};
   EXPECT_EQ(load_config(folder / "a.yaml", overrides).model.config,
@@ -25,7 +24,7 @@ TEST(ModelConfigKeys, AnOverrideChangesOneKeyOfTheMap) {
 
 std::string error_of_overrides(const std::vector<std::string>& overrides) {
   TemporaryFolder folder;
-  testing::write_bytes(folder / "a.yaml", "run: {seed: 1}\n");
+  test::write_bytes(folder / "a.yaml", "run: {seed: 1}\n");
   try {
     load_config(folder / "a.yaml", overrides);
   } catch (const Error& error) {
@@ -47,7 +46,7 @@ TEST(ModelConfigKeys, NeedAMapToBeIn) {
 // An index that is not there would make a list as long: of petabytes, in a file found by fuzzing.
 TEST(ModelConfigKeys, AnIndexChangesWhatAListHasAndMakesNoList) {
   TemporaryFolder folder;
-  testing::write_bytes(folder / "a.yaml", "model: {config: {kinds: [a, b]}}\n");
+  test::write_bytes(folder / "a.yaml", "model: {config: {kinds: [a, b]}}\n");
   const std::vector<std::string> overrides = {"model.config.kinds.1=c", "model.config.new.0=d"};
   EXPECT_EQ(load_config(folder / "a.yaml", overrides).model.config,
             R"({"kinds":["a","c"],"new":{"0":"d"}})");

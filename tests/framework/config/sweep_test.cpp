@@ -13,7 +13,7 @@
 namespace packtrain {
 namespace {
 
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 constexpr const char* kBase = "model: {config: {model_type: llama, hidden_size: 64}}\n";
 
@@ -21,10 +21,10 @@ constexpr const char* kBase = "model: {config: {model_type: llama, hidden_size: 
 class SweepText {
  public:
   explicit SweepText(const std::string& more, const std::string& options = "") {
-    testing::write_bytes(folder_ / "a.yaml", kBase);
-    testing::write_bytes(folder_ / "b.yaml", std::string(kBase) + "run: {seed: 7}\n");
-    testing::write_bytes(folder_ / "s.yaml", "sweep: {configs: " + (folder_ / "a.yaml") +
-                                                 ", output: out" + options + "}\n" + more);
+    test::write_bytes(folder_ / "a.yaml", kBase);
+    test::write_bytes(folder_ / "b.yaml", std::string(kBase) + "run: {seed: 7}\n");
+    test::write_bytes(folder_ / "s.yaml", "sweep: {configs: " + (folder_ / "a.yaml") +
+                                              ", output: out" + options + "}\n" + more);
   }
 
   Sweep load(const std::vector<std::string>& overrides = {}) const {

@@ -13,9 +13,9 @@
 namespace packtrain {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};

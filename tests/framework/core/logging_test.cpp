@@ -30,7 +30,7 @@ class Logging : public ::testing::Test {
     set_log_position(0, "start");
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -39,8 +39,8 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_F(Logging, AFolderThatCannotBeMadeIsRefusedWithTheReasonOfTheSystem) {
   const std::string file = folder_ / "file";
-  testing::write_bytes(file, "in the way");
-  const Error error = testing::error_of([&] { start_logging(0, 1, file + "/log/rank-0.log"); });
+  test::write_bytes(file, "in the way");
+  const Error error = test::error_of([&] { start_logging(0, 1, file + "/log/rank-0.log"); });
   EXPECT_TRUE(has(error.message(), "Not a directory")) << error.message();
   EXPECT_TRUE(has(error.advice(), "run.output")) << error.advice();
 }
@@ -76,9 +76,9 @@ TEST_F(Logging, NoColourOutsideATerminal) {
 }
 
 TEST_F(Logging, AFileThatCannotBeOpenedIsNamed) {
-  testing::write_bytes(folder_ / "file", "");
+  test::write_bytes(folder_ / "file", "");
   const std::string path = folder_ / "file/rank-0.log";
-  const Error error = testing::error_of([&] { start_logging(0, 1, path); });
+  const Error error = test::error_of([&] { start_logging(0, 1, path); });
   EXPECT_EQ(error.category(), ErrorCategory::kConfig);
   EXPECT_TRUE(has(error.message(), path)) << error.what();
 }

@@ -18,9 +18,9 @@
 namespace packtrain {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 TEST(MappedFile, MapsAnEmptyFileAsNoBytes) {
   const TemporaryFolder folder;

@@ -13,9 +13,9 @@
 namespace packtrain {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 std::string length_bytes(std::uint64_t length) {
   std::string bytes(sizeof length, '\0');

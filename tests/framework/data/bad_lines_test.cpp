@@ -12,13 +12,13 @@
 #include "framework/data/pretokenized.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::bad_lines_test {
 namespace {
 
 using nlohmann::json;
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 TEST(LineReader, GivesPhysicalLinesAndTheirPlaces) {
   LineReader reader(
@@ -124,4 +124,4 @@ TEST(BadLines, AnyLineOverTheLimitIsABadLine) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::bad_lines_test

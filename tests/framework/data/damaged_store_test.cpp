@@ -14,12 +14,12 @@
 #include "tests/framework/data/small_stores.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::damaged_store_test {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 using test::copy;
 using test::expect_the_three_examples;
@@ -289,4 +289,4 @@ TEST(TokenStore, KnowsTheBoundsOfItsCountsWhereItsFilesSayThem) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::damaged_store_test

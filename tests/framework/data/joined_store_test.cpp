@@ -14,11 +14,11 @@
 #include "framework/data/store_writer.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::joined_store_test {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
+using test::error_of;
+using test::TemporaryFolder;
 
 using Ids = std::vector<std::int32_t>;
 using Mask = std::vector<std::uint8_t>;
@@ -212,4 +212,4 @@ TEST_F(JoinedStoreTest, RefusesMoreExamplesThanCanBeNumbered) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::joined_store_test

@@ -9,7 +9,7 @@
 
 #include "framework/core/random.h"
 
-namespace packtrain {
+namespace packtrain::mixture_test {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -132,4 +132,4 @@ TEST(Mixture, ReachesItsSharesAndUsesTheDecidingStoreExactly) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::mixture_test

@@ -12,12 +12,12 @@
 #include "framework/data/synthetic.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::sources_test {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 using Ids = std::vector<std::int32_t>;
 using Mask = std::vector<std::uint8_t>;
@@ -202,4 +202,4 @@ TEST(Synthetic, ImpossibleOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::sources_test

@@ -12,12 +12,12 @@
 #include "tests/framework/data/small_stores.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::store_test {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 using test::expect_the_three_examples;
 using test::Ids;
@@ -175,4 +175,4 @@ TEST(TokenStore, MapsAShardWhenItIsUsed) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::store_test

@@ -65,10 +65,10 @@ def test_one_that_was_ended_again_and_again_makes_the_same_stores(
         assert result.returncode == exit_code, result.stderr
         assert not (broken / "train" / "store.json").exists()
         assert not (broken / "validation" / "store.json").exists()
-    assert "goes on after" in result.stderr
+    assert "continues after" in result.stderr
     result = changed_prepare("never", *arguments, environment=environment)
     assert result.returncode == 0, result.stderr
-    assert "goes on after" in result.stderr
+    assert "continues after" in result.stderr
     for folder in ("train", "validation"):
         wanted, got = files_of(whole / folder, broken / folder)
         assert wanted == got
@@ -87,7 +87,7 @@ def test_only_the_same_command_resumes_a_preparation(
     assert "holds what another command, or one with other sources, has not finished" in result.stderr
     result = changed_prepare("never", *arguments, "--max-examples", 1000, "--overwrite")
     assert result.returncode == 0, result.stderr
-    assert "goes on" not in result.stderr
+    assert "continues" not in result.stderr
     assert "is not empty" in changed_prepare("never", *arguments).stderr
     number = [len(dump(tmp_path / name)["examples"]) for name in ("train", "validation")]
     assert sum(number) == 1000

@@ -153,7 +153,7 @@ def test_today_is_the_day_when_the_preparation_began(arguments, tmp_path):
     assert result.returncode == -signal.SIGKILL, result.stderr
     result = changed_prepare("never", *arguments, environment=CHANGED | LATE)
     assert result.returncode == 0, result.stderr
-    assert "goes on after" in result.stderr
+    assert "continues after" in result.stderr
     assert before <= info_of(tmp_path / "store")["date"] <= today(EARLY)
     result = changed_prepare("never", *arguments, "--overwrite", environment=CHANGED | LATE)
     assert info_of(tmp_path / "store")["date"] < before
@@ -176,7 +176,7 @@ def test_a_preparation_of_other_rules_is_not_resumed(arguments, tmp_path, rules)
     assert f"has version {rules or 1} of the rules" in result.stderr
     assert "start anew with --overwrite" in result.stderr
     result = run_tool("prepare.py", *arguments, "--overwrite")
-    assert "goes on" not in result.stderr
+    assert "continues" not in result.stderr
     assert info_of(tmp_path / "store")["num_examples"] == 300
 
 

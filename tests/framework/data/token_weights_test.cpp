@@ -11,15 +11,15 @@
 #include "tests/framework/data/small_stores.h"
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain {
+namespace packtrain::token_weights_test {
 namespace {
 
 using test::copy;
 using test::Ids;
 using test::Mask;
+using test::TemporaryFolder;
 using test::write_store;
 using test::write_weighted_store;
-using testing::TemporaryFolder;
 
 TEST(TokenStore, WeightsOfMaskBytesAreWrittenAndRead) {
   const TemporaryFolder folder;
@@ -72,4 +72,4 @@ TEST(TokenWeights, AreSummedByMaskByte) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::token_weights_test

@@ -14,7 +14,7 @@
 namespace packtrain {
 namespace {
 
-using testing::WaitingThread;
+using test::WaitingThread;
 
 void sleep_ms(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));

@@ -38,23 +38,21 @@ TEST(HostMemory, IsUnknownWhereNoFileReportsIt) {
 class ControlGroups : public ::testing::Test {
  protected:
   ControlGroups() {
-    packtrain::testing::write_bytes(places_.meminfo, kMeminfo);
+    packtrain::test::write_bytes(places_.meminfo, kMeminfo);
     std::filesystem::create_directories(places_.groups);
   }
 
-  void be_in(const std::string& lines) {
-    packtrain::testing::write_bytes(places_.own_groups, lines);
-  }
+  void be_in(const std::string& lines) { packtrain::test::write_bytes(places_.own_groups, lines); }
 
   void add(const std::string& path, const std::string& limit, const std::string& use,
            const std::string& stat = "", bool version_1 = false) {
     const std::string folder = places_.groups + path;
     std::filesystem::create_directories(folder);
-    packtrain::testing::write_bytes(folder + (version_1 ? "/memory.limit_in_bytes" : "/memory.max"),
-                                    limit);
-    packtrain::testing::write_bytes(
+    packtrain::test::write_bytes(folder + (version_1 ? "/memory.limit_in_bytes" : "/memory.max"),
+                                 limit);
+    packtrain::test::write_bytes(
         folder + (version_1 ? "/memory.usage_in_bytes" : "/memory.current"), use);
-    packtrain::testing::write_bytes(folder + "/memory.stat", stat);
+    packtrain::test::write_bytes(folder + "/memory.stat", stat);
   }
 
   void add_first(const std::string& path, const std::string& limit, const std::string& use,
@@ -64,7 +62,7 @@ class ControlGroups : public ::testing::Test {
 
   std::int64_t available() const { return available_memory_bytes(places_); }
 
-  packtrain::testing::TemporaryFolder folder_;
+  packtrain::test::TemporaryFolder folder_;
   HostMemoryPlaces places_{folder_ / "meminfo", folder_ / "cgroup", folder_ / "groups"};
 };
 
@@ -107,7 +105,7 @@ TEST_F(ControlGroups, AreNoMoreThanTheHost) {
   be_in("0::/a\n");
   add("/a", "9000000000000\n", "5\n");
   EXPECT_EQ(available(), kAvailable);
-  packtrain::testing::write_bytes(places_.meminfo, "");
+  packtrain::test::write_bytes(places_.meminfo, "");
   EXPECT_EQ(available(), 8'999'999'999'995);
 }
 

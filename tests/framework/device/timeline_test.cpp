@@ -18,9 +18,9 @@
 namespace packtrain {
 namespace {
 
-using testing::WaitingThread;
+using test::WaitingThread;
 
-void sleep_ms(int milliseconds) {
+void wait_ms(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
@@ -49,7 +49,7 @@ TEST(Timeline, HasTheRangesFromItsBeginToItsEndOuterOnesFirst) {
   {
     const TraceRange outer("outer");
     const TraceRange inner("inner");
-    sleep_ms(1);
+    wait_ms(1);
   }
   const auto spans = recording.finish();
   {
@@ -101,11 +101,11 @@ TEST_F(StreamTimeline, NamesWorkOfAStreamAfterTheRangeItWasGivenIn) {
       const TraceRange range("gather layers.0");
       gather_->run([&](StreamHandle) {
         host.await();
-        sleep_ms(20);
+        wait_ms(20);
       });
     }
     const TraceRange range("forward layers.0");
-    compute_->run([](StreamHandle) { sleep_ms(1); });
+    compute_->run([](StreamHandle) { wait_ms(1); });
   }
   host.begins_to_wait();
   gather_->synchronize();
@@ -140,7 +140,7 @@ TEST_F(StreamTimeline, HasNoWaitForWhatIsDone) {
   gather_->record(*event_);
   std::atomic<bool> done = false;
   gather_->run([&](StreamHandle) { done = true; });
-  while (!done) sleep_ms(1);
+  while (!done) wait_ms(1);
   for (int i = 0; i < 50; ++i) compute_->wait(*event_);
   EXPECT_TRUE(recording_.finish().empty());
 }

@@ -67,7 +67,7 @@ TEST(Metrics, WritesALineAStepAndAnEvaluation) {
   EXPECT_EQ(metrics_text(folder), step_json_line(record_of(1)) + "\n" +
                                       step_json_line(record_of(2)) + "\n" +
                                       evaluation_json_line({.step = 2, .loss = 2.5}) + "\n")
-      << "while the run goes on, not only after it";
+      << "while the run continues, not only after it";
 }
 
 TEST(Metrics, ServesTheReportedValues) {

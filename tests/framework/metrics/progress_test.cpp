@@ -23,7 +23,7 @@ struct Screen {
   }
 };
 
-StepRecord record_of(std::int64_t step, double step_time_s = 0.25) {
+StepRecord step_record(std::int64_t step, double step_time_s = 0.25) {
   StepRecord record;
   record.step = step;
   record.step_time_s = step_time_s;
@@ -37,7 +37,7 @@ bool mentions(const std::string& line, std::int64_t step) {
 TEST(Progress, WritesALineASecondInALogAlwaysTheFirstAndTheLast) {
   Screen screen;
   Progress progress(10, screen.log());
-  for (int step = 1; step <= 10; ++step) progress.step(record_of(step), 0.25 * step);
+  for (int step = 1; step <= 10; ++step) progress.step(step_record(step), 0.25 * step);
   ASSERT_EQ(screen.writes.size(), 4U);
   EXPECT_TRUE(mentions(screen.writes[0], 1));
   EXPECT_TRUE(mentions(screen.writes[1], 5));
@@ -53,8 +53,8 @@ TEST(Progress, WritesTheStepHeldBackWhenTheRunStopsEarly) {
   Screen screen;
   {
     Progress progress(10, screen.log());
-    progress.step(record_of(1), 0.1);
-    progress.step(record_of(2), 0.2);
+    progress.step(step_record(1), 0.1);
+    progress.step(step_record(2), 0.2);
   }
   ASSERT_EQ(screen.writes.size(), 2U);
   EXPECT_TRUE(mentions(screen.writes[1], 2));
@@ -64,8 +64,8 @@ TEST(Progress, WritesNothingTwice) {
   Screen screen;
   {
     Progress progress(2, screen.log());
-    progress.step(record_of(1), 0.1);
-    progress.step(record_of(2), 0.2);
+    progress.step(step_record(1), 0.1);
+    progress.step(step_record(2), 0.2);
   }
   EXPECT_EQ(screen.writes.size(), 2U);
 }
@@ -73,8 +73,8 @@ TEST(Progress, WritesNothingTwice) {
 TEST(Progress, WritesAStepWithoutAFiniteLoss) {
   Screen screen;
   Progress progress(10, screen.log());
-  progress.step(record_of(1), 0.1);
-  StepRecord record = record_of(2);
+  progress.step(step_record(1), 0.1);
+  StepRecord record = step_record(2);
   record.loss = std::nan("");
   progress.step(record, 0.2);
   EXPECT_EQ(screen.writes.size(), 2U);
@@ -83,8 +83,8 @@ TEST(Progress, WritesAStepWithoutAFiniteLoss) {
 TEST(Progress, WritesEveryEvaluationAfterItsStep) {
   Screen screen;
   Progress progress(10, screen.log());
-  progress.step(record_of(1), 0.1);
-  progress.step(record_of(2), 0.2);
+  progress.step(step_record(1), 0.1);
+  progress.step(step_record(2), 0.2);
   progress.evaluation({.step = 2, .loss = 2.5});
   ASSERT_EQ(screen.writes.size(), 3U);
   EXPECT_TRUE(mentions(screen.writes[1], 2));
@@ -94,7 +94,7 @@ TEST(Progress, WritesEveryEvaluationAfterItsStep) {
 TEST(Progress, RewritesOneLineOnATerminal) {
   Screen screen;
   Progress progress(4, screen.terminal(100));
-  for (int step = 1; step <= 4; ++step) progress.step(record_of(step), step);
+  for (int step = 1; step <= 4; ++step) progress.step(step_record(step), step);
   ASSERT_EQ(screen.writes.size(), 4U);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(screen.writes[i].starts_with("\r\x1b[K[####")) << screen.writes[i];
@@ -108,7 +108,7 @@ TEST(Progress, NeverWrapsALineOnATerminal) {
   for (std::size_t width = 1; width < 140; ++width) {
     Screen screen;
     Progress progress(4, screen.terminal(width));
-    progress.step(record_of(1), 1);
+    progress.step(step_record(1), 1);
     const std::size_t num_columns = screen.writes[0].size() - std::string("\r\x1b[K").size();
     EXPECT_LT(num_columns, std::max<std::size_t>(width, 2)) << width;
   }
@@ -117,7 +117,7 @@ TEST(Progress, NeverWrapsALineOnATerminal) {
 TEST(Progress, ShowsTheMostImportantInANarrowTerminal) {
   Screen screen;
   Progress progress(4, screen.terminal(48));
-  progress.step(record_of(1), 1);
+  progress.step(step_record(1), 1);
   EXPECT_EQ(screen.writes[0], "\r\x1b[Kstep 1/4 (25.0 %)  loss 0.000  1 s left");
 }
 
@@ -127,9 +127,9 @@ TEST(Progress, FollowsATerminalThatIsMadeNarrower) {
   ProgressOutput output = screen.terminal(width);
   output.width = [&width] { return width; };
   Progress progress(4, output);
-  progress.step(record_of(1), 1);
+  progress.step(step_record(1), 1);
   width = 30;
-  progress.step(record_of(2), 2);
+  progress.step(step_record(2), 2);
   EXPECT_GT(screen.writes[0].size(), 80U);
   EXPECT_LT(screen.writes[1].size(), 34U);
 }
@@ -148,7 +148,7 @@ TEST(Progress, WritesALineForEachNamedEvaluationSet) {
 TEST(Progress, DrawsAtMostTenTimesASecondOnATerminal) {
   Screen screen;
   Progress progress(1000, screen.terminal(100));
-  for (int step = 1; step <= 200; ++step) progress.step(record_of(step), 0.01 * step);
+  for (int step = 1; step <= 200; ++step) progress.step(step_record(step), 0.01 * step);
   EXPECT_GE(screen.writes.size(), 15U);
   EXPECT_LE(screen.writes.size(), 21U);
 }
@@ -156,11 +156,11 @@ TEST(Progress, DrawsAtMostTenTimesASecondOnATerminal) {
 TEST(Progress, EstimatesTheTimeLeftWithoutTheWarmUp) {
   Screen screen;
   Progress progress(102, screen.log());
-  progress.step(record_of(1, 60.0), 60);
+  progress.step(step_record(1, 60.0), 60);
   EXPECT_DOUBLE_EQ(progress.seconds_left(2), 6000.0) << "all it knows";
-  progress.step(record_of(2, 1.0), 61);
+  progress.step(step_record(2, 1.0), 61);
   EXPECT_DOUBLE_EQ(progress.seconds_left(2), 100.0);
-  progress.step(record_of(3, 2.0), 63);
+  progress.step(step_record(3, 2.0), 63);
   EXPECT_DOUBLE_EQ(progress.seconds_left(2), 110.0);
   EXPECT_DOUBLE_EQ(progress.seconds_left(103), 0.0);
 }

@@ -15,7 +15,7 @@
 namespace packtrain {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 MetricsRegistry labelled_registry() {
   MetricsOptions options;
@@ -127,7 +127,7 @@ TEST(MetricsRegistry, KeepsACounterThatMetANanCounting) {
   MetricsRegistry registry = labelled_registry();
   StepRecord record = distinct_record();
   registry.step(record);
-  record.data_wait_s = kNan;
+  record.data_wait_s = kNotANumber;
   registry.step(record);
   EXPECT_DOUBLE_EQ(metric_value(registry.page(), "packtrain_data_wait_seconds_total"), 0.003);
 }

@@ -38,10 +38,10 @@ class ProgramTest : public ::testing::Test {
   }
 
   void write(const char* name, std::string_view text) const {
-    testing::write_bytes(folder_ / name, text);
+    test::write_bytes(folder_ / name, text);
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 inline std::size_t count(const std::string& text, const std::string& part) {

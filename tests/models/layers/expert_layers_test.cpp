@@ -18,7 +18,7 @@ namespace {
 class ExpertLayers : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, ExpertLayers, testing::ValuesIn(operator_cases()), case_name);
 
-const std::vector<std::int32_t> kLengths = {9, 2, 31, 1, 14};
+const std::vector<std::int32_t> kSequenceLengths = {9, 2, 31, 1, 14};
 
 // Experts in both layers.
 DecoderConfig balanced_experts() {
@@ -33,7 +33,7 @@ double tolerance_of(const OperatorCase& on) {
 TEST_P(ExpertLayers, AuxiliaryLossesOfMicroBatchesAddUpToThatOfOne) {
   const OperatorCase& on = GetParam();
   TestModel model(balanced_experts(), {}, on.options());
-  const Sequences sequences = random_sequences(kLengths, 61);
+  const Sequences sequences = random_sequences(kSequenceLengths, 61);
   const DeviceBatch packed = make_batch(sequences, on.device);
   model.train(packed);
   at::Tensor sum = at::zeros({}, packed.loss_weight.options());
@@ -45,17 +45,17 @@ TEST_P(ExpertLayers, AuxiliaryLossesOfMicroBatchesAddUpToThatOfOne) {
   expect_close(packed.routing->loss, sum, tolerance_of(on), "auxiliary loss");
 }
 
-// Sequences of 40 rows that are real as far as kLengths says. Pads are token 0.
+// Sequences of 40 rows that are real as far as kSequenceLengths says. Pads are token 0.
 DeviceBatch padded_batch(const OperatorCase& on, Sequences sequences, const DeviceBatch& plain) {
   for (auto& ids : sequences.ids) ids.resize(40);
   DeviceBatch padded = make_batch(sequences, on.device);
   std::vector<std::int32_t> begins;
   std::vector<std::int32_t> ends;
   std::vector<std::int32_t> index;
-  for (std::size_t s = 0; s < kLengths.size(); ++s) {
+  for (std::size_t s = 0; s < kSequenceLengths.size(); ++s) {
     begins.push_back(static_cast<std::int32_t>(40 * s));
-    ends.push_back(begins.back() + kLengths[s]);
-    for (std::int32_t i = 0; i + 1 < kLengths[s]; ++i) index.push_back(begins.back() + i);
+    ends.push_back(begins.back() + kSequenceLengths[s]);
+    for (std::int32_t i = 0; i + 1 < kSequenceLengths[s]; ++i) index.push_back(begins.back() + i);
   }
   padded.examples = at::stack({int_tensor(on, begins), int_tensor(on, ends)});
   padded.loss_index = int_tensor(on, index);
@@ -68,7 +68,7 @@ DeviceBatch padded_batch(const OperatorCase& on, Sequences sequences, const Devi
 TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   const OperatorCase& on = GetParam();
   TestModel model(balanced_experts(), {}, on.options());
-  const Sequences sequences = random_sequences(kLengths, 61);
+  const Sequences sequences = random_sequences(kSequenceLengths, 61);
   const DeviceBatch plain = make_batch(sequences, on.device);
   const TestModel::Result want = model.train(plain);
   const DeviceBatch padded = padded_batch(on, sequences, plain);
@@ -86,7 +86,7 @@ TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
 TEST_P(ExpertLayers, WithoutAuxiliaryLossChoicesAreCountedTogetherAndPadsAreNot) {
   const OperatorCase& on = GetParam();
   DecoderConfig config = balanced_experts();
-  const Sequences sequences = random_sequences(kLengths, 61);
+  const Sequences sequences = random_sequences(kSequenceLengths, 61);
   const DeviceBatch by_example = make_batch(sequences, on.device);
   TestModel(config, {}, on.options()).train(by_example);
   config.experts.auxiliary_loss = 0;
@@ -113,7 +113,7 @@ TEST_P(ExpertLayers, TheAuxiliaryLossOfEvenExpertsIsTheNumberChosen) {
   TestModel model(config, {}, on.options());
   model.value("layers.0.mlp.router.weight").zero_();
   model.value("layers.1.mlp.router.weight").zero_();
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  const DeviceBatch batch = random_batch(kSequenceLengths, 61, on.device);
   model.train(batch);
   expect_close(batch.routing->loss, batch.loss_weight.sum() * 2, 1e-6, "auxiliary loss");
   EXPECT_EQ(batch.routing->counts.sum().item<double>(), 2 * 2 * batch.num_rows());

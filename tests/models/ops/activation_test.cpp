@@ -15,7 +15,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::activation_test {
 namespace {
 
 class ActivationOf : public testing::TestWithParam<OperatorCase> {};
@@ -92,4 +92,4 @@ TEST_P(ActivationOf, FarFromZeroStaysFinite) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::activation_test

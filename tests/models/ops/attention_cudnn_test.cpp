@@ -16,7 +16,7 @@
 #include "tests/models/cases.h"
 #include "tests/models/ops/attention_reference.h"
 
-namespace packtrain {
+namespace packtrain::attention_cudnn_test {
 namespace {
 
 TEST(AttentionBucket, HoldsItsBatchAndIsItsOwn) {
@@ -172,4 +172,4 @@ TEST_F(CudnnAttention, GivesWayToFlashWhereRunsMustBeBitEqual) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::attention_cudnn_test

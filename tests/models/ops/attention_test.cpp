@@ -11,7 +11,7 @@
 #include "tests/models/cases.h"
 #include "tests/models/ops/attention_reference.h"
 
-namespace packtrain {
+namespace packtrain::attention_test {
 namespace {
 
 class Attention : public testing::TestWithParam<OperatorCase> {};
@@ -258,4 +258,4 @@ TEST_P(Attention, NamesWhatServesWindowsAndSoftCaps) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::attention_test

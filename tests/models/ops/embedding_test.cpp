@@ -9,7 +9,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::embedding_test {
 namespace {
 
 class Embedding : public testing::TestWithParam<OperatorCase> {};
@@ -87,4 +87,4 @@ TEST_P(Embedding, SkipsAFrozenWeight) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::embedding_test

@@ -24,7 +24,7 @@
 #include "models/ops/linear/linear.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::experts_test {
 namespace {
 
 constexpr Activation kSwiglu{ActivationKind::kSilu, /*gated=*/true};
@@ -169,4 +169,4 @@ TEST_P(Experts, FrozenWeightsAreSkipped) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::experts_test

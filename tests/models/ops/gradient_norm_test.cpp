@@ -12,7 +12,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::gradient_norm_test {
 namespace {
 
 class GradientNorm : public testing::TestWithParam<OperatorCase> {};
@@ -93,4 +93,4 @@ TEST_P(GradientNorm, SkipsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::gradient_norm_test

@@ -15,7 +15,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::grouped_glu_gemm_test {
 namespace {
 
 class GroupedGluGemmOf : public testing::TestWithParam<OperatorCase> {};
@@ -168,4 +168,4 @@ TEST_P(GroupedGluGemmOf, TwoRunsHaveEqualBits) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::grouped_glu_gemm_test

@@ -12,7 +12,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::grouped_matmul_test {
 namespace {
 
 class GroupedMatmul : public testing::TestWithParam<OperatorCase> {};
@@ -143,4 +143,4 @@ TEST_P(GroupedMatmul, RowsMatchTheFormula) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::grouped_matmul_test

@@ -12,7 +12,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::layer_norm_test {
 namespace {
 
 class LayerNorm : public testing::TestWithParam<OperatorCase> {};
@@ -119,4 +119,4 @@ TEST_P(LayerNorm, OfNoRowsHasZeroGradients) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::layer_norm_test

@@ -17,7 +17,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::linear_cross_entropy_test {
 namespace {
 
 class LinearCrossEntropy : public testing::TestWithParam<OperatorCase> {};
@@ -214,4 +214,4 @@ TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::linear_cross_entropy_test

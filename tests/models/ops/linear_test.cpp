@@ -8,7 +8,7 @@
 #include "models/ops/linear/linear.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::linear_test {
 namespace {
 
 class Linear : public testing::TestWithParam<OperatorCase> {};
@@ -98,4 +98,4 @@ TEST_P(Linear, SkipsFrozenParameters) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::linear_test

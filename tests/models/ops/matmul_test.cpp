@@ -11,7 +11,7 @@
 #include "framework/core/error.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::matmul_test {
 namespace {
 
 class Matmul : public testing::TestWithParam<OperatorCase> {
@@ -198,4 +198,4 @@ TEST_P(Matmul, RefusesWhatDoesNotFitNamingIt) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::matmul_test

@@ -10,7 +10,7 @@
 #include "models/ops/experts/token_permutation.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::permute_test {
 namespace {
 
 class Slots : public testing::TestWithParam<OperatorCase> {};
@@ -86,4 +86,4 @@ TEST_P(Slots, MatchTheirFormulas) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::permute_test

@@ -14,7 +14,7 @@
 #include "models/ops/rotary/rotary_frequencies.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::qk_norm_test {
 namespace {
 
 class QkNormOf : public testing::TestWithParam<OperatorCase> {};
@@ -138,4 +138,4 @@ TEST_P(QkNormOf, AddsToOrSkipsTheWeightsGradients) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::qk_norm_test

@@ -14,7 +14,7 @@
 #include "framework/core/error.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::rms_norm_test {
 namespace {
 
 class RmsNorm : public testing::TestWithParam<OperatorCase> {};
@@ -185,4 +185,4 @@ TEST_P(RmsNorm, IsTheSameToTheBitEachTime) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::rms_norm_test

@@ -9,7 +9,7 @@
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::rotary_frequencies_test {
 namespace {
 
 using Kind = RotaryScaling::Kind;
@@ -114,4 +114,4 @@ TEST_P(FrequenciesByToken, AreOneRowWhereLengthsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::rotary_frequencies_test

@@ -14,7 +14,7 @@
 #include "models/ops/rotary/rotary_frequencies.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::rotary_test {
 namespace {
 
 class Rotary : public testing::TestWithParam<OperatorCase> {};
@@ -147,4 +147,4 @@ TEST_P(Rotary, TurnsEachTokenByItsOwnFrequencies) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::rotary_test

@@ -18,7 +18,7 @@
 #include "models/ops/linear/linear.h"
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::routing_test {
 namespace {
 
 class Routings : public testing::TestWithParam<OperatorCase> {};
@@ -188,4 +188,4 @@ TEST_P(Routings, RowsThatDoNotCountAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::routing_test

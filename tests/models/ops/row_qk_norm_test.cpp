@@ -11,7 +11,7 @@
 
 #include "tests/models/cases.h"
 
-namespace packtrain {
+namespace packtrain::row_qk_norm_test {
 namespace {
 
 class RowQkNorm : public testing::TestWithParam<OperatorCase> {};
@@ -119,4 +119,4 @@ TEST_P(RowQkNorm, SkipsTheGradientsOfFrozenWeights) {
 }
 
 }  // namespace
-}  // namespace packtrain
+}  // namespace packtrain::row_qk_norm_test

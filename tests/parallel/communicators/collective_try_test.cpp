@@ -7,7 +7,7 @@
 #include "tests/helpers/temporary_folder.h"
 #include "tests/parallel/communicators/thread_ranks.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 TEST(CollectiveTry, ReportsTheReasonsOfEightRanksAndCountsTheRest) {
@@ -72,4 +72,4 @@ TEST(CollectiveTry, TextsOfDifferentLengthsAreGatheredAtOneRank) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

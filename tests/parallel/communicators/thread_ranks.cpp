@@ -11,7 +11,7 @@
 
 #include "framework/core/error.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 struct Meeting {
@@ -21,7 +21,7 @@ struct Meeting {
   std::vector<const void*> buffers;
 };
 
-[[noreturn]] void refuse() {
+[[noreturn]] void not_supported() {
   throw Error(ErrorCategory::kInternal, "the test's communicator has no such collective");
 }
 
@@ -41,7 +41,7 @@ class ThreadCommunicator final : public Communicator {
     });
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op, void*) override {
-    if (count != 1 || type != DataType::kInt64) refuse();
+    if (count != 1 || type != DataType::kInt64) not_supported();
     std::vector<std::int64_t> all;
     exchange(buffer, [&](std::size_t, const void* theirs) {
       all.push_back(*static_cast<const std::int64_t*>(theirs));
@@ -57,10 +57,10 @@ class ThreadCommunicator final : public Communicator {
   }
   void barrier() override { meeting_.barrier.arrive_and_wait(); }
 
-  void reduce_scatter(void*, void*, std::size_t, DataType, void*) override { refuse(); }
-  std::unique_ptr<Communicator> split(int, int) override { refuse(); }
-  CommunicatorMemory allocate(std::size_t) override { refuse(); }
-  std::string path() const override { refuse(); }
+  void reduce_scatter(void*, void*, std::size_t, DataType, void*) override { not_supported(); }
+  std::unique_ptr<Communicator> split(int, int) override { not_supported(); }
+  CommunicatorMemory allocate(std::size_t) override { not_supported(); }
+  std::string path() const override { not_supported(); }
   void poll_error() override {}
   void abort() override {}
 
@@ -74,7 +74,7 @@ class ThreadCommunicator final : public Communicator {
       case ReduceOp::kMax:
         return *std::ranges::max_element(all);
     }
-    refuse();
+    not_supported();
   }
 
   template <typename Take>
@@ -113,4 +113,4 @@ void run_ranks(int num_ranks, const std::function<void(Communicator&)>& work) {
   }
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -40,13 +40,13 @@ TEST(World, NumbersTheRanksOfAHost) {
 }
 
 TEST(HostNames, OfOneMachineAreEqual) {
-  EXPECT_EQ(tell_hosts_apart({{"a", "1"}, {"a", "1"}, {"b", "2"}}),
+  EXPECT_EQ(unique_host_names({{"a", "1"}, {"a", "1"}, {"b", "2"}}),
             (std::vector<std::string>{"a", "a", "b"}));
 }
 
 TEST(HostNames, DistinguishSeveralMachinesOfOneName) {
   EXPECT_EQ(
-      tell_hosts_apart({{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
+      unique_host_names({{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
       (std::vector<std::string>{"clone", "clone (of rank 1)", "clone", "b", "clone (of rank 1)"}));
 }
 

@@ -15,7 +15,7 @@
 #include "tests/parallel/communicators/world_fixture.h"
 #include "tests/parallel/sharding/toy_blocks.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 constexpr int kDamagedRank = 1;
@@ -178,4 +178,4 @@ TEST(SelfTest, SumsAcrossGroupsAreTestedToo) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 using Clock = std::array<int, 3>;  // actions seen of each stream
@@ -167,4 +167,4 @@ std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& 
   return faults;
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -7,7 +7,7 @@
 
 #include "parallel/sharding/schedule.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 // Returns a text for each fault found, and none when the schedule is right. In a right schedule all
 // conflicting accesses of weight slots, gradient slots and shards are ordered. Every block computes
@@ -16,4 +16,4 @@ namespace packtrain::testing {
 std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
                                      const SlotTable& slots, const ScheduleOptions& options);
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

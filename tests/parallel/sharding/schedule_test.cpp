@@ -8,7 +8,7 @@
 #include "tests/parallel/sharding/replay.h"
 #include "tests/parallel/sharding/toy_blocks.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 struct Case {
@@ -238,4 +238,4 @@ TEST(FlatLayout, DecayRunsCoverTheShardAndAgreeWithTheParameters) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

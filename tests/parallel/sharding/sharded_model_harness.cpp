@@ -10,7 +10,7 @@
 #include "framework/core/random.h"
 #include "parallel/sharding/shard_groups.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 constexpr int kRows = 6;
@@ -142,4 +142,4 @@ at::Tensor gaps_of(ShardedModel& model) {
   return gaps;
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -14,7 +14,7 @@
 #include "parallel/sharding/sharded_model.h"
 #include "tests/parallel/sharding/toy_blocks.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 extern World* world;  // set by main()
 
@@ -58,4 +58,4 @@ const std::vector<ToyOptions>& models();
 // All of the gradient but the parameters' places.
 at::Tensor gaps_of(ShardedModel& model);
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -7,7 +7,7 @@
 #include "parallel/sharding/shard_groups.h"
 #include "tests/parallel/sharding/sharded_model_harness.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 // Memory runs out on a rank, or on all (-1), before every third action of the compute stream.
@@ -102,4 +102,4 @@ TEST(ShardedModel, NamesBlockAndRowsWhenMemoryRunsOut) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -12,7 +12,7 @@
 
 #include "tests/parallel/sharding/sharded_model_harness.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 TEST(ShardedModel, EqualsTheBlocksRunByHandAtAnyStageAndAnyNumberOfSlots) {
@@ -203,12 +203,12 @@ TEST(ShardedModel, CatchesARemovedWait) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const auto world = packtrain::join_world();
-  packtrain::testing::world = world.get();
+  packtrain::test::world = world.get();
   const at::NoGradGuard no_grad;
   return RUN_ALL_TESTS();
 }

@@ -8,7 +8,7 @@
 #include "models/block/batch.h"
 #include "models/block/split_backward.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 class ToyTape : public Tape {
@@ -128,4 +128,4 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
   return blocks;
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

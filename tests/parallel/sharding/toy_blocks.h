@@ -9,7 +9,7 @@
 
 #include "models/block/block.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 struct ToyOptions {
   int num_layers = 4;
@@ -22,4 +22,4 @@ struct ToyOptions {
 // The batch's `loss_weight`, viewed as [T, hidden], is what the first block scales.
 std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options);
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -11,7 +11,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/retention.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ TEST(Commit, NeverRemovesFilesThatItDidNotWrite) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -15,7 +15,7 @@
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/retention.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST(Retention, NeverRemovesTheOneJustSaved) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

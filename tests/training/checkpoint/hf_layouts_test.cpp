@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 struct Layout {
   const char* name;
@@ -179,7 +179,7 @@ TEST(HfLayouts, ATransposedTensorIsTransposed) {
 
 TEST(HfLayouts, AParameterThatNoTensorIsMappedToIsAnInternalError) {
   const ShardView shard{"mystery", {2}, 0, 2, true, at::full({2}, 0.0), {}};
-  const Error error = testing::error_of([&] { read_hf_weights({}, {}, std::span(&shard, 1)); });
+  const Error error = test::error_of([&] { read_hf_weights({}, {}, std::span(&shard, 1)); });
   EXPECT_EQ(error.category(), ErrorCategory::kInternal);
 }
 

@@ -18,7 +18,7 @@ namespace packtrain {
 namespace {
 
 using nlohmann::json;
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 constexpr std::int64_t kMegabyte = 1 << 20;
 

@@ -9,7 +9,7 @@
 #include "tests/training/checkpoint/sample_shards.h"
 #include "training/checkpoint/checkpoint.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 World* the_world = nullptr;
@@ -58,12 +58,12 @@ TEST(CheckpointAcrossProcesses, IsRefusedByAllWhenTheLastRankFails) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const auto world = packtrain::join_world();
-  packtrain::testing::the_world = world.get();
+  packtrain::test::the_world = world.get();
   std::int64_t failed = RUN_ALL_TESTS();
   world->control().all_reduce(&failed, 1, packtrain::DataType::kInt64, packtrain::ReduceOp::kMax,
                               nullptr);

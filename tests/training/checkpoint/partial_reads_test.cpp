@@ -14,7 +14,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/manifest.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 constexpr std::int64_t kLargeNumel = 2 << 20;  // 8 MiB of float32: 32 blocks
@@ -135,4 +135,4 @@ TEST(PartialRead, ChecksWholeFilesOfCheckpointsWithoutDigestsOfHeaders) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -7,7 +7,7 @@
 
 #include "tests/parallel/communicators/thread_ranks.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 struct SampleParameter {
@@ -107,4 +107,4 @@ std::string save_sample(const std::string& root, std::int64_t step, int num_rank
   return folder;
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -8,7 +8,7 @@
 #include "parallel/sharding/shard_view.h"
 #include "training/checkpoint/checkpoint.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 // Trainable "embed" [7, 4] and "layers.0.mlp.down" [5, 3], frozen bfloat16 "norm" [6]. The 49
 // elements are cut into equal ranges, so that parameters straddle ranks. A rank lists only the
@@ -24,4 +24,4 @@ TrainingState sample_state(std::int64_t step);
 std::string save_sample(const std::string& root, std::int64_t step, int num_ranks = 1,
                         int keep = 100);
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -12,7 +12,7 @@
 #include "training/checkpoint/hugging_face.h"
 #include "training/checkpoint/manifest.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 TEST(Checkpoint, IsCommittedUnderItsStepAndNothingElseIsLeft) {
@@ -220,4 +220,4 @@ TEST(Checkpoint, AssemblesWholeParametersForExport) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

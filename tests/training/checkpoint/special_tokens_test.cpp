@@ -6,7 +6,7 @@
 
 #include "tests/helpers/temporary_folder.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 constexpr const char* kTokenizer =
@@ -50,4 +50,4 @@ TEST(SpecialTokens, AreNotLookedForInWhatIsNoToken) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -31,7 +31,7 @@ extern "C" ssize_t write(int descriptor, const void* data, std::size_t size) {
   return kWrite(descriptor, spoilt.data(), size);
 }
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 TEST(WrittenBytes, ThatChangeOnTheirWayToTheDiskAreNotTakenForTheSavedOnes) {
@@ -46,4 +46,4 @@ TEST(WrittenBytes, ThatChangeOnTheirWayToTheDiskAreNotTakenForTheSavedOnes) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-using testing::make_run;
+using test::make_run;
 
 const StrategyFigures& figures_of(const Comparison& comparison, const std::string& strategy) {
   for (const StrategyFigures& figures : comparison.strategies) {

@@ -11,7 +11,7 @@
 namespace packtrain {
 namespace {
 
-using testing::make_run;
+using test::make_run;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts = {""};

@@ -3,7 +3,7 @@
 
 #include "training/comparison/comparison.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 struct MadeRun {
   std::string strategy;
@@ -38,4 +38,4 @@ inline ComparedRun make_run(const MadeRun& made) {
   return run;
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

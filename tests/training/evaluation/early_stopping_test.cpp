@@ -32,7 +32,7 @@ TEST(EarlyStopping, EndsAfterThatManyEvaluationsWithoutAnImprovement) {
 TEST(EarlyStopping, NamesADamagedCheckpoint) {
   for (const char* state :
        {"{}", "3", "{\"lowest\": \"x\", \"lowest_step\": 1, \"num_without\": 0}"}) {
-    const Error error = testing::error_of([&] { EarlyStopping(2, 0, state); });
+    const Error error = test::error_of([&] { EarlyStopping(2, 0, state); });
     EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint) << state;
   }
 }

@@ -15,8 +15,8 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using test::MemoryExample;
 using test::MemoryStore;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 std::vector<Prompt> choose(const MemoryStore& store, const SamplesSection& options,
                            std::int64_t max_tokens = 1000) {

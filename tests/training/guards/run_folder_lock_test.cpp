@@ -20,7 +20,7 @@ namespace packtrain {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 constexpr LockTimeouts kShort{milliseconds(300), milliseconds(3000), milliseconds(1000)};
 
@@ -31,7 +31,7 @@ void write_owner(const std::string& run, const FolderOwner& owner) {
                                {"pid", owner.pid},
                                {"started", owner.started},
                                {"id", owner.id}};
-  testing::write_bytes(run + "/progress/owner", json.dump());
+  test::write_bytes(run + "/progress/owner", json.dump());
 }
 
 int ended_process() {

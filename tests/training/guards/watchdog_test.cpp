@@ -18,7 +18,7 @@ namespace packtrain {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 GuardSection limits(double seconds) {
   GuardSection guard;

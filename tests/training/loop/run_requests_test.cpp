@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-using testing::TemporaryFolder;
+using test::TemporaryFolder;
 
 void ask_to_save(const TemporaryFolder& folder) {
   write_text_atomically(folder.path() + "/checkpoint-now", "", ErrorCategory::kInternal);

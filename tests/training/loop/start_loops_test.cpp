@@ -62,7 +62,7 @@ Config small_config(const std::string& folder) {
 }
 
 TEST(RunTraining, LeavesNoThreadOrFileAfterAnyNumberOfRuns) {
-  const testing::TemporaryFolder mine;
+  const test::TemporaryFolder mine;
   const std::string folder = shared_path(mine.path());
   World& world = test_world();
   if (world.rank() == 0) {

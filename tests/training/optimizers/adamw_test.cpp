@@ -13,7 +13,7 @@
 #include "framework/core/error.h"
 #include "tests/training/optimizers/shard.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 struct Expected {
@@ -215,4 +215,4 @@ TEST(AdamWState, IsTwoMomentsOfTheTypeAskedForWithTheNamesOfCheckpoints) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

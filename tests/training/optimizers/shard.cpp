@@ -9,7 +9,7 @@
 
 #include "framework/core/random.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 at::Tensor random(const char* name, const ShardOptions& options, double scale) {
@@ -76,4 +76,4 @@ void adamw_all(const AdamWTensors& tensors, const AdamWOptions& options, float c
   adamw(tensors, ranges, options, clip_factor(clip), skip(0));
 }
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -7,7 +7,7 @@
 
 #include "training/optimizers/adamw.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 
 // The CPU, or what PACKTRAIN_TEST_DEVICE names.
 at::Device test_device();
@@ -35,4 +35,4 @@ at::Tensor skip(int value);
 // One range of all elements, with weight decay, nothing skipped.
 void adamw_all(const AdamWTensors& tensors, const AdamWOptions& options, float clip = 1.0F);
 
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

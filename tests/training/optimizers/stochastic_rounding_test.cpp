@@ -14,7 +14,7 @@
 
 #include "tests/training/optimizers/shard.h"
 
-namespace packtrain::testing {
+namespace packtrain::test {
 namespace {
 
 // Made with the reference implementation's published vectors for 7 rounds (Random123, kat_vectors).
@@ -129,4 +129,4 @@ TEST(StochasticRounding, TrainsAsWellAsFloat32) {
 }
 
 }  // namespace
-}  // namespace packtrain::testing
+}  // namespace packtrain::test

@@ -13,9 +13,9 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kTokens = 16'384;
+constexpr std::int64_t kTokensOfRank = 16'384;
 const MemoryRanks kRanks{DeviceKind::kCuda, 2, 2};
-const MemoryLoad kLoad{.num_rows = kTokens, .several_micro_batches = true};
+const MemoryLoad kLoad{.num_rows = kTokensOfRank, .several_micro_batches = true};
 
 // Has much state relative to its activations, so that moments matter.
 DecoderConfig decoder() {
@@ -80,7 +80,7 @@ TEST(MemorySuggestions, FewerTokensAreThoseThatAutoTakes) {
   const std::int64_t bytes = kPlain - 1;
   const std::int64_t tokens =
       largest_token_budget(kDefault, decoder(), kRanks, {bytes, bytes, "a test's"});
-  EXPECT_LT(tokens, kTokens);
+  EXPECT_LT(tokens, kTokensOfRank);
   EXPECT_TRUE(
       remedies(kDefault, bytes)
           .ends_with(fmt::format("batch.max_tokens_per_micro_batch=auto takes {} tokens", tokens)))

@@ -52,7 +52,7 @@ TEST(RunSteps, AreThoseThatOneRankCounts) {
   const test::Examples examples = test::draw_examples(2, 200, 600);
   const Planner one(examples.lengths, examples.num_loss_tokens, kCounter, in_tokens());
   for (const std::int64_t num_epochs : {1L, 2L, kNumEpochs}) {
-    testing::run_ranks(4, [&](Communicator& control) {
+    test::run_ranks(4, [&](Communicator& control) {
       const Planner planner(examples.lengths, examples.num_loss_tokens, kCounter, in_tokens());
       EXPECT_EQ(count_run_steps(planner, run_of(num_epochs), control), one.num_steps(num_epochs));
     });
@@ -69,9 +69,9 @@ TEST(RunSteps, AreCountedByEachRankForAShareOfTheEpochs) {
     return lengths.num_asked() - before;
   };
   std::int64_t of_one_epoch = 0;
-  testing::run_ranks(1, [&](Communicator& control) { of_one_epoch = num_asked(control, 1); });
+  test::run_ranks(1, [&](Communicator& control) { of_one_epoch = num_asked(control, 1); });
   ASSERT_GT(of_one_epoch, 0);
-  testing::run_ranks(4, [&](Communicator& control) {
+  test::run_ranks(4, [&](Communicator& control) {
     EXPECT_LE(num_asked(control, kNumEpochs), 11 * of_one_epoch);  // 41 / 4
   });
 }
@@ -79,7 +79,7 @@ TEST(RunSteps, AreCountedByEachRankForAShareOfTheEpochs) {
 TEST(RunSteps, FailOnEveryRankWhereTheyFailOnOne) {
   const test::Examples examples = test::draw_examples(2, 200, 600);
   std::atomic<int> num_failed = 0;
-  testing::run_ranks(4, [&](Communicator& control) {
+  test::run_ranks(4, [&](Communicator& control) {
     CountedLengths lengths(examples.lengths);
     const Planner planner(lengths, examples.num_loss_tokens, kCounter, in_tokens());
     if (control.rank() == 2) lengths.fail_from_now_on();

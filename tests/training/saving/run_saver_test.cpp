@@ -17,9 +17,9 @@
 namespace packtrain {
 namespace {
 
-using testing::error_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::error_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 class RunSaverTest : public ::testing::Test {
  protected:
@@ -64,7 +64,7 @@ class RunSaverTest : public ::testing::Test {
   Config config_;
   std::unique_ptr<Device> device_ = make_cpu_device({});
   std::unique_ptr<World> world_ = join_world();
-  ShardedModel model_{testing::make_toy_blocks({.num_layers = 2}),
+  ShardedModel model_{test::make_toy_blocks({.num_layers = 2}),
                       *device_,
                       {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
                       {.optimizer_state = adamw_state(at::kFloat)}};

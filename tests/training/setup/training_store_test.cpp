@@ -47,7 +47,7 @@ std::string share(const TokenStore& store, Communicator& control) {
 
 TEST(SharedFingerprint, IsReadOnceAHost) {
   std::atomic<int> num_reads = 0;
-  testing::run_ranks(kNumRanks, [&](Communicator& control) {
+  test::run_ranks(kNumRanks, [&](Communicator& control) {
     const ReadStore store([&] {
       ++num_reads;
       return std::string("as read");
@@ -61,7 +61,7 @@ TEST(SharedFingerprint, IsReadOnceAHost) {
 // The message of each rank's Error, or nothing.
 std::vector<std::string> messages_of(const std::function<std::string(int rank)>& read) {
   std::vector<std::string> messages(kNumRanks);
-  testing::run_ranks(kNumRanks, [&](Communicator& control) {
+  test::run_ranks(kNumRanks, [&](Communicator& control) {
     const ReadStore store([&] { return read(control.rank()); });
     try {
       share(store, control);

@@ -25,7 +25,7 @@ class OptimizerTest : public ::testing::Test {
   OptimizerTest()
       : device_(make_cpu_device({})),
         world_(join_world()),
-        model_(testing::make_toy_blocks({.num_layers = 2}), *device_,
+        model_(test::make_toy_blocks({.num_layers = 2}), *device_,
                {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
                {.optimizer_state = adamw_state(at::kFloat)}),
         outcome_(*device_) {
@@ -109,7 +109,7 @@ class RequestsOfManyRanks : public OptimizerTest {
  protected:
   StepOutcome::Values asked_by(float stops, float saves, float out_of_memory) {
     ShardedModel model(
-        testing::make_toy_blocks({.num_layers = 2}), *device_,
+        test::make_toy_blocks({.num_layers = 2}), *device_,
         {world_->connect(Backend::kLocal),
          std::make_unique<ManyRanks>(world_->connect(Backend::kLocal),
                                      std::array<float, 3>{stops, saves, out_of_memory})},

@@ -27,7 +27,7 @@ class VerificationTest : public ::testing::Test {
   Config config_;
 
  private:
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 const CheckResult& check_named(const VerificationReport& report, const std::string& name);

@@ -75,7 +75,7 @@ class Preparation:
         self._num_chunks, self._num_saves = state["num_chunks"], state["num_saves"]
         self._num_encoded, self._num_skipped = state["num_encoded"], state["num_skipped"]
         self._counts.update(state["counts"])
-        print(f"packtrain prepare: goes on after {self._num_encoded:,} examples", file=sys.stderr)
+        print(f"packtrain prepare: continues after {self._num_encoded:,} examples", file=sys.stderr)
         self._note_date(state["uses_date"])
         return stores
 
@@ -132,7 +132,7 @@ class Preparation:
                         next_save = time.monotonic() + SECONDS_BETWEEN_SAVES
                     if stop.asked:
                         raise ToolError(f"stopped after {self._num_encoded:,} examples",
-                                        "The same command goes on from here.", STOPPED)
+                                        "The same command continues from here.", STOPPED)
         finally:
             progress.close()
 

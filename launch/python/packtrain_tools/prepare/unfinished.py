@@ -53,7 +53,7 @@ def state_to_go_on_with(arguments, files: list[SourceFile]) -> dict | None:
                         f"wanted {RULES_VERSION}; going on would move examples",
                         "Finish it with the version that began it, or start anew with --overwrite.")
     raise ToolError(f"{folder}: holds what another command, or one with other sources, has not "
-                    "finished", "The same command goes on with it; --overwrite replaces it.")
+                    "finished", "The same command continues with it; --overwrite replaces it.")
 
 
 def _read(folder: str) -> dict | None:
