@@ -135,8 +135,15 @@ if(PACKTRAIN_SANITIZE MATCHES address)
   set(PACKTRAIN_MPI_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
 endif()
 
-# What tests/sanitizer builds: less than all by a third.
-add_custom_target(sanitized_tests)
+# packtrain_sanitize_test(NAME): tests/sanitizer builds it, by the folder of tests/ that it is in (sanitized_tests_FOLDER).
+function(packtrain_sanitize_test name)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests" OUTPUT_VARIABLE folder)
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  if(NOT TARGET sanitized_tests_${folder})
+    add_custom_target(sanitized_tests_${folder})
+  endif()
+  add_dependencies(sanitized_tests_${folder} ${name})
+endfunction()
 
 function(packtrain_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;THREADS" "TIMEOUT;COST" "SOURCES;LINK;RANKS;LABELS")
@@ -149,7 +156,7 @@ function(packtrain_test name)
   endif()
   packtrain_test_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gtest ${torch})
   if(arg_THREADS OR NOT PACKTRAIN_SANITIZE STREQUAL "thread")
-    add_dependencies(sanitized_tests ${name})
+    packtrain_sanitize_test(${name})
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)  # ends what hangs, however slow the machine is

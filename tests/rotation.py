@@ -4,6 +4,7 @@
     rotation.py          prints the turn of this commit, 0 to 9.
     rotation.py presets  prints the presets whose tests this run builds and runs: asan, or tsan and fuzz.
     rotation.py others   prints the other presets.
+    rotation.py folders PRESET  prints the folders of tests/ whose C++ tests this run has in the preset asan or tsan.
 
 `tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
 """
@@ -21,6 +22,11 @@ from typing import TypeVar
 
 NUM_TURNS = 10
 PRESETS = (("asan",), ("tsan", "fuzz"))  # of even and of odd turns
+# The C++ tests that one run has under a sanitizer. The last parts need nearly all libraries, the first ones few.
+FOLDERS = {
+    "asan": (("framework", "samplers", "collators", "fuzz"), ("models",), ("parallel", "training", "launch")),
+    "tsan": (("framework", "samplers"), ("parallel", "training")),
+}
 CASES_OF_A_TEST = r"(\w+)\[.+\]"
 CASES_OF_A_FAMILY = r"(\w+)\[(\w+)-.+\]"
 SECONDS_A_DAY = 24 * 3600
@@ -48,6 +54,12 @@ def turn_of_run() -> int | None:
 def presets(turn: int | None) -> tuple[str, ...]:
     """The presets of sanitizers and fuzzers that a run has."""
     return sum(PRESETS, ()) if turn is None else PRESETS[turn % len(PRESETS)]
+
+
+def folders(preset: str, turn: int | None) -> tuple[str, ...]:
+    """The folders of tests/ whose C++ tests a run has in the preset. All without a turn."""
+    parts = FOLDERS[preset]
+    return sum(parts, ()) if turn is None else parts[turn // len(PRESETS) % len(parts)]
 
 
 def part(items: list[Item], turn: int | None, num_parts: int = NUM_TURNS) -> list[Item]:
@@ -108,8 +120,10 @@ def main() -> None:
         print(*presets(turn_of_run()))
     elif what == ["others"]:
         print(*(preset for preset in presets(None) if preset not in presets(turn_of_run())))
+    elif len(what) == 2 and what[0] == "folders" and what[1] in FOLDERS:
+        print(*folders(what[1], turn_of_run()))
     else:
-        sys.exit("usage: rotation.py [presets | others]")
+        sys.exit("usage: rotation.py [presets | others | folders {asan|tsan}]")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -72,6 +73,18 @@ def test_every_preset_comes_and_each_is_a_label_of_a_test():
     assert "LABELS slow asan)" in text and "LABELS slow tsan)" in text and '"slow;fuzz"' in text
 
 
+def folders_with_cpp_tests(pattern):
+    """Folders of tests/ in which a CMakeLists.txt has a call that matches."""
+    return {file.relative_to(HERE).parts[0] for file in HERE.rglob("CMakeLists.txt") if re.search(pattern, file.read_text())}
+
+
+@pytest.mark.parametrize(("preset", "pattern"), [("asan", r"packtrain_test\("), ("tsan", r"packtrain_test\([^)]*THREADS")])
+def test_every_folder_with_cpp_tests_comes_under_the_sanitizer(preset, pattern):
+    turns = [turn for turn in TURNS if preset in rotation.presets(turn)]
+    of_turns = {folder for turn in turns for folder in rotation.folders(preset, turn)}
+    assert of_turns == set(rotation.folders(preset, None)) == folders_with_cpp_tests(pattern)
+
+
 def printed(*words, **environment):
     return subprocess.run([sys.executable, HERE / "rotation.py", *words], env=environment, capture_output=True, text=True,
                           check=True).stdout.split()
@@ -82,6 +95,7 @@ def test_the_program_prints_the_presets_of_a_turn_and_all_without_one():
         assert sorted(printed("presets", PACKTRAIN_TURN=str(turn)) + printed("others", PACKTRAIN_TURN=str(turn))) \
             == ["asan", "fuzz", "tsan"]
     assert printed("presets") == ["asan", "tsan", "fuzz"] and printed("others") == []
+    assert printed("folders", "asan", PACKTRAIN_TURN="2") == ["models"]
 
 
 def test_the_commit_decides_the_turn(tmp_path, monkeypatch):
