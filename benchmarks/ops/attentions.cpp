@@ -46,7 +46,7 @@ Pack drawn_lengths(const std::string& name, double mu, double sigma, std::int32_
   return pack;
 }
 
-std::shared_ptr<const DeviceBatch> make_batch(const Pack& pack) {
+std::shared_ptr<DeviceBatch> make_batch(const Pack& pack) {
   auto batch = std::make_shared<DeviceBatch>();
   batch->cu_seqlens_host = {0};
   std::partial_sum(pack.lengths.begin(), pack.lengths.end(),
@@ -57,8 +57,8 @@ std::shared_ptr<const DeviceBatch> make_batch(const Pack& pack) {
 }
 
 struct Kernel {
-  decltype(&flash_forward) forward;
-  decltype(&flash_backward) backward;
+  decltype(&cudnn_forward) forward;
+  decltype(&cudnn_backward) backward;
 };
 
 MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
@@ -89,24 +89,35 @@ AttentionBucket sizes_of(const at::Tensor& qkv, const DeviceBatch& batch) {
 }
 
 AttentionOutput exact_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              const DeviceBatch& batch) {
+                              DeviceBatch& batch) {
   return cudnn_forward_at(sizes_of(qkv, batch), qkv, shape, batch);
 }
 
 HeadGradients exact_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, const DeviceBatch& batch) {
+                             const AttentionShape& shape, DeviceBatch& batch) {
   return cudnn_backward_at(sizes_of(qkv, batch), grad_output, qkv, y, saved, shape, batch);
 }
 
+AttentionOutput flash_2_forward(const at::Tensor& qkv, const AttentionShape& shape,
+                                DeviceBatch& batch) {
+  return flash_forward(qkv, shape, batch);
+}
+
+HeadGradients flash_2_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
+                               const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                               const AttentionShape& shape, DeviceBatch& batch) {
+  return flash_backward(grad_output, qkv, y, saved, shape, batch);
+}
+
 AttentionOutput chosen_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                               const DeviceBatch& batch) {
+                               DeviceBatch& batch) {
   return attention_forward(qkv, shape, batch);
 }
 
 HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                               const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                              const AttentionShape& shape, const DeviceBatch& batch) {
+                              const AttentionShape& shape, DeviceBatch& batch) {
   return attention_backward(grad_output, qkv, y, saved, shape, batch);
 }
 
@@ -130,7 +141,7 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
                           .reference = reference,
                           .make_reference = backward_call(pack, shape, kernel)});
   };
-  add("FlashAttention-2", {flash_forward, flash_backward});
+  add("FlashAttention-2", {flash_2_forward, flash_2_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
 }
 

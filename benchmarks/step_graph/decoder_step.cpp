@@ -62,18 +62,19 @@ DecoderStep::DecoderStep(const DecoderConfig& config) : blocks_(make_decoder(con
   optimizer_.weight = weight_;
 }
 
-at::Tensor DecoderStep::forward_backward(const DeviceBatch& batch) const {
+at::Tensor DecoderStep::forward_backward(DeviceBatch& batch) const {
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_[i], batch, x, BlockMode::kTrain);
+    BlockOutput output = blocks_[i]->forward(parameters_[i], {batch, BlockMode::kTrain}, x);
     x = std::move(output.value);
     tapes[i] = std::move(output.tape);
   }
   const at::Tensor loss = x;
   at::Tensor grad;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    grad = blocks_[i]->backward(parameters_[i], batch, std::move(tapes[i]), grad);
+    grad =
+        blocks_[i]->backward(parameters_[i], {batch, BlockMode::kTrain}, std::move(tapes[i]), grad);
   }
   return loss;
 }

@@ -22,7 +22,7 @@ class DecoderStep {
   explicit DecoderStep(const DecoderConfig& config);
 
   // Returns the loss, float32 []; the gradient lies in gradient(). On the current stream.
-  at::Tensor forward_backward(const DeviceBatch& batch) const;
+  at::Tensor forward_backward(DeviceBatch& batch) const;
   // Norm, clipping and AdamW at learning rate 0: weights stay, so that steps can be repeated.
   void update(const at::Tensor& loss);
 

@@ -92,8 +92,7 @@ std::string difference(const Result& a, const Result& b) {
 class CapturedStep {
  public:
   CapturedStep(const DecoderStep& decoder, DeviceBatch& batch) {
-    batch.attention_layout.reset();  // the boundaries are read in the graph
-    batch.token_frequencies.clear();
+    batch.state.forget_boundaries();  // they are read in the graph
     graph_.capture_begin();
     loss_ = decoder.forward_backward(batch);
     graph_.capture_end();
@@ -112,9 +111,8 @@ void measure(const std::string& shape, DecoderStep& decoder, std::int64_t vocab_
              std::int64_t num_tokens, const c10::cuda::CUDAStream& stream) {
   std::vector<std::int32_t> lengths = document_lengths(num_tokens);
   DeviceBatch batch = pack_documents(lengths, vocab_size, 1);
-  const auto run_eagerly = [&](const DeviceBatch& which) {
-    which.attention_layout.reset();
-    which.token_frequencies.clear();
+  const auto run_eagerly = [&](DeviceBatch& which) {
+    which.state.forget_boundaries();
     return decoder.forward_backward(which);
   };
   for (int i = 0; i < kNumWarmUps; ++i) run_eagerly(batch);
@@ -131,7 +129,7 @@ void measure(const std::string& shape, DecoderStep& decoder, std::int64_t vocab_
                          [&] { decoder.update(captured.replay()); }});
   // The same graph, other documents and boundaries.
   std::ranges::rotate(lengths, lengths.begin() + 1);
-  const DeviceBatch other = pack_documents(lengths, vocab_size, 2);
+  DeviceBatch other = pack_documents(lengths, vocab_size, 2);
   const Result other_eager = result(run_eagerly(other));
   overwrite(batch, other);
   const Result other_replayed = result(captured.replay());

@@ -13,7 +13,25 @@ namespace packtrain {
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
 
-// Shapes: T tokens (padding included), S sequences (dummy included), N supervised rows.
+// What blocks compute from a batch, for later blocks and for the caller.
+struct BatchState {
+  // The boundaries in cuDNN's form. The attention of the first layer fills this.
+  std::shared_ptr<const AttentionLayout> attention_layout;
+  // Spread of the rows over experts. Layers with experts fill this.
+  std::shared_ptr<RoutingStatistics> routing;
+  // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
+  // RotaryFrequencies; the first layer fills it.
+  std::map<std::int64_t, at::Tensor> token_frequencies;
+
+  // Drops what depends on the boundaries. The next forward computes it again.
+  void forget_boundaries() {
+    attention_layout.reset();
+    token_frequencies.clear();
+  }
+};
+
+// Blocks read all members but `state`. Shapes: T tokens (padding included), S sequences (dummy
+// included), N supervised rows.
 struct DeviceBatch {
   at::Tensor input_ids;                       // int32 [T]
   at::Tensor position_ids;                    // int32 [T]
@@ -34,13 +52,7 @@ struct DeviceBatch {
   at::Tensor row_losses;
   // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
   at::Tensor row_logits;
-  // The boundaries in cuDNN's form. The attention of the first layer fills this.
-  mutable std::shared_ptr<const AttentionLayout> attention_layout;
-  // Spread of the rows over experts. Layers with experts fill this.
-  mutable std::shared_ptr<RoutingStatistics> routing;
-  // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
-  // RotaryFrequencies; the first layer fills it.
-  mutable std::map<std::int64_t, at::Tensor> token_frequencies;
+  BatchState state;
 
   std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
 };

@@ -62,6 +62,12 @@ enum class BlockMode {
   kEvaluate  // saves nothing
 };
 
+// What a block gets in addition to its parameters and the output of the previous block.
+struct BlockContext {
+  DeviceBatch& batch;  // a block may change batch.state alone
+  BlockMode mode = BlockMode::kTrain;
+};
+
 class Block {
  public:
   virtual ~Block() = default;
@@ -72,11 +78,11 @@ class Block {
   // `parameters` are in the order of parameters(). `x` is the output of the previous block,
   // undefined for the first block. The last block may write its parameters' gradients here in
   // training, because the gradient of the loss is 1.
-  virtual BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                              const at::Tensor& x, BlockMode mode) const = 0;
+  virtual BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                              const at::Tensor& x) const = 0;
   // Writes the parameters' gradients. Returns d loss / dx, undefined for the first block.
   // `grad_output` is undefined for the last block. `tape` is consumed.
-  virtual at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+  virtual at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                               std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const = 0;
   // The backward in two parts (split_backward.h). Null if the block has none.
   virtual const SplitBackward* split_backward() const { return nullptr; }

@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-ExecutingTape::ExecutingTape(std::span<const Parameter> parameters, const DeviceBatch& batch)
+ExecutingTape::ExecutingTape(std::span<const Parameter> parameters, DeviceBatch& batch)
     : parameters_(parameters.begin(), parameters.end()), batch_(batch) {}
 
 ParameterId ExecutingTape::parameter(const ParameterSpec& spec) {

@@ -20,7 +20,7 @@ class ExecutingTape final : public OperatorTape {
  public:
   // The block's parameters, in the order in which it declares them. Their addresses may change
   // between forward and backward. The batch must outlive the tape.
-  ExecutingTape(std::span<const Parameter> parameters, const DeviceBatch& batch);
+  ExecutingTape(std::span<const Parameter> parameters, DeviceBatch& batch);
 
   // Throws Error(kInternal) when the block's next parameter has another shape.
   ParameterId parameter(const ParameterSpec& spec) override;
@@ -36,7 +36,7 @@ class ExecutingTape final : public OperatorTape {
   at::Tensor backward(Value output, const at::Tensor& grad);
 
   // For operators.
-  const DeviceBatch& batch() const { return batch_; }
+  DeviceBatch& batch() const { return batch_; }
   const Parameter& parameter(ParameterId id) const {
     return parameters_.at(static_cast<std::size_t>(id.index));
   }
@@ -88,7 +88,7 @@ class ExecutingTape final : public OperatorTape {
   void done_reading(Value v);
 
   std::vector<Parameter> parameters_;
-  const DeviceBatch& batch_;
+  DeviceBatch& batch_;
   std::size_t num_declared_ = 0;  // of parameters_
   std::vector<Entry> entries_;    // of values
   std::vector<Operator> operators_;

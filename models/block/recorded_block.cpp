@@ -8,7 +8,7 @@ namespace packtrain {
 namespace {
 
 struct BlockTape : Tape {
-  BlockTape(std::span<const Parameter> parameters, const DeviceBatch& batch)
+  BlockTape(std::span<const Parameter> parameters, DeviceBatch& batch)
       : operators(parameters, batch) {}
   ExecutingTape operators;
   Value output;
@@ -28,19 +28,19 @@ RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parame
                              RecomputePolicy policy)
     : name_(std::move(name)), parameters_(std::move(parameters)), policy_(policy) {}
 
-BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                                   const at::Tensor& x, BlockMode mode) const {
+BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters,
+                                   const BlockContext& context, const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  auto tape = std::make_unique<BlockTape>(parameters, batch);
+  auto tape = std::make_unique<BlockTape>(parameters, context.batch);
   tape->output = record(tape->operators, tape->operators.input(x));
   at::Tensor y = tape->operators.get(tape->output);
-  if (mode == BlockMode::kEvaluate) return {std::move(y), nullptr};
+  if (context.mode == BlockMode::kEvaluate) return {std::move(y), nullptr};
   tape->operators.finish_forward(policy_);
   return {std::move(y), std::move(tape)};
 }
 
 at::Tensor RecordedBlock::backward(std::span<const Parameter> parameters,
-                                   const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
+                                   const BlockContext& /*context*/, std::unique_ptr<Tape> tape,
                                    const at::Tensor& grad_output) const {
   return run_backward(parameters, *tape, grad_output);
 }

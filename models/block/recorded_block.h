@@ -17,9 +17,9 @@ class RecordedBlock : public Block, public SplitBackward {
   const std::string& name() const final { return name_; }
   const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
 
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, BlockMode mode) const final;
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const final;
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const final;
   const SplitBackward* split_backward() const final { return this; }
   at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,

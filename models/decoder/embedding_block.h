@@ -15,9 +15,9 @@ class EmbeddingBlock final : public Block {
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, BlockMode mode) const override;
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const override;
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 
  private:

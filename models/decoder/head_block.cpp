@@ -65,10 +65,11 @@ at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) c
 }
 
 // To multiply the logits, multiplies one of their factors, which is far smaller.
-BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                               const at::Tensor& x, BlockMode mode) const {
-  const bool training = mode == BlockMode::kTrain;
+BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const BlockContext& context,
+                               const at::Tensor& x) const {
+  const bool training = context.mode == BlockMode::kTrain;
   const at::NoGradGuard no_grad;
+  DeviceBatch& batch = context.batch;
   finish_routing(batch, experts_);
   const Weights w = weights(parameters);
   const NormOutput normed = norm_forward(x, w.norm, norm_);
@@ -87,7 +88,7 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Devi
 }
 
 at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,
-                               const DeviceBatch& /*batch*/, std::unique_ptr<Tape> tape,
+                               const BlockContext& /*context*/, std::unique_ptr<Tape> tape,
                                const at::Tensor& /*grad_output*/) const {
   return std::move(static_cast<HeadTape&>(*tape).grad_x);
 }

@@ -21,9 +21,9 @@ class HeadBlock final : public Block {
   // x: the supervised rows [N, hidden] that the last layer returns. In training this also computes
   // the gradients, x's included, because the logits are not saved. It also computes the auxiliary
   // loss of experts, which is stored in the batch (routing_statistics.h) and not in the loss.
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, BlockMode mode) const override;
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const override;
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad_output) const override;
 
  private:

@@ -84,9 +84,9 @@ at::Tensor real_rows(const DeviceBatch& batch) {
 }
 
 // Adds the choices of all rows except pads to counts [E].
-void count_choices(const DeviceBatch& batch, const Routing& routing, bool all_rows,
+void count_choices(DeviceBatch& batch, const Routing& routing, bool all_rows,
                    const at::Tensor& counts) {
-  RoutingStatistics& statistics = *batch.routing;
+  RoutingStatistics& statistics = *batch.state.routing;
   const bool has_pads = all_rows && batch.examples.defined();
   if (has_pads && !statistics.real_rows.defined()) statistics.real_rows = real_rows(batch);
   count_tokens_per_expert(routing.experts, has_pads ? statistics.real_rows : at::Tensor(), counts);
@@ -94,10 +94,10 @@ void count_choices(const DeviceBatch& batch, const Routing& routing, bool all_ro
 
 }  // namespace
 
-void write_routing(const DeviceBatch& batch, const Routing& routing, const ExpertsConfig& config,
+void write_routing(DeviceBatch& batch, const Routing& routing, const ExpertsConfig& config,
                    std::int64_t layer, std::int64_t num_layers, bool all_rows) {
-  if (batch.routing == nullptr) batch.routing = std::make_shared<RoutingStatistics>();
-  RoutingStatistics& statistics = *batch.routing;
+  if (batch.state.routing == nullptr) batch.state.routing = std::make_shared<RoutingStatistics>();
+  RoutingStatistics& statistics = *batch.state.routing;
   const at::TensorOptions options = routing.weights.options();
   if (config.auxiliary_loss == 0) {
     allocate_zeros(statistics.counts, {num_layers, 1, config.num_experts}, options);
@@ -114,9 +114,9 @@ void write_routing(const DeviceBatch& batch, const Routing& routing, const Exper
   statistics.probabilities.select(0, layer).copy_(sum_by_example(routing.probabilities, bounds));
 }
 
-void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config) {
-  if (batch.routing == nullptr || config.auxiliary_loss == 0) return;
-  RoutingStatistics& statistics = *batch.routing;
+void finish_routing(DeviceBatch& batch, const ExpertsConfig& config) {
+  if (batch.state.routing == nullptr || config.auxiliary_loss == 0) return;
+  RoutingStatistics& statistics = *batch.state.routing;
   const Bounds rows = example_bounds(batch);
   const auto num_layers = static_cast<double>(statistics.counts.size(0));
   const at::Tensor length =
@@ -132,11 +132,11 @@ void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config) {
 }
 
 at::Tensor auxiliary_gradient(const DeviceBatch& batch) {
-  if (batch.routing == nullptr || !batch.routing->slopes.defined()) return {};
+  if (batch.state.routing == nullptr || !batch.state.routing->slopes.defined()) return {};
   const Bounds bounds = example_bounds(batch);
   if (bounds.begin.size(0) == 0) return {};  // only pads
   const RowExamples rows = row_examples(batch, bounds);
-  return batch.routing->slopes.index_select(0, rows.example).mul_(rows.is_real.unsqueeze(1));
+  return batch.state.routing->slopes.index_select(0, rows.example).mul_(rows.is_real.unsqueeze(1));
 }
 
 }  // namespace packtrain

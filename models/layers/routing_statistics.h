@@ -19,7 +19,7 @@ namespace packtrain {
 
 struct DeviceBatch;
 
-// Stored in the batch (DeviceBatch::routing). P examples, without pads.
+// Stored in the batch (BatchState::routing). P examples, without pads.
 struct RoutingStatistics {
   at::Tensor counts;         // float32 [L, P, E] choices; [L, 1, E] without auxiliary loss
   at::Tensor probabilities;  // float32 [L, P, E] sums of p; undefined without auxiliary loss
@@ -30,11 +30,11 @@ struct RoutingStatistics {
 
 // A layer writes its own part, in forward and in a recomputation, which writes the same values.
 // `all_rows`: the routing is of all rows, else of the supervised ones.
-void write_routing(const DeviceBatch& batch, const Routing& routing, const ExpertsConfig& config,
+void write_routing(DeviceBatch& batch, const Routing& routing, const ExpertsConfig& config,
                    std::int64_t layer, std::int64_t num_layers, bool all_rows);
 
 // Computes the loss and its slopes after all layers have written.
-void finish_routing(const DeviceBatch& batch, const ExpertsConfig& config);
+void finish_routing(DeviceBatch& batch, const ExpertsConfig& config);
 
 // d (coefficient * loss) / dp, float32 [T, E]; undefined if there is none.
 at::Tensor auxiliary_gradient(const DeviceBatch& batch);

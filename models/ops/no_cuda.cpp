@@ -28,24 +28,23 @@ at::Tensor activation_backward_cuda(const at::Tensor& /*grad_output*/, const at:
   throw_cuda_not_built("activation_backward");
 }
 
-AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, const DeviceBatch&) {
+AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&) {
   throw_cuda_not_built("attention");
 }
 
 HeadGradients cudnn_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                             const std::vector<at::Tensor>&, const AttentionShape&,
-                             const DeviceBatch&) {
+                             const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&) {
   throw_cuda_not_built("attention");
 }
 
 AttentionOutput cudnn_forward_at(const AttentionBucket&, const at::Tensor&, const AttentionShape&,
-                                 const DeviceBatch&) {
+                                 DeviceBatch&) {
   throw_cuda_not_built("attention");
 }
 
 HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const at::Tensor&,
                                 const at::Tensor&, const std::vector<at::Tensor>&,
-                                const AttentionShape&, const DeviceBatch&) {
+                                const AttentionShape&, DeviceBatch&) {
   throw_cuda_not_built("attention");
 }
 

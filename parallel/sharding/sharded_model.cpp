@@ -27,7 +27,7 @@ SlotOptions slot_options(const ShardingOptions& options, const ProcessMesh& mesh
 }  // namespace
 
 struct ShardedModel::Pass {
-  std::span<const DeviceBatch> batches;
+  std::span<DeviceBatch> batches;
   at::Tensor x = {};     // input of the next block: activation, or its gradient in backward
   at::Tensor loss = {};  // sum over micro-batches so far
   std::vector<std::unique_ptr<Tape>> tapes = {};  // [blocks]
@@ -35,6 +35,9 @@ struct ShardedModel::Pass {
   bool joins = false;                             // joins collectives without computing
   std::optional<OutOfMemory> out_of_memory = {};
 
+  BlockContext context(const Action& action, BlockMode mode) const {
+    return {batches[action.micro_batch], mode};
+  }
   void give_up() {
     joins = true;
     x = loss = at::Tensor();
@@ -73,15 +76,15 @@ ShardedModel::~ShardedModel() {
   if (replicas_ != nullptr) replicas_->abort();
 }
 
-at::Tensor ShardedModel::train(std::span<const DeviceBatch> micro_batches) {
+at::Tensor ShardedModel::train(std::span<DeviceBatch> micro_batches) {
   return run(cached_schedule(micro_batches.size(), true), micro_batches);
 }
 
-at::Tensor ShardedModel::evaluate(std::span<const DeviceBatch> micro_batches) {
+at::Tensor ShardedModel::evaluate(std::span<DeviceBatch> micro_batches) {
   return run(cached_schedule(micro_batches.size(), false), micro_batches);
 }
 
-at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches) {
+at::Tensor ShardedModel::run(const Schedule& schedule, std::span<DeviceBatch> micro_batches) {
   const bool trains = std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == ActionKind::kBackward; });
   if (trains) begin_step(micro_batches.size());
@@ -90,8 +93,7 @@ at::Tensor ShardedModel::run(const Schedule& schedule, std::span<const DeviceBat
   return pass.loss;
 }
 
-ShardedModel::Trained ShardedModel::try_run(std::span<const DeviceBatch> micro_batches,
-                                            bool training) {
+ShardedModel::Trained ShardedModel::try_run(std::span<DeviceBatch> micro_batches, bool training) {
   if (training) begin_step(micro_batches.size());
   Pass pass{.batches = micro_batches, .survives = true};
   execute(cached_schedule(micro_batches.size(), training), pass);
@@ -214,9 +216,9 @@ void ShardedModel::forward(const Action& action, Pass& pass) {
     if (action.grad_slot >= 0 && storage_->clears_gradient(action.grad_slot)) {
       storage_->gradient(action.unit, action.grad_slot).zero_();
     }
-    BlockOutput output = blocks_[action.block]->forward(
-        parameters_of(action), pass.batches[action.micro_batch], pass.x,
-        action.training ? BlockMode::kTrain : BlockMode::kEvaluate);
+    const BlockMode mode = action.training ? BlockMode::kTrain : BlockMode::kEvaluate;
+    BlockOutput output =
+        blocks_[action.block]->forward(parameters_of(action), pass.context(action, mode), pass.x);
     pass.tapes[action.block] = std::move(output.tape);
     pass.x = std::move(output.value);
     if (action.block + 1 < static_cast<int>(blocks_.size())) return;
@@ -235,10 +237,11 @@ void ShardedModel::backward(const Action& action, Pass& pass) {
     std::unique_ptr<Tape>& tape = pass.tapes[action.block];
     const SplitBackward* two_parts =
         action.defers_weight_grads ? blocks_[action.block]->split_backward() : nullptr;
-    pass.x = two_parts != nullptr ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
-                                  : blocks_[action.block]->backward(
-                                        parameters_of(action), pass.batches[action.micro_batch],
-                                        std::move(tape), pass.x);
+    pass.x = two_parts != nullptr
+                 ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
+                 : blocks_[action.block]->backward(parameters_of(action),
+                                                   pass.context(action, BlockMode::kTrain),
+                                                   std::move(tape), pass.x);
     if (action.block == table_.first_trainable_block) pass.x = at::Tensor();
   });
 }

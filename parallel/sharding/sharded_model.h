@@ -49,14 +49,14 @@ class ShardedModel {
   // backward of all micro-batches of an optimizer step. Returns this rank's loss, float32 [] on the
   // device (sum of weight * loss). Afterwards, in compute-stream order, gradient() holds the
   // gradient summed over ranks and micro-batches.
-  at::Tensor train(std::span<const DeviceBatch> micro_batches);
+  at::Tensor train(std::span<DeviceBatch> micro_batches);
   // As train(), but does not throw when this rank runs out of memory. The rest of the step then
   // runs as in join_step(), and gradient() is undefined.
   struct Trained {
     at::Tensor loss;  // undefined when memory ran out
     std::optional<OutOfMemory> out_of_memory;
   };
-  Trained try_train(std::span<const DeviceBatch> micro_batches);
+  Trained try_train(std::span<DeviceBatch> micro_batches);
   // Joins all collectives of a train() of `num_micro_batches` and computes nothing, so that the
   // other ranks can complete the step.
   void join_step(std::size_t num_micro_batches);
@@ -72,13 +72,13 @@ class ShardedModel {
   // rank does (framework/device/captured_work.h).
   void begin_step(std::size_t num_micro_batches);
   // Collective. Forward only; returns the sum of the losses of all micro-batches.
-  at::Tensor evaluate(std::span<const DeviceBatch> micro_batches);
+  at::Tensor evaluate(std::span<DeviceBatch> micro_batches);
   // try_evaluate() and join_evaluation() are to evaluate() what try_train() and join_step() are to
   // train().
-  Trained try_evaluate(std::span<const DeviceBatch> micro_batches);
+  Trained try_evaluate(std::span<DeviceBatch> micro_batches);
   void join_evaluation(std::size_t num_micro_batches);
   // train() or evaluate() with the caller's schedule; tests run damaged ones.
-  at::Tensor run(const Schedule& schedule, std::span<const DeviceBatch> micro_batches);
+  at::Tensor run(const Schedule& schedule, std::span<DeviceBatch> micro_batches);
 
   // Call it after writing master weights through shards(): it refreshes the weights that are
   // gathered.
@@ -127,7 +127,7 @@ class ShardedModel {
 
  private:
   struct Pass;  // state of one schedule's run: activations, tapes, the loss
-  Trained try_run(std::span<const DeviceBatch> micro_batches, bool training);
+  Trained try_run(std::span<DeviceBatch> micro_batches, bool training);
   void join(std::size_t num_micro_batches, bool training);
   void execute(const Schedule& schedule, Pass& pass);
   void execute_action(const Action& action, Pass& pass);

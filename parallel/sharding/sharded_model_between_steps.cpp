@@ -18,7 +18,7 @@ void ShardedModel::poll_errors() const {
   }
 }
 
-ShardedModel::Trained ShardedModel::try_train(std::span<const DeviceBatch> micro_batches) {
+ShardedModel::Trained ShardedModel::try_train(std::span<DeviceBatch> micro_batches) {
   return try_run(micro_batches, /*training=*/true);
 }
 
@@ -26,7 +26,7 @@ void ShardedModel::join_step(std::size_t num_micro_batches) {
   join(num_micro_batches, /*training=*/true);
 }
 
-ShardedModel::Trained ShardedModel::try_evaluate(std::span<const DeviceBatch> micro_batches) {
+ShardedModel::Trained ShardedModel::try_evaluate(std::span<DeviceBatch> micro_batches) {
   return try_run(micro_batches, /*training=*/false);
 }
 

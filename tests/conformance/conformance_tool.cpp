@@ -94,7 +94,7 @@ void export_tensors(const std::string& folder, const DecoderConfig& config,
 at::Tensor trained_loss(const at::Tensor& loss, const ExpertsConfig& experts,
                         const DeviceBatch& batch) {
   if (experts.auxiliary_loss == 0) return loss;
-  return at::add(loss, batch.routing->loss, experts.auxiliary_loss);
+  return at::add(loss, batch.state.routing->loss, experts.auxiliary_loss);
 }
 
 // Exported as float32, from the CPU.

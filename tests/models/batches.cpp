@@ -90,7 +90,7 @@ std::vector<Parameter> TestModel::parameters_of(std::size_t block) const {
   return parameters;
 }
 
-TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weight_grads) {
+TestModel::Result TestModel::train(DeviceBatch& batch, bool deferred_weight_grads) {
   for (auto& [name, parameter] : parameters_) {
     if (parameter.grad.defined()) {
       parameter.grad.fill_(std::nan(""));
@@ -99,7 +99,7 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kTrain);
+    BlockOutput output = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kTrain}, x);
     x = output.value;
     tapes[i] = std::move(output.tape);
   }
@@ -110,7 +110,8 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
     if (deferred_weight_grads && two_parts != nullptr) {
       grad = two_parts->backward_input(parameters_of(i), *tapes[i], grad);
     } else {
-      grad = blocks_[i]->backward(parameters_of(i), batch, std::move(tapes[i]), grad);
+      grad = blocks_[i]->backward(parameters_of(i), {batch, BlockMode::kTrain}, std::move(tapes[i]),
+                                  grad);
     }
   }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -125,10 +126,10 @@ TestModel::Result TestModel::train(const DeviceBatch& batch, bool deferred_weigh
   return result;
 }
 
-at::Tensor TestModel::evaluate(const DeviceBatch& batch) {
+at::Tensor TestModel::evaluate(DeviceBatch& batch) {
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kEvaluate).value;
+    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate}, x).value;
   }
   return x;
 }
@@ -144,15 +145,14 @@ at::Tensor TestModel::logits(DeviceBatch batch) {
   return batch.row_logits;
 }
 
-std::vector<SavedActivation> TestModel::saved_by_layer(const DeviceBatch& batch,
-                                                       std::size_t layer) {
+std::vector<SavedActivation> TestModel::saved_by_layer(DeviceBatch& batch, std::size_t layer) {
   at::Tensor x;
   for (std::size_t i = 0; i <= layer; ++i) {
-    x = blocks_[i]->forward(parameters_of(i), batch, x, BlockMode::kEvaluate).value;
+    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate}, x).value;
   }
   const std::size_t block = layer + 1;  // block 0 is the embedding
   const BlockOutput output =
-      blocks_[block]->forward(parameters_of(block), batch, x, BlockMode::kTrain);
+      blocks_[block]->forward(parameters_of(block), {batch, BlockMode::kTrain}, x);
   return saved_activations(*output.tape);
 }
 

@@ -37,12 +37,16 @@ class TestModel {
   };
   // Gradients are full of NaN beforehand. `deferred_weight_grads`: what blocks can leave for later
   // comes when all backwards are done.
-  Result train(const DeviceBatch& batch, bool deferred_weight_grads = false);
-  at::Tensor evaluate(const DeviceBatch& batch);
+  Result train(DeviceBatch& batch, bool deferred_weight_grads = false);
+  Result train(DeviceBatch&& batch, bool deferred_weight_grads = false) {
+    return train(batch, deferred_weight_grads);
+  }
+  at::Tensor evaluate(DeviceBatch& batch);
+  at::Tensor evaluate(DeviceBatch&& batch) { return evaluate(batch); }
   at::Tensor logits(DeviceBatch batch);  // of all rows
 
   // Returns the saved activations of one layer.
-  std::vector<SavedActivation> saved_by_layer(const DeviceBatch& batch, std::size_t layer);
+  std::vector<SavedActivation> saved_by_layer(DeviceBatch& batch, std::size_t layer);
 
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
   at::Tensor value(const std::string& name) const { return parameters_.at(name).value; }

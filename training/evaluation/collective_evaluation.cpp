@@ -31,10 +31,9 @@ bool CollectiveEvaluation::attempt(const std::function<void()>& work) {
   return false;
 }
 
-at::Tensor CollectiveEvaluation::evaluate(
-    ShardedModel& model, std::size_t num_micro_batches,
-    const std::function<std::span<const DeviceBatch>()>& make) {
-  std::span<const DeviceBatch> batches;
+at::Tensor CollectiveEvaluation::evaluate(ShardedModel& model, std::size_t num_micro_batches,
+                                          const std::function<std::span<DeviceBatch>()>& make) {
+  std::span<DeviceBatch> batches;
   if (!attempt([&] { batches = make(); })) {
     model.join_evaluation(num_micro_batches);
     return {};

@@ -47,7 +47,7 @@ class CollectiveEvaluation {
   // every rank. A rank that has failed still joins the others' collectives; its tensor is
   // undefined.
   at::Tensor evaluate(ShardedModel& model, std::size_t num_micro_batches,
-                      const std::function<std::span<const DeviceBatch>()>& make);
+                      const std::function<std::span<DeviceBatch>()>& make);
   // Collective. Throws one of the above if a rank failed since the last call.
   void agree();
 

@@ -113,7 +113,7 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
       for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
       if (options.sources) request_row_losses(batches);
     });
-    return std::span<const DeviceBatch>(batches);
+    return std::span<DeviceBatch>(batches);
   });
   at::Tensor sums;
   joint.attempt([&] {

@@ -73,7 +73,7 @@ class Writer {
       model.compute().run([&](StreamHandle) {
         for (const PackedBatch& batch : packed) batches.push_back(on_device(batch));
       });
-      return std::span<const DeviceBatch>(batches);
+      return std::span<DeviceBatch>(batches);
     });
     std::vector<at::Tensor> logits;
     joint_.attempt([&] {

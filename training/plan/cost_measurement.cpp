@@ -69,7 +69,7 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
 }
 
 // This rank's own time, without waits for communication.
-double time_of(const Work& work, ShardedModel& model) {
+double time_of(Work& work, ShardedModel& model) {
   Stream& compute = model.compute();
   compute.synchronize();
   compute.take_waited();
@@ -79,9 +79,9 @@ double time_of(const Work& work, ShardedModel& model) {
   return std::max(1e-9, seconds_since(begin) - compute.take_waited().total_s());
 }
 
-std::vector<double> time_all(std::span<const Work> works, ShardedModel& model) {
+std::vector<double> time_all(std::span<Work> works, ShardedModel& model) {
   std::vector<double> seconds;
-  for (const Work& work : works) seconds.push_back(time_of(work, model));
+  for (Work& work : works) seconds.push_back(time_of(work, model));
   return seconds;
 }
 

@@ -22,7 +22,7 @@ at::Tensor sum_expert_load(std::span<const DeviceBatch> batches, const DecoderCo
       num_expert_layers(decoder, decoder.num_layers) * decoder.experts.num_experts;
   at::Tensor all = at::zeros({num_load_numbers(decoder)}, batches.front().loss_weight.options());
   for (const DeviceBatch& batch : batches) {
-    const RoutingStatistics& routing = *batch.routing;
+    const RoutingStatistics& routing = *batch.state.routing;
     all.narrow(0, 0, num_counts).add_(routing.counts.sum(at::IntArrayRef{1}).view({-1}));
     if (routing.loss.defined()) all.narrow(0, num_counts, 1).add_(routing.loss);
   }

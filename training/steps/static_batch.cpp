@@ -93,14 +93,13 @@ void StaticBatch::load(const PackedBatch& batch) {
   memory_.copy_(host, /*non_blocking=*/true);
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
   batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
-  batch_.attention_layout.reset();
-  batch_.token_frequencies.clear();
+  batch_.state.forget_boundaries();
   load_real_rows(batch);
 }
 
 // A graph reads these rows at the address of its capture, so they are written there.
 void StaticBatch::load_real_rows(const PackedBatch& batch) {
-  if (batch_.routing == nullptr || !batch_.routing->real_rows.defined()) return;
+  if (batch_.state.routing == nullptr || !batch_.state.routing->real_rows.defined()) return;
   const at::Tensor host =
       at::zeros({size_.num_rows, 1}, at::TensorOptions(at::kFloat).pinned_memory(on_gpu_));
   const std::size_t num_pieces = batch.examples.size() / 2;
@@ -109,7 +108,7 @@ void StaticBatch::load_real_rows(const PackedBatch& batch) {
     const std::int32_t end = batch.examples[num_pieces + piece];
     std::fill_n(host.data_ptr<float>() + begin, end - begin, 1.0F);
   }
-  batch_.routing->real_rows.copy_(host, /*non_blocking=*/true);
+  batch_.state.routing->real_rows.copy_(host, /*non_blocking=*/true);
 }
 
 }  // namespace packtrain

@@ -41,7 +41,7 @@ class StaticBatch {
   void load(const PackedBatch& batch);
 
   // Its memory never changes.
-  const DeviceBatch& batch() const { return batch_; }
+  DeviceBatch& batch() { return batch_; }
 
  private:
   enum Part { kIds, kPositions, kBoundaries, kLossIndex, kLabels, kWeights, kExamples, kNumParts };

@@ -39,7 +39,7 @@ StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
       graph.work != nullptr && graph.gradient != model_.gradient().const_data_ptr();
   const bool wanted = is_stale || (graph.work == nullptr && !is_first && num_graphs_ < kMaxGraphs &&
                                    has_capacity());
-  const DeviceBatch& on_device = graph.batch->batch();
+  DeviceBatch& on_device = graph.batch->batch();
   if (wanted) {
     if (auto out_of_memory = capture_train(graph)) return {{}, on_device, out_of_memory};
   }

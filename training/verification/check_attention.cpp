@@ -74,8 +74,7 @@ at::Tensor one_hot_values(std::int64_t num_rows, std::int64_t begin, const Atten
 
 // float32 [num_rows, num_heads, num_rows] on the host. weights[t, h, s]: attention weight of query
 // t for key s in head h.
-at::Tensor attention_weights(const DeviceBatch& batch, const AttentionShape& shape,
-                             at::ScalarType type) {
+at::Tensor attention_weights(DeviceBatch& batch, const AttentionShape& shape, at::ScalarType type) {
   const at::NoGradGuard no_grad;
   const std::int64_t num_rows = batch.input_ids.numel();
   const at::Tensor queries_and_keys = random_queries_and_keys(num_rows, shape);
@@ -174,7 +173,7 @@ CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& st
   for (const AttentionShape& shape : distinct_attentions(subject.decoder)) {
     at::Tensor weights;
     stream->run([&](StreamHandle) {
-      const DeviceBatch batch = upload(packed, device);
+      DeviceBatch batch = upload(packed, device);
       weights = attention_weights(batch, shape, scalar_type(subject.config.precision.compute));
     });
     WeightsCheck(subject, pieces, weights, shape.window, result).run();

@@ -20,7 +20,7 @@ AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape)
 }
 
 AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
-                           const AttentionShape& shape, const DeviceBatch& batch) {
+                           const AttentionShape& shape, DeviceBatch& batch) {
   switch (backend) {
     case AttentionBackend::kCudnn:
       return cudnn_forward(qkv, shape, batch);
@@ -72,7 +72,7 @@ void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at:
 }
 
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                  const DeviceBatch& batch, const Parameter* sinks) {
+                                  DeviceBatch& batch, const Parameter* sinks) {
   const AttentionBackend backend = backend_for(qkv, shape);
   AttentionOutput output = forward_of(backend, qkv, shape, batch);
   if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
@@ -81,7 +81,7 @@ AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& s
 
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                 const AttentionShape& shape, const DeviceBatch& batch,
+                                 const AttentionShape& shape, DeviceBatch& batch,
                                  const Parameter* sinks) {
   const AttentionBackend backend = backend_for(qkv, shape);
   if (sinks != nullptr && sinks->grad.defined()) {

@@ -68,11 +68,11 @@ void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at:
 
 // `sinks` [num_heads] may be null. Throws what choose_attention_backend throws.
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                  const DeviceBatch& batch, const Parameter* sinks = nullptr);
+                                  DeviceBatch& batch, const Parameter* sinks = nullptr);
 // Writes every element, and the gradient of the sinks.
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                 const AttentionShape& shape, const DeviceBatch& batch,
+                                 const AttentionShape& shape, DeviceBatch& batch,
                                  const Parameter* sinks = nullptr);
 
 }  // namespace packtrain

@@ -181,9 +181,9 @@ at::Tensor RotaryFrequencies::by_token(const DeviceBatch& batch) const {
   return at::index_select(by_sequence(lengths), 0, sequences);
 }
 
-at::Tensor RotaryFrequencies::of(const DeviceBatch& batch) const {
+at::Tensor RotaryFrequencies::of(DeviceBatch& batch) const {
   if (!depends_on_length(config_.scaling)) return constants(batch.position_ids.device());
-  at::Tensor& made = batch.token_frequencies[id_];
+  at::Tensor& made = batch.state.token_frequencies[id_];
   if (!made.defined()) made = by_token(batch);
   return made;
 }

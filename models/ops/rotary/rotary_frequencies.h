@@ -37,7 +37,7 @@ class RotaryFrequencies {
 
   // float32 [dim / 2] for all tokens. dynamic and longrope give [T, dim / 2], computed once a batch
   // from boundaries that are read on the device.
-  at::Tensor of(const DeviceBatch& batch) const;
+  at::Tensor of(DeviceBatch& batch) const;
 
  private:
   at::Tensor constants(const at::Device& device) const;

@@ -50,7 +50,7 @@ TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
        {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {
     const std::vector<Parameter> parameters = some_parameters(on);
     const at::Tensor x = random_tensor(on, {37, kWidth}, "x");
-    const DeviceBatch batch;
+    DeviceBatch batch;
     ExecutingTape tape(parameters, batch);
     const Value y = parallel_branches(tape, tape.input(x));
     const at::Tensor output = tape.get(y);
@@ -77,7 +77,7 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
   const OperatorCase& on = GetParam();
   for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
     const std::vector<Parameter> parameters = some_parameters(on);
-    const DeviceBatch batch;
+    DeviceBatch batch;
     ExecutingTape tape(parameters, batch);
     const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
     tape.finish_forward(policy);

@@ -70,7 +70,7 @@ TEST_P(Decoder, APaddingSequenceChangesNothing) {
   TestModel model(small_config(), {}, on.options());
   Sequences sequences = random_sequences(kLengths, 61);
   const TestModel::Result plain = model.train(make_batch(sequences, on.device));
-  const DeviceBatch unpadded = make_batch(sequences, on.device);
+  DeviceBatch unpadded = make_batch(sequences, on.device);
   sequences.ids.emplace_back(23, 0);
   DeviceBatch padded = make_batch(sequences, on.device);
   padded.loss_index = unpadded.loss_index;
@@ -83,13 +83,13 @@ TEST_P(Decoder, APaddingSequenceChangesNothing) {
 }
 
 // Returns the loss that is differentiated, with the auxiliary loss of experts.
-double trained_loss(TestModel& model, const ExpertsConfig& experts, const DeviceBatch& batch) {
+double trained_loss(TestModel& model, const ExpertsConfig& experts, DeviceBatch& batch) {
   const double loss = model.evaluate(batch).item<double>();
   if (experts.auxiliary_loss == 0) return loss;
-  return loss + experts.auxiliary_loss * batch.routing->loss.item<double>();
+  return loss + experts.auxiliary_loss * batch.state.routing->loss.item<double>();
 }
 
-void expect_slopes(TestModel& model, const ExpertsConfig& experts, const DeviceBatch& batch) {
+void expect_slopes(TestModel& model, const ExpertsConfig& experts, DeviceBatch batch) {
   const TestModel::Result result = model.train(batch);
   for (const auto& [name, grad] : result.grads) {
     // Along the gradient itself the slope is its norm.
@@ -122,7 +122,7 @@ TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
 
 TEST_P(Decoder, RecomputationChangesNoBit) {
   const OperatorCase& on = GetParam();
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  DeviceBatch batch = random_batch(kLengths, 61, on.device);
   for (const auto& [name, config] : decoder_variants()) {
     SCOPED_TRACE(name);
     TestModel kept(config, {}, on.options());
@@ -140,7 +140,7 @@ TEST_P(Decoder, RecomputationChangesNoBit) {
 
 TEST_P(Decoder, DeferredWeightGradientsHaveTheSameBits) {
   const OperatorCase& on = GetParam();
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  DeviceBatch batch = random_batch(kLengths, 61, on.device);
   for (const auto& [name, config] : decoder_variants()) {
     for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
       SCOPED_TRACE(name);
@@ -157,7 +157,7 @@ TEST_P(Decoder, DeferredWeightGradientsHaveTheSameBits) {
 
 TEST_P(Decoder, RowsWithoutALabelDoNotReachTheHeadAndChangeNothing) {
   const OperatorCase& on = GetParam();
-  const DeviceBatch all = random_batch(kLengths, 61, on.device);
+  DeviceBatch all = random_batch(kLengths, 61, on.device);
   const std::int64_t num_rows = all.loss_index.size(0);
   const at::Tensor odd = at::arange(1, num_rows, 2, all.loss_index.options());
   DeviceBatch few = all;
@@ -187,7 +187,7 @@ std::map<std::string, std::int64_t> bytes_by_name(const std::vector<SavedActivat
 // Checks a layer between others, and the last one, whose last row has no label.
 void expect_saved_as_estimated(const OperatorCase& on, const DecoderConfig& config,
                                RecomputePolicy policy) {
-  const DeviceBatch batch = random_batch({64}, 61, on.device);
+  DeviceBatch batch = random_batch({64}, 61, on.device);
   DecoderOptions options;
   options.recompute = policy;
   TestModel model(config, options, on.options());
@@ -224,7 +224,7 @@ TEST_P(Decoder, FrozenParametersHaveNoGradientAndOthersTheSame) {
   TestModel whole(small_config(), options, on.options());
   options.frozen = {"embed.weight", "layers.0.*"};
   TestModel partly(small_config(), options, on.options());
-  const DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  DeviceBatch batch = random_batch(kLengths, 61, on.device);
   const TestModel::Result want = whole.train(batch);
   const TestModel::Result got = partly.train(batch);
   EXPECT_FALSE(got.grads.contains("embed.weight"));

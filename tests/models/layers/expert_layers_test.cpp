@@ -34,15 +34,15 @@ TEST_P(ExpertLayers, AuxiliaryLossesOfMicroBatchesAddUpToThatOfOne) {
   const OperatorCase& on = GetParam();
   TestModel model(balanced_experts(), {}, on.options());
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
-  const DeviceBatch packed = make_batch(sequences, on.device);
+  DeviceBatch packed = make_batch(sequences, on.device);
   model.train(packed);
   at::Tensor sum = at::zeros({}, packed.loss_weight.options());
   for (const auto& ids : sequences.ids) {
-    const DeviceBatch alone = make_batch({{ids}}, on.device);
+    DeviceBatch alone = make_batch({{ids}}, on.device);
     model.train(alone);
-    sum.add_(alone.routing->loss);
+    sum.add_(alone.state.routing->loss);
   }
-  expect_close(packed.routing->loss, sum, tolerance_of(on), "auxiliary loss");
+  expect_close(packed.state.routing->loss, sum, tolerance_of(on), "auxiliary loss");
 }
 
 // Sequences of 40 rows that are real as far as kSequenceLengths says. Pads are token 0.
@@ -69,14 +69,15 @@ TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   const OperatorCase& on = GetParam();
   TestModel model(balanced_experts(), {}, on.options());
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
-  const DeviceBatch plain = make_batch(sequences, on.device);
+  DeviceBatch plain = make_batch(sequences, on.device);
   const TestModel::Result want = model.train(plain);
-  const DeviceBatch padded = padded_batch(on, sequences, plain);
+  DeviceBatch padded = padded_batch(on, sequences, plain);
   const TestModel::Result got = model.train(padded);
-  expect_close(padded.routing->loss, plain.routing->loss, tolerance_of(on), "auxiliary loss");
+  expect_close(padded.state.routing->loss, plain.state.routing->loss, tolerance_of(on),
+               "auxiliary loss");
   // In bfloat16 attention's rounding may change a choice.
-  expect_close(padded.routing->counts, plain.routing->counts, on.dtype == at::kFloat ? 0 : 0.1,
-               "choices");
+  expect_close(padded.state.routing->counts, plain.state.routing->counts,
+               on.dtype == at::kFloat ? 0 : 0.1, "choices");
   ASSERT_EQ(got.grads.size(), want.grads.size());
   for (const auto& [name, grad] : want.grads) {
     expect_close(got.grads.at(name), grad, tolerance_of(on), name);
@@ -87,22 +88,23 @@ TEST_P(ExpertLayers, WithoutAuxiliaryLossChoicesAreCountedTogetherAndPadsAreNot)
   const OperatorCase& on = GetParam();
   DecoderConfig config = balanced_experts();
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
-  const DeviceBatch by_example = make_batch(sequences, on.device);
+  DeviceBatch by_example = make_batch(sequences, on.device);
   TestModel(config, {}, on.options()).train(by_example);
   config.experts.auxiliary_loss = 0;
   TestModel model(config, {}, on.options());
-  const DeviceBatch plain = make_batch(sequences, on.device);
+  DeviceBatch plain = make_batch(sequences, on.device);
   model.train(plain);
-  const DeviceBatch padded = padded_batch(on, sequences, plain);
+  DeviceBatch padded = padded_batch(on, sequences, plain);
   model.train(padded);
   // The last layer has rows with a label alone: all layers of the first batch had all.
   const auto first_layer = [](const DeviceBatch& batch) {
-    return batch.routing->counts.select(0, 0).sum(at::IntArrayRef{0});
+    return batch.state.routing->counts.select(0, 0).sum(at::IntArrayRef{0});
   };
   const double tolerance = on.dtype == at::kFloat ? 0 : 0.1;
   expect_close(first_layer(plain), first_layer(by_example), 0, "choices");
-  expect_close(padded.routing->counts, plain.routing->counts, tolerance, "choices with pads");
-  EXPECT_EQ(plain.routing->counts.size(1), 1);
+  expect_close(padded.state.routing->counts, plain.state.routing->counts, tolerance,
+               "choices with pads");
+  EXPECT_EQ(plain.state.routing->counts.size(1), 1);
 }
 
 // Two experts of which each token goes to both: f = 1 and P = 1 / 2 of either.
@@ -113,10 +115,10 @@ TEST_P(ExpertLayers, TheAuxiliaryLossOfEvenExpertsIsTheNumberChosen) {
   TestModel model(config, {}, on.options());
   model.value("layers.0.mlp.router.weight").zero_();
   model.value("layers.1.mlp.router.weight").zero_();
-  const DeviceBatch batch = random_batch(kSequenceLengths, 61, on.device);
+  DeviceBatch batch = random_batch(kSequenceLengths, 61, on.device);
   model.train(batch);
-  expect_close(batch.routing->loss, batch.loss_weight.sum() * 2, 1e-6, "auxiliary loss");
-  EXPECT_EQ(batch.routing->counts.sum().item<double>(), 2 * 2 * batch.num_rows());
+  expect_close(batch.state.routing->loss, batch.loss_weight.sum() * 2, 1e-6, "auxiliary loss");
+  EXPECT_EQ(batch.state.routing->counts.sum().item<double>(), 2 * 2 * batch.num_rows());
 }
 
 TEST(ExpertParameters, FlopsCountTheExpertsOfATokenAndParametersAll) {

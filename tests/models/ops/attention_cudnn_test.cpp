@@ -61,7 +61,7 @@ class CudnnAttention : public testing::Test {
 
   at::Tensor random(at::IntArrayRef sizes) const { return at::randn(sizes, on_.options()); }
   AttentionResult run_at(const AttentionBucket& bucket, const at::Tensor& qkv,
-                         const at::Tensor& grad, const DeviceBatch& batch) const {
+                         const at::Tensor& grad, DeviceBatch& batch) const {
     const AttentionOutput out = cudnn_forward_at(bucket, qkv, shape_, batch);
     const HeadGradients in_grad =
         cudnn_backward_at(bucket, grad, qkv, out.y, out.saved, shape_, batch);
@@ -74,7 +74,7 @@ class CudnnAttention : public testing::Test {
 
 TEST_F(CudnnAttention, IsTheSameInEveryBucket) {
   const std::vector<std::int32_t> lengths = {700, 3, 64, 1, 129, 500};
-  const DeviceBatch batch = random_batch(lengths, 50, on_.device);
+  DeviceBatch batch = random_batch(lengths, 50, on_.device);
   const at::Tensor qkv = random({1397, 12, 64});
   const at::Tensor grad = random({1397, 8 * 64});
   const AttentionResult want = attention_formula(qkv, grad, shape_, lengths);
@@ -112,7 +112,7 @@ TEST_F(CudnnAttention, APlanServesOtherBoundaries) {
   std::int64_t num_plans = 0;
   for (const std::vector<std::int32_t>& lengths :
        {std::vector<std::int32_t>{400, 600}, {1, 998, 1}, {500, 500}, {10, 20, 470, 500}}) {
-    const DeviceBatch batch = random_batch(lengths, 50, on_.device);
+    DeviceBatch batch = random_batch(lengths, 50, on_.device);
     expect_close_by_rows(run_attention(on_, qkv, grad, shape_, batch),
                          attention_formula(qkv, grad, shape_, lengths), on_.tolerance,
                          std::to_string(lengths.size()));
@@ -123,15 +123,15 @@ TEST_F(CudnnAttention, APlanServesOtherBoundaries) {
 }
 
 TEST_F(CudnnAttention, LayersShareABatchsLayout) {
-  const DeviceBatch batch = random_batch({40, 60}, 50, on_.device);
+  DeviceBatch batch = random_batch({40, 60}, 50, on_.device);
   const at::Tensor qkv = random({100, 12, 64});
   attention_forward(qkv, shape_, batch);
-  const auto first = batch.attention_layout;
+  const auto first = batch.state.attention_layout;
   ASSERT_NE(first, nullptr);
   attention_forward(qkv, shape_, batch);
-  EXPECT_EQ(batch.attention_layout, first);
+  EXPECT_EQ(batch.state.attention_layout, first);
   attention_forward(random({100, 6, 128}), {4, 1, 128, 0, 0, AttentionBackend::kCudnn}, batch);
-  EXPECT_NE(batch.attention_layout, first);
+  EXPECT_NE(batch.state.attention_layout, first);
 }
 
 // More elements than int32 counts: the end of the batch alone gives the same.
@@ -140,9 +140,9 @@ TEST_F(CudnnAttention, CountsElementsPastInt32) {
   constexpr std::int64_t kLength = 512;
   constexpr std::int64_t kNumSequences = 344;
   const std::int64_t num_tokens = kLength * kNumSequences;
-  const DeviceBatch batch =
+  DeviceBatch batch =
       random_batch(std::vector<std::int32_t>(kNumSequences, kLength), 50, on_.device);
-  const DeviceBatch last = random_batch({kLength}, 50, on_.device);
+  DeviceBatch last = random_batch({kLength}, 50, on_.device);
   const at::Tensor qkv = random({num_tokens, 96, 128});
   ASSERT_GT(qkv.numel(), std::int64_t{1} << 31);
   const at::Tensor grad = random({num_tokens, 32 * 128});
@@ -161,7 +161,7 @@ TEST_F(CudnnAttention, GivesWayToFlashWhereRunsMustBeBitEqual) {
   AttentionShape shape = {8, 2, 64};
   EXPECT_EQ(choose_attention_backend(shape, on_.device, on_.dtype), AttentionBackend::kFlash);
   EXPECT_THROW(choose_attention_backend(shape_, on_.device, on_.dtype), Error);
-  const DeviceBatch batch = random_batch({400, 30, 600}, 50, on_.device);
+  DeviceBatch batch = random_batch({400, 30, 600}, 50, on_.device);
   const at::Tensor qkv = random({1030, 12, 64});
   const at::Tensor grad = random({1030, 8 * 64});
   const AttentionResult first = run_attention(on_, qkv, grad, shape, batch);

@@ -156,7 +156,7 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
 
 AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
                               const at::Tensor& grad_output, const AttentionShape& shape,
-                              const DeviceBatch& batch, const Parameter* sinks) {
+                              DeviceBatch& batch, const Parameter* sinks) {
   poison_device_memory(on);
   const AttentionOutput out = attention_forward(qkv, shape, batch, sinks);
   poison_device_memory(on);

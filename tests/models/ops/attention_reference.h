@@ -28,7 +28,7 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
 // Forward and backward of the backend in `shape`, in memory full of NaN.
 AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,
                               const at::Tensor& grad_output, const AttentionShape& shape,
-                              const DeviceBatch& batch, const Parameter* sinks = nullptr);
+                              DeviceBatch& batch, const Parameter* sinks = nullptr);
 
 // Compares in groups of rows, each relative to its own size. Rows late in a long sequence are
 // small, and the first rows would hide an error there.

@@ -36,7 +36,7 @@ std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {
 
 void expect_formula(const OperatorCase& on, const AttentionShape& shape, const Lengths& lengths,
                     const Parameter* sinks = nullptr) {
-  const DeviceBatch batch = random_batch(lengths, 50, on.device);
+  DeviceBatch batch = random_batch(lengths, 50, on.device);
   const std::int64_t num_tokens = batch.input_ids.size(0);
   const at::Tensor qkv = random_tensor(
       on, {num_tokens, shape.num_heads + 2 * shape.num_kv_heads, shape.head_dim}, "qkv");
@@ -115,7 +115,7 @@ TEST_P(Attention, MatchesItsFormulaWithSinks) {
 TEST_P(Attention, WithSinksAddsToOrSkipsTheirGradient) {
   const OperatorCase& on = GetParam();
   const AttentionShape shape = {4, 2, 64};
-  const DeviceBatch batch = random_batch({7, 30}, 50, on.device);
+  DeviceBatch batch = random_batch({7, 30}, 50, on.device);
   const at::Tensor qkv = random_tensor(on, {37, 8, 64}, "qkv");
   const at::Tensor grad = random_tensor(on, {37, 256}, "grad");
   Parameter sinks = random_parameter(on, {4}, "sinks");
@@ -175,7 +175,7 @@ TEST_P(Attention, ServesALongSequenceAmongShortOnes) {
 
 TEST_P(Attention, OfNoTokensIsEmpty) {
   const OperatorCase& on = GetParam();
-  const DeviceBatch batch = random_batch({}, 50, on.device);
+  DeviceBatch batch = random_batch({}, 50, on.device);
   AttentionShape shape = {4, 2, 64};
   const at::Tensor qkv = random_tensor(on, {0, 8, 64}, "qkv");
   const at::Tensor grad = random_tensor(on, {0, 256}, "grad");
@@ -193,7 +193,7 @@ TEST_P(Attention, NoSequenceSeesAnother) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
     const AttentionShape shape{4, 2, 64, 0, 0, backend};
-    const DeviceBatch batch = random_batch({7, 12, 5}, 50, on.device);
+    DeviceBatch batch = random_batch({7, 12, 5}, 50, on.device);
     const at::Tensor qkv = random_tensor(on, {24, 8, 64}, "qkv");
     const at::Tensor other = qkv.clone();
     other.narrow(0, 7, 12).mul_(-3.0);

@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, FrequenciesByToken, testing::ValuesIn(operator
 void expect_by_token(const OperatorCase& on, const RotaryConfig& config, std::int64_t dim,
                      const std::vector<std::int32_t>& lengths) {
   const RotaryFrequencies frequencies(config, dim);
-  const DeviceBatch batch = random_batch(lengths, 50, on.device);
+  DeviceBatch batch = random_batch(lengths, 50, on.device);
   std::vector<float> wanted;
   for (const std::int32_t length : lengths) {
     const std::vector<float> row = rotary_frequencies(config, dim, length);
@@ -110,7 +110,8 @@ TEST_P(FrequenciesByToken, AreThoseOfEachSequencesOwnLength) {
 TEST_P(FrequenciesByToken, AreOneRowWhereLengthsDoNotMatter) {
   const OperatorCase& on = GetParam();
   const RotaryFrequencies frequencies(scaled(Kind::kYarn, 4.0, 64), 16);
-  EXPECT_EQ(frequencies.of(random_batch({3, 100}, 50, on.device)).sizes(), at::IntArrayRef({8}));
+  DeviceBatch batch = random_batch({3, 100}, 50, on.device);
+  EXPECT_EQ(frequencies.of(batch).sizes(), at::IntArrayRef({8}));
 }
 
 }  // namespace

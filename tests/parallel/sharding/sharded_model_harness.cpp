@@ -55,18 +55,19 @@ Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batc
   };
   for (int r = 0; r < num_ranks; ++r) {
     for (int m = 0; m < num_micro_batches; ++m) {
-      const DeviceBatch batch = toy_batch(r, m, model.hidden);
+      DeviceBatch batch = toy_batch(r, m, model.hidden);
+      const BlockContext context{batch, BlockMode::kTrain};
       at::Tensor x;
       std::vector<std::unique_ptr<Tape>> tapes;
       for (const auto& block : blocks) {
-        BlockOutput output = block->forward(parameters(*block), batch, x, BlockMode::kTrain);
+        BlockOutput output = block->forward(parameters(*block), context, x);
         x = output.value;
         tapes.push_back(std::move(output.tape));
       }
       result.loss += x.item<double>();
       x = at::Tensor();
       for (std::size_t b = blocks.size(); b-- > 0;) {
-        x = blocks[b]->backward(parameters(*blocks[b]), batch, std::move(tapes[b]), x);
+        x = blocks[b]->backward(parameters(*blocks[b]), context, std::move(tapes[b]), x);
       }
     }
   }

@@ -11,7 +11,7 @@ namespace packtrain::test {
 namespace {
 
 // Memory runs out on a rank, or on all (-1), before every third action of the compute stream.
-void run_out_everywhere(ShardedModel& model, std::span<const DeviceBatch> batches, int rank) {
+void run_out_everywhere(ShardedModel& model, std::span<DeviceBatch> batches, int rank) {
   int num_actions = 0;
   model.before_compute([&](const Action&) { ++num_actions; });
   model.train(batches);
@@ -65,11 +65,11 @@ class ExhaustedBlock final : public Block {
   explicit ExhaustedBlock(std::unique_ptr<Block> block) : block_(std::move(block)) {}
   const std::string& name() const override { return block_->name(); }
   const std::vector<ParameterSpec>& parameters() const override { return block_->parameters(); }
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor& x, BlockMode mode) const override {
-    return block_->forward(parameters, batch, x, mode);
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const override {
+    return block_->forward(parameters, context, x);
   }
-  at::Tensor backward(std::span<const Parameter> /*parameters*/, const DeviceBatch& /*batch*/,
+  at::Tensor backward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
                       std::unique_ptr<Tape> /*tape*/,
                       const at::Tensor& /*grad_output*/) const override {
     C10_THROW_ERROR(OutOfMemoryError, "tried to allocate 20 GiB\nand much more of a text");
@@ -88,7 +88,7 @@ TEST(ShardedModel, NamesBlockAndRowsWhenMemoryRunsOut) {
   const Connect connect = [] { return world->connect(Backend::kLocal); };
   ShardedModel model(std::move(blocks), *device,
                      connect_shard_groups(make_process_mesh(*world, 1), connect, connect), {});
-  const std::vector<DeviceBatch> batches = {toy_batch(0, 0, 8)};
+  std::vector<DeviceBatch> batches = {toy_batch(0, 0, 8)};
   try {
     model.train(batches);
     FAIL() << "no error";

@@ -116,7 +116,7 @@ TEST(ShardedModel, SquaresMostOfTheGradientBeforeTheLastReductions) {
   const ToyOptions toy{.num_layers = 3};
   Harness harness(toy, {}, 0);
   ShardedModel& model = harness.model();
-  const std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden)};
+  std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden)};
   model.train(batches);
   const std::int64_t num_parts = world->size() > 1 ? 2 : 1;
   EXPECT_EQ(model.squared_norm_partials().numel(), num_parts);
@@ -130,7 +130,7 @@ TEST(ShardedModel, ReportsEachForwardAndBackwardBeforeItRuns) {
   const ToyOptions toy{.num_layers = 3};
   Harness harness(toy, {}, 0);
   ShardedModel& model = harness.model();
-  const std::vector<DeviceBatch> batches(2, toy_batch(world->rank(), 0, toy.hidden));
+  std::vector<DeviceBatch> batches(2, toy_batch(world->rank(), 0, toy.hidden));
   std::vector<ActionKind> told;
   model.watch_compute([&](ActionKind kind) { told.push_back(kind); });
   model.train(batches);
@@ -147,8 +147,8 @@ TEST(ShardedModel, EvaluationLeavesTheGradientAlone) {
   const ToyOptions toy{.num_layers = 3};
   Harness harness(toy, {.reduce = at::kBFloat16}, 0);
   ShardedModel& model = harness.model();
-  const std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden),
-                                            toy_batch(world->rank(), 1, toy.hidden)};
+  std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, toy.hidden),
+                                      toy_batch(world->rank(), 1, toy.hidden)};
   model.train({batches.data(), 1});
   const at::Tensor before = model.gradient().clone();
   model.evaluate(batches);

@@ -50,13 +50,13 @@ class ToyBlock : public Block {
 class ScaleBlock : public ToyBlock {
  public:
   using ToyBlock::ToyBlock;
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch& batch,
-                      const at::Tensor&, BlockMode) const override {
-    return {batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value), nullptr};
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor&) const override {
+    return {context.batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value), nullptr};
   }
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch& batch,
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                       std::unique_ptr<Tape>, const at::Tensor& grad) const override {
-    write_gradient(parameters[0], batch.loss_weight.view({-1, hidden()}).mul(grad).sum(0));
+    write_gradient(parameters[0], context.batch.loss_weight.view({-1, hidden()}).mul(grad).sum(0));
     return {};
   }
 };
@@ -65,12 +65,12 @@ class TanhBlock : public ToyBlock, public SplitBackward {
  public:
   using ToyBlock::ToyBlock;
   const SplitBackward* split_backward() const override { return this; }
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
-                      const at::Tensor& x, BlockMode mode) const override {
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const override {
     at::Tensor y = at::tanh(at::mm(x, parameters[0].value));
-    return {y, mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
+    return {y, context.mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
   }
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& /*context*/,
                       std::unique_ptr<Tape> tape, const at::Tensor& grad) const override {
     const at::Tensor x_grad = backward_input(parameters, *tape, grad);
     backward_weight(*tape);
@@ -94,13 +94,13 @@ class TanhBlock : public ToyBlock, public SplitBackward {
 class SumBlock : public ToyBlock {
  public:
   using ToyBlock::ToyBlock;
-  BlockOutput forward(std::span<const Parameter> parameters, const DeviceBatch&,
-                      const at::Tensor& x, BlockMode mode) const override {
+  BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
+                      const at::Tensor& x) const override {
     const at::Tensor loss = x.mul(parameters[0].value).sum();
-    if (mode == BlockMode::kTrain) write_gradient(parameters[0], x.sum(0));
-    return {loss, mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
+    if (context.mode == BlockMode::kTrain) write_gradient(parameters[0], x.sum(0));
+    return {loss, context.mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
   }
-  at::Tensor backward(std::span<const Parameter> parameters, const DeviceBatch&,
+  at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& /*context*/,
                       std::unique_ptr<Tape> tape, const at::Tensor&) const override {
     return parameters[0].value.expand_as(saved(std::move(tape))).contiguous();
   }

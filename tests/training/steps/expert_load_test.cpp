@@ -26,10 +26,10 @@ DecoderConfig decoder_with_experts(double auxiliary_loss) {
 DeviceBatch batch_of(const std::vector<float>& counts, float auxiliary_loss) {
   DeviceBatch batch;
   batch.loss_weight = at::full({1}, 1.0, at::TensorOptions(at::kFloat));
-  batch.routing = std::make_shared<RoutingStatistics>();
+  batch.state.routing = std::make_shared<RoutingStatistics>();
   const at::Tensor half = at::tensor(counts).view({2, 1, 4});
-  batch.routing->counts = half.expand({2, 2, 4});
-  batch.routing->loss = at::full({}, auxiliary_loss, at::TensorOptions(at::kFloat));
+  batch.state.routing->counts = half.expand({2, 2, 4});
+  batch.state.routing->loss = at::full({}, auxiliary_loss, at::TensorOptions(at::kFloat));
   return batch;
 }
 
@@ -41,8 +41,8 @@ std::vector<double> sums_of(const std::vector<DeviceBatch>& batches, const Decod
 
 TEST(ExpertLoadOfAStep, AddsUpBatchesExamplesAndLayers) {
   const DecoderConfig decoder = decoder_with_experts(0.1);
-  const std::vector<DeviceBatch> batches = {batch_of({1, 2, 3, 2, 0, 4, 0, 0}, 0.5F),
-                                            batch_of({3, 2, 1, 2, 4, 0, 0, 0}, 0.25F)};
+  std::vector<DeviceBatch> batches = {batch_of({1, 2, 3, 2, 0, 4, 0, 0}, 0.5F),
+                                      batch_of({3, 2, 1, 2, 4, 0, 0, 0}, 0.25F)};
   ASSERT_EQ(num_load_numbers(decoder), 9);
   const auto load = expert_load(sums_of(batches, decoder), decoder);
   ASSERT_TRUE(load);
@@ -55,7 +55,7 @@ TEST(ExpertLoadOfAStep, AddsUpBatchesExamplesAndLayers) {
 TEST(ExpertLoadOfAStep, HasNoAuxiliaryLossWhereNoneIsTrained) {
   const DecoderConfig decoder = decoder_with_experts(0);
   DeviceBatch batch = batch_of({1, 2, 3, 2, 1, 1, 1, 1}, 0);
-  batch.routing->loss = at::Tensor();
+  batch.state.routing->loss = at::Tensor();
   ASSERT_EQ(num_load_numbers(decoder), 8);
   const auto load = expert_load(sums_of({batch}, decoder), decoder);
   ASSERT_TRUE(load);

@@ -216,7 +216,7 @@ TEST_F(RehearsalTest, LeavesTheNextStepAsItWouldHaveBeen) {
   ASSERT_FALSE(plan.rehearsals.empty());
   const PackedBatch packed = flatten(store_, planner.plan(0).ranks[0][0], {});
   const auto train = [&](Alone& alone) {
-    const DeviceBatch batch = upload(packed, *alone.device);
+    DeviceBatch batch = upload(packed, *alone.device);
     return alone.model.train({&batch, 1});
   };
   Alone rehearsed, fresh;

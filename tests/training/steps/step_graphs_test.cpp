@@ -164,12 +164,12 @@ TEST_F(StepGraphsTest, CountsTheTokensOfEachBatchForExpertsAndNoPads) {
     at::Tensor counts;
     model_.compute().run([&](StreamHandle) {
       padded.load(batch);
-      const DeviceBatch& loaded = padded.batch();
+      DeviceBatch& loaded = padded.batch();
       Routing routing;
       routing.experts = at::zeros({loaded.num_rows(), 1}, loaded.input_ids.options());
       routing.weights = at::zeros({loaded.num_rows(), 1}, loaded.loss_weight.options());
       write_routing(loaded, routing, config, 0, 1, /*all_rows=*/true);
-      counts = loaded.routing->counts.cpu();
+      counts = loaded.state.routing->counts.cpu();
     });
     model_.compute().synchronize();
     EXPECT_EQ(counts.sum().item<double>(), length);

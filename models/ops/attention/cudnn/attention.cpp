@@ -110,7 +110,7 @@ AttentionBucket bucket_of(const DeviceBatch& batch, std::int64_t num_tokens) {
 }  // namespace
 
 AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
-                                 const AttentionShape& shape, const DeviceBatch& batch) {
+                                 const AttentionShape& shape, DeviceBatch& batch) {
   const at::Tensor y = at::empty({qkv.size(0), shape.num_heads * shape.head_dim}, qkv.options());
   const at::Tensor stats =
       at::empty({qkv.size(0), shape.num_heads}, qkv.options().dtype(at::kFloat));
@@ -127,7 +127,7 @@ AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor
 HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor& grad_output,
                                 const at::Tensor& qkv, const at::Tensor& y,
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
-                                const DeviceBatch& batch) {
+                                DeviceBatch& batch) {
   const std::int64_t num_tokens = qkv.size(0);
   const auto empty_heads = [&](std::int64_t num_heads) {
     return at::empty({num_tokens, num_heads, shape.head_dim}, qkv.options());
@@ -154,13 +154,13 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
 }
 
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              const DeviceBatch& batch) {
+                              DeviceBatch& batch) {
   return cudnn_forward_at(bucket_of(batch, qkv.size(0)), qkv, shape, batch);
 }
 
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, const DeviceBatch& batch) {
+                             const AttentionShape& shape, DeviceBatch& batch) {
   return cudnn_backward_at(bucket_of(batch, qkv.size(0)), grad_output, qkv, y, saved, shape, batch);
 }
 

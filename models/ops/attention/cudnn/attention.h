@@ -10,18 +10,18 @@ namespace packtrain {
 // saved: {stats}. The workspace is a tensor of the caching allocator. It has the same size at every
 // call of a bucket.
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              const DeviceBatch& batch);
+                              DeviceBatch& batch);
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, const DeviceBatch& batch);
+                             const AttentionShape& shape, DeviceBatch& batch);
 
 // The same with the plan of this bucket, which must be large enough. For comparisons.
 AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
-                                 const AttentionShape& shape, const DeviceBatch& batch);
+                                 const AttentionShape& shape, DeviceBatch& batch);
 HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor& grad_output,
                                 const at::Tensor& qkv, const at::Tensor& y,
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
-                                const DeviceBatch& batch);
+                                DeviceBatch& batch);
 
 // All later batches get plans for at least this number of tokens. One plan then serves them all, at
 // no cost in time. Process-wide.

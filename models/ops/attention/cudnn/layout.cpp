@@ -19,12 +19,12 @@ bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int
 
 }  // namespace
 
-const AttentionLayout& attention_layout(const DeviceBatch& batch, const AttentionShape& shape,
+const AttentionLayout& attention_layout(DeviceBatch& batch, const AttentionShape& shape,
                                         std::int64_t num_sequences, bool wide_offsets) {
   const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
-  if (batch.attention_layout != nullptr &&
-      serves(*batch.attention_layout, shape, num_sequences, offset_type)) {
-    return *batch.attention_layout;
+  if (batch.state.attention_layout != nullptr &&
+      serves(*batch.state.attention_layout, shape, num_sequences, offset_type)) {
+    return *batch.state.attention_layout;
   }
   constexpr std::int64_t kAlignment = 4;  // elements: rows begin at multiples of 16 bytes
   auto layout = std::make_shared<AttentionLayout>();
@@ -51,8 +51,8 @@ const AttentionLayout& attention_layout(const DeviceBatch& batch, const Attentio
   arguments.elements_per_token[kStatOffsetsRow] = shape.num_heads;
   arguments.wide_offsets = wide_offsets;
   launch_attention_layout(arguments, current_stream(batch.cu_seqlens));
-  batch.attention_layout = layout;
-  return *batch.attention_layout;
+  batch.state.attention_layout = layout;
+  return *batch.state.attention_layout;
 }
 
 }  // namespace packtrain

@@ -23,7 +23,7 @@ enum OffsetRow : std::int64_t { kQkvOffsets, kHeadOffsets, kKvOffsets, kStatOffs
 
 // Layout of the batch for plans of `num_sequences`. It is cached in the batch for the next layers.
 // The first call reads the boundaries on the device, on the current stream.
-const AttentionLayout& attention_layout(const DeviceBatch& batch, const AttentionShape& shape,
+const AttentionLayout& attention_layout(DeviceBatch& batch, const AttentionShape& shape,
                                         std::int64_t num_sequences, bool wide_offsets);
 
 }  // namespace packtrain
