@@ -12,7 +12,8 @@ import venv
 import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-ARCHITECTURES = os.environ["PACKTRAIN_CUDA_ARCHITECTURES"].replace(",", ";")
+# --build=FOLDER, or --architectures=LIST with commas
+OPTION, VALUE = os.environ["PACKTRAIN_WHEEL_OPTIONS"].split("=")
 PATIENCE_S = 300
 
 CONFIG = """
@@ -30,8 +31,7 @@ run: {output: run, max_steps: 3}
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    options = ["--architectures", ARCHITECTURES] if ARCHITECTURES else []
-    subprocess.run([REPO / "launch" / "wheel", *options, folder], check=True)
+    subprocess.run([REPO / "launch" / "wheel", OPTION, VALUE.replace(",", ";"), folder], check=True)
     (path,) = folder.iterdir()
     return path
 
@@ -86,6 +86,12 @@ def test_libraries_are_found_below_the_environment_alone(installed):
     folders = re.search(r"RPATH +(\S+)", dynamic)[1].split(":")
     assert folders and all(folder.startswith("$ORIGIN/") for folder in folders)
     assert str(REPO) not in dynamic
+
+
+def test_each_library_of_others_comes_with_its_licence(installed):
+    libraries = {path.name for path in (installed.package / "lib").iterdir() if path.is_file()}
+    assert libraries
+    assert {path.name for path in (installed.package / "lib" / "licenses").iterdir()} == {f"{name}.txt" for name in libraries}
 
 
 def test_one_process_prepares_plans_trains_and_exports_without_mpi(installed, store):

@@ -18,7 +18,7 @@ const test::EveryTokenCounts kCounter;
 constexpr std::int64_t kNumExamples = 203;
 
 Planner planner_for(const test::Examples& examples, const PlanOptions& options,
-                     PlanStart start = {}) {
+                    PlanStart start = {}) {
   return {examples.lengths, examples.num_loss_tokens, kCounter, options, std::move(start)};
 }
 

@@ -178,8 +178,7 @@ TEST(InjectedFault, IsReadOrRefused) {
   EXPECT_EQ(parse_injected_fault("disk:3", 4).kind, "disk");
   EXPECT_EQ(parse_injected_fault("disk:3", 4).rank, 3);
   for (const char* wrong : {"", "disk", "disk:", "disk:x", "disc:1", "disk:1x"}) {
-    EXPECT_EQ(test::error_of([wrong] { parse_injected_fault(wrong, 4); }).exit_code(), 64)
-        << wrong;
+    EXPECT_EQ(test::error_of([wrong] { parse_injected_fault(wrong, 4); }).exit_code(), 64) << wrong;
   }
 }
 

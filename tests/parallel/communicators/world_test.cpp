@@ -46,7 +46,8 @@ TEST(HostNames, OfOneMachineAreEqual) {
 
 TEST(HostNames, DistinguishSeveralMachinesOfOneName) {
   EXPECT_EQ(
-      unique_host_names({{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
+      unique_host_names(
+          {{"clone", "1"}, {"clone", "2"}, {"clone", "1"}, {"b", ""}, {"clone", "2"}}),
       (std::vector<std::string>{"clone", "clone (of rank 1)", "clone", "b", "clone (of rank 1)"}));
 }
 
