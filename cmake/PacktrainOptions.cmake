@@ -9,7 +9,7 @@ set(PACKTRAIN_SANITIZE "" CACHE STRING "Sanitizers for our code: address, undefi
 set(PACKTRAIN_SANITIZE_FLAGS "" CACHE STRING "Further flags for sanitizers")
 option(PACKTRAIN_TESTS "Build the tests" ON)
 option(PACKTRAIN_PRECOMPILED_HEADER "Precompile libtorch's narrow headers" ON)
-option(PACKTRAIN_UNITY "Compile several files of a target as one, which halves the time of a whole build" ON)
+option(PACKTRAIN_UNITY "Compile several files of a target as one, for a shorter whole build" ON)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -78,8 +78,8 @@ function(packtrain_precompile_json target)
   endif()
 endfunction()
 
-# Compiles several files of a target as one: headers and templates that they share are compiled once. A whole build
-# takes half as long. Names in anonymous namespaces must then differ within a target.
+# Compiles several files of a target as one: headers and templates that they share are compiled once.
+# Names in anonymous namespaces must then differ within a target.
 function(packtrain_use_unity target)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cu$")  # newer versions of CMake would join these too

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "benchmarks/ops/op_benchmark.h"
@@ -57,8 +58,9 @@ std::shared_ptr<DeviceBatch> make_batch(const Pack& pack) {
 }
 
 struct Kernel {
-  decltype(&cudnn_forward) forward;
-  decltype(&cudnn_backward) backward;
+  // FlashAttention's take a const batch, the others fill its state.
+  std::function<decltype(cudnn_forward)> forward;
+  std::function<decltype(cudnn_backward)> backward;
 };
 
 MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
@@ -99,17 +101,6 @@ HeadGradients exact_backward(const at::Tensor& grad_output, const at::Tensor& qk
   return cudnn_backward_at(sizes_of(qkv, batch), grad_output, qkv, y, saved, shape, batch);
 }
 
-AttentionOutput flash_2_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                DeviceBatch& batch) {
-  return flash_forward(qkv, shape, batch);
-}
-
-HeadGradients flash_2_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
-                               const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                               const AttentionShape& shape, DeviceBatch& batch) {
-  return flash_backward(grad_output, qkv, y, saved, shape, batch);
-}
-
 AttentionOutput chosen_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                DeviceBatch& batch) {
   return attention_forward(qkv, shape, batch);
@@ -122,7 +113,7 @@ HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& q
 }
 
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
-  constexpr Kernel kOurs = {chosen_forward, chosen_backward};
+  const Kernel ours = {chosen_forward, chosen_backward};
   constexpr double kBackwardFactor = 2.5;
   const double flops = 2.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pack.squares();
   const std::string text =
@@ -131,17 +122,17 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
     benchmarks.push_back({.name = "attention forward",
                           .shape = text,
                           .flops = flops,
-                          .make = forward_call(pack, shape, kOurs),
+                          .make = forward_call(pack, shape, ours),
                           .reference = reference,
                           .make_reference = forward_call(pack, shape, kernel)});
     benchmarks.push_back({.name = "attention backward",
                           .shape = text,
                           .flops = kBackwardFactor * flops,
-                          .make = backward_call(pack, shape, kOurs),
+                          .make = backward_call(pack, shape, ours),
                           .reference = reference,
                           .make_reference = backward_call(pack, shape, kernel)});
   };
-  add("FlashAttention-2", {flash_2_forward, flash_2_backward});
+  add("FlashAttention-2", {flash_forward, flash_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
 }
 
