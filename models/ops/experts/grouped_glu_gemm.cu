@@ -44,9 +44,10 @@ class GatedForward {
 
   __device__ GatedForward(const Arguments& a, const Tile& tile) : a_(a), tile_(tile) {}
 
+  __device__ void prepare(Stage& /*stage*/, int /*i*/) const {}
   __device__ void begin() {}
 
-  __device__ void write(const device::TileAccumulator<GatedForward>& sums) const {
+  __device__ void write(const device::TileAccumulator<kRows, kColumns>& sums) const {
     write_rows<0>(sums.parts[0], 0);
     write_rows<1>(sums.parts[0], 0);
     write_rows<0>(sums.parts[1], 1);

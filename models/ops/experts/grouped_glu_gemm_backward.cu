@@ -55,13 +55,15 @@ class GatedBackward {
     }
   }
 
+  __device__ void prepare(Stage& /*stage*/, int /*i*/) const {}
+
   // The first reads of x overlap with the last wgmma. The accumulators may not be used here.
   __device__ void begin() {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) read(i);
   }
 
-  __device__ void write(const device::TileAccumulator<GatedBackward>& sums) {
+  __device__ void write(const device::TileAccumulator<kRows, kColumns>& sums) {
     write_rows<0>(sums.parts[0]);
     write_rows<1>(sums.parts[0]);
     write_rows<2>(sums.parts[1]);

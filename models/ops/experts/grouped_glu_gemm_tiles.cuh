@@ -110,7 +110,8 @@ namespace packtrain {
 
 template <template <ActivationKind> class Gated, ActivationKind kKind>
 void launch_gated_kind(const GroupedGluGemmArguments& a, void* stream) {
-  launch_ping_pong<Gated<kKind>>(Gated<kKind>::operands(a), a, static_cast<cudaStream_t>(stream));
+  launch_gemm<device::PingPong<Gated<kKind>>>(Gated<kKind>::operands(a), a,
+                                              static_cast<cudaStream_t>(stream));
 }
 
 template <template <ActivationKind> class Gated>

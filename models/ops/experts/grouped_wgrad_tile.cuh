@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/ops/cuda/hopper/tma.cuh"
+#include "models/ops/cuda/hopper/cooperative.cuh"
 #include "models/ops/cuda/hopper/wgmma.cuh"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/experts/grouped_wgrad_launch.h"
@@ -24,9 +24,6 @@ struct GradientTile {
                    // to
 };
 
-// Threads of the two consumer warp groups.
-constexpr int kTileThreads = 256;
-
 template <typename G>
 __device__ G* place_of(const GradientTile& tile, int row, const GroupedWgradArguments& a) {
   const std::int64_t rows = std::int64_t{tile.group} * a.num_left + row;
@@ -38,7 +35,7 @@ template <typename G>
 __device__ void fetch_tile(const GradientTile& tile, const GroupedWgradArguments& a) {
   constexpr int kLine = 128 / sizeof(G);  // elements of a 128-byte line
   constexpr int kLines = GradientTile::kRight / kLine;
-  for (int i = threadIdx.x - 128; i < GradientTile::kLeft * kLines; i += kTileThreads) {
+  for (int i = threadIdx.x - 128; i < GradientTile::kLeft * kLines; i += kCooperativeThreads) {
     const int row = tile.left + i / kLines;
     const int column = tile.right + i % kLines * kLine;
     if (row < a.num_left && column < a.num_right) {
@@ -65,8 +62,8 @@ __device__ inline void shuffle_columns(const float* first, const float* second, 
 template <typename G>
 class FourColumns {
  public:
-  __device__ FourColumns(const GradientTile& tile, const GroupedWgradArguments& a)
-      : add_(a.target.accumulate) {
+  __device__ void begin(const GradientTile& tile, const GroupedWgradArguments& a) {
+    add_ = a.target.accumulate;
     const int lane = threadIdx.x % 32;
     const int top = tile.left + threadIdx.x / 32 * 16 - 64 + lane / 4;
     const int column = tile.right + lane % 2 * 8 + lane % 4 / 2 * 4;
