@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-#include "models/ops/activation/activation_kind.h"
-
 #include "framework/core/data_type.h"
+#include "models/ops/activation/activation_kind.h"
 
 namespace packtrain {
 

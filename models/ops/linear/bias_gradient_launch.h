@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-#include "models/ops/cuda/column_sums.h"
-
 #include "framework/core/data_type.h"
+#include "models/ops/cuda/column_sums.h"
 
 namespace packtrain {
 

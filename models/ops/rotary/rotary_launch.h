@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-#include "models/ops/cuda/heads_launch.h"
-
 #include "framework/core/data_type.h"
+#include "models/ops/cuda/heads_launch.h"
 
 namespace packtrain {
 
