@@ -8,8 +8,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kShortestWaitNs = 1000;  // shorter waits are the cost of the check itself
-
 struct OpenRange {
   RecordedRange range;
   bool handed_over = false;

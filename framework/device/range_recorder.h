@@ -31,6 +31,9 @@ struct RecordedRange {
   std::uint64_t awaited = 0;  // kStreamWait: the range of the event's latest record, 0 = none
 };
 
+// A timeline shows no shorter waits: they are the cost of the check itself.
+inline constexpr std::int64_t kShortestWaitNs = 1000;
+
 // Properties of a range in addition to its name.
 struct RangeTraits {
   RangeKind kind = RangeKind::kWork;

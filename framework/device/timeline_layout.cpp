@@ -13,7 +13,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kShortestShownWaitNs = 1000;
 // such as a launch under the end of the previous kernel
 constexpr std::int64_t kShortOverlapNs = 5000;
 
@@ -137,7 +136,7 @@ class DeviceLayout {
       std::int64_t& stood = stood_until[wait->row];
       const std::int64_t begin = std::max((*std::prev(next))->end_ns, stood);
       const std::int64_t end = std::min((*next)->begin_ns, end_of_awaited(*wait, streams));
-      if (end - begin < kShortestShownWaitNs) continue;
+      if (end - begin < kShortestWaitNs) continue;
       spans_.push_back({wait->row, wait->name, "wait", begin, end, {}});
       stood = end;
     }

@@ -1,10 +1,18 @@
 // The report of a failing rank, and one message from the reports of several ranks.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 
 namespace packtrain {
+
+// How long rank 0 collects the reports of other ranks after the first one.
+inline constexpr auto kReportTime = std::chrono::seconds(2);
+// How long a rank with a report waits for rank 0 to end the job. Then it ends by itself.
+inline constexpr auto kEndTimeout = std::chrono::seconds(10);
+// Time for other threads, ranks and the launcher to print, before a process ends.
+inline constexpr auto kPrintTime = std::chrono::milliseconds(200);
 
 struct FailureReport {
   int exit_code = 1;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
+#include "samplers/balance/search_limits.h"
+
 namespace packtrain {
 namespace {
 
-constexpr double kClose = 1e-3;     // relative distance to the bound that is not worth more work
 constexpr double kGoodShare = 0.5;  // of the greatest possible gain; then no other partner is tried
-constexpr double kSmallestGain = 1e-9;  // relative; smaller gains are rounding errors
-constexpr std::size_t kPartners = 16;   // lightest bins of a micro-batch that are tried
-constexpr int kMaxOthers = 16;          // neighbouring micro-batches that are tried
-constexpr std::size_t kMaxPaired = 24;  // items of a bin up to which pairs are tried
-constexpr int kExchangesPerBin = 8;     // bound on the work
+constexpr std::size_t kPartners = 16;  // lightest bins of a micro-batch that are tried
+constexpr int kMaxOthers = 16;         // neighbouring micro-batches that are tried
+constexpr int kExchangesPerBin = 8;    // bound on the work
 
 }  // namespace
 

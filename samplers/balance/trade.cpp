@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <span>
 
+#include "samplers/balance/search_limits.h"
+
 namespace packtrain {
 namespace {
 
-constexpr double kCloseToMean = 1e-3;  // relative distance to the mean that is not worth more work
 constexpr double kGoodShareOfGap =
     0.7;  // of the greatest possible gain; then no other partner is tried
-constexpr double kSmallestTrade = 1e-9;      // relative; smaller gains are rounding errors
-constexpr std::size_t kTradePartners = 8;    // lightest bins that are tried
-constexpr std::size_t kMaxPairedOfBin = 24;  // costliest items of a bin from which pairs are made
-constexpr int kMaxScanned = 64;              // fitting bundles that are tried in return for one
-constexpr int kTradesPerBin = 4;             // bound on the work
+constexpr std::size_t kTradePartners = 8;  // lightest bins that are tried
+constexpr int kMaxScanned = 64;            // fitting bundles that are tried in return for one
+constexpr int kTradesPerBin = 4;           // bound on the work
 
 }  // namespace
 
@@ -35,7 +34,7 @@ bool TradeSearch::level() {
   const auto& bins = bins_->bins;
   const std::size_t slow = by_time_.slowest();
   const double mean = total_ / bins_->num_ranks;
-  if (bins[slow].time <= mean * (1 + kCloseToMean)) return false;
+  if (bins[slow].time <= mean * (1 + kClose)) return false;
   best_ = {};
   const std::span<const std::uint32_t> lightest = by_time_.bins();
   for (std::size_t i = 0; i + 1 < lightest.size() && i < kTradePartners; ++i) {
@@ -43,7 +42,7 @@ bool TradeSearch::level() {
     if (best_.gain >= kGoodShareOfGap * gap / 2) break;
     try_partner(slow, lightest[i]);
   }
-  if (best_.gain <= kSmallestTrade * bins[slow].time) return false;
+  if (best_.gain <= kSmallestGain * bins[slow].time) return false;
   total_ -= bins[slow].time + bins[best_.partner].time;
   move(*bins_, best_.give, slow, best_.partner);
   move(*bins_, best_.take, best_.partner, slow);
@@ -58,7 +57,7 @@ const std::vector<Bundle>& TradeSearch::bundles_of(std::size_t bin) {
   std::vector<Bundle>& bundles = bundles_[bin];
   if (!bundles.empty()) return bundles;
   list_items(*bins_, bin, bundles);
-  add_pairs(bundles, std::min(kMaxPairedOfBin, bundles.size()));
+  add_pairs(bundles, std::min(kMaxPaired, bundles.size()));
   std::ranges::sort(bundles, [](const Bundle& a, const Bundle& b) {
     if (a.tokens != b.tokens) return a.tokens < b.tokens;
     return a.first != b.first ? a.first < b.first : a.second < b.second;

@@ -1,6 +1,7 @@
 // Batches: an epoch's order cut into optimizer steps. They do not depend on the number of ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,9 @@
 #include "samplers/selection.h"
 
 namespace packtrain {
+
+// How many positions of the order ahead the data of an example is prefetched.
+inline constexpr std::size_t kPrefetchDistance = 16;
 
 // The pieces of one optimizer step.
 struct StepPieces {

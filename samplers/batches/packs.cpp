@@ -12,8 +12,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kPrefetched = 16;  // positions ahead
-
 // The pieces of an epoch as numbers of 4 bytes each. The first piece of an example has the
 // example's number. Further pieces have numbers after the last example's.
 class PieceNumbers {
@@ -89,7 +87,7 @@ class Packs final : public EpochBatches {
         static_cast<std::size_t>(std::min(inputs.options.packing_window, std::ssize(numbers_)));
     PackWindow packer(pack_shape(inputs.options).capacity, window, numbers_);
     for (std::size_t place = 0; place < numbers_.size(); ++place) {
-      pieces_.prefetch(numbers_[std::min(place + kPrefetched, numbers_.size() - 1)]);
+      pieces_.prefetch(numbers_[std::min(place + kPrefetchDistance, numbers_.size() - 1)]);
       packer.add(numbers_[place], pieces_[numbers_[place]].length);
     }
     begins_ = packer.finish();

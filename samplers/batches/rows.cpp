@@ -8,8 +8,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::size_t kPrefetchedRows = 16;  // positions ahead
-
 class Rows final : public EpochBatches {
  public:
   explicit Rows(BatchInputs inputs)
@@ -30,7 +28,7 @@ class Rows final : public EpochBatches {
     Position at = begin_of(step_of_epoch);
     std::int64_t free_tokens = 0;  // free tokens of the row
     while (at.place < order_.size() && step.num_tokens < tokens_per_step_) {
-      selection_.prefetch(order_[std::min(at.place + kPrefetchedRows, order_.size() - 1)]);
+      selection_.prefetch(order_[std::min(at.place + kPrefetchDistance, order_.size() - 1)]);
       const bool begins_row = free_tokens == 0;
       if (begins_row) {
         step.pack_begins.push_back(step.pieces.size());
@@ -61,7 +59,7 @@ class Rows final : public EpochBatches {
   // Finds the begins of steps up to `step`, at most to the epoch's end. The mutex is held.
   void find(std::int64_t step) const {
     for (; place_ < order_.size() && std::ssize(steps_) <= step; ++place_) {
-      selection_.prefetch(order_[std::min(place_ + kPrefetchedRows, order_.size() - 1)]);
+      selection_.prefetch(order_[std::min(place_ + kPrefetchDistance, order_.size() - 1)]);
       const std::int64_t end = begin_ + selection_.length(order_[place_]);
       for (; next_step_ < end; next_step_ += tokens_per_step_) {
         steps_.push_back(

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/core/list_text.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace packtrain {
@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNamed = 3;
 constexpr const char* kAdvice =
     "Give the folder of a Hugging Face model or a checkpoint folder step-N.";
 
@@ -39,12 +38,6 @@ std::vector<std::string> folders_in(const fs::path& folder, Wanted is_wanted) {
   }
   std::ranges::sort(found);
   return found;
-}
-
-std::string some_of(std::vector<std::string> names) {
-  const bool is_all = names.size() <= kMaxNamed;
-  if (!is_all) names.resize(kMaxNamed);
-  return fmt::format("{}{}", fmt::join(names, ", "), is_all ? "" : ", ...");
 }
 
 // A name as on the Hub, "Qwen/Qwen2.5-0.5B". It may follow the Hub's address and have a revision.
@@ -105,7 +98,7 @@ std::optional<std::string> advice_of_runs(fs::path folder) {
   return fmt::format(
       "It holds runs (of compare or sweep): `packtrain export {} --out {}-exported` makes a model "
       "of one, then model.path: {}-exported. Its runs: {}.",
-      runs.front(), runs.front(), runs.front(), some_of(runs));
+      runs.front(), runs.front(), runs.front(), list_start(runs));
 }
 
 // For a folder or file that exists.
@@ -117,11 +110,11 @@ std::string advice_of(const fs::path& path) {
   }
   const auto is_model = [](const fs::path& part) { return is_there(part / "config.json"); };
   if (const auto snapshots = folders_in(path / "snapshots", is_model); !snapshots.empty()) {
-    return fmt::format("It is a download cache: give a snapshot in it, {}.", some_of(snapshots));
+    return fmt::format("It is a download cache: give a snapshot in it, {}.", list_start(snapshots));
   }
   if (const auto advice = advice_of_runs(path)) return *advice;
   const auto models = folders_in(path, is_model);
-  return models.empty() ? kAdvice : fmt::format("Give a model in it: {}.", some_of(models));
+  return models.empty() ? kAdvice : fmt::format("Give a model in it: {}.", list_start(models));
 }
 
 }  // namespace

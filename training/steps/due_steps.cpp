@@ -1,15 +1,14 @@
 #include "training/steps/due_steps.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <vector>
 
+#include "framework/core/list_text.h"
+
 namespace packtrain {
 namespace {
-
-constexpr std::size_t kMaxNamedSteps = 3;
 
 // Number of shares of the run that are over after `done` steps. The addend is for shares such as
 // 0.1, which are not exact in binary: ten of them must be the whole run.
@@ -61,16 +60,13 @@ std::string describe_due(const Interval& interval, bool at_end, std::int64_t tot
                          const Planner& planner) {
   std::vector<std::int64_t> steps;
   std::int64_t next = 0;
-  while (next < total_steps && steps.size() <= kMaxNamedSteps) {
+  while (next < total_steps && steps.size() <= kMaxListed) {
     next = next_due(interval, next, total_steps, planner);
     if (next < total_steps) steps.push_back(next);
   }
   const bool ends = at_end || is_due(interval, total_steps, total_steps, planner);
   if (steps.empty()) return ends ? fmt::format("after step {}", total_steps) : "never";
-  const bool more = steps.size() > kMaxNamedSteps;
-  if (more) steps.resize(kMaxNamedSteps);
-  std::string text = fmt::format("after steps {}", fmt::join(steps, ", "));
-  if (more) text += ", ...";
+  std::string text = "after steps " + list_start(steps);
   if (ends) text += fmt::format(", {}", total_steps);
   return text;
 }

@@ -14,24 +14,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(2);
-constexpr auto kAbortPatience = std::chrono::seconds(10);
-constexpr auto kFlush = std::chrono::milliseconds(200);
 constexpr int kReportTag = 1;
 constexpr int kTakenTag = 2;
 
 [[noreturn]] void abort_job(MPI_Comm comm, int exit_code) {
   // Gives mpirun time to forward output, and other ranks time to print.
-  std::this_thread::sleep_for(kFlush);
+  std::this_thread::sleep_for(kPrintTime);
   mpi().abort(comm, exit_code);
   std::_Exit(exit_code);
 }
 
-// Rank 0: collects the reports of the ranks that fail within kPatience, with its own.
+// Rank 0: collects the reports of the ranks that fail within kReportTime, with its own.
 std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRank own) {
   std::map<int, ReportOfRank> reports;
   reports.emplace(0, std::move(own));
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kReportTime;
   BackoffWait backoff_wait;
   while (static_cast<int>(reports.size()) < size && Clock::now() < deadline) {
     int there = 0;
@@ -52,14 +49,14 @@ std::map<int, ReportOfRank> collect_reports(MPI_Comm comm, int size, ReportOfRan
   return reports;
 }
 
-// Other ranks: returns true when rank 0 received the report within kPatience.
+// Other ranks: returns true when rank 0 received the report within kReportTime.
 bool hand_over_report(MPI_Comm comm, const std::string& message) {
   MPI_Request sent = mpi().request_null;
   MPI_Request taken = mpi().request_null;
   mpi().irecv(nullptr, 0, mpi().char_type, 0, kTakenTag, comm, &taken);
   mpi().isend(message.data(), static_cast<int>(message.size()), mpi().char_type, 0, kReportTag,
               comm, &sent);
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kReportTime;
   BackoffWait backoff_wait;
   int done = 0;
   while (done == 0 && Clock::now() < deadline) {
@@ -80,7 +77,7 @@ void fail_on_all_ranks(MPI_Comm comm, const FailureReport& report, const std::st
     abort_job(comm, print_reports(collect_reports(comm, size, {report, host}), size));
   }
   const std::string message = encode({report, host});
-  if (hand_over_report(comm, message)) std::this_thread::sleep_for(kAbortPatience);
+  if (hand_over_report(comm, message)) std::this_thread::sleep_for(kEndTimeout);
   print_with_rank(rank, {report, host});
   abort_job(comm, report.exit_code);
 }

@@ -17,10 +17,7 @@ namespace packtrain {
 namespace {
 
 constexpr int kChildren = 32;  // of a rank in the tree
-constexpr auto kReportTime = std::chrono::seconds(2);
-constexpr auto kEndPatience = std::chrono::seconds(10);
 constexpr auto kMessagePatience = std::chrono::seconds(5);
-constexpr auto kPrintTime = std::chrono::milliseconds(200);
 constexpr const char* kChannel = "watch";
 
 // The first letter of a message.
@@ -69,7 +66,7 @@ void JobWatch::fail(const FailureReport& report) {
     if (!own_report_) own_report_ = report;
   }
   eventfd_write(wake_, 1);
-  std::this_thread::sleep_for(kEndPatience);  // the watching thread ends the process earlier
+  std::this_thread::sleep_for(kEndTimeout);  // the watching thread ends the process earlier
   print_with_rank(connection_manager_.rank(), {report, host_});
   std::_Exit(report.exit_code);
 }
