@@ -18,11 +18,11 @@ std::size_t first_late_reduction(const Schedule& schedule) {
 }
 
 void GradientSquares::add_early(const Schedule& schedule, std::size_t first_late) {
-  const at::Tensor& gradient = storage_.gradient();
+  const at::Tensor& gradient = gradients_.sum();
   early_begin_ = 0;
   for (std::size_t a = first_late; a < schedule.size(); ++a) {
     if (schedule[a].kind != ActionKind::kReduce) continue;
-    const at::Tensor late = storage_.gradient_shard(schedule[a].unit);
+    const at::Tensor late = gradients_.shard(schedule[a].unit);
     const std::int64_t end = late.storage_offset() + late.numel() - gradient.storage_offset();
     early_begin_ = std::max(early_begin_, end);
   }
@@ -31,7 +31,7 @@ void GradientSquares::add_early(const Schedule& schedule, std::size_t first_late
 }
 
 at::Tensor GradientSquares::take() {
-  const at::Tensor& gradient = storage_.gradient();
+  const at::Tensor& gradient = gradients_.sum();
   if (!early_.defined()) return squared_norm_partials(gradient);
   const at::Tensor rest = squared_norm_partials(gradient.narrow(0, 0, early_begin_));
   return at::cat({std::exchange(early_, at::Tensor()), rest});

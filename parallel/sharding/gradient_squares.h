@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "parallel/sharding/gradient_storage.h"
 #include "parallel/sharding/schedule.h"
-#include "parallel/sharding/storage.h"
 
 namespace packtrain {
 
@@ -17,7 +17,7 @@ std::size_t first_late_reduction(const Schedule& schedule);
 
 class GradientSquares {
  public:
-  explicit GradientSquares(const ShardedStorage& storage) : storage_(storage) {}
+  explicit GradientSquares(const GradientStorage& gradients) : gradients_(gradients) {}
 
   // Adds the squares of all elements except those that reductions from number `first_late` on still
   // write. These are the gradient's beginning, because the units reduced last are the model's first
@@ -28,7 +28,7 @@ class GradientSquares {
   void discard() { early_ = at::Tensor(); }
 
  private:
-  const ShardedStorage& storage_;
+  const GradientStorage& gradients_;
   at::Tensor early_;  // of the elements from early_begin_ on; undefined if none
   std::int64_t early_begin_ = 0;
 };

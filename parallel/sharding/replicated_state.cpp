@@ -17,7 +17,7 @@ std::vector<ReplicatedState> replicated_state(const ShardedStorage& storage, con
                                               const SlotTable& slots) {
   std::vector<ReplicatedState> all;
   for (int unit = 0; slots.has_replicas && unit < slots.num_units; ++unit) {
-    all.push_back({"the state of " + table.units[unit].name, true, storage.owned_state(unit)});
+    all.push_back({"the state of " + table.units[unit].name, true, storage.owned().of_unit(unit)});
   }
   for (int unit = 0; unit < slots.num_units; ++unit) {
     if (!keeps_its_slot(slots, unit)) continue;

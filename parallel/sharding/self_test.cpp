@@ -163,22 +163,22 @@ void test_sum_across_groups(const at::Tensor& sum, const std::string& unit,
 }
 
 void test_gathers(const SelfTestParts& parts, std::string& failure) {
-  if (parts.gather.size() == 1) return;
+  if (parts.ranks.gather().size() == 1) return;
   const std::vector<int>& slot_of_unit = parts.slots.weight_slot_of_unit;
   for (int slot = 0; slot < parts.slots.num_weight_slots; ++slot) {
     const auto unit =
         static_cast<int>(std::ranges::find(slot_of_unit, slot) - slot_of_unit.begin());
-    parts.gather_stream.run([&, unit](StreamHandle handle) {
+    parts.streams.gather->run([&, unit](StreamHandle handle) {
       const at::NoGradGuard no_grad;
       for (const bool trainable : {true, false}) {
-        const at::Tensor owned = parts.storage.owned_weights(unit, trainable);
+        const at::Tensor owned = parts.storage.owned().weights(unit, trainable);
         if (owned.numel() == 0) continue;
         test_gather(owned, parts.storage.gathered_weights(unit, trainable),
-                    parts.table.units[unit].name, parts.gather, handle, failure);
+                    parts.table.units[unit].name, parts.ranks.gather(), handle, failure);
       }
     });
   }
-  parts.gather_stream.synchronize();
+  parts.streams.gather->synchronize();
 }
 
 // A unit whose gradient uses the slot; -1 when there is none.
@@ -194,32 +194,35 @@ int user_of_grad_slot(const SelfTestParts& parts, int slot) {
 
 void test_reductions(const SelfTestParts& parts, std::string& failure) {
   if (parts.slots.grads_in_place) return;
+  const GradientStorage& gradients = parts.storage.gradients();
   for (int slot = 0; slot < parts.slots.num_grad_slots; ++slot) {
     const int unit = user_of_grad_slot(parts, slot);
     if (unit < 0) continue;
-    parts.reduce_stream.run([&, unit, slot](StreamHandle handle) {
+    parts.streams.reduce->run([&, unit, slot](StreamHandle handle) {
       const at::NoGradGuard no_grad;
-      const at::Tensor whole = parts.storage.gradient(unit, slot);
-      for (const at::Tensor& sum :
-           {parts.storage.gradient_shard(unit), parts.storage.reduce_output(unit)}) {
-        test_reduction(whole, sum, parts.table.units[unit].name, parts.reduce, handle, failure);
+      const at::Tensor whole = gradients.whole(unit, slot);
+      for (const at::Tensor& sum : {gradients.shard(unit), gradients.reduce_output(unit)}) {
+        test_reduction(whole, sum, parts.table.units[unit].name, parts.ranks.reduce(), handle,
+                       failure);
       }
     });
   }
-  parts.reduce_stream.synchronize();
+  parts.streams.reduce->synchronize();
 }
 
 void test_replicas(const SelfTestParts& parts, std::string& failure) {
-  if (parts.replicas == nullptr) return;
-  parts.reduce_stream.run([&](StreamHandle handle) {
+  Communicator* replicas = parts.ranks.replicas();
+  if (replicas == nullptr) return;
+  const GradientStorage& gradients = parts.storage.gradients();
+  parts.streams.reduce->run([&](StreamHandle handle) {
     const at::NoGradGuard no_grad;
     for (std::size_t unit = 0; unit < parts.table.units.size(); ++unit) {
       if (parts.table.units[unit].trainable.empty()) continue;
-      test_sum_across_groups(parts.storage.gradient_shard(static_cast<int>(unit)),
-                             parts.table.units[unit].name, *parts.replicas, handle, failure);
+      test_sum_across_groups(gradients.shard(static_cast<int>(unit)), parts.table.units[unit].name,
+                             *replicas, handle, failure);
     }
   });
-  parts.reduce_stream.synchronize();
+  parts.streams.reduce->synchronize();
 }
 
 }  // namespace

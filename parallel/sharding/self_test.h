@@ -2,8 +2,8 @@
 // machine, with the path and the memory that training uses.
 #pragma once
 
-#include "framework/device/device.h"
-#include "parallel/communicators/communicator.h"
+#include "parallel/sharding/shard_ranks.h"
+#include "parallel/sharding/sharding_streams.h"
 #include "parallel/sharding/storage.h"
 
 namespace packtrain {
@@ -12,11 +12,8 @@ struct SelfTestParts {
   const ShardedStorage& storage;  // after begin_step(false)
   const UnitTable& table;
   const SlotTable& slots;
-  Communicator& gather;
-  Stream& gather_stream;
-  Communicator& reduce;
-  Stream& reduce_stream;
-  Communicator* replicas;  // across groups, on the reduce stream; null for one group
+  const ShardRanks& ranks;
+  const ShardingStreams& streams;
 };
 
 // Call it before weights are loaded, while no work uses the memory. It leaves zeros in weights and

@@ -10,7 +10,7 @@
 #include "parallel/communicators/communicator.h"
 #include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
-#include "parallel/sharding/sharded_model.h"
+#include "parallel/sharding/shard_ranks.h"
 
 namespace packtrain {
 

@@ -38,7 +38,7 @@ at::Tensor CollectiveEvaluation::evaluate(ShardedModel& model, std::size_t num_m
     model.join_evaluation(num_micro_batches);
     return {};
   }
-  ShardedModel::Trained evaluated = model.try_evaluate(batches);
+  PassResult evaluated = model.try_evaluate(batches);
   if (evaluated.out_of_memory) out_of_memory_ = evaluated.out_of_memory->message();
   return std::move(evaluated.loss);
 }

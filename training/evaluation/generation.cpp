@@ -155,7 +155,7 @@ std::vector<std::vector<std::int32_t>> generate_continuations(const std::vector<
   if (prompts.empty()) return {};
   GenerationOptions laid_out = options;
   for (;;) {
-    Writer writer(prompts, laid_out, step, device, world, model.mesh());
+    Writer writer(prompts, laid_out, step, device, world, model.ranks().mesh());
     try {
       return writer.write(model);
     } catch (const EvaluationOutOfMemory& error) {

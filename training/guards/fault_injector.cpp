@@ -114,7 +114,7 @@ void FaultInjector::before_update(std::int64_t number, ShardedModel& model) {
   model.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     if (nan) model.gradient().select(0, 0).fill_(std::numeric_limits<double>::quiet_NaN());
-    if (flip) flip_bit(model.replicated_state());
+    if (flip) flip_bit(model.parameters().replicated_state());
   });
 }
 

@@ -77,10 +77,10 @@ std::string describe_difference(const std::vector<std::int64_t>& sums, int strid
 ReplicaCheck::ReplicaCheck(ShardedModel& model, Device& device, std::int64_t every,
                            std::uint64_t seed)
     : model_(model),
-      mesh_(model.mesh()),
+      mesh_(model.ranks().mesh()),
       every_(every),
       seed_(static_cast<std::int64_t>(seed)),
-      state_(model.replicated_state()) {
+      state_(model.parameters().replicated_state()) {
   if (!is_on()) return;
   const std::int64_t num_parts = kNumPositions + std::ssize(state_);
   const int num_ranks = mesh_.data_parallel_size();
@@ -100,12 +100,12 @@ void ReplicaCheck::take(std::int64_t number, double learning_rate) {
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("compare replicas");
-    const at::Tensor zero =
-        at::zeros({}, at::TensorOptions().dtype(at::kLong).device(model_.state().master.device()));
+    const at::Tensor zero = at::zeros({}, at::TensorOptions().dtype(at::kLong).device(
+                                              model_.parameters().state().master.device()));
     std::vector<at::Tensor> parts = {
         zero.add(number), zero.add(std::bit_cast<std::int64_t>(learning_rate)), zero.add(seed_)};
     for (const ReplicatedState& state : state_) parts.push_back(sum_of_words(state.tensors, zero));
-    const at::Tensor all = model_.gather_over_ranks(at::stack(parts));
+    const at::Tensor all = model_.ranks().gather_all(at::stack(parts), model_.compute());
     sums.host.copy_(all, /*non_blocking=*/true);
   });
 }

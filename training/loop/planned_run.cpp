@@ -79,7 +79,7 @@ void make_model(const Config& given, const RunInputs& inputs, World& world, Plan
   run.model = make_sharded_model(config, decoder, inputs.device, world);
   const ShardedModel& model = *run.model;
   run.communicator_watch =
-      std::make_unique<CommunicatorWatch>([&model] { model.poll_errors(); }, world.rank());
+      std::make_unique<CommunicatorWatch>([&model] { model.ranks().poll_errors(); }, world.rank());
   require_trainable(*run.model);
   inputs.evaluations->prepare(decoder, budget, device, world, run.plan->mesh());
 }
@@ -96,7 +96,7 @@ bool load(const Config& config, World& world, PlannedRun& run) {
     if (world.rank() == 0) log_warning("checkpoint passed over: {}", failure->error.message());
     return false;
   }
-  run.model->weights_changed();
+  run.model->parameters().weights_changed();
   log_info("resumed from {}: {} of {} steps done; read {:.2f} GiB of {} files", resumed.folder,
            resumed.step, run.total_steps(), static_cast<double>(counts.num_bytes) / kGibibyte,
            counts.num_opens);

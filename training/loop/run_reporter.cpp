@@ -128,7 +128,7 @@ void RunReporter::accept(LaunchedStep& step) {
     loss_log_->write(std::move(step.row_losses), step.prepared.plan.step + 1,
                      step.prepared.micro_batches);
   }
-  if (++num_accepted_ == 2) run_.memory->compare(run_.model->communication_bytes());
+  if (++num_accepted_ == 2) run_.memory->compare(run_.model->parameters().communication_bytes());
 }
 
 void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& values,
@@ -193,7 +193,7 @@ void RunReporter::add_memory(StepRecord& record) {
   const MemoryUse memory = device.memory_use();
   record.allocated_memory_bytes = static_cast<std::int64_t>(memory.allocated_bytes);
   record.reserved_memory_bytes = static_cast<std::int64_t>(memory.reserved_bytes);
-  record.communication_memory_bytes = run_.model->communication_bytes();
+  record.communication_memory_bytes = run_.model->parameters().communication_bytes();
   record.peak_memory_bytes = static_cast<std::int64_t>(device.peak_memory_bytes());
   if (device.kind() == DeviceKind::kCuda) {
     record.peak_memory_bytes += record.communication_memory_bytes;

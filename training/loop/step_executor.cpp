@@ -70,7 +70,7 @@ void StepExecutor::compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* 
     });
   });
   if (!uploaded) return model_.join_step(step.prepared.micro_batches.size());
-  const ShardedModel::Trained trained = model_.try_train(batches);
+  const PassResult trained = model_.try_train(batches);
   if (trained.out_of_memory) return recovery_.discard(plan, *trained.out_of_memory);
   step.loss = trained.loss;
   recovery_.try_run("the sums of the step", plan, [&] {

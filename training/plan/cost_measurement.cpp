@@ -155,7 +155,7 @@ MeasuredCost measure_cost(const RunPlan& plan, const TokenStore& store, std::int
     const std::vector<double> seconds = time_all(works, model);
     mine.insert(mine.end(), seconds.begin(), seconds.end());
   }
-  const int num_ranks = model.mesh().data_parallel_size();
+  const int num_ranks = model.ranks().mesh().data_parallel_size();
   std::vector<double> all(mine.size() * static_cast<std::size_t>(num_ranks));
   world.control().all_gather(mine.data(), all.data(), mine.size(), DataType::kFloat64, nullptr);
   const Timings timings(num_ranks, num_repeats, static_cast<int>(works.size()), std::move(all));

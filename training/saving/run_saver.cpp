@@ -66,12 +66,13 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
 
 void RunSaver::prepare() {
   const CheckpointSection& options = config_.checkpoint;
-  if (options.asynchronous && !options.save_steps.is_never() && model_.saves_shards()) snapshot();
+  if (options.asynchronous && !options.save_steps.is_never() && model_.ranks().saves_shards())
+    snapshot();
 }
 
 StateSnapshot& RunSaver::snapshot() {
   if (snapshot_ != nullptr) return *snapshot_;
-  std::vector<ShardView> shards = model_.shards();
+  std::vector<ShardView> shards = model_.parameters().shards();
   if (config_.checkpoint.weights_only) {
     for (ShardView& shard : shards) shard.optimizer.clear();
   }
@@ -81,7 +82,7 @@ StateSnapshot& RunSaver::snapshot() {
 
 std::vector<ShardView> RunSaver::own_shards() {
   model_.compute().synchronize();
-  return model_.saves_shards() ? model_.shards() : std::vector<ShardView>();
+  return model_.ranks().saves_shards() ? model_.parameters().shards() : std::vector<ShardView>();
 }
 
 void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {
@@ -105,7 +106,7 @@ void RunSaver::save(const TrainingState& state) {
   settle(/*throws=*/false);
   begun_ = state.step;
   const bool asynchronous = config_.checkpoint.asynchronous;
-  if (asynchronous && model_.saves_shards()) snapshot().take(model_.compute());
+  if (asynchronous && model_.ranks().saves_shards()) snapshot().take(model_.compute());
   pending_ = std::async(asynchronous ? std::launch::async : std::launch::deferred, [=, this] {
     if (!asynchronous) {
       write(state, own_shards());

@@ -12,8 +12,8 @@ std::optional<ReadFailure> collective_read(
   std::optional<Error> own;
   bool is_other = false;
   try {
-    if (model.saves_shards()) read(model.shards());
-    wait_for_current_stream(model.state().master.device());
+    if (model.ranks().saves_shards()) read(model.parameters().shards());
+    wait_for_current_stream(model.parameters().state().master.device());
   } catch (const DamagedCheckpoint& error) {
     own = error;
   } catch (const Error& error) {
@@ -23,7 +23,7 @@ std::optional<ReadFailure> collective_read(
   if (const auto failed = first_rank_error(own, control)) {
     return ReadFailure{failed->error, !any_rank(is_other, control)};
   }
-  model.broadcast_first_replica();
+  model.parameters().broadcast_first_replica();
   return std::nullopt;
 }
 

@@ -50,7 +50,7 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
     for (const Segment& segment : unit.trainable.segments) specs[segment.spec.name] = segment.spec;
     for (const Segment& segment : unit.frozen.segments) specs[segment.spec.name] = segment.spec;
   }
-  for (const ShardView& shard : model.shards()) {
+  for (const ShardView& shard : model.parameters().shards()) {
     const bool in_place = shard.weight.scalar_type() == at::kFloat;
     const at::Tensor values =
         in_place ? shard.weight
@@ -58,7 +58,7 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
     initialize(specs.at(shard.parameter), seed, shard.begin, values);
     if (!in_place) shard.weight.copy_(values);
   }
-  wait_for_current_stream(model.state().master.device());
+  wait_for_current_stream(model.parameters().state().master.device());
 }
 
 std::unique_ptr<ShardedModel> allocate_model(
@@ -231,7 +231,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);
   });
-  if (mesh.data_parallel_size() > 1) log_info("{}", model->paths());
+  if (mesh.data_parallel_size() > 1) log_info("{}", model->ranks().paths());
   log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
            decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,
            mesh.shard.size, mesh.data_parallel_size());
@@ -239,7 +239,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
 }
 
 void require_trainable(ShardedModel& model) {
-  if (model.state().master.numel() > 0) return;
+  if (model.parameters().state().master.numel() > 0) return;
   throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
               "Remove a pattern from model.frozen.");
 }
@@ -272,7 +272,7 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
     const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
     if (const auto failure = collective_read(model, control, read)) throw failure->error;
   }
-  model.weights_changed();
+  model.parameters().weights_changed();
 }
 
 }  // namespace packtrain

@@ -11,7 +11,7 @@ namespace packtrain {
 Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed)
     : model_(model), options_(options), seed_(seed) {
   const bool by_unit = model.slots().gathers();
-  for (const OptimizerRange& range : model.optimizer_ranges()) {
+  for (const OptimizerRange& range : model.parameters().optimizer_ranges()) {
     if (parts_.empty() || (by_unit && parts_.back().unit != range.unit)) {
       parts_.push_back({.unit = range.unit, .begin = range.begin});
     }
@@ -30,10 +30,10 @@ void Optimizer::step(const at::Tensor& loss, double learning_rate, std::int64_t 
     const at::NoGradGuard no_grad;
     const TraceRange range("optimizer");
     at::Tensor partials = model_.squared_norm_partials();
-    const int num_replicas = model_.mesh().replicate.size;
+    const int num_replicas = model_.ranks().mesh().replicate.size;
     if (num_replicas > 1) partials.div_(num_replicas);  // each replica has the whole norm
     const at::Tensor sums = step_sums(partials, loss, requests.counts(), details);
-    model_.sum_over_ranks(sums);
+    model_.ranks().sum(sums, model_.compute());
     scalars = step_scalars(sums, options_.max_grad_norm, bounds);
     update(learning_rate, number, scalars);
   });
@@ -49,7 +49,7 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.weight_decay = options_.weight_decay;
   options.step = number;
   options.seed = seed_;
-  const FlatState& state = model_.state();
+  const FlatState& state = model_.parameters().state();
   const at::Tensor& first = find_tensor(state.optimizer, kExpAvg);
   const at::Tensor& second = find_tensor(state.optimizer, kExpAvgSq);
   for (const Part& part : parts_) {
@@ -61,7 +61,7 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
     adamw({part_of(state.master), part_of(model_.gradient()), part_of(first), part_of(second),
            part_of(state.weight)},
           part.ranges, options, scalars.clip_factor, scalars.skip);
-    if (is_unit) model_.unit_updated(part.unit);
+    if (is_unit) model_.parameters().unit_updated(part.unit);
   }
 }
 

@@ -156,7 +156,7 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
     run(plan.rehearsals[done++], collate, store, model, device);
   }
   // While one rank times, the others wait.
-  limit_matmul_timing(kTimingInSteps / model.mesh().data_parallel_size());
+  limit_matmul_timing(kTimingInSteps / model.ranks().mesh().data_parallel_size());
   model.compute().take_waited();
   log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "

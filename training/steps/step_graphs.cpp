@@ -61,7 +61,7 @@ std::optional<OutOfMemory> StepGraphs::capture_train(Graph& graph) {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_new = graph.work == nullptr;
   graph = {std::move(graph.batch), nullptr, {}, nullptr};
-  ShardedModel::Trained trained;
+  PassResult trained;
   graph.work =
       capture(model_.compute(), [&] { trained = model_.try_train({&graph.batch->batch(), 1}); });
   if (graph.work == nullptr) return {};  // the CPU has no graphs

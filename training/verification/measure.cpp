@@ -24,11 +24,11 @@ std::vector<float> on_host(const at::Tensor& values) {
 }
 
 std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
-  const FlatState& state = model.state();
+  const FlatState& state = model.parameters().state();
   const at::Tensor grad = model.gradient().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
                                               /*copy=*/true);
   std::vector<OwnedGradient> gradients;
-  for (const ShardView& shard : model.shards()) {
+  for (const ShardView& shard : model.parameters().shards()) {
     if (!shard.trainable) continue;
     const std::int64_t offset = shard.weight.storage_offset() - state.master.storage_offset();
     gradients.push_back({shard.parameter, shard.begin, grad.narrow(0, offset, shard.numel)});

@@ -86,11 +86,11 @@ Harness::Harness(const ToyOptions& toy, const ShardingOptions& options, std::int
   model_ = std::make_unique<ShardedModel>(
       make_toy_blocks(toy), *device_,
       connect_shard_groups(make_process_mesh(*world, shard_size), connect, connect), options);
-  for (const ShardView& shard : model_->shards()) {
+  for (const ShardView& shard : model_->parameters().shards()) {
     const at::Tensor whole = random_tensor(shard.parameter, shard.shape, 0.5).view({-1});
     shard.weight.copy_(whole.narrow(0, shard.begin, shard.numel));
   }
-  model_->weights_changed();
+  model_->parameters().weights_changed();
 }
 
 Outcome Harness::train(const Schedule& schedule, int num_micro_batches,
@@ -100,10 +100,10 @@ Outcome Harness::train(const Schedule& schedule, int num_micro_batches,
     batches.push_back(toy_batch(world->rank(), m, toy_.hidden));
   double loss = model_->run(schedule, batches).item<double>();
   bool right = true;
-  for (const ShardView& shard : model_->shards()) {
+  for (const ShardView& shard : model_->parameters().shards()) {
     if (!shard.trainable) continue;
     const std::int64_t offset =
-        shard.weight.storage_offset() - model_->state().master.storage_offset();
+        shard.weight.storage_offset() - model_->parameters().state().master.storage_offset();
     const at::Tensor got = model_->gradient().narrow(0, offset, shard.numel).to(at::kFloat);
     const at::Tensor want =
         reference.gradients.at(shard.parameter).view({-1}).narrow(0, shard.begin, shard.numel);
@@ -135,7 +135,7 @@ const std::vector<ToyOptions>& models() {
 
 at::Tensor gaps_of(ShardedModel& model) {
   const at::Tensor gaps = model.gradient().clone();
-  for (const ShardView& shard : model.shards()) {
+  for (const ShardView& shard : model.parameters().shards()) {
     if (!shard.trainable) continue;
     const std::int64_t offset = shard.weight.storage_offset();
     gaps.narrow(0, offset, shard.numel).zero_();

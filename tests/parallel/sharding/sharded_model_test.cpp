@@ -44,7 +44,7 @@ TEST(ShardedModel, ReplicasOfAnyNumberOfRanksHaveTheSumOverAllRanks) {
         Harness harness(toy,
                         {.gather_slots = 2, .resident_embeddings = resident, .poison_slots = true},
                         200, shard_size);
-        const ProcessMesh mesh = harness.model().mesh();
+        const ProcessMesh mesh = harness.model().ranks().mesh();
         EXPECT_EQ(mesh.shard.size, shard_size);
         EXPECT_EQ(mesh.shard.rank, world->rank() % shard_size);
         EXPECT_EQ(mesh.replicate.size, world->size() / shard_size);
@@ -80,14 +80,14 @@ TEST(ShardedModel, AllReplicasHaveTheStateThatTheFirstWasGiven) {
     Harness harness(models().front(), {.optimizer_state = kState}, 0, shard_size);
     ShardedModel& model = harness.model();
     const bool is_first = world->rank() < shard_size;
-    EXPECT_EQ(model.saves_shards(), is_first);
+    EXPECT_EQ(model.ranks().saves_shards(), is_first);
     float value = is_first ? 1.0F : -1.0F;
-    for (const ShardView& shard : model.shards()) {
+    for (const ShardView& shard : model.parameters().shards()) {
       for (const at::Tensor& tensor : state_of(shard)) tensor.fill_(is_first ? value++ : value);
     }
-    model.broadcast_first_replica();
+    model.parameters().broadcast_first_replica();
     value = 1.0F;
-    for (const ShardView& shard : model.shards()) {
+    for (const ShardView& shard : model.parameters().shards()) {
       for (const at::Tensor& tensor : state_of(shard)) {
         EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, value)))
             << shard.parameter << ", " << shard_size << " ranks share";
@@ -162,8 +162,8 @@ TEST(ShardedModel, FrozenParametersTakeNoGradientMemory) {
   Harness trained(all, {.optimizer_state = kState}, 0);
   Harness frozen(some, {.optimizer_state = kState}, 0);
   EXPECT_LT(frozen.model().gradient().numel(), trained.model().gradient().numel());
-  EXPECT_LT(frozen.model().state().optimizer[0].values.numel(),
-            trained.model().state().optimizer[0].values.numel());
+  EXPECT_LT(frozen.model().parameters().state().optimizer[0].values.numel(),
+            trained.model().parameters().state().optimizer[0].values.numel());
 }
 
 // True where a schedule gives wrong results within `attempts` runs.

@@ -122,7 +122,7 @@ TEST_P(Memory, IsWhatThePlanSays) {
                                      .num_supervised_rows = batches[0].loss_index.size(0),
                                      .num_sequences = c.rows / c.length,
                                      .several_micro_batches = c.num_micro_batches > 1});
-  const MeasuredMemory measured = measure_memory(device, model->communication_bytes());
+  const MeasuredMemory measured = measure_memory(device, model->parameters().communication_bytes());
   const auto found = static_cast<double>(measured.allocated - before);
   const auto planned = static_cast<double>(plan.allocated_bytes());
   if (world.rank() == 0) {

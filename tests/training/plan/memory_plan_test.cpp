@@ -20,8 +20,8 @@ namespace {
 
 // Flat state and communication memory; the weights to be gathered are in both.
 std::int64_t allocated_bytes(ShardedModel& model) {
-  const FlatState& state = model.state();
-  std::int64_t bytes = model.communication_bytes();
+  const FlatState& state = model.parameters().state();
+  std::int64_t bytes = model.parameters().communication_bytes();
   bytes += static_cast<std::int64_t>(model.gradient().nbytes());
   for (const OptimizerTensor& tensor : state.optimizer) {
     bytes += static_cast<std::int64_t>(tensor.values.nbytes());

@@ -31,7 +31,7 @@ class RunSaverTest : public ::testing::Test {
   }
 
   void set_all(double value) {
-    for (const ShardView& shard : model_.shards()) {
+    for (const ShardView& shard : model_.parameters().shards()) {
       shard.weight.fill_(value);
       find_tensor(shard.optimizer, kExpAvg).fill_(-value);
       find_tensor(shard.optimizer, kExpAvgSq).fill_(2 * value);
@@ -48,11 +48,11 @@ class RunSaverTest : public ::testing::Test {
   // Every element is the step that it was saved after.
   void expect_saved(std::int64_t step) {
     const std::string folder = folder_ / ("checkpoints/step-" + std::to_string(step));
-    load_checkpoint(folder, model_.shards(), /*with_optimizer_state=*/true);
+    load_checkpoint(folder, model_.parameters().shards(), /*with_optimizer_state=*/true);
     const auto is_all = [](const at::Tensor& values, std::int64_t value) {
       return at::equal(values, at::full_like(values, value));
     };
-    for (const ShardView& shard : model_.shards()) {
+    for (const ShardView& shard : model_.parameters().shards()) {
       EXPECT_TRUE(is_all(shard.weight, step)) << shard.parameter;
       EXPECT_TRUE(is_all(find_tensor(shard.optimizer, kExpAvg), -step)) << shard.parameter;
       EXPECT_TRUE(is_all(find_tensor(shard.optimizer, kExpAvgSq), 2 * step)) << shard.parameter;

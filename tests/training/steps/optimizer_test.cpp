@@ -29,7 +29,7 @@ class OptimizerTest : public ::testing::Test {
                {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
                {.optimizer_state = adamw_state(at::kFloat)}),
         outcome_(*device_) {
-    for (const ShardView& shard : model_.shards()) shard.weight.fill_(0.5);
+    for (const ShardView& shard : model_.parameters().shards()) shard.weight.fill_(0.5);
     options_.betas = {0.9, 0.95};
   }
 
@@ -56,7 +56,7 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
   EXPECT_DOUBLE_EQ(values.loss, 2.5);
   EXPECT_TRUE(values.applied);
   const double clipped = 3.0 / norm;
-  const at::Tensor& moment = find_tensor(model_.state().optimizer, kExpAvg);
+  const at::Tensor& moment = find_tensor(model_.parameters().state().optimizer, kExpAvg);
   EXPECT_TRUE(at::allclose(moment, at::full_like(moment, 0.1 * clipped), 1e-4, 1e-7));
 }
 
@@ -143,7 +143,7 @@ TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
   options_.weight_decay = 0.5;
   model_.gradient().zero_();
   step(1.0);
-  for (const ShardView& shard : model_.shards()) {
+  for (const ShardView& shard : model_.parameters().shards()) {
     const double want = shard.shape.size() == 2 ? 0.5 * (1 - 0.1 * 0.5) : 0.5;
     EXPECT_TRUE(at::allclose(shard.weight, at::full_like(shard.weight, want))) << shard.parameter;
   }
@@ -151,12 +151,15 @@ TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
 
 TEST_F(OptimizerTest, WritesNothingWhenLossOrNormIsNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor before = model_.state().master.clone();
+  const at::Tensor before = model_.parameters().state().master.clone();
   EXPECT_FALSE(step(nan).applied);
   model_.gradient().select(0, 0).fill_(std::numeric_limits<double>::infinity());
   EXPECT_FALSE(step(1.0).applied);
-  EXPECT_TRUE(model_.state().master.equal(before));
-  EXPECT_EQ(find_tensor(model_.state().optimizer, kExpAvg).count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_TRUE(model_.parameters().state().master.equal(before));
+  EXPECT_EQ(find_tensor(model_.parameters().state().optimizer, kExpAvg)
+                .count_nonzero()
+                .item<std::int64_t>(),
+            0);
 }
 
 }  // namespace

@@ -186,8 +186,8 @@ TEST(SizeKeys, KnowTheChunksOfTheHead) {
 class Alone {
  public:
   Alone() {
-    for (const ShardView& shard : model.shards()) shard.weight.fill_(0.01);
-    model.weights_changed();
+    for (const ShardView& shard : model.parameters().shards()) shard.weight.fill_(0.01);
+    model.parameters().weights_changed();
   }
 
   static DecoderConfig config() {
@@ -223,7 +223,8 @@ TEST_F(RehearsalTest, LeavesTheNextStepAsItWouldHaveBeen) {
   rehearse(plan, Strategy::kBalanced, store_, rehearsed.model, *rehearsed.device, *rehearsed.world);
   EXPECT_TRUE(at::equal(train(rehearsed), train(fresh)));
   EXPECT_TRUE(at::equal(rehearsed.model.gradient(), fresh.model.gradient()));
-  EXPECT_TRUE(at::equal(rehearsed.model.state().master, fresh.model.state().master));
+  EXPECT_TRUE(at::equal(rehearsed.model.parameters().state().master,
+                        fresh.model.parameters().state().master));
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ struct Outcome {
 class StepGraphsTest : public ::testing::Test {
  protected:
   StepGraphsTest() {
-    for (const ShardView& shard : model_.shards()) shard.weight.normal_(0, 0.2);
-    model_.weights_changed();
+    for (const ShardView& shard : model_.parameters().shards()) shard.weight.normal_(0, 0.2);
+    model_.parameters().weights_changed();
   }
 
   // Documents of these lengths, of each the last `supervised` share with labels.

@@ -1,0 +1,84 @@
+#include "parallel/sharding/gradient_storage.h"
+
+#include <ATen/ops/empty.h>
+
+#include <array>
+#include <cstddef>
+
+#include "parallel/sharding/arena.h"
+
+namespace packtrain {
+
+GradientStorage::GradientStorage(const UnitTable& table, const SlotTable& slots,
+                                 const SlotSizes& sizes, const OwnedState& owned, at::Device device,
+                                 Communicator& reduce, at::ScalarType dtype)
+    : table_(table),
+      slots_(slots),
+      owned_(owned),
+      device_(device),
+      dtype_(dtype),
+      slot_mixed_(sizes.is_mixed) {
+  if (!slots_.grads_in_place) allocate(sizes, reduce);
+}
+
+void GradientStorage::allocate(const SlotSizes& sizes, Communicator& reduce) {
+  std::vector<ArenaPart> parts;
+  for (const std::int64_t numel : sizes.gradients) parts.push_back({numel, dtype_});
+  const Arena slots = allocate_arena(reduce, device_, parts);
+  const std::array<ArenaPart, 2> of_sums = {
+      {{sizes.largest_shard, dtype_}, {owned_.trainable_numel(), at::kFloat}}};
+  const Arena sums = allocate_arena(reduce, device_, of_sums);
+  const std::int64_t largest = sizes.largest_shard * reduce.size();
+  const std::size_t scratch = reduce.allocate_scratch(largest * elementSize(dtype_));
+  communication_bytes_ = slots.num_bytes + sums.num_bytes + static_cast<std::int64_t>(scratch);
+  slot_memory_ = slots.tensors;
+  reduce_output_ = sums.tensors[0];
+  sum_memory_ = sums.tensors[1].view(at::kByte);
+}
+
+at::ScalarType GradientStorage::sum_type(bool several_micro_batches) const {
+  return several_micro_batches ? at::kFloat : dtype_;
+}
+
+void GradientStorage::set_sum_type(at::ScalarType type) {
+  const std::int64_t num_bytes =
+      owned_.trainable_numel() * static_cast<std::int64_t>(elementSize(type));
+  if (!sum_memory_.defined() || sum_memory_.numel() < num_bytes) {
+    sum_ = sum_memory_ = at::Tensor();
+    sum_memory_ = at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device_));
+  }
+  sum_ = sum_memory_.narrow(0, 0, num_bytes).view(type);
+  if (slots_.grads_in_place) zero_padding();
+}
+
+// Blocks write all but the gaps, which may hold numbers of the other dtype.
+void GradientStorage::zero_padding() {
+  for (std::size_t u = 0; u < table_.units.size(); ++u) {
+    const FlatLayout& layout = table_.units[u].trainable;
+    const std::int64_t unit_begin = owned_.trainable_begin(static_cast<int>(u));
+    std::int64_t end = 0;
+    const auto clear_up_to = [&](std::int64_t begin) {
+      if (begin > end) sum_.narrow(0, unit_begin + end, begin - end).zero_();
+    };
+    for (const Segment& segment : layout.segments) {
+      clear_up_to(segment.offset);
+      end = segment.offset + segment.numel;
+    }
+    clear_up_to(layout.numel);
+  }
+}
+
+at::Tensor GradientStorage::shard(int unit) const {
+  return sum_.narrow(0, owned_.trainable_begin(unit), table_.units[unit].trainable.shard_numel);
+}
+
+at::Tensor GradientStorage::whole(int unit, int grad_slot) const {
+  if (slots_.grads_in_place) return shard(unit);
+  return slot_memory_[grad_slot].narrow(0, 0, table_.units[unit].trainable.numel);
+}
+
+at::Tensor GradientStorage::reduce_output(int unit) const {
+  return reduce_output_.narrow(0, 0, table_.units[unit].trainable.shard_numel);
+}
+
+}  // namespace packtrain

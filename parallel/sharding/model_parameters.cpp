@@ -1,0 +1,39 @@
+#include "parallel/sharding/model_parameters.h"
+
+#include <ATen/core/grad_mode.h>
+
+namespace packtrain {
+
+ModelParameters::ModelParameters(const UnitTable& table, const SlotTable& slots,
+                                 const ShardRanks& ranks, ShardedStorage& storage,
+                                 ShardingStreams& streams)
+    : table_(table), slots_(slots), ranks_(ranks), storage_(storage), streams_(streams) {}
+
+void ModelParameters::weights_changed() {
+  streams_.compute->run([this](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    FlatState& flat = state();
+    if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
+  });
+  if (!slots_.gathers()) return;
+  for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
+}
+
+void ModelParameters::unit_updated(int unit) {
+  streams_.compute->record(*streams_.events[slots_.updated(unit)]);
+}
+
+void ModelParameters::broadcast_first_replica() {
+  Communicator* replicas = ranks_.replicas();
+  if (replicas == nullptr) return;
+  streams_.compute->run([this, replicas](StreamHandle handle) {
+    for (int unit = 0; unit < slots_.num_units; ++unit) {
+      for (const at::Tensor& part : storage_.owned().of_unit(unit)) {
+        if (part.numel() > 0) replicas->broadcast(part.data_ptr(), part.nbytes(), 0, handle);
+      }
+    }
+  });
+  streams_.compute->synchronize();
+}
+
+}  // namespace packtrain

@@ -1,0 +1,53 @@
+// What optimizers and checkpoints read and write of a sharded model between steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parallel/sharding/owned_state.h"
+#include "parallel/sharding/replicated_state.h"
+#include "parallel/sharding/schedule.h"
+#include "parallel/sharding/shard_ranks.h"
+#include "parallel/sharding/sharding_streams.h"
+#include "parallel/sharding/storage.h"
+#include "parallel/sharding/unit_table.h"
+
+namespace packtrain {
+
+class ModelParameters {
+ public:
+  // The arguments outlive it.
+  ModelParameters(const UnitTable& table, const SlotTable& slots, const ShardRanks& ranks,
+                  ShardedStorage& storage, ShardingStreams& streams);
+
+  std::vector<ShardView> shards() const { return storage_.owned().shard_views(); }
+  FlatState& state() { return storage_.owned().flat(); }
+  const std::vector<OptimizerRange>& optimizer_ranges() const {
+    return storage_.owned().optimizer_ranges();
+  }
+  std::vector<ReplicatedState> replicated_state() const {
+    return packtrain::replicated_state(storage_, table_, slots_);
+  }
+
+  // Call it after writing master weights through shards(): it refreshes the weights that are
+  // gathered.
+  void weights_changed();
+  // Work enqueued on compute so far writes the unit's weights. The next step may gather them after
+  // it.
+  void unit_updated(int unit);
+  // Collective. Sends what the first replica has written through shards(), weights and optimizer
+  // state, to all others. So only one replica reads files. Blocks the host.
+  void broadcast_first_replica();
+
+  // Bytes of communication memory, which the device's allocator does not count.
+  std::int64_t communication_bytes() const { return storage_.communication_bytes(); }
+
+ private:
+  const UnitTable& table_;
+  const SlotTable& slots_;
+  const ShardRanks& ranks_;
+  ShardedStorage& storage_;
+  ShardingStreams& streams_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "parallel/sharding/optimizer_state.h"
+
+namespace packtrain {
+
+struct ShardingOptions {
+  int zero_stage = 3;  // as in SlotOptions
+  int gather_slots = 3;
+  bool resident_embeddings = true;
+  at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
+  at::ScalarType reduce = at::kFloat;   // dtype of the gradients that blocks write and ranks sum
+  // The optimizer declares it. Empty: no state.
+  std::vector<OptimizerStateSpec> optimizer_state = {};
+  bool poison_slots = false;   // fill weight slots with NaN when released
+  bool self_test = false;      // test all slots with known values first
+  bool check_gathers = false;  // compare checksums of gathered weights after each pass
+};
+
+}  // namespace packtrain
