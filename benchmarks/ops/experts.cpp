@@ -29,7 +29,7 @@ struct Mixture {
   // Routing of random tokens by a random router.
   Routing routing() const {
     return route(random_numbers({tokens, hidden}, at::kBFloat16),
-                 random_weight({num_experts, hidden}), nullptr, {per_token, false, false});
+                 random_weight({num_experts, hidden}), nullptr, {per_token, false, false}, {});
   }
 
   // The gate and up projection: dispatch's forward and weight gradient.
@@ -68,7 +68,7 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
   };
   add("experts forward", make([](const auto& x, const auto&, const auto& order, const auto& w) {
         const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
-        grouped_matmul(copies, w.weight->value.transpose(1, 2), order.ends);
+        grouped_matmul(copies, w.weight->value.transpose(1, 2), order.ends, {});
       }));
   add("experts backward, input",
       make([](const auto&, const auto& g, const auto& order, const auto& w) {
@@ -100,24 +100,26 @@ void add_gated(OpBenchmarks& benchmarks, const Mixture& mixture) {
       {.name = "experts with activation, forward",
        .shape = mixture.text(),
        .flops = mixture.flops(),
-       .make = make([](const auto& rows, const auto&, const auto& up, const auto&,
-                       const auto& ends) { grouped_glu_gemm_forward(rows, up, ends, kSwiglu); }),
+       .make =
+           make([](const auto& rows, const auto&, const auto& up, const auto&, const auto& ends) {
+             grouped_glu_gemm_forward(rows, up, ends, kSwiglu, {});
+           }),
        .reference = "one after another",
        .make_reference =
            make([](const auto& rows, const auto&, const auto& up, const auto&, const auto& ends) {
-             activation_forward(grouped_matmul(rows, up.transpose(1, 2), ends), kSwiglu);
+             activation_forward(grouped_matmul(rows, up.transpose(1, 2), ends, {}), kSwiglu);
            })});
   benchmarks.push_back({.name = "experts with activation, backward",
                         .shape = mixture.text(),
                         .flops = mixture.flops() / 2,
                         .make = make([](const auto& rows, const auto& x, const auto&,
                                         const auto& down, const auto& ends) {
-                          grouped_glu_gemm_backward(rows, down, x, ends, kSwiglu);
+                          grouped_glu_gemm_backward(rows, down, x, ends, kSwiglu, {});
                         }),
                         .reference = "one after another",
                         .make_reference = make([](const auto& rows, const auto& x, const auto&,
                                                   const auto& down, const auto& ends) {
-                          const at::Tensor dy = grouped_matmul(rows, down, ends);
+                          const at::Tensor dy = grouped_matmul(rows, down, ends, {});
                           const at::Tensor y = at::empty_like(dy);
                           activation_backward(dy, x, kSwiglu, y);
                           grad_routing_weight(dy, y, {}, {});

@@ -41,7 +41,7 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
            [=] {
              return keeping_output(
                  [x = matrix.x(), weight = matrix.weight(), residual = matrix.y()] {
-                   return linear_forward(x, weight, nullptr, residual);
+                   return linear_forward(x, weight, nullptr, {}, residual);
                  });
            },
        .reference = "its GEMM",
@@ -53,7 +53,7 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
        .make =
            [=] {
              return keeping_output([g = matrix.y(), weight = matrix.weight()] {
-               return linear_backward_input(g, weight);
+               return linear_backward_input(g, weight, {});
              });
            },
        .reference = "its GEMM",
@@ -69,7 +69,7 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
                const auto dtype = full ? at::kFloat : at::kBFloat16;
                const Parameter weight = random_weight({matrix.outputs, matrix.inputs}, dtype);
                return Call([=, g = matrix.y(), x = matrix.x()] {
-                 linear_backward_weight(g, x, weight, nullptr);
+                 linear_backward_weight(g, x, weight, nullptr, {});
                });
              },
          .reference = "its GEMM",

@@ -66,15 +66,16 @@ at::Tensor DecoderStep::forward_backward(DeviceBatch& batch) const {
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_[i], {batch, BlockMode::kTrain}, x);
+    BlockOutput output =
+        blocks_[i]->forward(parameters_[i], {batch, BlockMode::kTrain, options_}, x);
     x = std::move(output.value);
     tapes[i] = std::move(output.tape);
   }
   const at::Tensor loss = x;
   at::Tensor grad;
   for (std::size_t i = blocks_.size(); i-- > 0;) {
-    grad =
-        blocks_[i]->backward(parameters_[i], {batch, BlockMode::kTrain}, std::move(tapes[i]), grad);
+    grad = blocks_[i]->backward(parameters_[i], {batch, BlockMode::kTrain, options_},
+                                std::move(tapes[i]), grad);
   }
   return loss;
 }

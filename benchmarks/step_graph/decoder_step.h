@@ -30,6 +30,7 @@ class DecoderStep {
 
  private:
   std::vector<std::unique_ptr<Block>> blocks_;
+  OperatorOptions options_;
   std::vector<std::vector<Parameter>> parameters_;  // of each block
   at::Tensor weight_;
   at::Tensor gradient_;

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "models/block/operator_options.h"
+
 namespace packtrain {
 
 struct DeviceBatch;
@@ -65,7 +67,8 @@ enum class BlockMode {
 // What a block gets in addition to its parameters and the output of the previous block.
 struct BlockContext {
   DeviceBatch& batch;  // a block may change batch.state alone
-  BlockMode mode = BlockMode::kTrain;
+  BlockMode mode;
+  const OperatorOptions& options;
 };
 
 class Block {

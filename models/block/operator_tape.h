@@ -18,7 +18,7 @@
 
 namespace packtrain {
 
-class ExecutingTape;
+class OperatorContext;  // models/block/operator_context.h
 
 enum class ValueKind {
   kInput,       // input of the block
@@ -116,8 +116,8 @@ struct Operator {
   // True if `backward` also recomputes outputs[0] when is_recompute_requested() is true.
   bool recomputes_output = false;
   MultiplyAdds multiply_adds;
-  std::function<void(ExecutingTape&)> forward;
-  std::function<void(ExecutingTape&)> backward;
+  std::function<void(OperatorContext&)> forward;
+  std::function<void(OperatorContext&)> backward;
   // Called by estimates only. Undefined: small enough that the step's peak is never there.
   std::function<BackwardMemory(const MicroBatchShape&, const RecomputePolicy&)> memory;
 };

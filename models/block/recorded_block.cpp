@@ -4,12 +4,14 @@
 
 #include <utility>
 
+#include "framework/device/trace_range.h"
+
 namespace packtrain {
 namespace {
 
 struct BlockTape : Tape {
-  BlockTape(std::span<const Parameter> parameters, DeviceBatch& batch)
-      : operators(parameters, batch) {}
+  BlockTape(std::span<const Parameter> parameters, const BlockContext& context)
+      : operators(parameters, context) {}
   ExecutingTape operators;
   Value output;
 };
@@ -18,8 +20,7 @@ at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
                         const at::Tensor& grad_output) {
   const at::NoGradGuard no_grad;
   auto& kept = static_cast<BlockTape&>(tape);
-  kept.operators.set_parameters(parameters);  // gradients are at other addresses than in forward
-  return kept.operators.backward(kept.output, grad_output);
+  return kept.operators.backward(kept.output, grad_output, parameters);
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parame
 BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters,
                                    const BlockContext& context, const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  auto tape = std::make_unique<BlockTape>(parameters, context.batch);
+  auto tape = std::make_unique<BlockTape>(parameters, context);
   tape->output = record(tape->operators, tape->operators.input(x));
   at::Tensor y = tape->operators.get(tape->output);
   if (context.mode == BlockMode::kEvaluate) return {std::move(y), nullptr};
@@ -47,13 +48,14 @@ at::Tensor RecordedBlock::backward(std::span<const Parameter> parameters,
 
 at::Tensor RecordedBlock::backward_input(std::span<const Parameter> parameters, Tape& tape,
                                          const at::Tensor& grad_output) const {
-  static_cast<BlockTape&>(tape).operators.defer_weight_grads();
+  static_cast<BlockTape&>(tape).operators.weight_grads().defer();
   return run_backward(parameters, tape, grad_output);
 }
 
 void RecordedBlock::backward_weight(Tape& tape) const {
   const at::NoGradGuard no_grad;
-  static_cast<BlockTape&>(tape).operators.flush_weight_grads();
+  const TraceRange range("deferred weight gradients");
+  static_cast<BlockTape&>(tape).operators.weight_grads().flush();
 }
 
 std::vector<SavedActivation> saved_activations(const Tape& tape) {

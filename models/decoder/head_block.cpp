@@ -59,8 +59,9 @@ HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) con
   return weights;
 }
 
-at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed) const {
-  const at::Tensor logits = linear_forward(normed, *weights.head, weights.bias);
+at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed,
+                             const GemmTiming& timing) const {
+  const at::Tensor logits = linear_forward(normed, *weights.head, weights.bias, timing);
   return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
@@ -70,14 +71,16 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
   const bool training = context.mode == BlockMode::kTrain;
   const at::NoGradGuard no_grad;
   DeviceBatch& batch = context.batch;
+  const GemmTiming& timing = context.options.gemm_timing;
   finish_routing(batch, experts_);
   const Weights w = weights(parameters);
   const NormOutput normed = norm_forward(x, w.norm, norm_);
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
-  if (batch.row_logits.defined() && x.size(0) > 0) batch.row_logits.copy_(logits(w, normed.y));
+  if (batch.row_logits.defined() && x.size(0) > 0)
+    batch.row_logits.copy_(logits(w, normed.y, timing));
   const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
-  const CrossEntropyOutput output =
-      linear_cross_entropy(normed.y, *w.head, targets, training, {.soft_cap = soft_cap_}, w.bias);
+  const CrossEntropyOutput output = linear_cross_entropy(
+      normed.y, *w.head, targets, training, {.soft_cap = soft_cap_, .gemm_timing = timing}, w.bias);
   if (!training) {
     return {output.loss, nullptr};
   }

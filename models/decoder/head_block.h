@@ -30,7 +30,8 @@ class HeadBlock final : public Block {
   struct Weights;
   Weights weights(std::span<const Parameter> parameters) const;
   // Logits [rows, V] of normed rows [rows, hidden].
-  at::Tensor logits(const Weights& weights, const at::Tensor& normed) const;
+  at::Tensor logits(const Weights& weights, const at::Tensor& normed,
+                    const GemmTiming& timing) const;
 
   std::string name_ = "head";
   std::vector<ParameterSpec> parameters_;

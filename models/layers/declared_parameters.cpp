@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/block/executing_tape.h"
+#include "models/block/operator_context.h"
 
 namespace packtrain {
 namespace {
@@ -30,8 +30,8 @@ ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std:
   return tape.parameter({std::move(name), std::move(shape), {kind, 0.0}, false, true});
 }
 
-NormWeights NormParameters::of(const ExecutingTape& tape) const {
-  return {tape.find(weight), tape.find(bias)};
+NormWeights NormParameters::of(const OperatorContext& run) const {
+  return {run.find(weight), run.find(bias)};
 }
 
 NormParameters declare_norm(OperatorTape& tape, const std::string& name, std::int64_t width,

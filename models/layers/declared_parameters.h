@@ -10,7 +10,7 @@
 
 namespace packtrain {
 
-class ExecutingTape;
+class OperatorContext;
 
 // A matrix [out, in], or several, with normal initial values.
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
@@ -26,7 +26,7 @@ struct NormParameters {
   ParameterId weight;
   ParameterId bias;
 
-  NormWeights of(const ExecutingTape& tape) const;
+  NormWeights of(const OperatorContext& run) const;
 };
 
 // Those of a norm of rows of `width` elements.

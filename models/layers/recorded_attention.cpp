@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/block/executing_tape.h"
+#include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/qk_norm/qk_norm.h"
@@ -92,7 +92,7 @@ class PreparedHeads {
     return needs;
   }
 
-  void forward(ExecutingTape& run) const {
+  void forward(OperatorContext& run) const {
     at::Tensor heads = by_head(run.get(qkv_));
     std::vector<at::Tensor> statistics;
     if (is_normed_) {
@@ -111,7 +111,7 @@ class PreparedHeads {
     run.set_all(statistics_, std::move(statistics));
   }
 
-  void backward(ExecutingTape& run, const HeadGradients& grads) const {
+  void backward(OperatorContext& run, const HeadGradients& grads) const {
     const at::Tensor grad = is_normed_ ? norm_backward(run, grads) : rotary_back(run, grads);
     if (is_clipped()) {
       grad.masked_fill_(is_normed_ ? is_beyond(by_head(run.get(qkv_))) : run.get(clipped_), 0);
@@ -121,10 +121,10 @@ class PreparedHeads {
 
  private:
   bool is_clipped() const { return options_.clip_qkv > 0; }
-  at::Tensor frequencies(const ExecutingTape& run) const {
+  at::Tensor frequencies(const OperatorContext& run) const {
     return options_.frequencies->of(run.batch());
   }
-  QkNorm norm(const ExecutingTape& run) const {
+  QkNorm norm(const OperatorContext& run) const {
     return {run.parameter(parameters_.query_norm), run.parameter(parameters_.key_norm),
             options_.shape.num_heads, options_.norm};
   }
@@ -140,7 +140,7 @@ class PreparedHeads {
   }
 
   // kHead also rotates.
-  at::Tensor normed(const ExecutingTape& run, const at::Tensor& heads,
+  at::Tensor normed(const OperatorContext& run, const at::Tensor& heads,
                     std::vector<at::Tensor>& statistics) const {
     if (options_.qk_norm == QkNormKind::kHead) {
       QkNormOutput output = qk_norm_forward(heads, norm(run), run.batch().position_ids,
@@ -155,12 +155,12 @@ class PreparedHeads {
     return output.qkv;
   }
 
-  at::Tensor rotary_back(const ExecutingTape& run, const HeadGradients& grads) const {
+  at::Tensor rotary_back(const OperatorContext& run, const HeadGradients& grads) const {
     return rotary_backward(grads.query, grads.key, grads.value, run.batch().position_ids,
                            frequencies(run), options_.rotary);
   }
 
-  at::Tensor norm_backward(ExecutingTape& run, const HeadGradients& grads) const {
+  at::Tensor norm_backward(OperatorContext& run, const HeadGradients& grads) const {
     const at::Tensor projected = by_head(run.get(qkv_));
     const at::Tensor heads = is_clipped() ? clip(projected) : projected;
     const std::vector<at::Tensor> statistics = run.get_all(statistics_);
@@ -223,7 +223,7 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
   Operator rotate;
   rotate.inputs = {qkv};
   rotate.outputs = heads->outputs();
-  rotate.forward = [heads](ExecutingTape& run) { heads->forward(run); };
+  rotate.forward = [heads](OperatorContext& run) { heads->forward(run); };
   tape.record(std::move(rotate));
 
   const ValueShape rotated = tape.shape(heads->rotated());
@@ -237,17 +237,17 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
   attend.needs = heads->needs();
   attend.needs.insert(attend.needs.end(), {y, statistics});
   attend.multiply_adds.of_squares = output.width;
-  attend.forward = [=, sinks = parameters.sinks](ExecutingTape& run) {
-    AttentionOutput result =
-        attention_forward(run.get(heads->rotated()), shape, run.batch(), run.find(sinks));
+  attend.forward = [=, sinks = parameters.sinks](OperatorContext& run) {
+    AttentionOutput result = attention_forward(run.get(heads->rotated()), shape, run.batch(),
+                                               run.find(sinks), run.options().min_planned_rows);
     run.set(y, std::move(result.y));
     run.set_all(statistics, std::move(result.saved));
   };
-  attend.backward = [=, sinks = parameters.sinks](ExecutingTape& run) {
+  attend.backward = [=, sinks = parameters.sinks](OperatorContext& run) {
     const at::Tensor mixed = run.get(y);
-    heads->backward(
-        run, attention_backward(run.gradient(y), run.get(heads->rotated()), mixed,
-                                run.get_all(statistics), shape, run.batch(), run.find(sinks)));
+    heads->backward(run, attention_backward(run.gradient(y), run.get(heads->rotated()), mixed,
+                                            run.get_all(statistics), shape, run.batch(),
+                                            run.find(sinks), run.options().min_planned_rows));
   };
   attend.memory = [=](const MicroBatchShape& size, const RecomputePolicy& policy) {
     return attention_memory(options, rotated, output, size, policy);

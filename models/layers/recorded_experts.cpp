@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/block/executing_tape.h"
+#include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/routing_statistics.h"
 #include "models/ops/experts/expert_linear.h"
@@ -21,10 +21,10 @@ struct RoutedValues {
   Value order;          // permuted rows
   Value ends;
 
-  Routing routing(ExecutingTape& run) const {
+  Routing routing(OperatorContext& run) const {
     return {run.get(weights), run.get(choice), run.get(probabilities)};
   }
-  TokenPermutation sorted(ExecutingTape& run) const { return {run.get(order), run.get(ends)}; }
+  TokenPermutation sorted(OperatorContext& run) const { return {run.get(order), run.get(ends)}; }
 };
 
 RoutedValues routed_values(OperatorTape& tape, const std::string& name, std::int64_t num_rows,
@@ -54,9 +54,9 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
   step.outputs = {routed.weights, routed.choice, routed.probabilities, routed.order, routed.ends};
   step.needs = {x, routed.weights, routed.choice, routed.probabilities};
   step.multiply_adds.of_rows = in.numel() * options.experts.num_experts;
-  step.forward = [=](ExecutingTape& run) {
-    Routing routing =
-        route(run.get(x), run.parameter(parameters.router), run.find(parameters.router_bias), how);
+  step.forward = [=](OperatorContext& run) {
+    Routing routing = route(run.get(x), run.parameter(parameters.router),
+                            run.find(parameters.router_bias), how, run.options().gemm_timing);
     write_routing(run.batch(), routing, options.experts, options.layer, options.num_layers,
                   all_rows);
     TokenPermutation order = sort_tokens_by_expert(routing.experts, options.experts.num_experts);
@@ -66,16 +66,17 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
     run.set(routed.order, std::move(order.permuted_rows));
     run.set(routed.ends, std::move(order.ends));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const Parameter& router = run.parameter(parameters.router);
     const Parameter* bias = run.find(parameters.router_bias);
     const at::Tensor grad =
         routing_backward(run.gradient(routed.weights), auxiliary_gradient(run.batch()),
                          routed.routing(run), options.experts.num_experts, how)
             .to(router.value.scalar_type());
-    run.set_gradient(x, linear_backward_input(grad, router, run.gradient(x)));
-    run.when_available(x, [=, &router](const at::Tensor& rows) {
-      linear_backward_weight(grad, rows, router, bias);
+    const GemmTiming& timing = run.options().gemm_timing;
+    run.set_gradient(x, linear_backward_input(grad, router, timing, run.gradient(x)));
+    run.when_available(x, [=, &router, &timing](const at::Tensor& rows) {
+      linear_backward_weight(grad, rows, router, bias, timing);
     });
   };
   tape.record(std::move(step));
@@ -87,7 +88,9 @@ struct ProjectionIds {
   ParameterId weight;
   ParameterId bias;
 
-  ExpertProjection of(const ExecutingTape& run) const { return {run.find(weight), run.find(bias)}; }
+  ExpertProjection of(const OperatorContext& run) const {
+    return {run.find(weight), run.find(bias), run.options().gemm_timing};
+  }
 };
 
 // The first projection of each expert and the activation after it.
@@ -115,13 +118,13 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   step.outputs = {hidden.u, hidden.h};
   step.needs = {x, routed.order, routed.ends};
   step.multiply_adds.of_rows = copies.numel() * projected;
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     ExpertsHidden made =
         dispatch_forward(run.get(x), routed.sorted(run), projection.of(run), activation);
     run.set(hidden.u, std::move(made.u));
     run.set(hidden.h, std::move(made.h));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(hidden.u);
     const TokenPermutation order = routed.sorted(run);
     const ExpertProjection weights = projection.of(run);
@@ -165,11 +168,11 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
   step.outputs = {y};
   step.needs = {hidden.u, routed.weights, routed.order, routed.ends};
   step.multiply_adds.of_rows = h_shape.numel() * out.width;
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     run.set(y, combine_forward(run.get(hidden.h), run.get(routed.weights), routed.sorted(run),
                                projection.of(run), run.get(residual)));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     if (residual) run.add_gradient(*residual, grad);
     const at::Tensor u = run.get(hidden.u);
@@ -237,12 +240,13 @@ Value shared_expert_gate(OperatorTape& tape, const std::string& name, Value x, V
   step.outputs = {out, gate};
   step.needs = {x, y, gate};
   step.multiply_adds.of_rows = in.numel();
-  step.forward = [=](ExecutingTape& run) {
-    const at::Tensor s = shared_expert_gate(run.get(x), run.parameter(id));
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor s =
+        shared_expert_gate(run.get(x), run.parameter(id), run.options().gemm_timing);
     run.set(out, shared_expert_gate_forward(s, run.get(y), run.get(residual)));
     run.set(gate, s);
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(out);
     const at::Tensor s = run.get(gate);
     const Parameter& weight = run.parameter(id);
@@ -250,9 +254,10 @@ Value shared_expert_gate(OperatorTape& tape, const std::string& name, Value x, V
     const at::Tensor grad_logit = shared_expert_gate_backward_logit(grad, s, run.get(y));
     run.set_gradient(y, shared_expert_gate_backward(grad, s));
     run.set_gradient(x, shared_expert_gate_backward_input(grad_logit, weight, run.gradient(x)));
-    run.when_available(x, [=, &weight](const at::Tensor& rows) {
-      shared_expert_gate_backward_weight(grad_logit, rows, weight);
-    });
+    run.when_available(x,
+                       [=, &weight, &timing = run.options().gemm_timing](const at::Tensor& rows) {
+                         shared_expert_gate_backward_weight(grad_logit, rows, weight, timing);
+                       });
   };
   tape.record(std::move(step));
   return out;

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "models/block/executing_tape.h"
+#include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/ops/linear/linear.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 // The tensor that a backward writes its operator's recomputed output to. Undefined when no operator
 // needs it.
-at::Tensor awaited_output(const ExecutingTape& tape, Value y, const at::Tensor& like) {
+at::Tensor awaited_output(const OperatorContext& tape, Value y, const at::Tensor& like) {
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
 
@@ -42,12 +42,12 @@ Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfi
   step.outputs = {y, statistics};
   step.needs = {x, statistics};
   step.recomputes_output = true;
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     NormOutput output = norm_forward(run.get(x), weights.of(run), config);
     run.set(y, std::move(output.y));
     run.set_all(statistics, std::move(output.statistics));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
     const at::Tensor again = awaited_output(run, y, rows);
     run.set_gradient(x, norm_backward(run.gradient(y), rows, run.get_all(statistics),
@@ -72,19 +72,21 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   step.outputs = {y};
   step.needs = {x};
   step.multiply_adds.of_rows = in.numel() * width;
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     run.set(y, linear_forward(run.get(x), run.parameter(weight_id), run.find(bias_id),
-                              run.get(residual)));
+                              run.options().gemm_timing, run.get(residual)));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const Parameter& weight = run.parameter(weight_id);
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
-    run.set_gradient(x, linear_backward_input(grad, weight, run.gradient(x)));
+    run.set_gradient(
+        x, linear_backward_input(grad, weight, run.options().gemm_timing, run.gradient(x)));
     run.when_available(x, [=, &run, &weight](const at::Tensor& rows) {
-      run.run_or_defer_weight_grad(
-          [=, &weight] { linear_backward_weight(grad, rows, weight, bias); });
+      run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
+        linear_backward_weight(grad, rows, weight, bias, timing);
+      });
     });
   };
   tape.record(std::move(step));
@@ -101,10 +103,10 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
   step.outputs = {y};
   step.needs = {x};
   step.recomputes_output = true;
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     run.set(y, activation_forward(run.get(x), activation));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const at::Tensor again = awaited_output(run, y, grad);
     run.set_gradient(x, activation_backward(grad, run.get(x), activation, again));
@@ -125,8 +127,10 @@ Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double 
   step.inputs = {y};
   step.residual = x;
   step.outputs = {sum};
-  step.forward = [=](ExecutingTape& run) { run.set(sum, at::add(run.get(x), run.get(y), scale)); };
-  step.backward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
+    run.set(sum, at::add(run.get(x), run.get(y), scale));
+  };
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(sum);
     run.add_gradient(x, grad);
     run.add_gradient(y, scale == 1.0 ? grad : at::mul(grad, scale));
@@ -142,10 +146,10 @@ Value select_supervised_rows(OperatorTape& tape, const std::string& name, Value 
   Operator step;
   step.inputs = {x};
   step.outputs = {y};
-  step.forward = [=](ExecutingTape& run) {
+  step.forward = [=](OperatorContext& run) {
     run.set(y, at::index_select(run.get(x), 0, run.batch().loss_index));
   };
-  step.backward = [=](ExecutingTape& run) {
+  step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     at::Tensor whole = at::zeros({in.num_rows, grad.size(1)}, grad.options());
     // Rows are distinct: one writer each.

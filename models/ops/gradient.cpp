@@ -16,12 +16,12 @@ void write_gradient(const Parameter& parameter, const at::Tensor& value) {
 }
 
 void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
-                         const at::Tensor& right) {
+                         const at::Tensor& right, const GemmTiming& timing) {
   if (!parameter.grad.defined()) {
     return;
   }
   gemm_out(parameter.grad, left, right,
-           {.addend = parameter.accumulate ? parameter.grad : at::Tensor()});
+           {.addend = parameter.accumulate ? parameter.grad : at::Tensor()}, timing);
 }
 
 void write_zero_gradient(const Parameter& parameter) {

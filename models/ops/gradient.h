@@ -13,7 +13,7 @@ void write_gradient(const Parameter& parameter, const at::Tensor& value);
 // The same for left [M, K] x right [K, N]. The GEMM itself writes or adds. The gradient is float32
 // or has their dtype.
 void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
-                         const at::Tensor& right);
+                         const at::Tensor& right, const GemmTiming& timing);
 // The gradient of a parameter that this micro-batch did not use.
 void write_zero_gradient(const Parameter& parameter);
 

@@ -28,12 +28,14 @@ at::Tensor activation_backward_cuda(const at::Tensor& /*grad_output*/, const at:
   throw_cuda_not_built("activation_backward");
 }
 
-AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&) {
+AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&,
+                              std::int64_t) {
   throw_cuda_not_built("attention");
 }
 
 HeadGradients cudnn_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                             const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&) {
+                             const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&,
+                             std::int64_t) {
   throw_cuda_not_built("attention");
 }
 
@@ -47,8 +49,6 @@ HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const
                                 const AttentionShape&, DeviceBatch&) {
   throw_cuda_not_built("attention");
 }
-
-void set_cudnn_plan_tokens(std::int64_t) {}
 
 std::int64_t cudnn_workspace_bytes(const AttentionBucket&, const AttentionShape&, bool,
                                    at::Device) {
@@ -148,13 +148,13 @@ void cross_entropy_cuda(const at::Tensor& /*logits*/, const CrossEntropyTargets&
 }
 
 void gemm_cuda(const at::Tensor& /*out*/, const at::Tensor& /*left*/, const at::Tensor& /*right*/,
-               const GemmTerms& /*terms*/) {
+               const GemmTerms& /*terms*/, const GemmTiming& /*timing*/) {
   throw_cuda_not_built("gemm");
 }
 
-void set_matmul_timing(bool /*timing*/) {}
-
-void limit_matmul_timing(double /*share*/) {}
+double gemm_timing_seconds_cuda() {
+  return 0;
+}
 
 std::int64_t num_timed_matmuls() {
   return 0;

@@ -18,6 +18,7 @@ namespace packtrain {
 
 struct ScheduleExecutor::Pass {
   std::span<DeviceBatch> batches;
+  const OperatorOptions& operators;
   at::Tensor x = {};     // input of the next block: activation, or its gradient in backward
   at::Tensor loss = {};  // sum over micro-batches so far
   std::vector<std::unique_ptr<Tape>> tapes = {};  // [blocks]
@@ -26,7 +27,7 @@ struct ScheduleExecutor::Pass {
   std::optional<OutOfMemory> out_of_memory = {};
 
   BlockContext context(const Action& action, BlockMode mode) const {
-    return {batches[action.micro_batch], mode};
+    return {batches[action.micro_batch], mode, operators};
   }
   void give_up() {
     joins = true;
@@ -48,13 +49,13 @@ ScheduleExecutor::ScheduleExecutor(const ExecutorParts& parts, const ShardingOpt
 
 PassResult ScheduleExecutor::run(const Schedule& schedule, std::span<DeviceBatch> micro_batches,
                                  bool survives) {
-  Pass pass{.batches = micro_batches, .survives = survives};
+  Pass pass{.batches = micro_batches, .operators = parts_.operators, .survives = survives};
   execute(schedule, pass);
   return {std::move(pass.loss), std::move(pass.out_of_memory)};
 }
 
 void ScheduleExecutor::join(const Schedule& schedule) {
-  Pass pass{.batches = {}, .joins = true};
+  Pass pass{.batches = {}, .operators = parts_.operators, .joins = true};
   execute(schedule, pass);
 }
 

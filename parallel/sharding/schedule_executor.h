@@ -30,6 +30,7 @@ struct ExecutorParts {
   const SlotTable& slots;
   ShardedStorage& storage;
   ShardingStreams& streams;
+  const OperatorOptions& operators;
 };
 
 struct PassResult {

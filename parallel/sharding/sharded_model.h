@@ -83,6 +83,8 @@ class ShardedModel {
   const UnitTable& units() const { return table_; }
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *streams_.compute; }
+  // Between steps.
+  OperatorOptions& operator_options() { return operator_options_; }
 
  private:
   PassResult try_run(std::span<DeviceBatch> micro_batches, bool training);
@@ -90,6 +92,7 @@ class ShardedModel {
   const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
 
   std::vector<std::unique_ptr<Block>> blocks_;
+  OperatorOptions operator_options_;
   ShardRanks ranks_;
   UnitTable table_;
   SlotTable slots_;

@@ -29,7 +29,6 @@
 #include "framework/core/file.h"
 #include "framework/core/safetensors.h"
 #include "models/layers/routing_statistics.h"
-#include "models/ops/matmul/matmul.h"
 #include "tests/models/batches.h"
 #include "training/checkpoint/hugging_face.h"
 
@@ -160,9 +159,9 @@ void run(const std::string& folder) {
 }
 
 void run_in_bfloat16(const std::string& folder, at::DeviceType device) {
-  set_matmul_timing(false);  // sizes are met once
   const DecoderConfig config = read_config(folder);
   TestModel model(config, {}, at::TensorOptions(at::kBFloat16).device(device));
+  model.operator_options().gemm_timing.enabled = false;  // sizes are met once
   const Tensors parameters = parameters_of(model);
   const Tensors host = on_host(parameters);
   import_model(folder + "/model", config, host);

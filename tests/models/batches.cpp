@@ -99,7 +99,8 @@ TestModel::Result TestModel::train(DeviceBatch& batch, bool deferred_weight_grad
   std::vector<std::unique_ptr<Tape>> tapes(blocks_.size());
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    BlockOutput output = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kTrain}, x);
+    BlockOutput output =
+        blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kTrain, options_}, x);
     x = output.value;
     tapes[i] = std::move(output.tape);
   }
@@ -110,8 +111,8 @@ TestModel::Result TestModel::train(DeviceBatch& batch, bool deferred_weight_grad
     if (deferred_weight_grads && two_parts != nullptr) {
       grad = two_parts->backward_input(parameters_of(i), *tapes[i], grad);
     } else {
-      grad = blocks_[i]->backward(parameters_of(i), {batch, BlockMode::kTrain}, std::move(tapes[i]),
-                                  grad);
+      grad = blocks_[i]->backward(parameters_of(i), {batch, BlockMode::kTrain, options_},
+                                  std::move(tapes[i]), grad);
     }
   }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -129,7 +130,7 @@ TestModel::Result TestModel::train(DeviceBatch& batch, bool deferred_weight_grad
 at::Tensor TestModel::evaluate(DeviceBatch& batch) {
   at::Tensor x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate}, x).value;
+    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate, options_}, x).value;
   }
   return x;
 }
@@ -148,11 +149,11 @@ at::Tensor TestModel::logits(DeviceBatch batch) {
 std::vector<SavedActivation> TestModel::saved_by_layer(DeviceBatch& batch, std::size_t layer) {
   at::Tensor x;
   for (std::size_t i = 0; i <= layer; ++i) {
-    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate}, x).value;
+    x = blocks_[i]->forward(parameters_of(i), {batch, BlockMode::kEvaluate, options_}, x).value;
   }
   const std::size_t block = layer + 1;  // block 0 is the embedding
   const BlockOutput output =
-      blocks_[block]->forward(parameters_of(block), {batch, BlockMode::kTrain}, x);
+      blocks_[block]->forward(parameters_of(block), {batch, BlockMode::kTrain, options_}, x);
   return saved_activations(*output.tape);
 }
 

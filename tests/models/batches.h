@@ -49,6 +49,7 @@ class TestModel {
   std::vector<SavedActivation> saved_by_layer(DeviceBatch& batch, std::size_t layer);
 
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
+  OperatorOptions& operator_options() { return options_; }
   at::Tensor value(const std::string& name) const { return parameters_.at(name).value; }
 
  private:
@@ -56,6 +57,7 @@ class TestModel {
   std::vector<Parameter> parameters_of(std::size_t block) const;
 
   std::vector<std::unique_ptr<Block>> blocks_;
+  OperatorOptions options_;
   std::map<std::string, Parameter> parameters_;
   bool tied_;
 };

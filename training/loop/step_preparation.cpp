@@ -36,7 +36,7 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
   const RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.train_store,
                                              run.first_step(), run.total_steps(), options);
   if (plan.rehearsals.empty()) return;
-  prepare_attention_of(decoder, config.precision.compute, plan.largest_num_rows, device);
+  run.model->operator_options().min_planned_rows = plan.largest_num_rows;
   const std::size_t num_run =
       rehearse(plan, config.batch.strategy, *inputs.train_store, *run.model, device, world);
   for (const Rehearsal& rehearsal : std::span(plan.rehearsals).first(num_run)) {

@@ -61,6 +61,14 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
   wait_for_current_stream(model.parameters().state().master.device());
 }
 
+OperatorOptions operator_options(const Config& config) {
+  OperatorOptions options;
+  options.min_planned_rows =
+      config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length);
+  options.gemm_timing.enabled = !config.precision.deterministic;
+  return options;
+}
+
 std::unique_ptr<ShardedModel> allocate_model(
     const std::function<std::unique_ptr<ShardedModel>()>& make) {
   try {
@@ -189,13 +197,6 @@ RecomputePolicy recompute_policy(Recompute recompute) {
   return RecomputePolicy::none();
 }
 
-void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
-                          const Device& device) {
-  for (const AttentionShape& shape : distinct_attentions(decoder)) {
-    prepare_attention(shape, max_tokens, tensor_device(device), scalar_type(compute));
-  }
-}
-
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
                       const Device& device) {
   return std::ranges::all_of(distinct_attentions(decoder), [&](const AttentionShape& shape) {
@@ -210,9 +211,6 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.recompute = recompute_policy(config.memory.recompute);
   // Reports head sizes that no kernel supports now, not at the first batch.
-  prepare_attention_of(decoder, config.precision.compute,
-                       config.batch.max_tokens_per_micro_batch.value_or(config.data.max_length),
-                       *run_device.device);
   log_attention(decoder, config.precision.compute, *run_device.device);
   auto blocks = make_decoder(decoder, options);
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
@@ -231,6 +229,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);
   });
+  model->operator_options() = operator_options(config);
   if (mesh.data_parallel_size() > 1) log_info("{}", model->ranks().paths());
   log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
            decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,

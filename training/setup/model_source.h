@@ -37,10 +37,6 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
 
 RecomputePolicy recompute_policy(Recompute recompute);
 
-// prepare_attention() for all layers of this model: ops/attention/attention.h.
-void prepare_attention_of(const DecoderConfig& decoder, Precision compute, std::int64_t max_tokens,
-                          const Device& device);
-
 // True when this backend computes the attention of all layers.
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
                       const Device& device);

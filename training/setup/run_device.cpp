@@ -13,7 +13,6 @@
 #include "framework/core/logging.h"
 #include "framework/core/units.h"
 #include "framework/device/tensor_memory.h"
-#include "models/ops/matmul/matmul.h"
 #include "parallel/communicators/checked_communicator.h"
 #include "parallel/communicators/faulty_communicator.h"
 #include "training/optimizers/adamw.h"
@@ -121,7 +120,6 @@ RunDevice choose_device(const Config& config, World& world) {
     cap_tensor_memory(*chosen.device, static_cast<std::size_t>(*cap * kGibibyte));
   }
   if (config.precision.deterministic) use_deterministic_algorithms();
-  set_matmul_timing(!config.precision.deterministic);
   log_info("{} rank{} on {} over {}", world.size(), world.size() > 1 ? "s" : "",
            chosen.device->name(), name_of(chosen.backend));
   return chosen;

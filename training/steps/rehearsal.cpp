@@ -150,13 +150,14 @@ std::size_t rehearse(const RehearsalPlan& plan, Strategy strategy, const TokenSt
   const std::int64_t attention_plans = num_cudnn_plans();
   const Collator collate = find_collator(strategy);
   const std::size_t at_most = std::min(kMaxRehearsals, plan.rehearsals.size());
-  limit_matmul_timing(1);
+  model.operator_options().gemm_timing = limited_gemm_timing(1);
   std::size_t done = 0;
   while (done < at_most && agreed_seconds(begin, world) < kMaxSeconds) {
     run(plan.rehearsals[done++], collate, store, model, device);
   }
   // While one rank times, the others wait.
-  limit_matmul_timing(kTimingInSteps / model.ranks().mesh().data_parallel_size());
+  model.operator_options().gemm_timing =
+      limited_gemm_timing(kTimingInSteps / model.ranks().mesh().data_parallel_size());
   model.compute().take_waited();
   log_info(
       "before step 1: {} matrix products timed and {} attention plans built in {:.2f} s, by {} of "

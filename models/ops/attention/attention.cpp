@@ -20,10 +20,11 @@ AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape)
 }
 
 AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
-                           const AttentionShape& shape, DeviceBatch& batch) {
+                           const AttentionShape& shape, DeviceBatch& batch,
+                           std::int64_t min_planned_rows) {
   switch (backend) {
     case AttentionBackend::kCudnn:
-      return cudnn_forward(qkv, shape, batch);
+      return cudnn_forward(qkv, shape, batch, min_planned_rows);
     case AttentionBackend::kFlash:
       return flash_forward(qkv, shape, batch);
     case AttentionBackend::kPlain:
@@ -64,17 +65,11 @@ void add_sinks(AttentionBackend backend, const AttentionOutput& output, const At
 
 }  // namespace
 
-void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at::Device device,
-                       at::ScalarType dtype) {
-  if (choose_attention_backend(shape, device, dtype) == AttentionBackend::kCudnn) {
-    set_cudnn_plan_tokens(max_tokens);
-  }
-}
-
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                  DeviceBatch& batch, const Parameter* sinks) {
+                                  DeviceBatch& batch, const Parameter* sinks,
+                                  std::int64_t min_planned_rows) {
   const AttentionBackend backend = backend_for(qkv, shape);
-  AttentionOutput output = forward_of(backend, qkv, shape, batch);
+  AttentionOutput output = forward_of(backend, qkv, shape, batch, min_planned_rows);
   if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
   return output;
 }
@@ -82,7 +77,7 @@ AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& s
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
-                                 const Parameter* sinks) {
+                                 const Parameter* sinks, std::int64_t min_planned_rows) {
   const AttentionBackend backend = backend_for(qkv, shape);
   if (sinks != nullptr && sinks->grad.defined()) {
     const auto by_head = [&](const at::Tensor& rows) {
@@ -94,7 +89,7 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
   }
   switch (backend) {
     case AttentionBackend::kCudnn:
-      return cudnn_backward(grad_output, qkv, y, saved, shape, batch);
+      return cudnn_backward(grad_output, qkv, y, saved, shape, batch, min_planned_rows);
     case AttentionBackend::kFlash:
       return flash_backward(grad_output, qkv, y, saved, shape, batch);
     case AttentionBackend::kPlain:

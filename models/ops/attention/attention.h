@@ -61,18 +61,16 @@ struct HeadGradients {
   at::Tensor value;  // [T, num_kv_heads, D]
 };
 
-// Called at the start of a run. Throws what choose_attention_backend throws. What the backend
-// compiles later will serve batches of up to `max_tokens`.
-void prepare_attention(const AttentionShape& shape, std::int64_t max_tokens, at::Device device,
-                       at::ScalarType dtype);
-
-// `sinks` [num_heads] may be null. Throws what choose_attention_backend throws.
+// `sinks` [num_heads] may be null. `min_planned_rows`: OperatorOptions. Throws what
+// choose_attention_backend throws.
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                  DeviceBatch& batch, const Parameter* sinks = nullptr);
+                                  DeviceBatch& batch, const Parameter* sinks = nullptr,
+                                  std::int64_t min_planned_rows = 0);
 // Writes every element, and the gradient of the sinks.
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
-                                 const Parameter* sinks = nullptr);
+                                 const Parameter* sinks = nullptr,
+                                 std::int64_t min_planned_rows = 0);
 
 }  // namespace packtrain

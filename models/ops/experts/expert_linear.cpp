@@ -16,7 +16,8 @@ namespace {
 
 at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
                           const ExpertProjection& projection) {
-  at::Tensor y = grouped_matmul(rows, projection.weight->value.transpose(1, 2), order.ends);
+  at::Tensor y =
+      grouped_matmul(rows, projection.weight->value.transpose(1, 2), order.ends, projection.timing);
   if (projection.bias != nullptr) {
     y.add_(projection.bias->value.index_select(0, experts_of(order)));
   }
@@ -24,12 +25,13 @@ at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
 }
 
 // d b[e] = sum over a in e of grad[a], as a product with a 0/1 matrix of the rows of each expert.
-void write_bias_gradient(const Parameter& bias, const at::Tensor& grad,
+void write_bias_gradient(const ExpertProjection& projection, const at::Tensor& grad,
                          const TokenPermutation& order) {
-  if (!bias.grad.defined()) return;
+  if (projection.bias == nullptr || !projection.bias->grad.defined()) return;
+  const Parameter& bias = *projection.bias;
   const at::Tensor all = at::arange(bias.value.size(0), order.ends.options());
   const at::Tensor belongs = at::eq(all.unsqueeze(1), experts_of(order).unsqueeze(0));
-  write_gradient_gemm(bias, belongs.to(grad.scalar_type()), grad);
+  write_gradient_gemm(bias, belongs.to(grad.scalar_type()), grad, projection.timing);
 }
 
 }  // namespace
@@ -38,8 +40,8 @@ ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& orde
                                const ExpertProjection& projection, const Activation& activation) {
   const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
   if (projection.bias == nullptr) {
-    GroupedGluGemm made =
-        grouped_glu_gemm_forward(copies, projection.weight->value, order.ends, activation);
+    GroupedGluGemm made = grouped_glu_gemm_forward(copies, projection.weight->value, order.ends,
+                                                   activation, projection.timing);
     return {std::move(made.x), std::move(made.y)};
   }
   ExpertsHidden made;
@@ -50,7 +52,8 @@ ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& orde
 
 at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const TokenPermutation& order,
                                    const ExpertProjection& projection, const at::Tensor& sum) {
-  const at::Tensor of_assignments = grouped_matmul(grad_u, projection.weight->value, order.ends);
+  const at::Tensor of_assignments =
+      grouped_matmul(grad_u, projection.weight->value, order.ends, projection.timing);
   return unpermute_sum(of_assignments, order.permuted_rows, {}, sum);
 }
 
@@ -58,9 +61,9 @@ void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& x,
                               const TokenPermutation& order, const ExpertProjection& projection) {
   if (projection.weight->grad.defined()) {
     const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
-    grouped_weight_gradient(*projection.weight, grad_u, copies, order.ends);
+    grouped_weight_gradient(*projection.weight, grad_u, copies, order.ends, projection.timing);
   }
-  if (projection.bias != nullptr) write_bias_gradient(*projection.bias, grad_u, order);
+  write_bias_gradient(projection, grad_u, order);
 }
 
 at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights,
@@ -75,17 +78,17 @@ CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tenso
                                   const ExpertProjection& projection,
                                   const Activation& activation) {
   const at::Tensor grad = permute_rows(grad_output, order.permuted_rows, weights);
-  GroupedGluGemmGradients back =
-      grouped_glu_gemm_backward(grad, projection.weight->value, u, order.ends, activation);
-  grouped_weight_gradient(*projection.weight, grad, back.y, order.ends);
+  GroupedGluGemmGradients back = grouped_glu_gemm_backward(
+      grad, projection.weight->value, u, order.ends, activation, projection.timing);
+  grouped_weight_gradient(*projection.weight, grad, back.y, order.ends, projection.timing);
   CombineGradients gradients;
   gradients.u = std::move(back.x);
   gradients.weights = grad_routing_weight(back.dots, /*b=*/{}, order.permuted_rows, weights);
   if (projection.bias != nullptr) {
     const at::Tensor bias = projection.bias->value.index_select(0, experts_of(order));
     gradients.weights.add_(grad_routing_weight(grad, bias, order.permuted_rows, weights));
-    write_bias_gradient(*projection.bias, grad, order);
   }
+  write_bias_gradient(projection, grad, order);
   return gradients;
 }
 

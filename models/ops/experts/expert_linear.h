@@ -21,6 +21,7 @@ namespace packtrain {
 struct ExpertProjection {
   const Parameter* weight = nullptr;
   const Parameter* bias = nullptr;  // may be null
+  GemmTiming timing = {};
 };
 
 struct ExpertsHidden {

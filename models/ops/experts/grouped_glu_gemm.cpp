@@ -27,23 +27,25 @@ bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,
 }
 
 GroupedGluGemm grouped_glu_gemm_forward(const at::Tensor& rows, const at::Tensor& weight,
-                                        const at::Tensor& ends, const Activation& activation) {
+                                        const at::Tensor& ends, const Activation& activation,
+                                        const GemmTiming& timing) {
   if (in_one_launch(rows, weight, weight.size(1) / 2, activation)) {
     return grouped_glu_gemm_forward_cuda(rows, weight, ends, activation);
   }
   GroupedGluGemm made;
-  made.x = grouped_matmul(rows, weight.transpose(1, 2), ends);
+  made.x = grouped_matmul(rows, weight.transpose(1, 2), ends, timing);
   made.y = activation_forward(made.x, activation);
   return made;
 }
 
 GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const at::Tensor& weight,
                                                   const at::Tensor& x, const at::Tensor& ends,
-                                                  const Activation& activation) {
+                                                  const Activation& activation,
+                                                  const GemmTiming& timing) {
   if (in_one_launch(grad, weight, weight.size(2), activation)) {
     return grouped_glu_gemm_backward_cuda(grad, weight, x, ends, activation);
   }
-  const at::Tensor dy = grouped_matmul(grad, weight, ends);
+  const at::Tensor dy = grouped_matmul(grad, weight, ends, timing);
   GroupedGluGemmGradients gradients;
   gradients.y = at::empty_like(dy);
   gradients.x = activation_backward(dy, x, activation, gradients.y);

@@ -25,7 +25,8 @@ struct GroupedGluGemm {
 
 // rows [A, K], weight [E, 2 I, K].
 GroupedGluGemm grouped_glu_gemm_forward(const at::Tensor& rows, const at::Tensor& weight,
-                                        const at::Tensor& ends, const Activation& activation);
+                                        const at::Tensor& ends, const Activation& activation,
+                                        const GemmTiming& timing);
 
 struct GroupedGluGemmGradients {
   at::Tensor x;     // dx [A, 2 I]
@@ -36,7 +37,8 @@ struct GroupedGluGemmGradients {
 // grad [A, N], weight [E, N, I], x of forward.
 GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const at::Tensor& weight,
                                                   const at::Tensor& x, const at::Tensor& ends,
-                                                  const Activation& activation);
+                                                  const Activation& activation,
+                                                  const GemmTiming& timing);
 
 // True when backward materializes dy. Used by the memory estimate, which assumes Hopper for a GPU.
 bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,

@@ -55,7 +55,8 @@ bool grouped_gemm_sizes_stay_on_device() {
   return has_grouped_wgrad_cuda();
 }
 
-at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends) {
+at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends,
+                          const GemmTiming& timing) {
   if (in_one_launch(left) && left.size(0) > 0) {
     // Contiguous now: a reader would otherwise copy it later, with the wider tensor still alive.
     return at::_grouped_mm(aligned_rows(left), aligned_matrices(right), ends)
@@ -64,13 +65,15 @@ at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const
   }
   const at::Tensor out = at::empty({left.size(0), right.size(2)}, left.options());
   for_each_group(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t num_rows) {
-    gemm_out(out.narrow(0, begin, num_rows), left.narrow(0, begin, num_rows), right.select(0, e));
+    gemm_out(out.narrow(0, begin, num_rows), left.narrow(0, begin, num_rows), right.select(0, e),
+             {}, timing);
   });
   return out;
 }
 
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
-                             const at::Tensor& right, const at::Tensor& ends) {
+                             const at::Tensor& right, const at::Tensor& ends,
+                             const GemmTiming& timing) {
   if (!weight.grad.defined()) return;
   if (left.size(0) == 0) {
     write_zero_gradient(weight);
@@ -81,7 +84,7 @@ void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
       const Parameter expert{weight.value.select(0, e), weight.grad.select(0, e),
                              weight.accumulate};
       write_gradient_gemm(expert, left.narrow(0, begin, num_rows).t(),
-                          right.narrow(0, begin, num_rows));
+                          right.narrow(0, begin, num_rows), timing);
     });
   }
 }

@@ -16,12 +16,14 @@
 namespace packtrain {
 
 // left [A, K]; right [E, K, N] with columns or rows of stride 1. Returns [A, N].
-at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends);
+at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends,
+                          const GemmTiming& timing);
 
 // left [A, N], right [A, K]. Writes the gradient of weight [E, N, K], of their dtype or float32,
 // with zeros for empty groups.
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
-                             const at::Tensor& right, const at::Tensor& ends);
+                             const at::Tensor& right, const at::Tensor& ends,
+                             const GemmTiming& timing);
 
 // True when both functions read the ends only on the device, in bfloat16 on the current GPU.
 bool grouped_gemm_sizes_stay_on_device();

@@ -21,19 +21,20 @@ at::Tensor softmax_backward(const at::Tensor& grad, const at::Tensor& s) {
   return at::sub(grad, mean).mul_(s);
 }
 
-at::Tensor router_logits(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
+at::Tensor router_logits(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
+                         const GemmTiming& timing) {
   const at::Tensor logits =
       at::empty({x.size(0), weight.value.size(0)}, x.options().dtype(at::kFloat));
   gemm_out(logits, x, weight.value.t(),
-           {.bias = bias != nullptr ? bias->value.to(at::kFloat) : at::Tensor()});
+           {.bias = bias != nullptr ? bias->value.to(at::kFloat) : at::Tensor()}, timing);
   return logits;
 }
 
 }  // namespace
 
 Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-              const RoutingOptions& options) {
-  const at::Tensor logits = router_logits(x, weight, bias);
+              const RoutingOptions& options, const GemmTiming& timing) {
+  const at::Tensor logits = router_logits(x, weight, bias, timing);
   if (logits.is_cuda()) return choose_experts_cuda(logits, options);
   // libtorch's topk defines no order among equal values; a stable sort does.
   const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);

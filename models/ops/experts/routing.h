@@ -32,7 +32,7 @@ struct Routing {
 
 // `bias` may be null.
 Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-              const RoutingOptions& options);
+              const RoutingOptions& options, const GemmTiming& timing);
 
 // Returns dz [T, E], float32. `grad_probabilities` (float32 [T, E]) may be undefined.
 at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,

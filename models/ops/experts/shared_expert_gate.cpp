@@ -12,9 +12,10 @@
 
 namespace packtrain {
 
-at::Tensor shared_expert_gate(const at::Tensor& x, const Parameter& weight) {
+at::Tensor shared_expert_gate(const at::Tensor& x, const Parameter& weight,
+                              const GemmTiming& timing) {
   const at::Tensor logit = at::empty({x.size(0), 1}, x.options().dtype(at::kFloat));
-  gemm_out(logit, x, weight.value.t());
+  gemm_out(logit, x, weight.value.t(), {}, timing);
   return at::sigmoid(logit);
 }
 
@@ -40,8 +41,8 @@ at::Tensor shared_expert_gate_backward_input(const at::Tensor& grad_logit, const
 }
 
 void shared_expert_gate_backward_weight(const at::Tensor& grad_logit, const at::Tensor& x,
-                                        const Parameter& weight) {
-  write_gradient_gemm(weight, grad_logit.to(x.scalar_type()).t(), x);
+                                        const Parameter& weight, const GemmTiming& timing) {
+  write_gradient_gemm(weight, grad_logit.to(x.scalar_type()).t(), x, timing);
 }
 
 }  // namespace packtrain

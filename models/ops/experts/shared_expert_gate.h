@@ -12,7 +12,8 @@
 namespace packtrain {
 
 // Returns s, float32 [T, 1].
-at::Tensor shared_expert_gate(const at::Tensor& x, const Parameter& weight);
+at::Tensor shared_expert_gate(const at::Tensor& x, const Parameter& weight,
+                              const GemmTiming& timing);
 // `residual` may be undefined.
 at::Tensor shared_expert_gate_forward(const at::Tensor& gate, const at::Tensor& y,
                                       const at::Tensor& residual);
@@ -25,6 +26,6 @@ at::Tensor shared_expert_gate_backward(const at::Tensor& grad_output, const at::
 at::Tensor shared_expert_gate_backward_input(const at::Tensor& grad_logit, const Parameter& weight,
                                              const at::Tensor& sum);
 void shared_expert_gate_backward_weight(const at::Tensor& grad_logit, const at::Tensor& x,
-                                        const Parameter& weight);
+                                        const Parameter& weight, const GemmTiming& timing);
 
 }  // namespace packtrain

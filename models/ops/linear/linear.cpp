@@ -18,19 +18,20 @@ void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias) 
 }
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                          const at::Tensor& residual) {
+                          const GemmTiming& timing, const at::Tensor& residual) {
   return gemm(x, weight.value.t(),
-              {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()});
+              {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()}, timing);
 }
 
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
-                                 const at::Tensor& sum) {
-  return gemm(grad_output, weight.value, {.addend = sum});
+                                 const GemmTiming& timing, const at::Tensor& sum) {
+  return gemm(grad_output, weight.value, {.addend = sum}, timing);
 }
 
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
-                            const Parameter& weight, const Parameter* bias) {
-  write_gradient_gemm(weight, grad_output.t(), x);
+                            const Parameter& weight, const Parameter* bias,
+                            const GemmTiming& timing) {
+  write_gradient_gemm(weight, grad_output.t(), x, timing);
   if (bias != nullptr) linear_backward_bias(grad_output, *bias);
 }
 

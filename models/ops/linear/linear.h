@@ -13,13 +13,14 @@ namespace packtrain {
 
 // x W^T + b + residual. `bias` may be null, `residual` undefined.
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                          const at::Tensor& residual = {});
+                          const GemmTiming& timing, const at::Tensor& residual = {});
 // g W + sum. `sum` (another gradient of x) may be undefined.
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
-                                 const at::Tensor& sum = {});
+                                 const GemmTiming& timing, const at::Tensor& sum = {});
 // Writes dW and db. Frozen parameters cost nothing.
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
-                            const Parameter& weight, const Parameter* bias);
+                            const Parameter& weight, const Parameter* bias,
+                            const GemmTiming& timing);
 void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias);
 
 }  // namespace packtrain

@@ -54,9 +54,10 @@ std::vector<WordRange> word_ranges(std::int64_t vocab_size) {
 }
 
 void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tensor& weight,
-                  const at::Tensor& bias) {
+                  const at::Tensor& bias, const GemmTiming& timing) {
   for (const WordRange& words : word_ranges(weight.size(0))) {
-    gemm_out(words.columns(logits), x, words.rows(weight).t(), {.bias = words.rows_or_none(bias)});
+    gemm_out(words.columns(logits), x, words.rows(weight).t(), {.bias = words.rows_or_none(bias)},
+             timing);
   }
 }
 
@@ -70,15 +71,16 @@ at::Tensor aligned_weight(const at::Tensor& weight) {
 
 // grad_logits is [rows, a multiple of kAligned]. Elements beyond the vocabulary become zero.
 void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits, std::int64_t vocab_size,
-                  const at::Tensor& aligned) {
+                  const at::Tensor& aligned, const GemmTiming& timing) {
   const std::int64_t more = aligned.size(0) - vocab_size;
   if (more > 0) grad_logits.narrow(1, vocab_size, more).zero_();
-  gemm_out(grad_x, grad_logits, aligned);
+  gemm_out(grad_x, grad_logits, aligned, {}, timing);
 }
 
-void add_grad_weight(const Parameter& weight, const at::Tensor& grad_logits, const at::Tensor& x) {
+void add_grad_weight(const Parameter& weight, const at::Tensor& grad_logits, const at::Tensor& x,
+                     const GemmTiming& timing) {
   for (const WordRange& words : word_ranges(weight.value.size(0))) {
-    write_gradient_gemm(words.rows(weight), words.columns(grad_logits).t(), x);
+    write_gradient_gemm(words.rows(weight), words.columns(grad_logits).t(), x, timing);
   }
 }
 
@@ -161,6 +163,7 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
     if (gradients && bias != nullptr) write_zero_gradient(*bias);
     return output;
   }
+  const GemmTiming& timing = options.gemm_timing;
   const std::int64_t step = chunks_of(x, weight, gradients, options).rows;
   const at::Tensor buffer = at::empty({step, logits_stride(vocab_size)}, x.options());
   const at::Tensor aligned = gradients ? aligned_weight(weight.value) : at::Tensor();
@@ -174,15 +177,15 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
     const at::Tensor chunk = x.narrow(0, begin, rows);
     const at::Tensor wide_logits = buffer.narrow(0, 0, rows);
     const at::Tensor logits = wide_logits.narrow(1, 0, vocab_size);
-    write_logits(logits, chunk, weight.value, bias_or_none.value);
+    write_logits(logits, chunk, weight.value, bias_or_none.value, timing);
     cross_entropy(logits,
                   {.labels = targets.labels.narrow(0, begin, rows),
                    .weights = targets.weights.narrow(0, begin, rows),
                    .row_losses = row_losses.narrow(0, begin, rows)},
                   gradients, options);
     if (!gradients) continue;
-    write_grad_x(output.grad_x.narrow(0, begin, rows), wide_logits, vocab_size, aligned);
-    weight_gradient.add([&](const Parameter& p) { add_grad_weight(p, logits, chunk); });
+    write_grad_x(output.grad_x.narrow(0, begin, rows), wide_logits, vocab_size, aligned, timing);
+    weight_gradient.add([&](const Parameter& p) { add_grad_weight(p, logits, chunk, timing); });
     bias_gradient.add([&](const Parameter& p) { linear_backward_bias(logits, p); });
   }
   if (gradients) weight_gradient.finish();

@@ -29,6 +29,7 @@ struct CrossEntropyOptions {
   double soft_cap = 0;          // 0: none
   double z_loss = 0;            // coefficient of L_n^2
   std::int64_t chunk_rows = 0;  // 0: see plan_head_chunks
+  GemmTiming gemm_timing = {};
 };
 
 struct CrossEntropyOutput {

@@ -1,6 +1,7 @@
 #include "models/ops/matmul/algorithm_cache.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -67,7 +68,8 @@ void add_new(std::vector<cublasLtMatmulAlgo_t>& algorithms, const cublasLtMatmul
 
 }  // namespace
 
-std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCall& call) {
+std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCall& call,
+                                                                    const GemmTiming& timing) {
   // A GEMM that adds to its own output uses the key of the GEMM without addend. That one came first
   // and has been timed by then.
   const bool addend = call.addend.data != nullptr && !adds_to_output(call);
@@ -85,6 +87,7 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
           call.left.transposed,
           call.right.transposed,
           call.bias != nullptr,
+          timing.enabled,
           call.input_dtype,
           call.output_dtype};
   const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.left_transposed), 0);
@@ -116,6 +119,7 @@ cublasLtMatmulAlgo_t AlgorithmCache::heuristic_choice(cublasLtHandle_t handle, c
 cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const GemmCall& call,
                                              const GemmWorkspace& workspace,
                                              const std::vector<cublasLtMatmulAlgo_t>& near) {
+  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   GemmDescriptors descriptors(call);
   const int num_wanted = near.empty() ? kNumCandidates : kNumBesideNear;
@@ -124,9 +128,7 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
   for (const cublasLtMatmulAlgo_t& algorithm : more) add_new(candidates, algorithm);
   const AlgorithmTimes times = time_algorithms(handle, descriptors, call, candidates, workspace);
   ++num_timed_;
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  timing_seconds_ += seconds;
-  limited_seconds_ += seconds;
+  timing_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   log_debug(
       "matmul {}: algorithm {} of {}, {:.1f} us (the heuristics' first: {:.1f}); {:.2f} s spent "
       "on timing so far",
@@ -135,55 +137,48 @@ cublasLtMatmulAlgo_t AlgorithmCache::fastest(cublasLtHandle_t handle, const Gemm
   return candidates[times.best];
 }
 
-bool AlgorithmCache::may_time(const GemmCall& call, const GemmWorkspace& workspace) const {
-  if (adds_to_output(call) || is_captured(workspace.stream)) return false;
-  const std::chrono::duration<double> elapsed = Clock::now() - limited_since_;
-  return timing_share_ >= 1 || limited_seconds_ < timing_share_ * elapsed.count();
+bool AlgorithmCache::may_time(const GemmCall& call, const GemmWorkspace& workspace,
+                              const GemmTiming& timing) const {
+  if (!timing.enabled || adds_to_output(call) || is_captured(workspace.stream)) return false;
+  if (timing.share >= 1) return true;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - timing.since;
+  return timing_seconds_ - timing.seconds_before < timing.share * elapsed.count();
 }
 
 AlgorithmCache::Choice AlgorithmCache::choose(cublasLtHandle_t handle, const GemmCall& call,
                                               const GemmWorkspace& workspace,
-                                              const Choices& choices, std::int64_t tokens) {
-  if (!timing_) return {heuristic_choice(handle, call, workspace), true};
+                                              const GemmTiming& timing, const Choices& choices,
+                                              std::int64_t tokens) {
+  if (!timing.enabled) return {heuristic_choice(handle, call, workspace), true};
   const std::vector<cublasLtMatmulAlgo_t> near = choices_near(choices, tokens);
-  if (may_time(call, workspace)) return {fastest(handle, call, workspace, near), true};
+  if (may_time(call, workspace, timing)) return {fastest(handle, call, workspace, near), true};
   return {near.empty() ? heuristic_choice(handle, call, workspace) : near.front(), false};
 }
 
 cublasLtMatmulAlgo_t AlgorithmCache::algorithm_of(cublasLtHandle_t handle, const GemmCall& call,
-                                                  const GemmWorkspace& workspace) {
-  const auto [key, tokens] = key_of(call);
+                                                  const GemmWorkspace& workspace,
+                                                  const GemmTiming& timing) {
+  const auto [key, tokens] = key_of(call, timing);
   Choices& choices = chosen_[key];
   const auto known = choices.find(tokens);
-  if (known != choices.end() && (known->second.settled || !may_time(call, workspace))) {
+  if (known != choices.end() && (known->second.settled || !may_time(call, workspace, timing))) {
     return known->second.algorithm;
   }
-  const Choice choice = choose(handle, call, workspace, choices, tokens);
+  const Choice choice = choose(handle, call, workspace, timing, choices, tokens);
   choices.insert_or_assign(tokens, choice);
   return choice.algorithm;
 }
 
 void AlgorithmCache::run(cublasLtHandle_t handle, const GemmCall& call,
-                         const GemmWorkspace& workspace) {
+                         const GemmWorkspace& workspace, const GemmTiming& timing) {
   GemmDescriptors descriptors(call);
   const auto status =
-      descriptors.run(handle, call, algorithm_of(handle, call, workspace), workspace);
+      descriptors.run(handle, call, algorithm_of(handle, call, workspace, timing), workspace);
   if (status == CUBLAS_STATUS_SUCCESS) return;
   // The bucket's algorithm may not support this number of tokens; one for the call itself does.
   const auto candidates = descriptors.candidates(handle, workspace.bytes, 1);
   if (candidates.empty()) throw_unsupported(call, cublasLtGetStatusString(status));
   check_cublas(descriptors.run(handle, call, candidates[0], workspace), call.text().c_str());
-}
-
-void AlgorithmCache::set_timing(bool timing) {
-  timing_ = timing;
-  chosen_.clear();
-}
-
-void AlgorithmCache::limit_timing(double share) {
-  timing_share_ = share;
-  limited_since_ = Clock::now();
-  limited_seconds_ = 0;
 }
 
 }  // namespace packtrain

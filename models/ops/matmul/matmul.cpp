@@ -5,6 +5,7 @@
 #include <ATen/ops/mm.h>
 #include <c10/util/StringUtil.h>
 
+#include <chrono>
 #include <string>
 
 #include "framework/core/error.h"
@@ -93,21 +94,29 @@ void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
 }  // namespace
 
 void gemm_out(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
-              const GemmTerms& terms) {
+              const GemmTerms& terms, const GemmTiming& timing) {
   check(out, left, right, terms);
   if (left.numel() == 0 || right.numel() == 0) {
     without_product(out, terms);
   } else if (out.is_cuda()) {
-    gemm_cuda(out, left, right, terms);
+    gemm_cuda(out, left, right, terms, timing);
   } else {
     gemm_cpu(out, left, right, terms);
   }
 }
 
-at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms) {
+at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms,
+                const GemmTiming& timing) {
   const at::Tensor out = at::empty({left.size(0), right.size(1)}, left.options());
-  gemm_out(out, left, right, terms);
+  gemm_out(out, left, right, terms, timing);
   return out;
+}
+
+GemmTiming limited_gemm_timing(double share) {
+  return {.enabled = true,
+          .share = share,
+          .since = std::chrono::steady_clock::now(),
+          .seconds_before = gemm_timing_seconds_cuda()};
 }
 
 }  // namespace packtrain

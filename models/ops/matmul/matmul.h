@@ -15,6 +15,8 @@
 
 #include <cstdint>
 
+#include "models/block/operator_options.h"
+
 namespace packtrain {
 
 // On CUDA allocated at a stream's first GEMM and kept. The size is what cuBLAS advises for Hopper.
@@ -27,24 +29,21 @@ struct GemmTerms {
 
 // Throws Error(kInternal), which names shapes and dtypes, when they do not match.
 void gemm_out(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
-              const GemmTerms& terms = {});
+              const GemmTerms& terms, const GemmTiming& timing);
 // The same into a new tensor of left's dtype.
-at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms = {});
+at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms,
+                const GemmTiming& timing);
 
-// Process-wide. True, the default, chooses CUDA algorithms by timing the candidates on first use.
-// False uses cuBLASLt's heuristics only, so that two runs make the same choices and have equal
-// bits. Discards earlier choices.
-void set_matmul_timing(bool timing);
-// Process-wide: from now on timing takes at most this fraction of the time; 1, the default, means
-// no limit. A GEMM that may not be timed yet uses the choice for the nearest number of tokens.
-// Without one it uses the first choice of the heuristic.
-void limit_matmul_timing(double share);
+// A timing that from now on takes at most this fraction of the time.
+GemmTiming limited_gemm_timing(double share);
 // GEMMs whose algorithm was timed in this process so far; 0 on the CPU.
 std::int64_t num_timed_matmuls();
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
 // gemm_out of checked, non-empty tensors on CUDA.
 void gemm_cuda(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
-               const GemmTerms& terms);
+               const GemmTerms& terms, const GemmTiming& timing);
+// Seconds that this process has spent on timing so far.
+double gemm_timing_seconds_cuda();
 
 }  // namespace packtrain

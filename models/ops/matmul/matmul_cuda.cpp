@@ -27,8 +27,6 @@ struct DeviceState {
 
 struct State {
   std::mutex mutex;
-  bool timing = true;
-  double timing_share = 1;
   std::map<int, DeviceState> devices;
 };
 
@@ -44,8 +42,6 @@ DeviceState& device_state(int device) {
     cublasLtHandle_t handle = nullptr;
     check_cublas(cublasLtCreate(&handle), "cublasLtCreate");
     found.handle.reset(handle);
-    found.algorithms.set_timing(state().timing);
-    found.algorithms.limit_timing(state().timing_share);
   }
   return found;
 }
@@ -89,24 +85,19 @@ GemmCall call_of(const at::Tensor& out, const at::Tensor& left, const at::Tensor
 }  // namespace
 
 void gemm_cuda(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
-               const GemmTerms& terms) {
+               const GemmTerms& terms, const GemmTiming& timing) {
   const c10::cuda::CUDAGuard guard(out.device());
   const std::lock_guard lock(state().mutex);
   DeviceState& device = device_state(out.device().index());
   device.algorithms.run(device.handle.get(), call_of(out, left, right, terms),
-                        workspace_of(device, out));
+                        workspace_of(device, out), timing);
 }
 
-void set_matmul_timing(bool timing) {
+double gemm_timing_seconds_cuda() {
   const std::lock_guard lock(state().mutex);
-  state().timing = timing;
-  for (auto& [index, device] : state().devices) device.algorithms.set_timing(timing);
-}
-
-void limit_matmul_timing(double share) {
-  const std::lock_guard lock(state().mutex);
-  state().timing_share = share;
-  for (auto& [index, device] : state().devices) device.algorithms.limit_timing(share);
+  double seconds = 0;
+  for (const auto& [index, device] : state().devices) seconds += device.algorithms.timing_seconds();
+  return seconds;
 }
 
 std::int64_t num_timed_matmuls() {

@@ -51,7 +51,8 @@ TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
     const std::vector<Parameter> parameters = some_parameters(on);
     const at::Tensor x = random_tensor(on, {37, kWidth}, "x");
     DeviceBatch batch;
-    ExecutingTape tape(parameters, batch);
+    const OperatorOptions options;
+    ExecutingTape tape(parameters, {batch, BlockMode::kTrain, options});
     const Value y = parallel_branches(tape, tape.input(x));
     const at::Tensor output = tape.get(y);
     tape.finish_forward(policy);
@@ -66,7 +67,7 @@ TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
     const auto wanted = torch::autograd::grad({want}, leaves, {grad.to(at::kCPU, at::kDouble)});
     // Several roundings to bfloat16 on the way.
     const double tolerance = on.dtype == at::kFloat ? on.tolerance : 2 * on.tolerance;
-    expect_close(tape.backward(y, grad), wanted[0], tolerance, "d x");
+    expect_close(tape.backward(y, grad, parameters), wanted[0], tolerance, "d x");
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       expect_close(parameters[i].grad, wanted[i + 1], tolerance, "weight " + std::to_string(i));
     }
@@ -78,10 +79,11 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
   for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
     const std::vector<Parameter> parameters = some_parameters(on);
     DeviceBatch batch;
-    ExecutingTape tape(parameters, batch);
+    const OperatorOptions options;
+    ExecutingTape tape(parameters, {batch, BlockMode::kTrain, options});
     const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
     tape.finish_forward(policy);
-    tape.backward(y, random_tensor(on, {5, kWidth}, "grad"));
+    tape.backward(y, random_tensor(on, {5, kWidth}, "grad"), parameters);
     for (const SavedActivation& value : tape.saved()) EXPECT_EQ(value.name, "input");
   }
 }
@@ -92,12 +94,13 @@ TEST_P(Tapes, SelectedRowsSendTheirGradientsBackToTheirPlaces) {
   const at::Tensor x = random_tensor(on, {6, kWidth}, "x");
   DeviceBatch batch;
   batch.loss_index = rows;
-  ExecutingTape tape({}, batch);
+  const OperatorOptions options;
+  ExecutingTape tape({}, {batch, BlockMode::kTrain, options});
   const Value y = select_supervised_rows(tape, "rows", tape.input(x));
   expect_close(tape.get(y), x.index_select(0, rows).to(at::kCPU, at::kDouble), 0, "rows");
   tape.finish_forward(RecomputePolicy::none());
   const at::Tensor grad = random_tensor(on, {3, kWidth}, "grad");
-  const at::Tensor dx = tape.backward(y, grad);
+  const at::Tensor dx = tape.backward(y, grad, {});
   const at::Tensor want = at::zeros_like(dx).index_copy(0, rows.to(at::kLong), grad);
   expect_close(dx, want.to(at::kCPU, at::kDouble), 0, "d x");
 }

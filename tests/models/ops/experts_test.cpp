@@ -93,7 +93,7 @@ struct Run {
 Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
                 const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options) {
   Run run;
-  run.routing = route(x, w[kRouter], &w[kRouterBias], options);
+  run.routing = route(x, w[kRouter], &w[kRouterBias], options, {});
   const TokenPermutation order =
       sort_tokens_by_expert(run.routing.experts, w[kRouter].value.size(0));
   const ExpertProjection up{&w[kUp], &w[kUpBias]};
@@ -107,8 +107,8 @@ Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
   const at::Tensor grad_logits =
       routing_backward(back.weights, {}, run.routing, w[kRouter].value.size(0), options)
           .to(x.scalar_type());
-  linear_backward_weight(grad_logits, x, w[kRouter], &w[kRouterBias]);
-  run.dx = linear_backward_input(grad_logits, w[kRouter], run.dx);
+  linear_backward_weight(grad_logits, x, w[kRouter], &w[kRouterBias], {});
+  run.dx = linear_backward_input(grad_logits, w[kRouter], {}, run.dx);
   return run;
 }
 

@@ -84,7 +84,7 @@ struct Case {
 void expect_forward(const OperatorCase& on, const Groups& g, const Activation& activation,
                     const Case& c) {
   poison_free_memory(on);
-  const GroupedGluGemm made = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), activation);
+  const GroupedGluGemm made = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), activation, {});
   EXPECT_EQ(made.y.scalar_type(), on.dtype);
   expect_close(made.x, products(c.rows, c.up.transpose(1, 2), g), on.tolerance, g.text() + ", x");
   const at::Tensor x = wide_copy(made.x).to(at::kFloat);
@@ -96,7 +96,7 @@ void expect_backward(const OperatorCase& on, const Groups& g, const Activation& 
   const at::Tensor x = random_tensor(on, {g.num_rows(), 2 * g.inner}, "x") * 4;
   poison_free_memory(on);
   const GroupedGluGemmGradients got =
-      grouped_glu_gemm_backward(c.grad, c.down, x, g.ends(on), activation);
+      grouped_glu_gemm_backward(c.grad, c.down, x, g.ends(on), activation, {});
   const at::Tensor dy = products(c.grad, c.down, g).to(at::kFloat);
   const at::Tensor y = at::empty_like(dy);
   const at::Tensor dx =
@@ -143,9 +143,9 @@ TEST_P(GroupedGluGemmOf, ARowsNanStaysThere) {
   const at::Tensor x = random_tensor(on, {g.num_rows(), 2 * g.inner}, "x");
   c.rows[70].fill_(std::numeric_limits<double>::quiet_NaN());
   c.grad[70].fill_(std::numeric_limits<double>::infinity());
-  const GroupedGluGemm made = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu);
+  const GroupedGluGemm made = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu, {});
   const GroupedGluGemmGradients back =
-      grouped_glu_gemm_backward(c.grad, c.down, x, g.ends(on), kSwiglu);
+      grouped_glu_gemm_backward(c.grad, c.down, x, g.ends(on), kSwiglu, {});
   for (const at::Tensor& all : {made.x, made.y, back.x, back.dots}) {
     const at::Tensor broken = all.isfinite().logical_not();
     EXPECT_GT(broken[70].sum().item<std::int64_t>(), 0);
@@ -157,13 +157,13 @@ TEST_P(GroupedGluGemmOf, TwoRunsHaveEqualBits) {
   const OperatorCase& on = GetParam();
   const Groups g{{200, 33, 150}, 256, 264};
   const Case c(on, g);
-  const GroupedGluGemm first = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu);
-  const GroupedGluGemm second = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu);
+  const GroupedGluGemm first = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu, {});
+  const GroupedGluGemm second = grouped_glu_gemm_forward(c.rows, c.up, g.ends(on), kSwiglu, {});
   EXPECT_TRUE(first.x.equal(second.x) && first.y.equal(second.y));
   const GroupedGluGemmGradients one =
-      grouped_glu_gemm_backward(c.grad, c.down, first.x, g.ends(on), kSwiglu);
+      grouped_glu_gemm_backward(c.grad, c.down, first.x, g.ends(on), kSwiglu, {});
   const GroupedGluGemmGradients two =
-      grouped_glu_gemm_backward(c.grad, c.down, first.x, g.ends(on), kSwiglu);
+      grouped_glu_gemm_backward(c.grad, c.down, first.x, g.ends(on), kSwiglu, {});
   EXPECT_TRUE(one.x.equal(two.x) && one.y.equal(two.y) && one.dots.equal(two.dots));
 }
 

@@ -67,10 +67,10 @@ void expect_gradient(const OperatorCase& on, const Groups& g, at::ScalarType dty
   const at::Tensor want = gradient_formula(left, right, g);
   // Sums are in float32 until they are written: products of bfloat16 are exact in it.
   const double tolerance = dtype == at::kFloat ? 1e-5 : on.tolerance;
-  grouped_weight_gradient(weight, left, right, g.ends(on));
+  grouped_weight_gradient(weight, left, right, g.ends(on), {});
   expect_close(weight.grad, want, tolerance, g.text() + ", written");
   weight.accumulate = true;
-  grouped_weight_gradient(weight, left, right, g.ends(on));
+  grouped_weight_gradient(weight, left, right, g.ends(on), {});
   expect_close(weight.grad, want * 2, tolerance, g.text() + ", added");
 }
 
@@ -91,7 +91,7 @@ TEST_P(GroupedMatmul, AnotherGroupsNanStaysThere) {
   right[70].fill_(std::numeric_limits<double>::infinity());
   const Parameter weight =
       random_parameter(on, {g.num_groups(), g.left, g.right}, "weight", at::kFloat);
-  grouped_weight_gradient(weight, left, right, g.ends(on));
+  grouped_weight_gradient(weight, left, right, g.ends(on), {});
   const at::Tensor broken = weight.grad.isfinite().logical_not();
   EXPECT_EQ(broken.select(0, 0).sum().item<std::int64_t>(), 0);
   EXPECT_EQ(broken.select(0, 1).sum().item<std::int64_t>(), g.left * g.right);
@@ -115,9 +115,9 @@ TEST_P(GroupedMatmul, TwoRunsHaveEqualBits) {
   for (int i = 0; i < 3; ++i) {
     Parameter weight =
         random_parameter(on, {g.num_groups(), g.left, g.right}, "weight", at::kFloat);
-    grouped_weight_gradient(weight, left, right, g.ends(on));
+    grouped_weight_gradient(weight, left, right, g.ends(on), {});
     weight.accumulate = true;
-    grouped_weight_gradient(weight, left, right, g.ends(on));
+    grouped_weight_gradient(weight, left, right, g.ends(on), {});
     if (before.defined()) {
       EXPECT_TRUE(before.equal(weight.grad));
     }
@@ -130,7 +130,7 @@ TEST_P(GroupedMatmul, RowsMatchTheFormula) {
   for (const Groups& g : kGroups) {
     const at::Tensor rows = random_tensor(on, {g.num_rows(), g.left}, "rows");
     const at::Tensor matrices = random_tensor(on, {g.num_groups(), g.left, g.right}, "matrices");
-    const at::Tensor got = grouped_matmul(rows, matrices, g.ends(on));
+    const at::Tensor got = grouped_matmul(rows, matrices, g.ends(on), {});
     std::int64_t begin = 0;
     for (std::int64_t e = 0; e < g.num_groups(); ++e) {
       const std::int64_t count = g.sizes[static_cast<std::size_t>(e)];

@@ -38,11 +38,11 @@ TEST_P(Linear, AddsBiasAndResidualToTheProduct) {
     const Parameter bias = random_parameter(on, {out}, "bias");
     const at::Tensor product = at::matmul(wide(x), wide(weight.value).t());
     const at::Tensor with_bias = product + wide(bias.value);
-    expect_close(linear_forward(x, weight, nullptr), product, on.tolerance, "product");
-    expect_close(linear_forward(x, weight, &bias), with_bias, on.tolerance, "bias");
-    expect_close(linear_forward(x, weight, nullptr, residual), product + wide(residual),
+    expect_close(linear_forward(x, weight, nullptr, {}), product, on.tolerance, "product");
+    expect_close(linear_forward(x, weight, &bias, {}), with_bias, on.tolerance, "bias");
+    expect_close(linear_forward(x, weight, nullptr, {}, residual), product + wide(residual),
                  on.tolerance, "residual");
-    expect_close(linear_forward(x, weight, &bias, residual), with_bias + wide(residual),
+    expect_close(linear_forward(x, weight, &bias, {}, residual), with_bias + wide(residual),
                  on.tolerance, "bias and residual");
   }
 }
@@ -54,9 +54,9 @@ TEST_P(Linear, AddsAnotherGradientOfItsInput) {
     const at::Tensor sum = random_tensor(on, {rows, in}, "sum");
     const Parameter weight = random_parameter(on, {out, in}, "weight");
     const at::Tensor want = at::matmul(wide(grad_output), wide(weight.value));
-    expect_close(linear_backward_input(grad_output, weight), want, on.tolerance, "d x");
-    expect_close(linear_backward_input(grad_output, weight, sum), want + wide(sum), on.tolerance,
-                 "d x and another gradient");
+    expect_close(linear_backward_input(grad_output, weight, {}), want, on.tolerance, "d x");
+    expect_close(linear_backward_input(grad_output, weight, {}, sum), want + wide(sum),
+                 on.tolerance, "d x and another gradient");
   }
 }
 
@@ -66,11 +66,11 @@ void expect_weight_gradients(const OperatorCase& on, Parameter weight, Parameter
   const at::Tensor grad_output = random_tensor(on, {rows, weight.value.size(0)}, "grad_output");
   const at::Tensor want = at::matmul(wide(grad_output).t(), wide(x));
   const at::Tensor want_bias = wide(grad_output).sum(at::IntArrayRef{0});
-  linear_backward_weight(grad_output, x, weight, &bias);
+  linear_backward_weight(grad_output, x, weight, &bias, {});
   expect_close(weight.grad, want, on.tolerance, "d weight");
   expect_close(bias.grad, want_bias, on.tolerance, "d bias");
   weight.accumulate = bias.accumulate = true;
-  linear_backward_weight(grad_output, x, weight, &bias);
+  linear_backward_weight(grad_output, x, weight, &bias, {});
   expect_close(weight.grad, want * 2, on.tolerance, "d weight, added");
   expect_close(bias.grad, want_bias * 2, on.tolerance, "d bias, added");
 }
@@ -92,7 +92,7 @@ TEST_P(Linear, SkipsFrozenParameters) {
   const Parameter frozen{random_tensor(on, {16, 8}, "weight"), {}, false};
   const Parameter frozen_bias{random_tensor(on, {16}, "bias"), {}, false};
   linear_backward_weight(random_tensor(on, {5, 16}, "grad_output"), random_tensor(on, {5, 8}, "x"),
-                         frozen, &frozen_bias);
+                         frozen, &frozen_bias, {});
   EXPECT_FALSE(frozen.grad.defined());
   EXPECT_FALSE(frozen_bias.grad.defined());
 }

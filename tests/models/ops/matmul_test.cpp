@@ -14,13 +14,7 @@
 namespace packtrain::matmul_test {
 namespace {
 
-class Matmul : public testing::TestWithParam<OperatorCase> {
- protected:
-  ~Matmul() override {
-    set_matmul_timing(true);
-    limit_matmul_timing(1);
-  }
-};
+class Matmul : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, Matmul, testing::ValuesIn(operator_cases()), case_name);
 
 constexpr std::int64_t kShapes[][3] = {  // M, K, N
@@ -67,7 +61,7 @@ TEST_P(Matmul, MultipliesMatricesOfAnyLayout) {
       for (const at::Tensor& right : {b, by_columns(b), in_wider_rows(b)}) {
         for (const at::ScalarType output : outputs_of(on)) {
           const at::Tensor out = poisoned({m, n}, on.options().dtype(output));
-          gemm_out(out, left, right);
+          gemm_out(out, left, right, {}, {});
           expect_close(out, want, tolerance_of(on, output), "product");
         }
       }
@@ -86,13 +80,13 @@ TEST_P(Matmul, AddsAMatrixAndABias) {
       const at::Tensor addend = random_tensor(out_case, {m, n}, "addend");
       const at::Tensor bias = random_tensor(out_case, {n}, "bias");
       const at::Tensor out = poisoned({m, n}, addend.options());
-      gemm_out(out, left, right, {.addend = in_wider_rows(addend)});
+      gemm_out(out, left, right, {.addend = in_wider_rows(addend)}, {});
       expect_close(out, product + wide(addend), out_case.tolerance, "addend");
-      gemm_out(out, left, right, {.bias = bias});
+      gemm_out(out, left, right, {.bias = bias}, {});
       expect_close(out, product + wide(bias), out_case.tolerance, "bias");
-      gemm_out(out, left, right, {.addend = addend, .bias = bias});
+      gemm_out(out, left, right, {.addend = addend, .bias = bias}, {});
       expect_close(out, product + wide(addend) + wide(bias), out_case.tolerance, "both");
-      gemm_out(addend, left, right, {.addend = addend});
+      gemm_out(addend, left, right, {.addend = addend}, {});
       expect_close(addend, out - wide(bias).to(out.device()), out_case.tolerance, "in place");
     }
   }
@@ -111,10 +105,10 @@ TEST_P(Matmul, WhatIsAddedIsNotRoundedAway) {
       const at::Tensor out = at::full({512, 384}, small, on.options().dtype(output));
       const auto mean_moved_by = [&] { return (wide(out) - product).mean().item<double>(); };
       if (output == at::kFloat || !on.device.is_cuda()) {
-        gemm_out(out, left, right, {.addend = out});
+        gemm_out(out, left, right, {.addend = out}, {});
         EXPECT_NEAR(mean_moved_by(), small, small / 10) << "an addend to " << inner;
       }
-      gemm_out(out, left, right, {.bias = at::full({384}, small, out.options())});
+      gemm_out(out, left, right, {.bias = at::full({384}, small, out.options())}, {});
       EXPECT_NEAR(mean_moved_by(), small, small / 10) << "a bias to " << inner;
     }
   }
@@ -125,7 +119,7 @@ TEST_P(Matmul, WritesNothingOutsideItsRows) {
   const at::Tensor left = random_tensor(on, {9, 16}, "left");
   const at::Tensor right = random_tensor(on, {16, 8}, "right");
   const at::Tensor buffer = at::full({9, 24}, 5.0, on.options());
-  gemm_out(buffer.narrow(1, 8, 8), left, right);
+  gemm_out(buffer.narrow(1, 8, 8), left, right, {}, {});
   expect_close(buffer.narrow(1, 8, 8), at::matmul(wide(left), wide(right)), on.tolerance, "out");
   EXPECT_TRUE(buffer.narrow(1, 0, 8).eq(5.0).all().item<bool>());
   EXPECT_TRUE(buffer.narrow(1, 16, 8).eq(5.0).all().item<bool>());
@@ -137,23 +131,22 @@ TEST_P(Matmul, OfNothingIsTheSumOfTheRest) {
   const at::Tensor addend = random_tensor(on, {3, 4}, "addend");
   const at::Tensor left = at::empty({3, 0}, on.options());
   const at::Tensor right = at::empty({0, 4}, on.options());
-  expect_close(gemm(left, right), wide(addend) * 0, 0, "zero");
-  expect_close(gemm(left, right, {.addend = addend, .bias = bias}), wide(addend) + wide(bias),
+  expect_close(gemm(left, right, {}, {}), wide(addend) * 0, 0, "zero");
+  expect_close(gemm(left, right, {.addend = addend, .bias = bias}, {}), wide(addend) + wide(bias),
                on.tolerance, "addend and bias");
-  EXPECT_EQ(gemm(at::empty({0, 5}, on.options()), at::empty({5, 4}, on.options())).size(0), 0);
+  EXPECT_EQ(gemm(at::empty({0, 5}, on.options()), at::empty({5, 4}, on.options()), {}, {}).size(0),
+            0);
 }
 
 TEST_P(Matmul, HasEqualBitsWithoutTimingAfterAnyOtherProducts) {
   const OperatorCase& on = GetParam();
   const at::Tensor left = random_tensor(on, {300, 512}, "left");
   const at::Tensor right = by_columns(random_tensor(on, {512, 96}, "right"));
-  set_matmul_timing(false);
-  const at::Tensor first = gemm(left, right);
-  set_matmul_timing(true);
-  expect_close(gemm(left, right), wide(first), on.tolerance, "a timed choice");
-  set_matmul_timing(false);
-  gemm(left.narrow(0, 0, 290), right);  // the same bucket of tokens
-  EXPECT_TRUE(gemm(left, right).equal(first));
+  const GemmTiming none{.enabled = false};
+  const at::Tensor first = gemm(left, right, {}, none);
+  expect_close(gemm(left, right, {}, {}), wide(first), on.tolerance, "a timed choice");
+  gemm(left.narrow(0, 0, 290), right, {}, none);  // the same bucket of tokens
+  EXPECT_TRUE(gemm(left, right, {}, none).equal(first));
 }
 
 TEST_P(Matmul, IsTimedWhenThereIsTimeForItAndRightBefore) {
@@ -163,17 +156,16 @@ TEST_P(Matmul, IsTimedWhenThereIsTimeForItAndRightBefore) {
   const at::Tensor wanted = at::matmul(wide(left), wide(right));
   const std::int64_t a_product = on.device.is_cuda() ? 1 : 0;
   const std::int64_t before = num_timed_matmuls();
-  limit_matmul_timing(0);
+  const GemmTiming no_time = limited_gemm_timing(0);
   for (int round = 0; round < 2; ++round) {
-    expect_close(gemm(left, right), wanted, on.tolerance, "the heuristics' first");
+    expect_close(gemm(left, right, {}, no_time), wanted, on.tolerance, "the heuristics' first");
   }
   EXPECT_EQ(num_timed_matmuls(), before);
-  limit_matmul_timing(1);
-  expect_close(gemm(left, right), wanted, on.tolerance, "a timed choice");
+  expect_close(gemm(left, right, {}, {}), wanted, on.tolerance, "a timed choice");
   EXPECT_EQ(num_timed_matmuls(), before + a_product);
-  limit_matmul_timing(0);
   const at::Tensor fewer = left.narrow(0, 0, 180);  // another bucket of tokens
-  expect_close(gemm(fewer, right), wanted.narrow(0, 0, 180), on.tolerance, "the nearest choice");
+  expect_close(gemm(fewer, right, {}, limited_gemm_timing(0)), wanted.narrow(0, 0, 180),
+               on.tolerance, "the nearest choice");
   EXPECT_EQ(num_timed_matmuls(), before + a_product);
 }
 
@@ -182,7 +174,7 @@ TEST_P(Matmul, RefusesWhatDoesNotFitNamingIt) {
   const at::Tensor left = random_tensor(on, {2, 3}, "left");
   const auto message = [&](const at::Tensor& out, const at::Tensor& right) -> std::string {
     try {
-      gemm_out(out, left, right);
+      gemm_out(out, left, right, {}, {});
     } catch (const Error& error) {
       return error.message();
     }

@@ -56,7 +56,8 @@ Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batc
   for (int r = 0; r < num_ranks; ++r) {
     for (int m = 0; m < num_micro_batches; ++m) {
       DeviceBatch batch = toy_batch(r, m, model.hidden);
-      const BlockContext context{batch, BlockMode::kTrain};
+      const OperatorOptions options;
+      const BlockContext context{batch, BlockMode::kTrain, options};
       at::Tensor x;
       std::vector<std::unique_ptr<Tape>> tapes;
       for (const auto& block : blocks) {

@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -48,7 +47,6 @@ using PlanKey = std::pair<at::DeviceIndex, CudnnProblem>;
 // are.
 struct Plans {
   std::mutex mutex;
-  std::atomic<std::int64_t> min_tokens = 0;  // lower limit for the plans that batches get
   std::map<PlanKey, CudnnPlan> plans;
 };
 
@@ -102,9 +100,10 @@ CudnnPointers pointers_of(const at::Tensor& qkv, const at::Tensor& y, const at::
   return p;
 }
 
-AttentionBucket bucket_of(const DeviceBatch& batch, std::int64_t num_tokens) {
+AttentionBucket bucket_of(const DeviceBatch& batch, std::int64_t num_rows,
+                          std::int64_t min_planned_rows) {
   return attention_bucket(batch.cu_seqlens.size(0) - 1, batch.max_seqlen,
-                          std::max(num_tokens, all_plans().min_tokens.load()));
+                          std::max(num_rows, min_planned_rows));
 }
 
 }  // namespace
@@ -154,18 +153,16 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
 }
 
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              DeviceBatch& batch) {
-  return cudnn_forward_at(bucket_of(batch, qkv.size(0)), qkv, shape, batch);
+                              DeviceBatch& batch, std::int64_t min_planned_rows) {
+  return cudnn_forward_at(bucket_of(batch, qkv.size(0), min_planned_rows), qkv, shape, batch);
 }
 
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, DeviceBatch& batch) {
-  return cudnn_backward_at(bucket_of(batch, qkv.size(0)), grad_output, qkv, y, saved, shape, batch);
-}
-
-void set_cudnn_plan_tokens(std::int64_t num_tokens) {
-  all_plans().min_tokens = num_tokens;
+                             const AttentionShape& shape, DeviceBatch& batch,
+                             std::int64_t min_planned_rows) {
+  return cudnn_backward_at(bucket_of(batch, qkv.size(0), min_planned_rows), grad_output, qkv, y,
+                           saved, shape, batch);
 }
 
 std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,

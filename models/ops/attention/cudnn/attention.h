@@ -10,10 +10,11 @@ namespace packtrain {
 // saved: {stats}. The workspace is a tensor of the caching allocator. It has the same size at every
 // call of a bucket.
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              DeviceBatch& batch);
+                              DeviceBatch& batch, std::int64_t min_planned_rows);
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, DeviceBatch& batch);
+                             const AttentionShape& shape, DeviceBatch& batch,
+                             std::int64_t min_planned_rows);
 
 // The same with the plan of this bucket, which must be large enough. For comparisons.
 AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
@@ -22,10 +23,6 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const at::Tensor& qkv, const at::Tensor& y,
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 DeviceBatch& batch);
-
-// All later batches get plans for at least this number of tokens. One plan then serves them all, at
-// no cost in time. Process-wide.
-void set_cudnn_plan_tokens(std::int64_t num_tokens);
 
 // Workspace bytes of the plan of a bucket.
 std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
