@@ -14,11 +14,11 @@ void cross_entropy_cpu(const at::Tensor& logits, const CrossEntropyTargets& targ
   if (options.soft_cap > 0) s = at::tanh(s / options.soft_cap).mul_(options.soft_cap);
   const at::Tensor labels = targets.labels.to(at::kLong).unsqueeze(1);
   const at::Tensor log_sum = at::logsumexp(s, at::IntArrayRef{1}, /*keepdim=*/true);
-  const at::Tensor losses = log_sum - at::gather(s, 1, labels) + options.z_loss * log_sum * log_sum;
+  const at::Tensor losses = log_sum - at::gather(s, 1, labels);
   targets.row_losses.copy_(losses.squeeze(1));
   if (!gradients) return;
   const at::Tensor weights = targets.weights.unsqueeze(1);
-  at::Tensor gradient = (s - log_sum).exp_().mul_(weights * (1 + 2 * options.z_loss * log_sum));
+  at::Tensor gradient = (s - log_sum).exp_().mul_(weights);
   gradient.scatter_add_(1, labels, weights.neg());
   if (options.soft_cap > 0) gradient.mul_(1 - (s / options.soft_cap).square());
   logits.copy_(gradient);

@@ -4,8 +4,8 @@
 // that it has used with the next row (cp.async), so that loads are always in flight. Rows far wider
 // than shared memory are split between the two blocks of a cluster. With s = cap tanh(z / cap), or
 // s = z without a cap, and L = log sum_v exp(s_v):
-//    l = L - s_label + z_loss L^2
-//    dz_v = w (1 + 2 z_loss L) exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
+//    l = L - s_label
+//    dz_v = w exp(s_v - L) - w [v = label], times 1 - (s_v / cap)^2 with a cap
 #include <algorithm>
 
 #include "framework/device/cuda/architecture.h"
@@ -201,10 +201,10 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     odd = !odd;
     const float log_sum = softmax.log_sum();
     if (part == 0 && threadIdx.x == 0) {
-      a.losses[n] = log_sum - label_logit + a.z_loss * log_sum * log_sum;
+      a.losses[n] = log_sum - label_logit;
     }
     if (!a.gradients) continue;
-    const float factor = weight * (1.0F + 2.0F * a.z_loss * log_sum) / softmax.sum;
+    const float factor = weight / softmax.sum;
     row.write(softmax.largest, factor);
     const int label_run = label / kVecSize - row.first_run;
     const bool is_here = label_run >= 0 && label_run < row.num_runs;

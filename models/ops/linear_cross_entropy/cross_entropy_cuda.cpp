@@ -16,7 +16,6 @@ void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& tar
   arguments.vocab_size = logits.size(1);
   arguments.row_stride = logits.stride(0);
   arguments.soft_cap = static_cast<float>(options.soft_cap);
-  arguments.z_loss = static_cast<float>(options.z_loss);
   arguments.gradients = gradients;
   arguments.dtype = float_type_of(logits, "cross_entropy");
   launch_cross_entropy(arguments, current_stream(logits));

@@ -15,7 +15,6 @@ struct CrossEntropyArguments {
   std::int64_t vocab_size = 0;
   std::int64_t row_stride = 0;  // elements; rows start at multiples of 16 bytes
   float soft_cap = 0;           // 0: none
-  float z_loss = 0;
   bool gradients = false;
   DataType dtype = DataType::kFloat32;
 };

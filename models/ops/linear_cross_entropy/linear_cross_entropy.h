@@ -1,8 +1,8 @@
 // Fused cross entropy: the head's projection and the weighted cross entropy of its rows, in one
 // pass with the gradients:
 //    z = x W^T + b;  s = c tanh(z / c), or z without soft cap;  L_n = log sum_v exp(s_nv)
-//    l_n = L_n - s_n,label + z_loss L_n^2;  loss = sum_n w_n l_n
-//    ds_nv = w_n ((1 + 2 z_loss L_n) softmax(s_n)_v - [v = label_n]);  dz = ds (1 - (s / c)^2)
+//    l_n = L_n - s_n,label;  loss = sum_n w_n l_n
+//    ds_nv = w_n (softmax(s_n)_v - [v = label_n]);  dz = ds (1 - (s / c)^2)
 //    dx = dz W;  dW = dz^T x;  db = sum over rows of dz
 // x [N, H] has only supervised rows. x, W [V, H] and b [V] are float32 or bfloat16, and so are the
 // logits. Softmax and loss are float32. The gradients of W and b have that dtype or are float32.
@@ -10,7 +10,7 @@
 // Works on chunks of rows, so that neither [N, V] nor a float32 copy of it exists. dz overwrites
 // the logits of a chunk. The GEMM itself sums dW over chunks in float32; db is summed separately.
 // Deterministic. Operations: 2 N V H forward, 4 backward. Soft cap: Gemma 2, arXiv 2408.00118,
-// section 2. z-loss: PaLM, arXiv 2204.02311, section 5.
+// section 2.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +27,6 @@ struct CrossEntropyTargets {
 
 struct CrossEntropyOptions {
   double soft_cap = 0;          // 0: none
-  double z_loss = 0;            // coefficient of L_n^2
   std::int64_t chunk_rows = 0;  // 0: see plan_head_chunks
   GemmTiming gemm_timing = {};
 };
