@@ -27,15 +27,6 @@ void add_rms_norm(OpBenchmarks& benchmarks, const Rows& rows) {
            return rms_norm_forward(x, weight, kRmsNorm);
          });
        }});
-  benchmarks.push_back({.name = "rms_norm forward with residual",
-                        .shape = rows.text(),
-                        .bytes = rows.bytes(4),
-                        .make = [=] {
-                          return keeping_output([x = rows.random(), residual = rows.random(),
-                                                 weight = random_weight({rows.hidden})] {
-                            return rms_norm_forward(x, weight, kRmsNorm, residual);
-                          });
-                        }});
 }
 
 void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with_residual,
@@ -60,16 +51,13 @@ void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with
 }
 
 void add_layer_norm(OpBenchmarks& benchmarks, const Rows& rows) {
-  benchmarks.push_back({.name = "layer_norm forward with residual",
-                        .shape = rows.text(),
-                        .bytes = rows.bytes(4),
-                        .make = [=] {
-                          return keeping_output([x = rows.random(), residual = rows.random(),
-                                                 weight = random_weight({rows.hidden}),
-                                                 bias = random_weight({rows.hidden})] {
-                            return layer_norm_forward(x, weight, &bias, kLayerNorm, residual);
-                          });
-                        }});
+  benchmarks.push_back(
+      {.name = "layer_norm forward", .shape = rows.text(), .bytes = rows.bytes(2), .make = [=] {
+         return keeping_output([x = rows.random(), weight = random_weight({rows.hidden}),
+                                bias = random_weight({rows.hidden})] {
+           return layer_norm_forward(x, weight, &bias, kLayerNorm);
+         });
+       }});
   benchmarks.push_back(
       {.name = "layer_norm backward with residual",
        .shape = rows.text(),

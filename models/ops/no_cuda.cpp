@@ -124,8 +124,7 @@ StepScalars step_scalars_cuda(const at::Tensor& /*sums*/, double /*max_norm*/,
 
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
                                         const Parameter* /*bias*/,
-                                        const LayerNormOptions& /*options*/,
-                                        const at::Tensor& /*residual*/) {
+                                        const LayerNormOptions& /*options*/) {
   throw_cuda_not_built("layer_norm_forward");
 }
 
@@ -182,8 +181,7 @@ void random_normal_cuda(const at::Tensor& /*values*/, const CounterRandom& /*ran
 }
 
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
-                                    const RmsNormOptions& /*options*/,
-                                    const at::Tensor& /*residual*/) {
+                                    const RmsNormOptions& /*options*/) {
   throw_cuda_not_built("rms_norm_forward");
 }
 

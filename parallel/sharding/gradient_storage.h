@@ -22,8 +22,8 @@ class GradientStorage {
 
   // The dtype of the sum in a step: float32 with several micro-batches, else the reduce dtype.
   at::ScalarType sum_type(bool several_micro_batches) const;
-  // Makes `type` the dtype of the sum. One rank then allocates more memory if needed, and nobody
-  // may hold views of the old one. Several ranks have it from the start.
+  // Makes `type` the dtype of the sum. One rank then allocates more memory if needed. The caller
+  // has dropped its views of the old memory. Several ranks have the memory from the start.
   void set_sum_type(at::ScalarType type);
 
   // 1-D [n], in the layout of FlatState. Undefined before the first step.

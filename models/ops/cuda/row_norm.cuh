@@ -123,25 +123,6 @@ __device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], co
   }
 }
 
-// Replaces x by x + residual, rounded to T, and writes it to a.sum.
-template <typename T, int N, int V>
-__device__ void add_residual(const NormArguments& a, std::int64_t offset, const Share<N>& share,
-                             Vec<T, N> (&x)[V]) {
-  Vec<T, N> residual[V];
-  read_row(a.residual, offset, share, residual);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    float values[N];
-    float added[N];
-    unpack(x[v], values);
-    unpack(residual[v], added);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] += added[i];
-    x[v] = pack<T>(values);
-    if (share.holds(v)) store_vec(x[v], static_cast<T*>(a.sum) + offset + share.column(v));
-  }
-}
-
 template <typename T, int N, int V, bool kCentered>
 __global__ void __launch_bounds__(kNormMaxThreads, 2) norm_forward_kernel(const NormArguments a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
@@ -149,7 +130,6 @@ __global__ void __launch_bounds__(kNormMaxThreads, 2) norm_forward_kernel(const 
   const Share<N> share{static_cast<int>(a.hidden), row < a.num_rows};
   Vec<T, N> x[V];
   read_row(a.x, offset, share, x);
-  if (a.residual != nullptr) add_residual(a, offset, share, x);
   const RowStatistics statistics = statistics_of<kCentered>(x, share, a.epsilon);
   if (share.present && threadIdx.x == 0) {
     a.inverse[row] = statistics.inverse;

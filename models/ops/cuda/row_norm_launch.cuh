@@ -34,7 +34,7 @@ inline bool norm_is_vectorized(const NormArguments& a) {
   const std::int64_t element_bytes = static_cast<std::int64_t>(size_of(a.dtype));
   return can_vectorize(a.row_stride, element_bytes) &&
          can_vectorize(a.hidden, element_bytes, a.x, a.weight, a.bias, a.residual, a.grad_output,
-                       a.output, a.sum, a.recomputed_output);
+                       a.output, a.recomputed_output);
 }
 
 // Geometry of backward. `held` is 0 when a row is not made of whole 16-byte vectors, is too wide

@@ -11,10 +11,9 @@ struct NormArguments {
   const void* x = nullptr;            // [num_rows, hidden]
   const void* weight = nullptr;       // [hidden]
   const void* bias = nullptr;         // [hidden] or null
-  const void* residual = nullptr;     // added to x, or (backward) to dx; or null
+  const void* residual = nullptr;     // backward: added to dx; or null
   const void* grad_output = nullptr;  // [num_rows, hidden]; null: forward
   void* output = nullptr;             // y, or dx, which may overwrite grad_output
-  void* sum = nullptr;                // forward with a residual: x + residual
   void* recomputed_output = nullptr;  // backward: y, or null
   float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads
   float* inverse = nullptr;           // [num_rows] 1 / rms, or 1 / standard deviation

@@ -24,17 +24,6 @@ __device__ float squares(const T* row, std::int64_t c, float mean) {
 }
 
 template <int N, typename T>
-__device__ void add_residual_vec(const T* x, const T* residual, T* sum) {
-  float values[N];
-  float added[N];
-  load(x, values);
-  load(residual, added);
-#pragma unroll
-  for (int i = 0; i < N; ++i) values[i] += added[i];
-  store(values, sum);
-}
-
-template <int N, typename T>
 __device__ void store_output_vec(const NormArguments& a, const T* x, std::int64_t c,
                                  const RowStatistics& row, T* y) {
   float values[N];
@@ -55,13 +44,6 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
   const std::int64_t row = blockIdx.x;
   const std::int64_t offset = row * a.row_stride;
   const T* x = static_cast<const T*>(a.x) + offset;
-  if (a.residual != nullptr) {  // a thread reads back only its own writes
-    T* sum = static_cast<T*>(a.sum) + offset;
-    for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
-      add_residual_vec<N>(x + c, static_cast<const T*>(a.residual) + offset + c, sum + c);
-    });
-    x = sum;
-  }
   RowSums sums;
   float mean[1] = {0};
   if constexpr (kCentered) {

@@ -1,6 +1,5 @@
 #include "models/ops/layer_norm/layer_norm.h"
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rsqrt.h>
@@ -25,17 +24,15 @@ at::Tensor output_of(const at::Tensor& normalized, const Parameter& weight, cons
 }  // namespace
 
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
-                                   const Parameter* bias, const LayerNormOptions& options,
-                                   const at::Tensor& residual) {
-  if (x.is_cuda()) return layer_norm_forward_cuda(x, weight, bias, options, residual);
-  const at::Tensor sum = residual.defined() ? at::add(x, residual) : x;
-  const at::Tensor wide = sum.to(at::kFloat);
+                                   const Parameter* bias, const LayerNormOptions& options) {
+  if (x.is_cuda()) return layer_norm_forward_cuda(x, weight, bias, options);
+  const at::Tensor wide = x.to(at::kFloat);
   at::Tensor mean = row_mean(wide);
   const at::Tensor centered = at::sub(wide, mean);
   at::Tensor inverse_deviation =
       row_mean(at::mul(centered, centered)).add_(options.epsilon).rsqrt_();
   const at::Tensor y = output_of(at::mul(centered, inverse_deviation), weight, bias);
-  return {y.to(x.scalar_type()), mean, inverse_deviation, sum};
+  return {y.to(x.scalar_type()), mean, inverse_deviation};
 }
 
 at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,

@@ -45,19 +45,12 @@ void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parame
 }  // namespace
 
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                        const Parameter* bias, const LayerNormOptions& options,
-                                        const at::Tensor& residual) {
+                                        const Parameter* bias, const LayerNormOptions& options) {
   const at::Tensor in = x.contiguous();
-  const at::Tensor added = residual.defined() ? residual.contiguous() : residual;
   const at::TensorOptions wide = in.options().dtype(at::kFloat);
   LayerNormOutput output{at::empty_like(in), at::empty({in.size(0), 1}, wide),
-                         at::empty({in.size(0), 1}, wide),
-                         added.defined() ? at::empty_like(in) : in};
+                         at::empty({in.size(0), 1}, wide)};
   NormArguments arguments = arguments_of(in, weight, bias);
-  if (added.defined()) {
-    arguments.residual = added.const_data_ptr();
-    arguments.sum = output.sum.data_ptr();
-  }
   arguments.output = output.y.data_ptr();
   arguments.mean = output.mean.data_ptr<float>();
   arguments.inverse = output.inverse_deviation.data_ptr<float>();

@@ -29,16 +29,15 @@ void require_same_rows(const at::Tensor& x, const at::Tensor& other, const char*
 }  // namespace
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
-                               const RmsNormOptions& options, const at::Tensor& residual) {
-  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, options, residual);
-  const at::Tensor sum = residual.defined() ? at::add(x, residual) : x;
-  const at::Tensor wide = sum.to(at::kFloat);
+                               const RmsNormOptions& options) {
+  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, options);
+  const at::Tensor wide = x.to(at::kFloat);
   at::Tensor inverse_rms = at::mul(wide, wide)
                                .mean(at::IntArrayRef{-1}, /*keepdim=*/true)
                                .add_(options.epsilon)
                                .rsqrt_();
   const at::Tensor y = at::mul(wide, inverse_rms).mul_(scale_of(weight, options));
-  return {y.to(x.scalar_type()), inverse_rms, sum};
+  return {y.to(x.scalar_type()), inverse_rms};
 }
 
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,

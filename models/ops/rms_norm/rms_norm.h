@@ -1,14 +1,12 @@
-// Root-mean-square normalization (Zhang and Sennrich, arXiv 1910.07467) over the last dimension. It
-// can first add a residual:
-//    s = x + residual;  r = 1 / sqrt(mean(s^2) + epsilon);  v = offset + w;  y = s r v
-//    ds = r (g v - s r mean(g v s r)) + grad_residual;   dw = sum over rows of g s r
-// x, residual and y [T, H] are float32 or bfloat16. w [H] has the same dtype, dw that dtype or
-// float32. Computes in float32 and rounds once; s is rounded before the norm. Any H is allowed;
-// rows of whole 16-byte vectors are fast. Deterministic: partial sums of dw follow a fixed
-// partition of the rows.
+// Root-mean-square normalization (Zhang and Sennrich, arXiv 1910.07467) over the last dimension:
+//    r = 1 / sqrt(mean(x^2) + epsilon);  v = offset + w;  y = x r v
+//    dx = r (g v - x r mean(g v x r)) + grad_residual;   dw = sum over rows of g x r
+// x and y [T, H] are float32 or bfloat16. w [H] has the same dtype, dw that dtype or float32.
+// Computes in float32 and rounds once. Any H is allowed; rows of whole 16-byte vectors are fast.
+// Deterministic: partial sums of dw follow a fixed partition of the rows.
 //
-// Elements that must move: forward 2 T H (4 T H with a residual), backward 3 T H. grad_residual and
-// recomputed_output add T H each.
+// Elements that must move: forward 2 T H, backward 3 T H. grad_residual and recomputed_output add T
+// H each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,11 +23,10 @@ struct RmsNormOptions {
 struct RmsNormOutput {
   at::Tensor y;
   at::Tensor inverse_rms;  // float32 [T, 1], for backward
-  at::Tensor sum;          // x + residual, the x of backward; x itself without a residual
 };
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
-                               const RmsNormOptions& options, const at::Tensor& residual = {});
+                               const RmsNormOptions& options);
 // Writes dw. Returns dx, plus grad_residual when it is defined. Writes y to `recomputed_output` [T,
 // H] when it is defined.
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
@@ -50,7 +47,7 @@ void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::T
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                    const RmsNormOptions& options, const at::Tensor& residual);
+                                    const RmsNormOptions& options);
 at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                   const at::Tensor& inverse_rms, const Parameter& weight,
                                   const RmsNormOptions& options, const at::Tensor& grad_residual,

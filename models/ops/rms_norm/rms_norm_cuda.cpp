@@ -48,16 +48,10 @@ void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parame
 }  // namespace
 
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                    const RmsNormOptions& options, const at::Tensor& residual) {
+                                    const RmsNormOptions& options) {
   const at::Tensor in = x.contiguous();
-  const at::Tensor added = residual.defined() ? residual.contiguous() : residual;
-  RmsNormOutput output{at::empty_like(in), empty_statistics(in),
-                       added.defined() ? at::empty_like(in) : in};
+  RmsNormOutput output{at::empty_like(in), empty_statistics(in)};
   NormArguments arguments = arguments_of(in, weight, options);
-  if (added.defined()) {
-    arguments.residual = added.const_data_ptr();
-    arguments.sum = output.sum.data_ptr();
-  }
   arguments.output = output.y.data_ptr();
   arguments.inverse = output.inverse_rms.data_ptr<float>();
   launch_rms_norm(arguments, current_stream(in));
