@@ -3,7 +3,7 @@
 
 #include "framework/config/config.h"
 #include "parallel/communicators/world.h"
-#include "training/guards/fault_injector.h"
+#include "training/faults/fault_injector.h"
 #include "training/guards/watchdog.h"
 #include "training/loop/run_requests.h"
 

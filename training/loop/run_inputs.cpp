@@ -1,13 +1,15 @@
 #include "training/loop/run_inputs.h"
 
 #include <string>
+#include <utility>
 
 #include "training/setup/training_store.h"
 #include "training/setup/validation_overlap.h"
 
 namespace packtrain {
 
-RunInputs open_inputs(const Config& config, World& world) {
+RunInputs open_inputs(const Config& config, World& world,
+                      std::shared_ptr<CollectiveFaults> faults) {
   RunInputs inputs;
   inputs.train_store = open_training_store(config.data);
   inputs.evaluations =
@@ -21,6 +23,7 @@ RunInputs open_inputs(const Config& config, World& world) {
   inputs.source = find_model(config.model);
   check_vocabulary(train.folder(), train.info().vocab_size, inputs.source.decoder);
   inputs.device = choose_device(config, world);
+  inputs.device.faults = std::move(faults);
   return inputs;
 }
 

@@ -19,8 +19,9 @@ struct RunInputs {
   RunDevice device;
 };
 
-// Opens the stores, finds the model and chooses the device. Collective. Throws Error(kData) when
-// the training store's ids do not fit the model's vocabulary, and the errors of its parts.
-RunInputs open_inputs(const Config& config, World& world);
+// Opens the stores, finds the model and chooses the device. `faults` may be null. Collective.
+// Throws Error(kData) when the training store's ids do not fit the model's vocabulary, and the
+// errors of its parts.
+RunInputs open_inputs(const Config& config, World& world, std::shared_ptr<CollectiveFaults> faults);
 
 }  // namespace packtrain

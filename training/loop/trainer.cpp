@@ -24,7 +24,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
     : config_(config),
       world_(world),
       guards_(config, world),
-      inputs_(open_inputs(config, world)),
+      inputs_(open_inputs(config, world, guards_.faults.collectives())),
       run_(plan_and_load(config, inputs_, guards_.faults, world)),
       tracker_(config, *inputs_.evaluations, run_.resumed),
       replicas_(*run_.model, *inputs_.device.device, config.guard.check_replicas_steps,

@@ -30,12 +30,6 @@ void add(std::vector<MemoryEntry>& entries, const char* name, std::int64_t bytes
   if (bytes > 0) entries.push_back({name, bytes, std::move(what)});
 }
 
-std::int64_t sum(const std::vector<MemoryEntry>& entries) {
-  std::int64_t total = 0;
-  for (const MemoryEntry& entry : entries) total += entry.bytes;
-  return total;
-}
-
 std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
   const auto found = std::ranges::find(plan.allocated, name, &MemoryEntry::name);
   return found == plan.allocated.end() ? 0 : found->bytes;
@@ -65,11 +59,11 @@ std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
 }  // namespace
 
 std::int64_t HostMemoryPlan::rank_bytes() const {
-  return sum(of_rank);
+  return sum_bytes(of_rank);
 }
 
 std::int64_t HostMemoryPlan::host_bytes() const {
-  return ranks_per_host * rank_bytes() + sum(of_host);
+  return ranks_per_host * rank_bytes() + sum_bytes(of_host);
 }
 
 HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, int ranks_per_host,

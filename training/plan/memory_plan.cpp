@@ -48,12 +48,6 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
   return total;
 }
 
-std::int64_t sum(const std::vector<MemoryEntry>& entries) {
-  std::int64_t total = 0;
-  for (const MemoryEntry& entry : entries) total += entry.bytes;
-  return total;
-}
-
 void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes,
          std::string what) {
   if (bytes > 0) entries.push_back({std::move(name), bytes, std::move(what)});
@@ -61,12 +55,18 @@ void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes
 
 }  // namespace
 
+std::int64_t sum_bytes(const std::vector<MemoryEntry>& entries) {
+  std::int64_t total = 0;
+  for (const MemoryEntry& entry : entries) total += entry.bytes;
+  return total;
+}
+
 std::int64_t MemoryPlan::allocated_bytes() const {
-  return sum(allocated);
+  return sum_bytes(allocated);
 }
 
 std::int64_t MemoryPlan::outside_bytes() const {
-  return sum(outside);
+  return sum_bytes(outside);
 }
 
 MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size) {

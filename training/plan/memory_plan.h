@@ -22,6 +22,8 @@ struct MemoryEntry {
   std::string what;  // for people
 };
 
+std::int64_t sum_bytes(const std::vector<MemoryEntry>& entries);
+
 struct MemoryPlan {
   // Tensors and communication memory at the largest memory peak of a step.
   std::vector<MemoryEntry> allocated;

@@ -14,7 +14,6 @@
 #include "framework/core/units.h"
 #include "framework/device/tensor_memory.h"
 #include "parallel/communicators/checked_communicator.h"
-#include "parallel/communicators/faulty_communicator.h"
 #include "training/optimizers/adamw.h"
 #include "training/setup/gpu_assignment.h"
 
@@ -76,11 +75,6 @@ CommunicatorOptions gather_options(const Config& config) {
   return path ? given(*path) : CommunicatorOptions{.path = CollectivePath::kCopyEngine};
 }
 
-bool is_collective_fault(FaultKind kind) {
-  return kind == FaultKind::kSkipCollective || kind == FaultKind::kOtherCollective ||
-         kind == FaultKind::kFailedCollective || kind == FaultKind::kLostLink;
-}
-
 std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& device, World& world,
                                       const CommunicatorOptions& options, const char* name) {
   std::unique_ptr<Communicator> communicator = world.connect(device.backend, options);
@@ -88,10 +82,8 @@ std::unique_ptr<Communicator> connect(const Config& config, const RunDevice& dev
     communicator =
         check_collectives(std::move(communicator), world.control().split(0, world.rank()), name);
   }
-  if (is_collective_fault(config.fault.kind)) {
-    communicator = with_injected_faults(std::move(communicator));
-  }
-  return communicator;
+  if (device.faults == nullptr) return communicator;
+  return device.faults->decorate(std::move(communicator));
 }
 
 }  // namespace

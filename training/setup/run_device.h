@@ -7,12 +7,14 @@
 #include "framework/device/device.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
+#include "training/faults/collective_faults.h"
 
 namespace packtrain {
 
 struct RunDevice {
   std::unique_ptr<Device> device;
   Backend backend = Backend::kLocal;
+  std::shared_ptr<CollectiveFaults> faults = nullptr;  // of its communicators; null: none
 };
 
 // `auto`: NCCL when ranks see GPUs, else the backend that CPU ranks were started with (MPI or tcp),

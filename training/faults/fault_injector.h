@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "framework/config/config.h"
 #include "parallel/sharding/sharded_model.h"
+#include "training/faults/collective_faults.h"
 
 namespace packtrain {
 
@@ -19,12 +21,14 @@ class FaultInjector {
   // scheduler does.
   void maybe_inject(FaultPhase phase, std::int64_t number = 0);
   // Call it before the step's forward. out_of_memory: once, at the block that fault.block,
-  // fault.micro_batch and fault.backward name. spin: a kernel that never ends. For faults of
-  // collectives see parallel/communicators/faulty_communicator.h.
+  // fault.micro_batch and fault.backward name. spin: a kernel that never ends. Faults of
+  // collectives: of the next one.
   void before_compute(std::int64_t number, std::size_t num_micro_batches, ShardedModel& model);
   // Call it between backward and the optimizer. nan_gradient: one element of this rank's shard.
   // flip_bit: of the first weight that other ranks hold as well.
   void before_update(std::int64_t number, ShardedModel& model);
+  // The run's communicators must be decorated with it. Null when fault.kind is none of theirs.
+  std::shared_ptr<CollectiveFaults> collectives() const { return collectives_; }
 
  private:
   bool is_due(FaultPhase phase, std::int64_t number) const;
@@ -35,6 +39,7 @@ class FaultInjector {
   int rank_;
   bool armed_;
   bool logged_ = false;
+  std::shared_ptr<CollectiveFaults> collectives_;
 };
 
 }  // namespace packtrain

@@ -1,8 +1,9 @@
-#include "training/guards/fault_injector.h"
+#include "training/faults/fault_injector.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -14,7 +15,6 @@
 
 #include "framework/core/logging.h"
 #include "framework/device/spin.h"
-#include "parallel/communicators/faulty_communicator.h"
 
 namespace packtrain {
 namespace {
@@ -28,6 +28,10 @@ constexpr std::array<std::pair<FaultKind, CollectiveFault>, 4> kCollectiveFaults
 bool is_restarted() {
   const char* restarts = std::getenv("PACKTRAIN_RESTARTS");  // set by launch/packtrain-run
   return restarts != nullptr && std::string_view(restarts) != "0";
+}
+
+bool is_collective_fault(FaultKind kind) {
+  return std::ranges::any_of(kCollectiveFaults, [&](const auto& one) { return one.first == kind; });
 }
 
 bool is_phase_fault(FaultKind kind) {
@@ -50,7 +54,9 @@ void flip_bit(const std::vector<ReplicatedState>& state) {
 FaultInjector::FaultInjector(const FaultSection& fault, int rank)
     : fault_(fault),
       rank_(rank),
-      armed_((fault.rank == rank || fault.rank == -1) && !is_restarted()) {}
+      armed_((fault.rank == rank || fault.rank == -1) && !is_restarted()),
+      collectives_(is_collective_fault(fault.kind) ? std::make_shared<CollectiveFaults>()
+                                                   : nullptr) {}
 
 bool FaultInjector::is_due(FaultPhase phase, std::int64_t number) const {
   if (!armed_ || phase != fault_.phase) return false;
@@ -87,7 +93,7 @@ void FaultInjector::maybe_inject(FaultPhase phase, std::int64_t number) {
 void FaultInjector::before_compute(std::int64_t number, std::size_t num_micro_batches,
                                    ShardedModel& model) {
   for (const auto& [kind, fault] : kCollectiveFaults) {
-    if (fires(kind, number)) inject_collective_fault(fault);
+    if (fires(kind, number)) collectives_->inject(fault);
   }
   if (fires(FaultKind::kSpin, number)) model.compute().run(spin_forever);
   if (!fires(FaultKind::kOutOfMemory, number)) return;
