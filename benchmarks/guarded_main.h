@@ -1,4 +1,4 @@
-// What the main() of a benchmark does.
+// The main() of a benchmark calls it.
 #pragma once
 
 #include <cstdio>
@@ -6,8 +6,8 @@
 
 namespace packtrain {
 
-// run_program(argc, argv)'s exit code; 1 with the error's text, behind the program's name, on
-// stderr.
+// Returns run_program(argc, argv)'s exit code. After an exception it returns 1 and prints the
+// program's name and the error's text on stderr.
 inline int guarded_main(const char* name, int (*run_program)(int, char**), int argc, char** argv) {
   try {
     return run_program(argc, argv);

@@ -1,6 +1,6 @@
 # The headers of the cuDNN frontend, installed by launch/setup, and those of the cuDNN that comes with
-# the torch wheel. Nothing is linked: the frontend looks its functions up in the libraries that
-# libtorch has loaded, so that a program starts on a machine without a graphics driver.
+# the torch wheel. Nothing is linked. The frontend looks its functions up in the libraries that
+# libtorch has loaded. So a program starts on a machine without a graphics driver.
 #   in:  CUDNN_FRONTEND_ROOT, a folder with include/cudnn_frontend.h; by default the cached one
 #        LibTorch_SITE (FindLibTorch.cmake)
 #   out: CudnnFrontend::headers

@@ -1,5 +1,5 @@
-# libtorch out of the PyPI wheel, without the wheel's own CMake files (which insist on a CUDA
-# toolkit wherever the wheel was built with CUDA).
+# libtorch out of the PyPI wheel. The wheel's own CMake files require a CUDA toolkit where the wheel
+# was built with CUDA, so they are not used.
 #   in:  TORCH_ROOT, the `torch` folder of a Python environment; by default that of the cached
 #        environment made by launch/setup, and in the build of a wheel that of the Python that builds it
 #   out: LibTorch::cpu; with CUDA also LibTorch::cuda, LibTorch::nccl, LibTorch::cupti; LibTorch_SITE,

@@ -42,7 +42,7 @@ if(PACKTRAIN_WITH_CUDA)
   if(_architectures MATCHES "^(all)?$")
     set(_architectures ${_all_architectures})
   endif()
-  # Static cudart would put a second CUDA runtime beside libtorch's into one process.
+  # Static cudart would put a second CUDA runtime into a process that has libtorch's.
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   set(CMAKE_CUDA_ARCHITECTURES ${_architectures})
   set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 does not know C++20 for nvcc 13

@@ -105,8 +105,8 @@ endfunction()
 set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
     --mca btl_vader_single_copy_mechanism none --mca btl self,vader)
 
-# A program of the tests that CTest does not start by itself: a tool of a Python test, or a GPU test
-# (NAME_gpu_test, NAME_2_ranks_gpu_test, NAME_2_hosts_gpu_test: built everywhere, run by tests/run --gpu).
+# A program of the tests that CTest does not start itself: a tool of a Python test, or a GPU test.
+# GPU tests (NAME_gpu_test, NAME_2_ranks_gpu_test, NAME_2_hosts_gpu_test) are built everywhere. tests/run --gpu runs them.
 function(packtrain_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
@@ -180,7 +180,7 @@ function(packtrain_test name)
   endif()
 endfunction()
 
-# A Python test in the pinned environment. Labelled `python`, besides LABELS.
+# A Python test in the pinned environment, with LABELS and the label `python`.
 function(packtrain_pytest name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "FILE;TIMEOUT;COST;PROCESSORS" "LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)

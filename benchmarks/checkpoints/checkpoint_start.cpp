@@ -27,7 +27,7 @@ constexpr int kLayers = 4;
 constexpr std::int64_t kHidden = 1024;  // 67 million parameters: 0.8 GB with moments
 constexpr int kMaxReaders = 64;         // of more, some are counted, evenly
 
-// A layer's parameters, one behind the other, are cut into as many parts as there are ranks.
+// A layer's parameters are consecutive and are cut into as many parts as there are ranks.
 struct LayerParameter {
   const char* name;
   std::int64_t rows;

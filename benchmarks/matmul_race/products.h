@@ -24,8 +24,8 @@ struct Product {
   std::vector<at::Tensor> operands;  // keep what the call points to
 };
 
-// Of the four linear layers, bfloat16, random operands on the current CUDA device: the output, the
-// gradient of the input and that of the weight.
+// The products of the four linear layers: output, gradient of the input, gradient of the weight.
+// bfloat16, with random operands on the current CUDA device.
 std::vector<Product> layer_products(const LayerShape& shape);
 
 }  // namespace packtrain

@@ -30,20 +30,20 @@ void add_rms_norm(OpBenchmarks& benchmarks, const Rows& rows) {
 }
 
 void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with_residual,
-                           bool remakes) {
+                           bool recomputes) {
   std::string name = "rms_norm backward";
   if (with_residual) name += " with residual";
-  if (remakes) name += ", y made again";
+  if (recomputes) name += ", y made again";
   benchmarks.push_back(
       {.name = name,
        .shape = rows.text(),
-       .bytes = rows.bytes(3 + (with_residual ? 1 : 0) + (remakes ? 1 : 0)),
+       .bytes = rows.bytes(3 + (with_residual ? 1 : 0) + (recomputes ? 1 : 0)),
        .make = [=] {
          const at::Tensor x = rows.random();
          const Parameter weight = random_weight({rows.hidden}, at::kFloat);
          const at::Tensor inverse_rms = rms_norm_forward(x, weight, kRmsNorm).inverse_rms;
          const at::Tensor grad_residual = with_residual ? rows.random() : at::Tensor();
-         const at::Tensor remade = remakes ? at::empty_like(x) : at::Tensor();
+         const at::Tensor remade = recomputes ? at::empty_like(x) : at::Tensor();
          return keeping_output([=, g = rows.random()] {
            return rms_norm_backward(g, x, inverse_rms, weight, kRmsNorm, grad_residual, remade);
          });
@@ -80,9 +80,9 @@ void add_norms(OpBenchmarks& benchmarks) {
   for (const Rows& rows :
        {Rows{16384, 2048}, Rows{8192, 4096}, Rows{49152, 896}, Rows{4096, 8192}}) {
     add_rms_norm(benchmarks, rows);
-    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/false, /*remakes=*/false);
-    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*remakes=*/false);
-    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*remakes=*/true);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/false, /*recomputes=*/false);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*recomputes=*/false);
+    add_rms_norm_backward(benchmarks, rows, /*with_residual=*/true, /*recomputes=*/true);
   }
   add_layer_norm(benchmarks, {16384, 2560});
   add_layer_norm(benchmarks, {8192, 4096});

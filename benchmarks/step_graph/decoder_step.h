@@ -1,5 +1,5 @@
-// A decoder with weights, gradients and optimizer state on one GPU, and a training step of it,
-// block by block, as a rank alone runs it.
+// A decoder with weights, gradients and optimizer state on one GPU. A training step runs block by
+// block, as on a single rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ class DecoderStep {
   // Random weights in bfloat16, gradients in bfloat16, master weights and moments in float32.
   explicit DecoderStep(const DecoderConfig& config);
 
-  // Returns the loss, float32 []; the gradient lies in gradient(). On the current stream.
+  // Returns the loss, float32 []; the gradient is in gradient(). On the current stream.
   at::Tensor forward_backward(DeviceBatch& batch) const;
   // Norm, clipping and AdamW at learning rate 0: weights stay, so that steps can be repeated.
   void update(const at::Tensor& loss);

@@ -42,7 +42,7 @@ const std::map<std::string, const char*> kShapes = {
 
 using Step = std::function<void()>;
 
-// Milliseconds a step, of so many given to the stream one after the other.
+// Milliseconds a step, when `num_steps` are enqueued one after the other.
 double sample_ms(const c10::cuda::CUDAStream& stream, const Step& step, int num_steps) {
   CudaEvent begin(/*timing=*/true);
   CudaEvent end(/*timing=*/true);
@@ -88,7 +88,7 @@ std::string difference(const Result& a, const Result& b) {
                      apart.norm().item<double>() / a.gradient.to(at::kFloat).norm().item<double>());
 }
 
-// A graph of forward and backward of the batch that lies in `batch`'s memory when it is replayed.
+// A graph of forward and backward. A replay reads the batch that `batch`'s memory has then.
 class CapturedStep {
  public:
   CapturedStep(const DecoderStep& decoder, DeviceBatch& batch) {

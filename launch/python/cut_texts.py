@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Cuts text and JSONL of any length into JSONL of short pieces, at line ends where there are some,
-so that a small model can learn and be measured on them."""
+"""Cuts text and JSONL of any length into JSONL of short pieces, at line ends where there are some.
+A small model can learn them and be measured on them."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Shows examples of a token store, decoded, with their loss mask; or the pack that a rank trains in
-a step of a configuration; or what the model of a run wrote after beginnings of examples
+"""Shows examples of a token store, decoded, with their loss mask. With a configuration it shows the
+pack that a rank trains in a step. With a run it shows the samples that its model wrote
 (samples.steps).
 
   packtrain inspect STORE [EXAMPLE...]

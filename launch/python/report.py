@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes one HTML file about runs: loss, throughput, memory and imbalance over the steps, where the
-time goes, how steps are packed, lengths, planned memory, and in what the configurations differ. The
-file needs nothing else: no network, no other file."""
+"""Writes one HTML file about runs: loss, throughput, memory and imbalance over the steps. It also
+shows where the time goes, how steps are packed, lengths, planned memory, and how configurations
+differ. The file needs no network and no other file."""
 
 import argparse
 import os

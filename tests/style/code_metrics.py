@@ -20,7 +20,7 @@ from include_direction import find_faults
 from includes import IncludeGraph
 
 LONG_FILE, LONG_FUNCTION = 300, 100  # lines
-DUPLICATE_LINES = 8  # a run of so many equal lines is written twice
+DUPLICATE_LINES = 8  # a run of this many equal lines is written twice
 NOT_OURS = ("build", "bundle", "runs", ".")  # beginnings of folders at the root that hold no source
 NOTHING_SAID = re.compile(r"(#include|#pragma|import |from |using |namespace|[{}()\[\];,]*$|//|#)")
 DECLARATION = re.compile(r"^(?!using |namespace |#|}|static_assert|extern)[\w:<>,&*\[\] ]+\(", re.MULTILINE)
@@ -75,7 +75,7 @@ def too_long(root: pathlib.Path, parts: list[Part]) -> list[str]:
 
 def undocumented(root: pathlib.Path, graph: IncludeGraph) -> list[str]:
     """Functions at the outer level of headers that neither the header's first comment nor one above
-    their group speaks for."""
+    their group documents."""
     found = []
     for file in graph.files:
         text = (root / file).read_text(encoding="utf-8")

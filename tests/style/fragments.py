@@ -52,8 +52,8 @@ def _num_verbs(words: list[str]) -> int:
 
 
 def is_fragment(sentence: str) -> bool:
-    """True for a sentence that starts with Of, With, Until, What or Whether and has too few verbs: each
-    clause (that, which, when, ..., the first word of What, Whether, Until) takes one, and one remains."""
+    """True for a sentence that starts with Of, With, Until, What or Whether and has too few verbs.
+    Each clause (that, which, when, ..., What, Whether, Until) takes one verb. One more must remain."""
     first = re.match(r"(Of|With|Until|What|Whether)\s", sentence)
     if not first or sentence.rstrip().endswith("?") or re.search(r"[;:][^`]*\w", sentence) and first[1] == "What":
         return False

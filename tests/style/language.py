@@ -5,10 +5,10 @@
     language.py --check      compares counts with the baseline; exit code 1 when one differs
     language.py --write      lowers the baseline to today's counts
 
-Four kinds of findings: `word` (the table "Words to avoid" of the glossary), `name` (such a word in
-the name of a test), `fragment` (a comment sentence that starts with Of, With, Until, What or Whether
-and has no main verb), and `length` (more than 25 words). The baseline holds a count for each folder
-and kind. A count never rises.
+There are four kinds of findings. `word` is a word of the table "Words to avoid" of the glossary. `name`
+is such a word in the name of a test. `fragment` is a comment sentence that starts with Of, With, Until,
+What or Whether and has no main verb. `length` is a sentence of more than 25 words. The baseline holds a
+count for each folder and kind. A count never rises.
 """
 
 import argparse

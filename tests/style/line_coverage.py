@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Which lines of the CPU code ran: line_coverage.py BUILD [ROOT], for tests/coverage.
 
-Reads the counters that a build with `--coverage` left (gcov's, of the compiler it was built with) and prints a line a
-folder and the files of which less than FEW ran. Writes BUILD/lines-not-run.txt: `file: first-last, ...`.
+Reads the counters that a build with `--coverage` left, with the gcov of its compiler. Prints a line a folder, and the
+files of which less than FEW ran. Writes BUILD/lines-not-run.txt: `file: first-last, ...`.
 """
 
 import collections

@@ -86,7 +86,7 @@ def _paragraphs(lines: list[Line]) -> Iterator[list[Line]]:
 
 
 def _c_comments(text: str) -> Iterator[list[Line]]:
-    """Blocks of comment lines; a comment behind code is a block of its own."""
+    """Blocks of comment lines; a comment after code is a block of its own."""
     block: list[Line] = []
     for match in _C_TOKEN.finditer(text):
         comment = match[0]

@@ -1,4 +1,4 @@
-"""tests/coverage: a room's share of lines that ran, and the lines that did not by name."""
+"""tests/coverage: a folder's share of lines that ran, and the lines that did not by name."""
 
 import pathlib
 import subprocess
