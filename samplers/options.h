@@ -5,24 +5,9 @@
 #include <vector>
 
 #include "framework/config/config.h"
+#include "samplers/attention_span.h"
 
 namespace packtrain {
-
-// How far a model's layers attend back: a share of the layers has a window of tokens.
-struct AttentionSpan {
-  double windowed_share = 0.0;
-  double window = 0.0;
-
-  friend bool operator==(const AttentionSpan&, const AttentionSpan&) = default;
-  // Twice the number of token pairs in attention over L tokens, the mean over layers; a token with
-  // itself is half a pair. A full layer has L^2. A layer of window W < L has W (2 L - W), because
-  // the token at position p attends to min(p + 1, W) tokens.
-  double squares(double length) const {
-    const double all = length * length;
-    if (windowed_share == 0 || length <= window) return all;
-    return (1 - windowed_share) * all + windowed_share * window * (2 * length - window);
-  }
-};
 
 // Cost of a micro-batch on one rank: constant + sum over examples of linear * L + quadratic *
 // squares(L).

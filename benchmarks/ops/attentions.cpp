@@ -25,9 +25,9 @@ struct Pack {
   Lengths lengths;
 
   std::int64_t tokens() const { return std::reduce(lengths.begin(), lengths.end()); }
-  double squares() const {
-    return std::transform_reduce(lengths.begin(), lengths.end(), 0.0, std::plus<>(),
-                                 [](double length) { return length * length; });
+  std::int64_t pairs(const AttentionPattern& pattern) const {
+    return std::transform_reduce(lengths.begin(), lengths.end(), std::int64_t{0}, std::plus<>(),
+                                 [&](std::int64_t length) { return pattern.pairs(length); });
   }
 };
 
@@ -115,7 +115,9 @@ HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& q
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
   const Kernel ours = {chosen_forward, chosen_backward};
   constexpr double kBackwardFactor = 2.5;
-  const double flops = 2.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pack.squares();
+  // A multiplication and an addition for each pair in q k^T, and in its product with v.
+  const double flops =
+      4.0 * static_cast<double>(shape.num_heads * shape.head_dim * pack.pairs(shape.pattern));
   const std::string text =
       fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
   const auto add = [&](const std::string& reference, const Kernel& kernel) {

@@ -15,7 +15,7 @@ std::int64_t num_matmul_parameters(const DecoderConfig& config);
 // lengths. It is 6 * matmul parameters * tokens + 6 * layers * heads * head_dim * squares, with
 // causal attention. `attention_squares` is the sum over examples of L^2, half of which are token
 // pairs that attention computes. For windows it is that of AttentionSpan::squares
-// (samplers/options.h).
+// (samplers/attention_span.h).
 double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares);
 
 }  // namespace packtrain

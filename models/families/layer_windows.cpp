@@ -18,7 +18,7 @@ void set_windows(DecoderConfig& config, std::int64_t window,
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     if (!slides(layer)) continue;
     config.layers.resize(static_cast<std::size_t>(config.num_layers));
-    config.layers[static_cast<std::size_t>(layer)].window = window;
+    config.layers[static_cast<std::size_t>(layer)].attention = {.window = window};
   }
 }
 
@@ -44,13 +44,13 @@ void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t 
 }
 
 void turn_windows_apart(DecoderConfig& config) {
-  for (LayerPattern& layer : config.layers) layer.local_rotary = layer.window > 0;
+  for (LayerPattern& layer : config.layers) layer.local_rotary = !layer.attention.is_full();
 }
 
 std::vector<std::string> write_layer_types(const DecoderConfig& config) {
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    types.emplace_back(config.layer(layer).window > 0 ? kSliding : kFull);
+    types.emplace_back(config.layer(layer).attention.is_full() ? kFull : kSliding);
   }
   return types;
 }
@@ -63,13 +63,13 @@ void write_layer_types(const DecoderConfig& config, std::int64_t unused, nlohman
 
 std::int64_t first_window(const DecoderConfig& config) {
   std::int64_t layer = 0;
-  while (layer < config.num_layers && config.layer(layer).window == 0) ++layer;
+  while (layer < config.num_layers && config.layer(layer).attention.is_full()) ++layer;
   return layer;
 }
 
 std::int64_t window_of(const DecoderConfig& config) {
   const std::int64_t first = first_window(config);
-  return first == config.num_layers ? 0 : config.layer(first).window;
+  return first == config.num_layers ? 0 : config.layer(first).attention.window;
 }
 
 }  // namespace packtrain

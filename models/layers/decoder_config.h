@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/data/attention_pattern.h"
 #include "models/ops/activation/activation_kind.h"
 #include "models/ops/rotary/rotary_config.h"
 
@@ -56,7 +57,7 @@ struct ExpertsConfig {
 
 // Settings that may differ between layers.
 struct LayerPattern {
-  std::int64_t window = 0;    // keys a query attends to, its own included; 0: all before it
+  AttentionPattern attention;
   bool local_rotary = false;  // uses DecoderConfig::local_rotary
   bool experts = false;
 

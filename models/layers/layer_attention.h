@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/data/attention_pattern.h"
 #include "models/layers/decoder_config.h"
 #include "models/ops/attention/attention.h"
 
@@ -15,8 +16,17 @@ inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t 
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .scale = config.attention_scale,
-          .window = config.layer(layer).window,
+          .pattern = config.layer(layer).attention,
           .soft_cap = config.attention_soft_cap};
+}
+
+// The pattern of each layer.
+inline std::vector<AttentionPattern> attention_patterns(const DecoderConfig& config) {
+  std::vector<AttentionPattern> patterns;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    patterns.push_back(config.layer(layer).attention);
+  }
+  return patterns;
 }
 
 // Returns each distinct attention shape once.

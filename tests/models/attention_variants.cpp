@@ -26,7 +26,7 @@ DecoderConfig capped_and_windowed() {
   DecoderConfig config = without_biases();
   config.attention_soft_cap = 0.7;
   config.attention_scale = 0.5;
-  config.layers = {{.window = 3}, {}};
+  config.layers = {{.attention = {.window = 3}}, {}};
   return config;
 }
 
@@ -36,7 +36,7 @@ DecoderConfig head_norms() {
   config.qk_norm = QkNormKind::kHead;
   config.norm.weight_offset = 1;
   config.norm_after = true;
-  config.layers = {{.window = 6, .local_rotary = true}, {}};
+  config.layers = {{.attention = {.window = 6}, .local_rotary = true}, {}};
   config.local_rotary.base = 50.0;
   config.rotary.scaling = scaled(Kind::kLinear, 4.0, 0);
   return config;
@@ -80,7 +80,7 @@ DecoderConfig clipped_and_normed() {
 DecoderConfig sinks() {
   DecoderConfig config = small_config();
   config.attention_sinks = true;
-  config.layers = {{.window = 4}, {}};
+  config.layers = {{.attention = {.window = 4}}, {}};
   return config;
 }
 

@@ -63,7 +63,7 @@ DecoderConfig parallel_two_norms() {
 DecoderConfig plain_layer_norm() {
   DecoderConfig config = without_biases();
   config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_weight = false};
-  config.layers = {{.window = 5}, {}};
+  config.layers = {{.attention = {.window = 5}}, {}};
   return config;
 }
 

@@ -61,33 +61,5 @@ TEST(NumRows, RoundsUpAndIsNeverZero) {
   EXPECT_EQ(num_rows(7, 1), 7);
 }
 
-// Twice the pairs of tokens; a token counts half with itself.
-double squares_by_counting(int length, int window) {
-  double sum = 0;
-  for (int place = 0; place < length; ++place) {
-    sum += window > 0 && place >= window ? 2 * window : 2 * place + 1;
-  }
-  return sum;
-}
-
-TEST(AttentionSpan, CountsThePairsOfTokensThatLayersWorkOn) {
-  const AttentionSpan all;
-  const AttentionSpan some{.windowed_share = 0.75, .window = 6};
-  const AttentionSpan windows{.windowed_share = 1, .window = 6};
-  for (int length = 0; length < 20; ++length) {
-    const double whole = squares_by_counting(length, 0);
-    const double seen = squares_by_counting(length, 6);
-    EXPECT_DOUBLE_EQ(all.squares(length), whole);
-    EXPECT_DOUBLE_EQ(windows.squares(length), seen) << length;
-    EXPECT_DOUBLE_EQ(some.squares(length), 0.25 * whole + 0.75 * seen) << length;
-  }
-}
-
-TEST(AttentionSpan, IsPartOfAnExamplesCost) {
-  const CostModel cost{.linear = 2.0, .quadratic = 0.5, .span = {1, 4}};
-  EXPECT_DOUBLE_EQ(cost.of_example(4), 2 * 4 + 0.5 * 16);
-  EXPECT_DOUBLE_EQ(cost.of_example(10), 2 * 10 + 0.5 * (4 * (2 * 10 - 4)));
-}
-
 }  // namespace
 }  // namespace packtrain::statistics_test

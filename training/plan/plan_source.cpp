@@ -2,6 +2,7 @@
 
 #include "collators/collator.h"
 #include "models/estimates/flops.h"
+#include "models/layers/layer_attention.h"
 
 namespace packtrain {
 
@@ -25,23 +26,8 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.num_ranks = num_ranks;
   options.cost.linear = training_flops(decoder, 1.0, 0.0);
   options.cost.quadratic = training_flops(decoder, 0.0, 1.0);
-  options.cost.span = attention_span(decoder);
+  options.cost.span = attention_span(attention_patterns(decoder));
   return options;
-}
-
-AttentionSpan attention_span(const DecoderConfig& decoder) {
-  AttentionSpan span;
-  double num_windowed = 0;
-  for (std::int64_t layer = 0; layer < decoder.num_layers; ++layer) {
-    const std::int64_t window = decoder.layer(layer).window;
-    if (window == 0) continue;
-    ++num_windowed;
-    span.window += static_cast<double>(window);
-  }
-  if (num_windowed == 0) return span;
-  span.windowed_share = num_windowed / static_cast<double>(decoder.num_layers);
-  span.window /= num_windowed;
-  return span;
 }
 
 PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder) {

@@ -17,9 +17,6 @@ namespace packtrain {
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
                          std::int64_t max_tokens_per_micro_batch);
 
-// With layers of several windows, the mean over layers.
-AttentionSpan attention_span(const DecoderConfig& decoder);
-
 // How a PlanSummary counts these plans: rows as the strategy's collator makes them.
 PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder);
 

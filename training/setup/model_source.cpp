@@ -38,9 +38,10 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
     const AttentionBackend backend =
         choose_attention_backend(shape, tensor_device(device), scalar_type(compute));
     const bool is_slow = backend == AttentionBackend::kPlain && device.kind() == DeviceKind::kCuda;
-    log_info(
-        "attention{}: {}{}", shape.window > 0 ? fmt::format(" within {} tokens", shape.window) : "",
-        attention_backend_name(backend), is_slow ? ", some rows of scores at a time: slow" : "");
+    log_info("attention{}: {}{}",
+             shape.pattern.is_full() ? "" : fmt::format(" within {} tokens", shape.pattern.window),
+             attention_backend_name(backend),
+             is_slow ? ", some rows of scores at a time: slow" : "");
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/core/random.h"
+#include "framework/data/attention_pattern.h"
 #include "models/layers/layer_attention.h"
 #include "models/ops/attention/attention.h"
 #include "training/setup/run_device.h"
@@ -92,12 +93,12 @@ at::Tensor attention_weights(DeviceBatch& batch, const AttentionShape& shape, at
 class WeightsCheck {
  public:
   WeightsCheck(const VerifiedModel& subject, const MicroBatch& pieces, const at::Tensor& weights,
-               std::int64_t window, CheckResult& result)
+               const AttentionPattern& pattern, CheckResult& result)
       : subject_(subject),
         pieces_(pieces),
         planned_(planned_rows(pieces, subject.config.batch)),
         weights_(weights),
-        window_(window),
+        pattern_(pattern),
         result_(result) {}
 
   void run() {
@@ -119,7 +120,7 @@ class WeightsCheck {
       ++result_.num_cases;
       sum += weights[other];
       const bool visible =
-          other >= planned_.first_row[p] && other <= row && (window_ == 0 || row - other < window_);
+          other >= planned_.first_row[p] && pattern_.sees(token, other - planned_.first_row[p]);
       if (!visible) result_.note_error("hidden weight", std::abs(weights[other]), "");
       if (visible ? weights[other] > 0 : weights[other] == 0) continue;
       report(p, token, head, other, weights[other]);
@@ -146,14 +147,14 @@ class WeightsCheck {
   }
 
   std::string layers() const {
-    return window_ > 0 ? fmt::format("layers with a window of {}, ", window_) : "";
+    return pattern_.is_full() ? "" : fmt::format("layers with a window of {}, ", pattern_.window);
   }
 
   const VerifiedModel& subject_;
   const MicroBatch& pieces_;
   PlannedRows planned_;
   at::Tensor weights_;
-  std::int64_t window_;  // of the checked layers; 0: none
+  AttentionPattern pattern_;  // of the checked layers
   CheckResult& result_;
   std::set<std::pair<std::size_t, std::int64_t>> reported_;
 };
@@ -176,7 +177,7 @@ CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& st
       DeviceBatch batch = upload(packed, device);
       weights = attention_weights(batch, shape, scalar_type(subject.config.precision.compute));
     });
-    WeightsCheck(subject, pieces, weights, shape.window, result).run();
+    WeightsCheck(subject, pieces, weights, shape.pattern, result).run();
   }
   return result;
 }

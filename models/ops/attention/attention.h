@@ -1,8 +1,9 @@
 // Causal attention inside each sequence of a packed batch, with grouped queries. For each sequence
 // and query head h:
 //    o = softmax(causal(scale q k^T)) v, with k and v of head h / (num_heads / num_kv_heads)
-// A window W limits query i to keys i-W+1..i. A soft cap c turns scores s into c tanh(s / c) (Gemma
-// 2). Sinks add to the softmax one logit for each head (sinks.h).
+// The pattern says which keys a query sees: all before it, or with a window W keys i-W+1..i. A soft
+// cap c turns scores s into c tanh(s / c) (Gemma 2). Sinks add to the softmax one logit for each
+// head (sinks.h).
 //
 // qkv is [T, num_heads + 2 num_kv_heads, D], the query, key and value heads in this order. o is [T,
 // num_heads D]. Both are float32 or bfloat16, and softmax is float32. Boundaries come from
@@ -29,6 +30,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/data/attention_pattern.h"
 #include "models/block/batch.h"
 #include "models/block/block.h"
 
@@ -40,8 +42,8 @@ struct AttentionShape {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
-  double scale = 0;         // factor of q k^T; 0: 1 / sqrt(head_dim)
-  std::int64_t window = 0;  // keys a query attends to, its own included; 0: all before it
+  double scale = 0;  // factor of q k^T; 0: 1 / sqrt(head_dim)
+  AttentionPattern pattern;
   AttentionBackend backend = AttentionBackend::kAuto;
   double soft_cap = 0;  // of the scores; 0: none
 

@@ -29,7 +29,7 @@ bool cudnn_serves(const AttentionShape& shape) {
 }
 
 bool is_plainly_causal(const AttentionShape& shape) {
-  return shape.soft_cap == 0 && shape.window == 0;
+  return shape.soft_cap == 0 && shape.pattern.is_full();
 }
 
 AttentionBackend fastest(const AttentionShape& shape) {

@@ -12,7 +12,7 @@ namespace {
 
 // Keys before its own that a query attends to. The library does not count the query's own key.
 std::optional<std::int64_t> keys_before(const AttentionShape& shape) {
-  return shape.window > 0 ? std::optional(shape.window - 1) : std::nullopt;
+  return shape.pattern.is_full() ? std::nullopt : std::optional(shape.pattern.window - 1);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ void for_each_block(const AttentionShape& shape, std::int64_t length, bool on_gp
     RowBlock block;
     block.begin = begin;
     block.count = std::min(rows, length - begin);
-    block.first_key = shape.window > 0 ? std::max<std::int64_t>(0, begin - shape.window + 1) : 0;
+    block.first_key = shape.pattern.first_key(begin);
     block.num_keys = begin + block.count - block.first_key;
     body(block);
   }
@@ -102,7 +102,8 @@ at::Tensor unseen_keys(const AttentionShape& shape, const RowBlock& block,
   const at::Tensor key = at::arange(block.first_key, block.first_key + block.num_keys, ints);
   const at::Tensor distance = at::sub(place, key);
   const at::Tensor later = distance.lt(0);
-  return shape.window > 0 ? later.logical_or_(distance.ge(shape.window)) : later;
+  const AttentionPattern& pattern = shape.pattern;
+  return pattern.is_full() ? later : later.logical_or_(distance.ge(pattern.window));
 }
 
 // Scores after the cap and before the mask: [K, G count, keys].

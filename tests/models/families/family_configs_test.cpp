@@ -44,7 +44,7 @@ std::vector<std::int64_t> windows_of(const nlohmann::json& json) {
   const DecoderConfig config = parse_decoder_config(json.dump());
   std::vector<std::int64_t> windows;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    windows.push_back(config.layer(layer).window);
+    windows.push_back(config.layer(layer).attention.window);
   }
   EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
   return windows;

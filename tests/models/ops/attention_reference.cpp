@@ -44,7 +44,7 @@ struct Dense {
   at::Tensor sequences;  // [T]
   at::Tensor places;     // [T]
   double scale = 0;
-  std::int64_t window = 0;
+  AttentionPattern pattern;
   double soft_cap = 0;
   at::Tensor sinks;  // [heads, 1, 1], or undefined
 };
@@ -57,7 +57,7 @@ void attend_rows(const Dense& in, std::int64_t begin, std::int64_t count, Attent
   at::Tensor unseen = (distance < 0)
                           .logical_or(in.sequences.narrow(0, begin, count).unsqueeze(1) !=
                                       in.sequences.unsqueeze(0));
-  if (in.window > 0) unseen = unseen.logical_or(distance >= in.window);
+  if (in.pattern.window > 0) unseen = unseen.logical_or(distance >= in.pattern.window);
   at::Tensor scores = at::matmul(query, in.key.transpose(1, 2)) * in.scale;
   at::Tensor slope;
   if (in.soft_cap > 0) {
@@ -133,7 +133,7 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
   in.sequences = sequence_of_tokens(lengths, qkv.device());
   in.places = at::arange(qkv.size(0), in.sequences.options());
   in.scale = shape.scale != 0 ? shape.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
-  in.window = shape.window;
+  in.pattern = shape.pattern;
   in.soft_cap = shape.soft_cap;
   AttentionResult out = {at::zeros_like(in.query),
                          at::zeros_like(in.query),

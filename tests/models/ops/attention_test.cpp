@@ -44,7 +44,7 @@ void expect_formula(const OperatorCase& on, const AttentionShape& shape, const L
   const std::string what = fmt::format(
       "{} {}/{} x {}, scale {}, window {}, cap {}, {} sequences, {} tokens",
       attention_backend_name(shape.backend), shape.num_heads, shape.num_kv_heads, shape.head_dim,
-      shape.scale, shape.window, shape.soft_cap, lengths.size(), num_tokens);
+      shape.scale, shape.pattern.window, shape.soft_cap, lengths.size(), num_tokens);
   expect_close_by_rows(
       run_attention(on, qkv, grad, shape, batch, sinks),
       attention_formula(qkv, grad, shape, lengths, sinks ? sinks->value : at::Tensor()),
@@ -75,7 +75,7 @@ TEST_P(Attention, MatchesItsFormulaWithWindowsAndScales) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : window_backends_on(on)) {
     for (const std::int64_t window : {1, 5, 64, 150, 5000}) {
-      expect_formula(on, {4, 2, 64, 0, window, backend}, kUneven);
+      expect_formula(on, {4, 2, 64, 0, {window}, backend}, kUneven);
     }
   }
   for (const AttentionBackend backend : backends_on(on)) {
@@ -88,9 +88,9 @@ TEST_P(Attention, MatchesItsFormulaWithSoftCaps) {
   for (const double cap : {0.5, 20.0}) {
     for (const std::int64_t window : {0, 5, 64}) {
       for (const AttentionBackend backend : {AttentionBackend::kAuto, AttentionBackend::kPlain}) {
-        expect_formula(on, {6, 3, 32, 0.3, window, backend, cap}, kUneven);
+        expect_formula(on, {6, 3, 32, 0.3, {window}, backend, cap}, kUneven);
       }
-      expect_formula(on, {6, 3, 24, 0.3, window, AttentionBackend::kAuto, cap}, kUneven);
+      expect_formula(on, {6, 3, 24, 0.3, {window}, AttentionBackend::kAuto, cap}, kUneven);
     }
   }
   for (const std::int64_t head_dim : {80, 96, 128, 256}) {
@@ -134,7 +134,7 @@ TEST_P(Attention, MatchesItsFormulaInALongSequenceAmongShortOnes) {
   if (on.dtype != at::kFloat) return;
   for (const std::int64_t window : {0, 100}) {
     const Parameter sinks = random_parameter(on, {4}, "sinks");
-    expect_formula(on, {4, 2, 16, 0, window, AttentionBackend::kAuto, 5.0}, {3, 1500, 1, 30},
+    expect_formula(on, {4, 2, 16, 0, {window}, AttentionBackend::kAuto, 5.0}, {3, 1500, 1, 30},
                    &sinks);
   }
 }

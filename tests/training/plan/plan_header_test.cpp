@@ -41,10 +41,10 @@ PlanSettings settings_of(const Config& config) {
 TEST(PlanOptions, SayHowFarTheModelsLayersLookBack) {
   DecoderConfig decoder;
   decoder.num_layers = 4;
-  EXPECT_EQ(attention_span(decoder), AttentionSpan{});
-  decoder.layers = {{.window = 100}, {}, {.window = 300}, {.window = 200}};
-  EXPECT_EQ(attention_span(decoder), (AttentionSpan{.windowed_share = 0.75, .window = 200}));
-  EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span, attention_span(decoder));
+  EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span, AttentionSpan{});
+  decoder.layers = {{.attention = {.window = 200}}, {}, {.attention = {.window = 200}}, {}};
+  EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span,
+            (AttentionSpan{.windowed_share = 0.5, .window = 200}));
 }
 
 TEST(PlanHeader, OfARunFromBeforeThereWereWindowsHasNone) {

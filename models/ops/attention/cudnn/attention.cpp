@@ -29,8 +29,8 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   problem.num_kv_heads = shape.num_kv_heads;
   problem.head_dim = shape.head_dim;
   problem.scale = attention_scale(shape);
-  // A window as long as the longest sequence masks nothing, and the kernels are faster without one.
-  problem.window = shape.window < max_length ? shape.window : 0;
+  // Kernels are faster without a window that masks nothing.
+  problem.window = shape.pattern.within(max_length).window;
   problem.soft_cap = shape.soft_cap;
   problem.num_sequences = bucket.num_sequences;
   problem.max_length = bucket.max_length;

@@ -1,0 +1,30 @@
+// How far a model's layers attend back, as the cost of examples needs it.
+#pragma once
+
+#include <span>
+
+#include "framework/data/attention_pattern.h"
+
+namespace packtrain {
+
+// The mean over the layers' patterns: a share of the layers has a window of tokens.
+struct AttentionSpan {
+  double windowed_share = 0.0;
+  double window = 0.0;
+
+  friend bool operator==(const AttentionSpan&, const AttentionSpan&) = default;
+  // Twice the number of token pairs in attention over L tokens, the mean over layers; a token with
+  // itself is half a pair. A full layer has L^2. A layer of window W < L has W (2 L - W), because
+  // the token at position p attends to min(p + 1, W) tokens. Plans depend on each bit of the
+  // result, so the order of its operations must not change.
+  double squares(double length) const {
+    const double all = length * length;
+    if (windowed_share == 0 || length <= window) return all;
+    return (1 - windowed_share) * all + windowed_share * window * (2 * length - window);
+  }
+};
+
+// `layers`: the pattern of each layer. Several windows give their mean.
+AttentionSpan attention_span(std::span<const AttentionPattern> layers);
+
+}  // namespace packtrain

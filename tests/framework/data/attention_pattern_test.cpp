@@ -1,0 +1,42 @@
+#include "framework/data/attention_pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace packtrain::attention_pattern_test {
+namespace {
+
+constexpr AttentionPattern kFull;
+constexpr AttentionPattern kWindow = {.window = 3};
+
+TEST(AttentionPattern, OfFullAttentionSeesAllKeysUpToTheQuerys) {
+  EXPECT_TRUE(kFull.is_full());
+  for (std::int64_t key = 0; key < 9; ++key) EXPECT_EQ(kFull.sees(5, key), key <= 5) << key;
+}
+
+TEST(AttentionPattern, OfAWindowSeesThatManyKeysWithTheQuerys) {
+  EXPECT_FALSE(kWindow.is_full());
+  for (std::int64_t key = 0; key < 9; ++key) {
+    EXPECT_EQ(kWindow.sees(5, key), key >= 3 && key <= 5) << key;
+    EXPECT_EQ(kWindow.sees(1, key), key <= 1) << key;
+  }
+}
+
+TEST(AttentionPattern, CountsThePairsThatItSees) {
+  for (const AttentionPattern& pattern : {kFull, kWindow, AttentionPattern{.window = 1}}) {
+    std::int64_t pairs = 0;
+    for (std::int64_t length = 0; length < 12; ++length) {
+      EXPECT_EQ(pattern.pairs(length), pairs) << pattern.window << " " << length;
+      for (std::int64_t key = 0; key <= length; ++key) pairs += pattern.sees(length, key) ? 1 : 0;
+    }
+  }
+}
+
+TEST(AttentionPattern, IsFullInSequencesThatItsWindowCovers) {
+  EXPECT_EQ(kWindow.within(2), kFull);
+  EXPECT_EQ(kWindow.within(3), kFull);
+  EXPECT_EQ(kWindow.within(4), kWindow);
+  EXPECT_EQ(kFull.within(4), kFull);
+}
+
+}  // namespace
+}  // namespace packtrain::attention_pattern_test
