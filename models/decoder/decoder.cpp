@@ -94,7 +94,8 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
         config, layer, options.recompute, choose.apply(layer_parameters(config, layer)),
         config.layer(layer).local_rotary ? local_frequencies : frequencies));
   }
-  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config));
+  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config,
+                                               options.objective));
   choose.check_all_used();
   return blocks;
 }

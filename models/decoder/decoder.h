@@ -9,6 +9,7 @@
 #include "models/block/block.h"
 #include "models/block/operator_tape.h"
 #include "models/layers/decoder_config.h"
+#include "models/objectives/next_token.h"
 
 namespace packtrain {
 
@@ -16,6 +17,7 @@ struct DecoderOptions {
   std::vector<std::string> frozen;  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
   RecomputePolicy recompute = RecomputePolicy::none();
+  std::shared_ptr<const Objective> objective = std::make_shared<NextToken>();
 };
 
 // blocks[0] embeds, blocks[1 .. num_layers] are the layers, the last is final norm + head + loss.

@@ -1,6 +1,7 @@
 #include "models/decoder/head_block.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include <utility>
 
@@ -9,7 +10,7 @@
 #include "models/layers/norm.h"
 #include "models/layers/routing_statistics.h"
 #include "models/ops/linear/linear.h"
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "models/ops/linear_cross_entropy/linear_loss.h"
 
 namespace packtrain {
 namespace {
@@ -42,12 +43,14 @@ struct HeadBlock::Weights {
   const Parameter* bias;
 };
 
-HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config)
+HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config,
+                     std::shared_ptr<const Objective> objective)
     : parameters_(std::move(parameters)),
       norm_(config.norm),
       logit_multiplier_(config.logit_multiplier),
       soft_cap_(config.logit_soft_cap),
-      experts_(config.experts) {}
+      experts_(config.experts),
+      objective_(std::move(objective)) {}
 
 HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) const {
   const Parameter* next = parameters.data();
@@ -78,16 +81,23 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
   if (batch.row_logits.defined() && x.size(0) > 0)
     batch.row_logits.copy_(logits(w, normed.y, timing));
-  const CrossEntropyTargets targets{batch.loss_labels, batch.loss_weight, batch.row_losses};
-  const CrossEntropyOutput output = linear_cross_entropy(
-      normed.y, *w.head, targets, training, {.soft_cap = soft_cap_, .gemm_timing = timing}, w.bias);
+  const at::Tensor row_losses =
+      batch.row_losses.defined() ? batch.row_losses : at::empty_like(batch.loss_weight);
+  const at::Tensor grad_x = linear_loss(
+      normed.y, *w.head, w.bias,
+      {.gradients = training, .two_passes = objective_->takes_two_passes(), .gemm_timing = timing},
+      [&](const LogitsChunk& chunk) {
+        objective_->evaluate({chunk.logits, chunk.begin, soft_cap_}, batch, row_losses,
+                             chunk.gradients);
+      });
+  const at::Tensor loss = objective_->loss(batch, row_losses);
   if (!training) {
-    return {output.loss, nullptr};
+    return {loss, nullptr};
   }
-  if (logit_multiplier_ != 1.0) output.grad_x.mul_(logit_multiplier_);
+  if (logit_multiplier_ != 1.0) grad_x.mul_(logit_multiplier_);
   auto tape = std::make_unique<HeadTape>();
-  tape->grad_x = norm_backward(output.grad_x, x, normed.statistics, w.norm, norm_);
-  return {output.loss, std::move(tape)};
+  tape->grad_x = norm_backward(grad_x, x, normed.statistics, w.norm, norm_);
+  return {loss, std::move(tape)};
 }
 
 at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,

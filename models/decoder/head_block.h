@@ -1,20 +1,23 @@
-// The last block: final norm, projection to the vocabulary, and weighted cross entropy of the
+// The last block: final norm, projection to the vocabulary, and the objective's loss of the
 // supervised rows.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/block/block.h"
 #include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
+#include "models/objectives/objective.h"
 
 namespace packtrain {
 
 class HeadBlock final : public Block {
  public:
   // `parameters`: head_parameters(config).
-  HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config);
+  HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config,
+            std::shared_ptr<const Objective> objective);
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
@@ -39,6 +42,7 @@ class HeadBlock final : public Block {
   double logit_multiplier_;
   double soft_cap_;
   ExpertsConfig experts_;
+  std::shared_ptr<const Objective> objective_;
 };
 
 // The head's parameters and its one operator, for estimates. HeadBlock runs it without a tape.

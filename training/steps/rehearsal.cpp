@@ -7,7 +7,7 @@
 #include "framework/core/logging.h"
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/cudnn/buckets.h"
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "models/ops/linear_cross_entropy/linear_loss.h"
 #include "models/ops/matmul/matmul.h"
 #include "models/ops/matmul/token_bucket.h"
 #include "samplers/loss_counter.h"

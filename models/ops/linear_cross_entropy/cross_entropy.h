@@ -1,16 +1,29 @@
-// Cross-entropy of rows of logits, without the projection before it (linear_cross_entropy.h has the
-// formulas). Moves 2 N V elements. The part of a row that does not fit in shared memory is read
-// twice, the second time mostly from L2. Very wide rows use the shared memory of two
-// multiprocessors.
+// Weighted cross entropy of rows of logits z [N, V], without the projection before it:
+//    s = c tanh(z / c), or z without soft cap;  L_n = log sum_v exp(s_nv)
+//    l_n = L_n - s_n,label;  loss = sum_n w_n l_n
+//    ds_nv = w_n (softmax(s_n)_v - [v = label_n]);  dz = ds (1 - (s / c)^2)
+// Logits are float32 or bfloat16. Softmax and loss are float32. Deterministic. Moves 2 N V
+// elements. The part of a row that does not fit in shared memory is read twice, the second time
+// mostly from L2. Very wide rows use the shared memory of two multiprocessors. Soft cap: Gemma 2,
+// arXiv 2408.00118, section 2.
 #pragma once
 
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include <ATen/core/Tensor.h>
 
 namespace packtrain {
 
-// The logits are [N, V], and rows start at multiples of 16 bytes. Fills targets.row_losses. If
-// `gradients` is set it overwrites the logits by their gradient. Elements between the rows may be
-// overwritten.
+struct CrossEntropyTargets {
+  at::Tensor labels;      // int32 [N], each in 0 .. V-1
+  at::Tensor weights;     // float32 [N]
+  at::Tensor row_losses;  // float32 [N], receives l_n
+};
+
+struct CrossEntropyOptions {
+  double soft_cap = 0;  // 0: none
+};
+
+// Rows of the logits start at multiples of 16 bytes. Fills targets.row_losses. If `gradients` is
+// set it overwrites the logits by their gradient. Elements between the rows may be overwritten.
 void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
                    const CrossEntropyOptions& options);
 

@@ -1,10 +1,8 @@
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "models/ops/linear_cross_entropy/linear_loss.h"
 
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "framework/core/math.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
-#include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
@@ -115,17 +112,55 @@ class ChunkedGradient {
   bool apart_ = false;
 };
 
-HeadChunks chunks_of(const at::Tensor& x, const Parameter& weight, bool gradients,
-                     const CrossEntropyOptions& options) {
-  if (options.chunk_rows > 0) return {.rows = std::min(options.chunk_rows, x.size(0))};
-  const bool narrow = gradients && weight.grad.defined() && weight.grad.scalar_type() != at::kFloat;
+std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight,
+                        const LinearLossOptions& options) {
+  if (options.chunk_rows > 0) return std::min(options.chunk_rows, x.size(0));
+  const bool narrow =
+      options.gradients && weight.grad.defined() && weight.grad.scalar_type() != at::kFloat;
   return plan_head_chunks({.num_rows = x.size(0),
                            .vocab_size = weight.value.size(0),
                            .hidden_size = x.size(1),
                            .element_bytes = static_cast<std::int64_t>(x.element_size()),
                            .narrow_gradient = narrow},
-                          x.is_cuda());
+                          x.is_cuda())
+      .rows;
 }
+
+// Computes the logits chunk by chunk in one buffer.
+class Chunks {
+ public:
+  Chunks(const at::Tensor& x, const Parameter& weight, const Parameter& bias, std::int64_t rows,
+         const GemmTiming& timing)
+      : x_(x),
+        weight_(weight),
+        bias_(bias),
+        rows_(rows),
+        timing_(timing),
+        buffer_(at::empty({rows, logits_stride(weight.value.size(0))}, x.options())) {}
+
+  bool is_single() const { return rows_ >= x_.size(0); }
+
+  // visit(chunk, rows of x, the chunk's logits with the padding of their rows)
+  template <typename Visit>
+  void for_each(bool gradients, const Visit& visit) const {
+    for (std::int64_t begin = 0; begin < x_.size(0); begin += rows_) {
+      const std::int64_t rows = std::min(rows_, x_.size(0) - begin);
+      const at::Tensor part = x_.narrow(0, begin, rows);
+      const at::Tensor wide_logits = buffer_.narrow(0, 0, rows);
+      const at::Tensor logits = wide_logits.narrow(1, 0, weight_.value.size(0));
+      write_logits(logits, part, weight_.value, bias_.value, timing_);
+      visit(LogitsChunk{logits, begin, gradients}, part, wide_logits);
+    }
+  }
+
+ private:
+  const at::Tensor& x_;
+  const Parameter& weight_;
+  const Parameter& bias_;
+  std::int64_t rows_;
+  const GemmTiming& timing_;
+  at::Tensor buffer_;
+};
 
 }  // namespace
 
@@ -150,48 +185,40 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
   return chunks;
 }
 
-CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
-                                        const CrossEntropyTargets& targets, bool gradients,
-                                        const CrossEntropyOptions& options, const Parameter* bias) {
-  const std::int64_t num_rows = x.size(0);
-  const std::int64_t vocab_size = weight.value.size(0);
-  CrossEntropyOutput output;
-  if (gradients) output.grad_x = at::empty_like(x);
-  if (num_rows == 0) {
-    output.loss = at::zeros({}, x.options().dtype(at::kFloat));
-    if (gradients) write_zero_gradient(weight);
-    if (gradients && bias != nullptr) write_zero_gradient(*bias);
-    return output;
+at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
+                       const LinearLossOptions& options, const LogitsLoss& loss) {
+  at::Tensor grad_x;
+  if (options.gradients) grad_x = at::empty_like(x);
+  if (x.size(0) == 0) {
+    if (options.gradients) write_zero_gradient(weight);
+    if (options.gradients && bias != nullptr) write_zero_gradient(*bias);
+    return grad_x;
   }
-  const GemmTiming& timing = options.gemm_timing;
-  const std::int64_t step = chunks_of(x, weight, gradients, options).rows;
-  const at::Tensor buffer = at::empty({step, logits_stride(vocab_size)}, x.options());
-  const at::Tensor aligned = gradients ? aligned_weight(weight.value) : at::Tensor();
-  const at::Tensor row_losses =
-      targets.row_losses.defined() ? targets.row_losses : at::empty_like(targets.weights);
   const Parameter bias_or_none = bias != nullptr ? *bias : Parameter{};
-  ChunkedGradient weight_gradient(weight, step >= num_rows);
-  ChunkedGradient bias_gradient(bias_or_none, step >= num_rows);
-  for (std::int64_t begin = 0; begin < num_rows; begin += step) {
-    const std::int64_t rows = std::min(step, num_rows - begin);
-    const at::Tensor chunk = x.narrow(0, begin, rows);
-    const at::Tensor wide_logits = buffer.narrow(0, 0, rows);
-    const at::Tensor logits = wide_logits.narrow(1, 0, vocab_size);
-    write_logits(logits, chunk, weight.value, bias_or_none.value, timing);
-    cross_entropy(logits,
-                  {.labels = targets.labels.narrow(0, begin, rows),
-                   .weights = targets.weights.narrow(0, begin, rows),
-                   .row_losses = row_losses.narrow(0, begin, rows)},
-                  gradients, options);
-    if (!gradients) continue;
-    write_grad_x(output.grad_x.narrow(0, begin, rows), wide_logits, vocab_size, aligned, timing);
-    weight_gradient.add([&](const Parameter& p) { add_grad_weight(p, logits, chunk, timing); });
-    bias_gradient.add([&](const Parameter& p) { linear_backward_bias(logits, p); });
+  const GemmTiming& timing = options.gemm_timing;
+  const Chunks chunks(x, weight, bias_or_none, chunk_rows(x, weight, options), timing);
+  if (!options.gradients || options.two_passes) {
+    chunks.for_each(false, [&](const LogitsChunk& chunk, const at::Tensor&, const at::Tensor&) {
+      loss(chunk);
+    });
   }
-  if (gradients) weight_gradient.finish();
-  if (gradients) bias_gradient.finish();
-  output.loss = at::mul(row_losses, targets.weights).sum();
-  return output;
+  if (!options.gradients) return grad_x;
+  const at::Tensor aligned = aligned_weight(weight.value);
+  ChunkedGradient weight_gradient(weight, chunks.is_single());
+  ChunkedGradient bias_gradient(bias_or_none, chunks.is_single());
+  const auto differentiate = [&](const LogitsChunk& chunk, const at::Tensor& part,
+                                 const at::Tensor& wide_logits) {
+    loss(chunk);
+    write_grad_x(grad_x.narrow(0, chunk.begin, part.size(0)), wide_logits, weight.value.size(0),
+                 aligned, timing);
+    weight_gradient.add(
+        [&](const Parameter& p) { add_grad_weight(p, chunk.logits, part, timing); });
+    bias_gradient.add([&](const Parameter& p) { linear_backward_bias(chunk.logits, p); });
+  };
+  chunks.for_each(true, differentiate);
+  weight_gradient.finish();
+  bias_gradient.finish();
+  return grad_x;
 }
 
 }  // namespace packtrain

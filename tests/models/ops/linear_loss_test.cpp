@@ -1,5 +1,5 @@
 // The head's loss and gradients against float64, per device and dtype.
-#include "models/ops/linear_cross_entropy/linear_cross_entropy.h"
+#include "models/ops/linear_cross_entropy/linear_loss.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
@@ -15,14 +15,14 @@
 #include <optional>
 #include <vector>
 
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "tests/models/cases.h"
 
-namespace packtrain::linear_cross_entropy_test {
+namespace packtrain::linear_loss_test {
 namespace {
 
-class LinearCrossEntropy : public testing::TestWithParam<OperatorCase> {};
-INSTANTIATE_TEST_SUITE_P(Devices, LinearCrossEntropy, testing::ValuesIn(operator_cases()),
-                         case_name);
+class LinearLoss : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, LinearLoss, testing::ValuesIn(operator_cases()), case_name);
 
 struct LossCase {
   at::Tensor x;
@@ -32,6 +32,34 @@ struct LossCase {
 
   const Parameter* bias_or_null() const { return bias ? &*bias : nullptr; }
 };
+
+struct CaseOptions {
+  double soft_cap = 0;
+  std::int64_t chunk_rows = 0;
+};
+
+struct CrossEntropyOutput {
+  at::Tensor loss;
+  at::Tensor grad_x;
+};
+
+CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
+                                        const CrossEntropyTargets& targets, bool gradients,
+                                        const CaseOptions& options = {},
+                                        const Parameter* bias = nullptr) {
+  const auto loss = [&](const LogitsChunk& chunk) {
+    const auto of_chunk = [&](const at::Tensor& rows) {
+      return rows.narrow(0, chunk.begin, chunk.logits.size(0));
+    };
+    cross_entropy(
+        chunk.logits,
+        {of_chunk(targets.labels), of_chunk(targets.weights), of_chunk(targets.row_losses)},
+        chunk.gradients, {.soft_cap = options.soft_cap});
+  };
+  const at::Tensor grad_x = linear_loss(
+      x, weight, bias, {.gradients = gradients, .chunk_rows = options.chunk_rows}, loss);
+  return {(targets.row_losses * targets.weights).sum(), grad_x};
+}
 
 LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab_size,
                    bool float_gradient = false) {
@@ -55,15 +83,14 @@ LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab
 
 // Row losses in float64.
 at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                   const at::Tensor& labels, const CrossEntropyOptions& options) {
+                   const at::Tensor& labels, const CaseOptions& options) {
   at::Tensor s = at::matmul(x, weight.t()) + bias;
   if (options.soft_cap > 0) s = at::tanh(s / options.soft_cap) * options.soft_cap;
   const at::Tensor log_sum = at::logsumexp(s, at::IntArrayRef{1});
   return log_sum - s.gather(1, labels.to(at::kCPU, at::kLong).unsqueeze(1)).squeeze(1);
 }
 
-void expect_matches_formula(const OperatorCase& on, LossCase loss,
-                            const CrossEntropyOptions& options) {
+void expect_matches_formula(const OperatorCase& on, LossCase loss, const CaseOptions& options) {
   const at::Tensor x = reference_leaf(loss.x);
   const at::Tensor weight = reference_leaf(loss.weight.value);
   const at::Tensor bias =
@@ -91,7 +118,7 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {  // rows, vocabula
     {70, 1001},
     {130, 4099}};
 
-TEST_P(LinearCrossEntropy, MatchesItsFormula) {
+TEST_P(LinearLoss, MatchesItsFormula) {
   const OperatorCase& on = GetParam();
   for (const auto& [rows, vocab_size] : kShapes) {
     expect_matches_formula(on, loss_case(on, rows, vocab_size), {});
@@ -100,7 +127,7 @@ TEST_P(LinearCrossEntropy, MatchesItsFormula) {
 }
 
 // Vocabularies of Llama 3 and Gemma: more than one block's, and one cluster's, shared memory.
-TEST_P(LinearCrossEntropy, MatchesItsFormulaForLargeVocabularies) {
+TEST_P(LinearLoss, MatchesItsFormulaForLargeVocabularies) {
   OperatorCase on = GetParam();
   on.tolerance = std::max(on.tolerance, 1e-4);  // d x sums as many float32 as there are words
   expect_matches_formula(on, loss_case(on, 9, 128256), {});
@@ -108,14 +135,14 @@ TEST_P(LinearCrossEntropy, MatchesItsFormulaForLargeVocabularies) {
   expect_matches_formula(on, loss_case(on, 3, 600001), {});
 }
 
-TEST_P(LinearCrossEntropy, CapsLogits) {
+TEST_P(LinearLoss, CapsLogits) {
   const OperatorCase& on = GetParam();
   for (const auto& [rows, vocab_size] : kShapes) {
     expect_matches_formula(on, loss_case(on, rows, vocab_size), {.soft_cap = 5.0});
   }
 }
 
-TEST_P(LinearCrossEntropy, SumsWeightGradientsOverChunks) {
+TEST_P(LinearLoss, SumsWeightGradientsOverChunks) {
   const OperatorCase& on = GetParam();
   for (const std::int64_t chunk_rows : {1, 50, 129}) {
     expect_matches_formula(on, loss_case(on, 130, 1001), {.chunk_rows = chunk_rows});
@@ -124,7 +151,7 @@ TEST_P(LinearCrossEntropy, SumsWeightGradientsOverChunks) {
   }
 }
 
-TEST_P(LinearCrossEntropy, AddsABiasAndSumsItsGradientOverChunks) {
+TEST_P(LinearLoss, AddsABiasAndSumsItsGradientOverChunks) {
   const OperatorCase& on = GetParam();
   for (const std::int64_t chunk_rows : {0, 50, 129}) {
     for (const at::ScalarType grad_dtype : {at::kFloat, on.dtype}) {
@@ -138,7 +165,7 @@ TEST_P(LinearCrossEntropy, AddsABiasAndSumsItsGradientOverChunks) {
 
 // The last few words add less to each row's d x than half a unit in the last place of bfloat16. If
 // each row rounded it away, it would be missing in the weights' gradients, which sum over rows.
-TEST_P(LinearCrossEntropy, WordsBeyondAMultipleOf8AreNotRoundedAway) {
+TEST_P(LinearLoss, WordsBeyondAMultipleOf8AreNotRoundedAway) {
   const OperatorCase& on = GetParam();
   LossCase loss = loss_case(on, 2000, 1003);
   loss.targets.weights.fill_(1);
@@ -152,7 +179,7 @@ TEST_P(LinearCrossEntropy, WordsBeyondAMultipleOf8AreNotRoundedAway) {
   expect_close(wide_copy(got.grad_x).sum(0), grad.sum(0), 0.003, "sum of d x over rows");
 }
 
-TEST_P(LinearCrossEntropy, TouchesNoGradientInEvaluation) {
+TEST_P(LinearLoss, TouchesNoGradientInEvaluation) {
   const OperatorCase& on = GetParam();
   const LossCase loss = loss_case(on, 20, 30);
   const CrossEntropyOutput trained = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
@@ -163,7 +190,7 @@ TEST_P(LinearCrossEntropy, TouchesNoGradientInEvaluation) {
   EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0);
 }
 
-TEST_P(LinearCrossEntropy, SkipsAFrozenWeight) {
+TEST_P(LinearLoss, SkipsAFrozenWeight) {
   const OperatorCase& on = GetParam();
   LossCase loss = loss_case(on, 20, 30);
   const CrossEntropyOutput trained = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
@@ -175,7 +202,7 @@ TEST_P(LinearCrossEntropy, SkipsAFrozenWeight) {
   }
 }
 
-TEST_P(LinearCrossEntropy, OfNoRowsIsZeroWithZeroGradients) {
+TEST_P(LinearLoss, OfNoRowsIsZeroWithZeroGradients) {
   const OperatorCase& on = GetParam();
   LossCase loss = loss_case(on, 0, 30);
   const CrossEntropyOutput output = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
@@ -185,6 +212,18 @@ TEST_P(LinearCrossEntropy, OfNoRowsIsZeroWithZeroGradients) {
   loss.weight.accumulate = true;
   linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
   EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0) << "the other use's gradient was lost";
+}
+
+TEST_P(LinearLoss, GivesAllChunksBeforeTheGradientsInTwoPasses) {
+  const OperatorCase& on = GetParam();
+  const LossCase loss = loss_case(on, 5, 30);
+  std::vector<std::pair<std::int64_t, bool>> chunks;
+  linear_loss(loss.x, loss.weight, nullptr,
+              {.gradients = true, .two_passes = true, .chunk_rows = 2},
+              [&](const LogitsChunk& chunk) { chunks.emplace_back(chunk.begin, chunk.gradients); });
+  const std::vector<std::pair<std::int64_t, bool>> wanted = {{0, false}, {2, false}, {4, false},
+                                                             {0, true},  {2, true},  {4, true}};
+  EXPECT_EQ(chunks, wanted);
 }
 
 TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
@@ -211,4 +250,4 @@ TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
 }
 
 }  // namespace
-}  // namespace packtrain::linear_cross_entropy_test
+}  // namespace packtrain::linear_loss_test
