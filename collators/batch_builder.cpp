@@ -19,7 +19,7 @@ constexpr std::size_t kAlignment = 256;
 // Sizes of a batch's arrays. They are computed before any array is written.
 struct Shape {
   std::size_t num_rows = 0;
-  std::size_t num_sequences = 0;  // the dummy sequence included
+  std::size_t num_segments = 0;  // the dummy sequence included
   std::size_t num_loss_tokens = 0;
   std::size_t num_loss_sources = 0;   // num_loss_tokens, or 0
   std::size_t num_token_weights = 0;  // num_loss_tokens, or 0
@@ -27,9 +27,9 @@ struct Shape {
   std::int64_t num_real_tokens = 0;
 };
 
-Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> sequences,
+Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> segments,
                const CollatorOptions& options) {
-  Shape shape{.num_sequences = sequences.size(), .num_pieces = views.size()};
+  Shape shape{.num_segments = segments.size(), .num_pieces = views.size()};
   for (const PieceView& view : views) {
     shape.num_real_tokens += static_cast<std::int64_t>(view.length());
     shape.num_loss_tokens += view.num_labels();
@@ -38,15 +38,14 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SequenceRun> se
   const bool has_weights = std::ranges::any_of(views, &PieceView::has_token_weights);
   shape.num_token_weights = has_weights ? shape.num_loss_tokens : 0;
   std::int64_t used = 0;
-  for (const SequenceRun& sequence : sequences)
-    used += static_cast<std::int64_t>(sequence.num_rows);
+  for (const SegmentRun& run : segments) used += run.segment.rows.size();
   const std::int64_t rows = num_rows(used, options.row_multiple);
   if (rows > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorCategory::kInternal,
                 fmt::format("collator: a batch of {} rows cannot be numbered in 32 bits", rows));
   }
   shape.num_rows = static_cast<std::size_t>(rows);
-  if (rows > used) ++shape.num_sequences;
+  if (rows > used) ++shape.num_segments;
   return shape;
 }
 
@@ -74,7 +73,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.input_ids, shape.num_rows);
   layout.place(batch.labels, shape.num_rows);
   layout.place(batch.position_ids, shape.num_rows);
-  layout.place(batch.cu_seqlens, shape.num_sequences + 1);
+  layout.place(batch.cu_seqlens, shape.num_segments + 1);
   layout.place(batch.loss_index, shape.num_loss_tokens);
   layout.place(batch.loss_weight, shape.num_loss_tokens);
   layout.place(batch.loss_source, shape.num_loss_sources);
@@ -128,13 +127,18 @@ class Writer {
 
   std::size_t rows_left() const { return batch_.input_ids.size() - row_; }
 
-  // Starts a sequence. The next `length` rows that are written belong to it.
-  void begin_sequence(std::size_t length) {
-    batch_.cu_seqlens[sequence_++] = static_cast<std::int32_t>(row_);
-    batch_.max_seqlen = std::max(batch_.max_seqlen, static_cast<std::int32_t>(length));
+  // Starts a segment. The next rows that are written belong to it.
+  void begin_segment(const AttentionSegment& segment) {
+    if (!segment.is_sequence()) {
+      batch_.prefixes.push_back(
+          {static_cast<std::int64_t>(segment_), {segment.prefix.begin(), segment.prefix.end()}});
+    }
+    batch_.cu_seqlens[segment_++] = static_cast<std::int32_t>(row_);
+    batch_.max_seqlen = std::max(batch_.max_seqlen, static_cast<std::int32_t>(segment.num_keys()));
+    const auto length = static_cast<std::size_t>(segment.rows.size());
     const auto positions = batch_.position_ids.subspan(row_, length);
-    std::iota(positions.begin(), positions.end(), 0);
-    sequence_end_ = row_ + length;
+    std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(segment.num_prefix()));
+    segment_end_ = row_ + length;
   }
 
   // `source` is written when the batch has an array for sources. Returns false when the piece has
@@ -167,20 +171,20 @@ class Writer {
     return loss_token_ == loss_end;
   }
 
-  void pad_sequence() {
-    const std::size_t length = sequence_end_ - row_;
+  void pad_segment() {
+    const std::size_t length = segment_end_ - row_;
     std::ranges::fill(batch_.input_ids.subspan(row_, length), 0);
     std::ranges::fill(batch_.labels.subspan(row_, length), kNoLabel);
-    row_ = sequence_end_;
+    row_ = segment_end_;
   }
 
-  void finish() { batch_.cu_seqlens[sequence_] = static_cast<std::int32_t>(row_); }
+  void finish() { batch_.cu_seqlens[segment_] = static_cast<std::int32_t>(row_); }
 
  private:
   PackedBatch& batch_;
   std::size_t row_ = 0;
-  std::size_t sequence_ = 0;
-  std::size_t sequence_end_ = 0;
+  std::size_t segment_ = 0;
+  std::size_t segment_end_ = 0;
   std::size_t loss_token_ = 0;
 };
 
@@ -220,7 +224,7 @@ LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
 }
 
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
-                        std::span<const SequenceRun> sequences,
+                        std::span<const SegmentRun> segments,
                         const LossNormalization& normalization, const CollatorOptions& options,
                         const HostAllocator& allocate) {
   std::vector<PieceView> views;
@@ -231,25 +235,27 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     views.emplace_back(store, piece);
   }
 
-  PackedBatch batch = allocate_batch(shape_of(views, sequences, options), allocate);
+  PackedBatch batch = allocate_batch(shape_of(views, segments, options), allocate);
   Writer writer(batch);
   LabelWeights own;
   LabelWeights& label_weights = options.label_weights == nullptr ? own : *options.label_weights;
   std::size_t next = 0;
-  for (const SequenceRun& sequence : sequences) {
-    writer.begin_sequence(sequence.num_rows);
-    for (const std::size_t end = next + sequence.num_pieces; next < end; ++next) {
+  for (const SegmentRun& run : segments) {
+    writer.begin_segment(run.segment);
+    for (const std::size_t end = next + run.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
       const double weight = weight_of(store, piece, views[next], normalization, label_weights);
       if (!writer.append(views[next], weight, store.source(piece.example))) {
         fail_changed(store, piece, "its mask has other labels");
       }
     }
-    writer.pad_sequence();
+    writer.pad_segment();
   }
   if (writer.rows_left() > 0) {
-    writer.begin_sequence(writer.rows_left());
-    writer.pad_sequence();
+    const std::int64_t num_rows = std::ssize(batch.input_ids);
+    writer.begin_segment(
+        {{num_rows - static_cast<std::int64_t>(writer.rows_left()), num_rows}, {}});
+    writer.pad_segment();
   }
   writer.finish();
   check_ids(store, pieces, batch);

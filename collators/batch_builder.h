@@ -1,4 +1,4 @@
-// Shared by all collators: writes pieces into a PackedBatch, sequence after sequence.
+// Shared by all collators: writes pieces into a PackedBatch, segment after segment.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include "collators/label_weights.h"
 #include "collators/packed_batch.h"
 #include "framework/config/config.h"
+#include "framework/data/attention_segment.h"
 #include "framework/data/token_store.h"
 #include "samplers/plan.h"
 
@@ -46,16 +47,17 @@ struct CollatorOptions {
 // that many. An empty function selects PackedBatch::storage.
 using HostAllocator = std::function<std::span<std::byte>(std::size_t)>;
 
-// One sequence, which is the range of attention: the next `num_pieces` pieces one after another,
-// then padding up to `num_rows`.
-struct SequenceRun {
+// A segment's contents: the next `num_pieces` pieces one after another, then padding up to its
+// rows.
+struct SegmentRun {
   std::size_t num_pieces = 1;
-  std::size_t num_rows = 0;
+  AttentionSegment segment;
 };
 
-// Writes `pieces` as `sequences` and rounds the rows up with one dummy sequence. `sequences` must
-// cover all pieces.
-// Padding has id 0, label -100 and consecutive positions. It comes last in its sequence, so that
+// Writes `pieces` as `segments` and rounds the rows up with one dummy sequence. `segments` must
+// cover all pieces, and the rows of each must begin where those of the one before it end.
+// Positions of a segment begin after its prefix.
+// Padding has id 0, label -100 and consecutive positions. It comes last in its segment, so that
 // causal attention of real tokens never reads it. A piece's last token has a label only when the
 // piece `continues`.
 // O(rows). With token weights and normalisation by examples it also reads the masks of examples
@@ -63,7 +65,7 @@ struct SequenceRun {
 // Throws Error(kInternal) for a piece outside its example, a batch beyond 2^31 - 1 rows, or memory
 // smaller than requested.
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
-                        std::span<const SequenceRun> sequences,
+                        std::span<const SegmentRun> segments,
                         const LossNormalization& normalization, const CollatorOptions& options,
                         const HostAllocator& allocate);
 

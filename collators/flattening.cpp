@@ -9,12 +9,12 @@ namespace packtrain {
 PackedBatch flatten(const TokenStore& store, const MicroBatch& pieces,
                     const LossNormalization& normalization, const CollatorOptions& options,
                     const HostAllocator& allocate) {
-  std::vector<SequenceRun> sequences;
-  sequences.reserve(pieces.size());
-  for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
-    sequences.push_back({sequence.size(), static_cast<std::size_t>(num_tokens)});
+  std::vector<SegmentRun> segments;
+  segments.reserve(pieces.size());
+  for_each_segment(pieces, [&](std::span<const Piece> run, const AttentionSegment& segment) {
+    segments.push_back({run.size(), segment});
   });
-  return build_batch(store, pieces, sequences, normalization, options, allocate);
+  return build_batch(store, pieces, segments, normalization, options, allocate);
 }
 
 std::vector<std::int32_t> boundaries_from_position_ids(std::span<const std::int32_t> position_ids) {

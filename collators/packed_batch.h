@@ -1,4 +1,4 @@
-// PackedBatch: a micro-batch as flat arrays with sequence boundaries, in one host buffer.
+// PackedBatch: a micro-batch as flat arrays with the segments of attention, in one host buffer.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "framework/data/attention_segment.h"
 #include "samplers/plan.h"
 
 namespace packtrain {
@@ -28,19 +29,23 @@ struct PackedBatch {
   std::span<std::byte> bytes;            // the whole buffer
   std::span<std::int32_t> input_ids;     // [num_tokens], padding included
   std::span<std::int32_t> labels;        // [num_tokens], -100 = not supervised
-  std::span<std::int32_t> position_ids;  // [num_tokens], restart at 0 with each sequence
-  std::span<std::int32_t> cu_seqlens;    // [num_sequences + 1], the dummy sequence included
+  std::span<std::int32_t> position_ids;  // [num_tokens], restart with each segment
+  std::span<std::int32_t> cu_seqlens;    // [num_segments + 1] their first rows, the dummy included
   std::span<std::int32_t> loss_index;    // [num_loss_tokens] rows with a label, ascending
   std::span<float> loss_weight;          // [num_loss_tokens] factor of each row's loss
   std::span<std::int32_t> loss_source;   // [num_loss_tokens] its source in the store, or empty
   // [num_loss_tokens] weight of each row's mask byte, a factor of loss_weight. Empty: all 1.
   std::span<float> token_weight;
-  std::span<std::int32_t> examples;  // [2, pieces] first row and end row of each piece
-  std::int32_t max_seqlen = 0;       // the dummy sequence included
-  std::int64_t num_real_tokens = 0;  // without the dummy sequence
-  std::vector<Piece> pieces;         // where the real tokens came from
+  std::span<std::int32_t> examples;     // [2, pieces] first row and end row of each piece
+  std::vector<SegmentPrefix> prefixes;  // of segments that have one, in their order
+  std::int32_t max_seqlen = 0;          // keys of a segment, at most; the dummy sequence included
+  std::int64_t num_real_tokens = 0;     // without the dummy sequence
+  std::vector<Piece> pieces;            // where the real tokens came from
   // [pieces] The number of rows of each piece in loss_index, in this order.
   std::vector<std::int32_t> num_piece_labels;
+
+  // Valid as long as the batch.
+  AttentionSegments segments() const { return {cu_seqlens, prefixes}; }
 };
 
 }  // namespace packtrain

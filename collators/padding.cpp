@@ -11,9 +11,13 @@ PackedBatch pad_to_longest(const TokenStore& store, const MicroBatch& pieces,
                            const HostAllocator& allocate) {
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
-  const std::vector<SequenceRun> sequences(
-      pieces.size(), {.num_pieces = 1, .num_rows = static_cast<std::size_t>(longest)});
-  return build_batch(store, pieces, sequences, normalization, options, allocate);
+  std::vector<SegmentRun> segments(pieces.size());
+  std::int64_t row = 0;
+  for (SegmentRun& run : segments) {
+    run.segment.rows = {row, row + longest};
+    row += longest;
+  }
+  return build_batch(store, pieces, segments, normalization, options, allocate);
 }
 
 }  // namespace packtrain

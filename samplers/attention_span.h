@@ -4,6 +4,7 @@
 #include <span>
 
 #include "framework/data/attention_pattern.h"
+#include "framework/data/attention_segment.h"
 
 namespace packtrain {
 
@@ -21,6 +22,13 @@ struct AttentionSpan {
     const double all = length * length;
     if (windowed_share == 0 || length <= window) return all;
     return (1 - windowed_share) * all + windowed_share * window * (2 * length - window);
+  }
+  // The same for the rows of a segment: pairs with keys of the prefix are included, pairs of the
+  // prefix's own rows are not.
+  double squares(const AttentionSegment& segment) const {
+    if (segment.is_sequence()) return squares(static_cast<double>(segment.rows.size()));
+    const auto num_prefix = static_cast<double>(segment.num_prefix());
+    return squares(static_cast<double>(segment.num_keys())) - squares(num_prefix);
   }
 };
 

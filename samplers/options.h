@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "framework/config/config.h"
+#include "framework/data/attention_segment.h"
 #include "samplers/attention_span.h"
 
 namespace packtrain {
 
-// Cost of a micro-batch on one rank: constant + sum over examples of linear * L + quadratic *
-// squares(L).
+// Cost of a micro-batch on one rank: constant + sum over segments of linear * rows + quadratic *
+// squares.
 struct CostModel {
   double linear = 1.0;
   double quadratic = 0.0;
@@ -18,10 +19,12 @@ struct CostModel {
   AttentionSpan span = {};
 
   friend bool operator==(const CostModel&, const CostModel&) = default;
-  double of_example(std::int32_t length) const {
-    const double tokens = length;
-    return linear * tokens + quadratic * span.squares(tokens);
+  double of_segment(const AttentionSegment& segment) const {
+    const auto num_rows = static_cast<double>(segment.rows.size());
+    return linear * num_rows + quadratic * span.squares(segment);
   }
+  // The cost of an example that is one sequence.
+  double of_example(std::int32_t length) const { return of_segment({{0, length}, {}}); }
 };
 
 struct PlanOptions {

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "framework/data/attention_segment.h"
 
 namespace packtrain {
 
@@ -17,7 +20,7 @@ struct Piece {
   // keeps its label, so that a split example trains as many labels as a whole one. False for the
   // last piece and for a truncated example, whose removed tokens are no labels.
   bool continues = false;
-  // One sequence with the previous piece: attention includes that piece and positions continue.
+  // One segment with the previous piece: attention includes that piece and positions continue.
   bool joined = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;
@@ -25,15 +28,19 @@ struct Piece {
 
 using MicroBatch = std::vector<Piece>;  // may be empty: the rank runs a dummy sequence
 
-// Calls visit(std::span<const Piece>, std::int32_t num_tokens) for each sequence of `pieces`, in
-// their order. A sequence is a piece with those joined to it; attention stays inside it.
+// Calls visit(std::span<const Piece>, const AttentionSegment&) for each segment of `pieces`, in
+// their order. A segment is a piece with those joined to it. Its rows are those of the pieces one
+// after another without padding.
 template <typename Visit>
-void for_each_sequence(std::span<const Piece> pieces, Visit&& visit) {
+void for_each_segment(std::span<const Piece> pieces, Visit&& visit) {
+  AttentionSegment segment;
   for (std::size_t begin = 0; begin < pieces.size();) {
-    std::int32_t num_tokens = pieces[begin].length;
+    segment.rows = {segment.rows.end, segment.rows.end + pieces[begin].length};
     std::size_t end = begin + 1;
-    for (; end < pieces.size() && pieces[end].joined; ++end) num_tokens += pieces[end].length;
-    visit(pieces.subspan(begin, end - begin), num_tokens);
+    for (; end < pieces.size() && pieces[end].joined; ++end) {
+      segment.rows.end += pieces[end].length;
+    }
+    visit(pieces.subspan(begin, end - begin), std::as_const(segment));
     begin = end;
   }
 }

@@ -24,11 +24,12 @@ Work work_of(const MicroBatch& pieces, const CostModel& cost, bool pad_to_longes
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
   Work work{.cost = cost.constant};
-  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
-    const std::int32_t rows = pad_to_longest ? longest : num_tokens;
-    work.num_tokens += num_tokens;
-    work.num_rows += rows;
-    work.cost += cost.of_example(rows);
+  for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
+    const AttentionSegment padded{{0, longest}, {}};
+    const AttentionSegment& executed = pad_to_longest ? padded : segment;
+    work.num_tokens += segment.rows.size();
+    work.num_rows += executed.rows.size();
+    work.cost += cost.of_segment(executed);
   });
   return work;
 }

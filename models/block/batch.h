@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "framework/data/attention_segment.h"
+
 namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
@@ -30,17 +32,20 @@ struct BatchState {
   }
 };
 
-// Blocks read all members but `state`. Shapes: T tokens (padding included), S sequences (dummy
+// Blocks read all members but `state`. Shapes: T tokens (padding included), S segments (dummy
 // included), N supervised rows.
 struct DeviceBatch {
-  at::Tensor input_ids;                       // int32 [T]
-  at::Tensor position_ids;                    // int32 [T]
-  at::Tensor cu_seqlens;                      // int32 [S + 1], on the device
+  at::Tensor input_ids;     // int32 [T]
+  at::Tensor position_ids;  // int32 [T]
+  // int32 [S + 1]: boundaries of the segments of attention, on the device. Where a segment has a
+  // prefix, kernels that read only these must refuse the batch (segments().require_sequences()).
+  at::Tensor cu_seqlens;
   std::vector<std::int32_t> cu_seqlens_host;  // host copy: reading it waits for nothing
-  std::int32_t max_seqlen = 0;
-  at::Tensor loss_index;   // int32 [N] rows with a label
-  at::Tensor loss_labels;  // int32 [N] labels[loss_index]
-  at::Tensor loss_weight;  // float32 [N]
+  std::vector<SegmentPrefix> prefixes;        // of segments that have one, in their order
+  std::int32_t max_seqlen = 0;                // keys of a segment, at most
+  at::Tensor loss_index;                      // int32 [N] rows with a label
+  at::Tensor loss_labels;                     // int32 [N] labels[loss_index]
+  at::Tensor loss_weight;                     // float32 [N]
   at::Tensor loss_source;  // int32 [N] source of each row, or undefined; blocks do not read it
   // float32 [N] weight of the row's loss mask byte, a factor of loss_weight. Undefined: 1. Blocks
   // do not read it.
@@ -54,6 +59,8 @@ struct DeviceBatch {
   at::Tensor row_logits;
   BatchState state;
 
+  // Valid until the batch is changed.
+  AttentionSegments segments() const { return {cu_seqlens_host, prefixes}; }
   std::int64_t num_rows() const { return input_ids.defined() ? input_ids.size(0) : 0; }
 };
 

@@ -49,7 +49,7 @@ Assignment assign_multipack(const StepPieces& step, const PlanOptions& options) 
   Groups sequences;
   std::vector<Placement::Slot> slots;
   for (std::size_t p = 0; p < packs.size(); ++p) {
-    for_each_sequence(packs[p], [&](std::span<const Piece> sequence, std::int32_t) {
+    for_each_segment(packs[p], [&](std::span<const Piece> sequence, const AttentionSegment&) {
       sequences.push_back(sequence);
       slots.push_back(placement.slots[p]);
     });

@@ -24,8 +24,9 @@ Groups packs_of(const StepPieces& step, std::int64_t max_tokens) {
       packs.push_back(pack);
       continue;
     }
-    for_each_sequence(
-        pack, [&](std::span<const Piece> sequence, std::int32_t) { packs.push_back(sequence); });
+    for_each_segment(pack, [&](std::span<const Piece> segment, const AttentionSegment&) {
+      packs.push_back(segment);
+    });
   }
   return packs;
 }
@@ -33,9 +34,9 @@ Groups packs_of(const StepPieces& step, std::int64_t max_tokens) {
 std::vector<BalanceItem> items_of(const Groups& groups, const PlanOptions& options) {
   std::vector<BalanceItem> items(groups.size());
   for (std::size_t g = 0; g < items.size(); ++g) {
-    for_each_sequence(groups[g], [&](std::span<const Piece>, std::int32_t length) {
-      items[g].cost += options.cost.of_example(length);
-      items[g].tokens += length;
+    for_each_segment(groups[g], [&](std::span<const Piece>, const AttentionSegment& segment) {
+      items[g].cost += options.cost.of_segment(segment);
+      items[g].tokens += segment.rows.size();
     });
     items[g].tokens = std::min(items[g].tokens, options.max_tokens_per_micro_batch);
   }

@@ -44,6 +44,14 @@ TEST(AttentionSpan, IsPartOfAnExamplesCost) {
   EXPECT_DOUBLE_EQ(cost.of_example(10), 2 * 10 + 0.5 * (4 * (2 * 10 - 4)));
 }
 
+TEST(AttentionSpan, CountsPairsWithAPrefixButNotThoseOfThePrefix) {
+  const AttentionSpan some{.windowed_share = 0.5, .window = 4};
+  const std::vector<RowRange> prefix = {{0, 6}};
+  const AttentionSegment segment{{10, 13}, prefix};
+  EXPECT_DOUBLE_EQ(some.squares(segment), some.squares(9) - some.squares(6));
+  EXPECT_EQ(some.squares(AttentionSegment{{10, 19}, {}}), some.squares(9));
+}
+
 // Plans of saved runs depend on each bit.
 TEST(AttentionSpan, KeepsTheOrderOfItsOperations) {
   const AttentionSpan span{.windowed_share = 5.0 / 6, .window = 1000.0 / 3};

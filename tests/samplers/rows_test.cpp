@@ -94,8 +94,8 @@ TEST(Rows, AreOneSequenceUnderCrossExampleAttention) {
   // Attention is paid for whole rows.
   const CostModel attention{.linear = 0, .quadratic = 1, .constant = 0};
   std::vector<std::int32_t> lengths;
-  for_each_sequence(plan.ranks[0][0], [&](std::span<const Piece>, std::int32_t num_tokens) {
-    lengths.push_back(num_tokens);
+  for_each_segment(plan.ranks[0][0], [&](std::span<const Piece>, const AttentionSegment& segment) {
+    lengths.push_back(static_cast<std::int32_t>(segment.rows.size()));
   });
   EXPECT_EQ(lengths, (std::vector<std::int32_t>{5, 5, 5, 4}));
   EXPECT_EQ(plan_statistics(plan, attention, 20, 1).cost_imbalance, 1.0);
@@ -172,10 +172,11 @@ TEST(Rows, AreFullButTheLastOfAnEpochAndStayInOneMicroBatch) {
         ASSERT_EQ(std::ssize(rank), plan.num_micro_batches());
         for (const MicroBatch& micro_batch : rank) {
           EXPECT_LE(test::tokens_in(micro_batch), options.max_tokens_per_micro_batch);
-          for_each_sequence(micro_batch, [&](std::span<const Piece>, std::int32_t num_tokens) {
-            EXPECT_LE(num_tokens, options.max_length);
-            if (num_tokens < options.max_length) ++num_short;
-          });
+          for_each_segment(micro_batch,
+                           [&](std::span<const Piece>, const AttentionSegment& segment) {
+                             EXPECT_LE(segment.rows.size(), options.max_length);
+                             if (segment.rows.size() < options.max_length) ++num_short;
+                           });
         }
       }
       if (step + 1 < planner.num_steps(1)) {

@@ -18,7 +18,8 @@ namespace {
 
 bool is_divisible(const MicroBatch& pieces) {
   int num_sequences = 0;
-  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t) { ++num_sequences; });
+  for_each_segment(pieces,
+                   [&](std::span<const Piece>, const AttentionSegment&) { ++num_sequences; });
   return num_sequences > 1;
 }
 

@@ -31,8 +31,8 @@ struct Sequence {
 };
 
 void add_sequences(const MicroBatch& micro_batch, std::vector<Sequence>& sequences) {
-  for_each_sequence(micro_batch, [&](std::span<const Piece> pieces, std::int32_t num_tokens) {
-    sequences.push_back({{pieces.begin(), pieces.end()}, num_tokens});
+  for_each_segment(micro_batch, [&](std::span<const Piece> pieces, const AttentionSegment& one) {
+    sequences.push_back({{pieces.begin(), pieces.end()}, one.rows.size()});
   });
 }
 
@@ -62,8 +62,8 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
   work.packed = flatten(store, pieces, LossNormalization{});
   model.compute().run([&](StreamHandle) { work.batch = upload(work.packed, device); });
   work.num_rows = static_cast<double>(work.packed.input_ids.size());
-  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
-    work.squares += span.squares(num_tokens);
+  for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
+    work.squares += span.squares(segment);
   });
   return work;
 }

@@ -22,17 +22,18 @@ MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& optio
   MicroBatchWork work;
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
-  for_each_sequence(pieces, [&](std::span<const Piece> sequence, std::int32_t num_tokens) {
-    const std::int32_t executed = options.pad_to_longest ? longest : num_tokens;
-    const double cost = options.cost.of_example(num_tokens);
-    work.tokens += num_tokens;
-    work.rows += executed;
+  for_each_segment(pieces, [&](std::span<const Piece> sequence, const AttentionSegment& segment) {
+    const AttentionSegment padded{{0, longest}, {}};
+    const AttentionSegment& executed = options.pad_to_longest ? padded : segment;
+    const double cost = options.cost.of_segment(segment);
+    work.tokens += segment.rows.size();
+    work.rows += executed.rows.size();
     work.split_examples += std::ranges::count_if(
         sequence, [](const Piece& piece) { return piece.begin == 0 && piece.continues; });
     work.useful_cost += cost;
     work.largest_cost = std::max(work.largest_cost, cost);
-    work.cost += options.pad_to_longest ? options.cost.of_example(executed) : cost;
-    work.flops += options.flops.of_example(executed);
+    work.cost += options.pad_to_longest ? options.cost.of_segment(executed) : cost;
+    work.flops += options.flops.of_segment(executed);
   });
   work.rows = num_rows(work.rows, options.row_multiple);
   return work;

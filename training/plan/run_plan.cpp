@@ -55,10 +55,10 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
       std::int64_t num_sequences = 0;
       std::int64_t num_tokens = 0;
       std::int64_t longest = 0;
-      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+      for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
         ++num_sequences;
-        num_tokens += length;
-        longest = std::max<std::int64_t>(longest, length);
+        num_tokens += segment.rows.size();
+        longest = std::max(longest, segment.rows.size());
       });
       if (num_sequences < 2) continue;
       largest = std::max(largest, pad_to_longest ? num_sequences * longest : num_tokens);

@@ -17,8 +17,8 @@ double sum_of_squares(const StepPlan& plan, const AttentionSpan& span) {
   double sum = 0;
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
-      for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t num_tokens) {
-        sum += span.squares(num_tokens);
+      for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
+        sum += span.squares(segment);
       });
     }
   }

@@ -47,10 +47,10 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
 BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
   BatchSizes sizes;
   std::int64_t num_tokens = 0;
-  for_each_sequence(pieces, [&](std::span<const Piece>, std::int32_t length) {
+  for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
     ++sizes.num_sequences;
-    num_tokens += length;
-    sizes.longest_sequence = std::max<std::int64_t>(sizes.longest_sequence, length);
+    num_tokens += segment.rows.size();
+    sizes.longest_sequence = std::max(sizes.longest_sequence, segment.num_keys());
   });
   if (traits_of(strategy).pads_to_longest)
     num_tokens = sizes.num_sequences * sizes.longest_sequence;

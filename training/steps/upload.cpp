@@ -44,6 +44,7 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.position_ids = views.of(batch.position_ids, at::kInt);
   result.cu_seqlens = views.of(batch.cu_seqlens, at::kInt);
   result.cu_seqlens_host.assign(batch.cu_seqlens.begin(), batch.cu_seqlens.end());
+  result.prefixes = batch.prefixes;
   result.max_seqlen = batch.max_seqlen;
   result.loss_index = views.of(batch.loss_index, at::kInt);
   result.loss_labels = views.of(batch.labels, at::kInt).index_select(0, result.loss_index);

@@ -12,6 +12,7 @@
 
 #include "framework/core/random.h"
 #include "framework/data/attention_pattern.h"
+#include "framework/data/attention_segment.h"
 #include "models/layers/layer_attention.h"
 #include "models/ops/attention/attention.h"
 #include "training/setup/run_device.h"
@@ -111,7 +112,8 @@ class WeightsCheck {
 
  private:
   void check_token(std::size_t p, std::int32_t token, std::int64_t head) {
-    const std::int64_t row = planned_.first_row[p] + token;
+    const AttentionSegment segment = planned_.segment(p);
+    const std::int64_t row = segment.rows.begin + token;
     const std::int64_t num_rows = weights_.size(2);
     const float* weights =
         weights_.const_data_ptr<float>() + (row * weights_.size(1) + head) * num_rows;
@@ -119,8 +121,7 @@ class WeightsCheck {
     for (std::int64_t other = 0; other < num_rows; ++other) {
       ++result_.num_cases;
       sum += weights[other];
-      const bool visible =
-          other >= planned_.first_row[p] && pattern_.sees(token, other - planned_.first_row[p]);
+      const bool visible = segment.sees(row, other, pattern_);
       if (!visible) result_.note_error("hidden weight", std::abs(weights[other]), "");
       if (visible ? weights[other] > 0 : weights[other] == 0) continue;
       report(p, token, head, other, weights[other]);

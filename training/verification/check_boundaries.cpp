@@ -7,6 +7,7 @@
 
 #include "collators/flattening.h"
 #include "framework/core/error.h"
+#include "framework/data/attention_segment.h"
 #include "training/verification/checks.h"
 
 namespace packtrain {
@@ -47,7 +48,7 @@ class BatchCheck {
     } catch (const Error& error) {
       fail(error.message());
     }
-    check_longest();
+    check_keys();
   }
 
  private:
@@ -87,10 +88,17 @@ class BatchCheck {
     fail(fmt::format("{}: {} starts at row {}, found {}", what, name_of(sequence), *w, found));
   }
 
-  void check_longest() {
-    std::int32_t longest = 0;
-    for (std::size_t s = 0; s + 1 < batch_.cu_seqlens.size(); ++s) {
-      longest = std::max(longest, batch_.cu_seqlens[s + 1] - batch_.cu_seqlens[s]);
+  // No row sees rows of another segment.
+  void check_keys() {
+    std::int64_t longest = 0;
+    const AttentionSegments segments = batch_.segments();
+    for (std::int64_t s = 0; s < segments.size(); ++s) {
+      const AttentionSegment segment = segments[s];
+      longest = std::max(longest, segment.num_keys());
+      if (segment.is_sequence()) continue;
+      const RowRange& prefix = segment.prefix.front();
+      fail(fmt::format("{} sees rows {} to {}, which are not its own in the plan",
+                       name_of(static_cast<std::size_t>(s)), prefix.begin, prefix.end - 1));
     }
     if (longest != batch_.max_seqlen) {
       fail(fmt::format("max_seqlen is {}, the longest sequence has {} rows", batch_.max_seqlen,

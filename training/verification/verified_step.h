@@ -11,6 +11,7 @@
 #include "collators/batch_builder.h"
 #include "collators/packed_batch.h"
 #include "framework/config/config.h"
+#include "framework/data/attention_segment.h"
 #include "framework/data/token_store.h"
 #include "models/layers/decoder_config.h"
 #include "samplers/plan.h"
@@ -47,6 +48,11 @@ struct PlannedRows {
   std::vector<std::int64_t> first_row;  // [pieces]
   std::int64_t num_rows = 0;            // used by pieces and their pads, without the dummy sequence
 
+  // What the rows of a piece and its pads see: themselves.
+  AttentionSegment segment(std::size_t piece) const {
+    const bool is_last = piece + 1 == first_row.size();
+    return {{first_row[piece], is_last ? num_rows : first_row[piece + 1]}, {}};
+  }
   // The piece that `row` belongs to; -1 for pads.
   std::int64_t piece_at(std::int64_t row, const MicroBatch& pieces) const;
 };

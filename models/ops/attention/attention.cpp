@@ -8,15 +8,16 @@
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
 #include "models/ops/attention/plain.h"
-#include "models/ops/attention/sequences.h"
+#include "models/ops/attention/segments.h"
 #include "models/ops/attention/sinks.h"
 #include "models/ops/gradient.h"
 
 namespace packtrain {
 namespace {
 
-AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape) {
-  return choose_attention_backend(shape, qkv.device(), qkv.scalar_type());
+AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape,
+                             const DeviceBatch& batch) {
+  return choose_attention_backend(shape, qkv.device(), qkv.scalar_type(), batch.segments());
 }
 
 AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
@@ -45,8 +46,9 @@ at::Tensor logsumexps_by_token(AttentionBackend backend, const std::vector<at::T
   if (backend == AttentionBackend::kFlash) return saved[0].transpose(0, 1);
   if (backend != AttentionBackend::kReference) return saved[0];
   std::vector<at::Tensor> sequences;
-  for_each_sequence(batch, /*parallel=*/false, [&](auto index, auto /*begin*/, auto length) {
-    sequences.push_back(of_sequence(saved[static_cast<std::size_t>(index)], length));
+  for_each_segment(batch, /*parallel=*/false, [&](auto index, const AttentionSegment& segment) {
+    const at::Tensor& logsumexp = saved[static_cast<std::size_t>(index)];
+    sequences.push_back(of_sequence(logsumexp, segment.rows.size()));
   });
   return sequences.empty() ? at::Tensor() : at::cat(sequences);
 }
@@ -57,9 +59,10 @@ void add_sinks(AttentionBackend backend, const AttentionOutput& output, const At
   if (backend != AttentionBackend::kReference) {
     return add_sinks_(y, logsumexps_by_token(backend, output.saved, batch), sinks);
   }
-  for_each_sequence(batch, y.is_cpu(), [&](auto index, auto begin, auto length) {
+  for_each_segment(batch, y.is_cpu(), [&](auto index, const AttentionSegment& segment) {
     const at::Tensor& sums = output.saved[static_cast<std::size_t>(index)];
-    add_sinks_(y.narrow(0, begin, length), of_sequence(sums, length), sinks);
+    const std::int64_t length = segment.rows.size();
+    add_sinks_(y.narrow(0, segment.rows.begin, length), of_sequence(sums, length), sinks);
   });
 }
 
@@ -68,7 +71,7 @@ void add_sinks(AttentionBackend backend, const AttentionOutput& output, const At
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   DeviceBatch& batch, const Parameter* sinks,
                                   std::int64_t min_planned_rows) {
-  const AttentionBackend backend = backend_for(qkv, shape);
+  const AttentionBackend backend = backend_for(qkv, shape, batch);
   AttentionOutput output = forward_of(backend, qkv, shape, batch, min_planned_rows);
   if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
   return output;
@@ -78,7 +81,7 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
                                  const Parameter* sinks, std::int64_t min_planned_rows) {
-  const AttentionBackend backend = backend_for(qkv, shape);
+  const AttentionBackend backend = backend_for(qkv, shape, batch);
   if (sinks != nullptr && sinks->grad.defined()) {
     const auto by_head = [&](const at::Tensor& rows) {
       return rows.view({rows.size(0), shape.num_heads, shape.head_dim});

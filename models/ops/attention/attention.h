@@ -8,6 +8,7 @@
 // qkv is [T, num_heads + 2 num_kv_heads, D], the query, key and value heads in this order. o is [T,
 // num_heads D]. Both are float32 or bfloat16, and softmax is float32. Boundaries come from
 // cu_seqlens. No sequence attends to another one, which includes the dummy sequence of the padding.
+// A batch whose segments have prefixes is served by `plain` alone.
 // Operations: 2 h D sum(L^2) forward, 5/2 of it backward. Backends (backends.h chooses; all support
 // sinks):
 //    cudnn      bfloat16 on CUDA, D a multiple of 16 up to 256: cuDNN's fused kernels for packed

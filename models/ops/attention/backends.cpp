@@ -93,4 +93,14 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
   return AttentionBackend::kPlain;
 }
 
+AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
+                                          at::ScalarType dtype, const AttentionSegments& segments) {
+  const AttentionBackend backend = choose_attention_backend(shape, device, dtype);
+  if (segments.are_sequences() || backend == AttentionBackend::kPlain) return backend;
+  if (shape.backend == AttentionBackend::kAuto && device.is_cpu()) return AttentionBackend::kPlain;
+  const std::string name = attention_backend_name(backend);
+  segments.require_sequences(("attention: backend " + name).c_str());
+  return backend;
+}
+
 }  // namespace packtrain

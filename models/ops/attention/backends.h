@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "framework/data/attention_segment.h"
 #include "models/ops/attention/attention.h"
 
 namespace packtrain {
@@ -26,6 +27,11 @@ namespace packtrain {
 // which names the shape and what is supported, when no backend supports it.
 AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
                                           at::ScalarType dtype);
+
+// The backend for a batch of these segments. Only the plain formula serves segments with a prefix,
+// on the CPU or where `shape.backend` is kPlain. Elsewhere throws Error(kInternal).
+AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
+                                          at::ScalarType dtype, const AttentionSegments& segments);
 
 // True when cuDNN has forward and backward for heads of this width on GPUs of this major compute
 // capability. Widths that are multiples of 8 but not of 16 would work, but the workspace of their

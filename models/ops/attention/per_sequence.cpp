@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "models/ops/attention/heads.h"
-#include "models/ops/attention/sequences.h"
+#include "models/ops/attention/segments.h"
 
 namespace packtrain {
 namespace {
@@ -94,8 +94,10 @@ AttentionOutput per_sequence_forward(const at::Tensor& qkv, const AttentionShape
                                      const DeviceBatch& batch) {
   const Heads heads = split_heads(qkv, shape);
   const at::Tensor y = at::empty({qkv.size(0), shape.num_heads, shape.head_dim}, qkv.options());
-  std::vector<at::Tensor> logsumexps(batch.cu_seqlens_host.size() - 1);
-  for_each_sequence(batch, qkv.is_cpu(), [&](auto index, auto begin, auto length) {
+  std::vector<at::Tensor> logsumexps(static_cast<std::size_t>(batch.segments().size()));
+  for_each_segment(batch, qkv.is_cpu(), [&](auto index, const AttentionSegment& segment) {
+    const std::int64_t begin = segment.rows.begin;
+    const std::int64_t length = segment.rows.size();
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
     const SequenceOutput out = sequence_forward(in, attention_scale(shape));
     sequence(y, begin, length).copy_(out.y);
@@ -114,7 +116,9 @@ HeadGradients per_sequence_backward(const at::Tensor& grad_output, const at::Ten
                               at::empty(heads.key.sizes(), qkv.options()),
                               at::empty(heads.value.sizes(), qkv.options())};
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
-  for_each_sequence(batch, qkv.is_cpu(), [&](auto index, auto begin, auto length) {
+  for_each_segment(batch, qkv.is_cpu(), [&](auto index, const AttentionSegment& segment) {
+    const std::int64_t begin = segment.rows.begin;
+    const std::int64_t length = segment.rows.size();
     const SequenceHeads in = sequence_heads(heads, shape, begin, length);
     const SequenceOutput out = {sequence(y_heads, begin, length), saved[index]};
     const HeadGradients in_grad =

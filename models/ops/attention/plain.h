@@ -1,4 +1,4 @@
-// Attention by its formula, one sequence after another, for soft caps and windows that no fused
+// Attention by its formula, one segment after another, for soft caps and windows that no fused
 // kernel supports. Works on some rows of scores at a time, in float32, and only on keys that these
 // rows attend to. Memory is bounded, and a window saves work. On CUDA, products of bfloat16 values
 // run in TF32.

@@ -170,6 +170,7 @@ at::Tensor RotaryFrequencies::by_sequence(const at::Tensor& lengths) const {
 }
 
 at::Tensor RotaryFrequencies::by_token(const DeviceBatch& batch) const {
+  batch.segments().require_sequences("rotary positions that depend on the length of the sequence");
   const at::TensorOptions options = batch.position_ids.options();
   const std::int64_t num_tokens = batch.position_ids.size(0);
   if (num_tokens == 0) return at::empty({0, dim_ / 2}, options.dtype(at::kFloat));

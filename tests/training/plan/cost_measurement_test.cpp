@@ -62,10 +62,10 @@ TEST_F(JoinedRows, AreDrawnWholeAndWithinTheBudget) {
     ASSERT_FALSE(pieces.empty());
     EXPECT_FALSE(pieces.front().joined);
     std::int64_t num_tokens = 0;
-    for_each_sequence(pieces, [&](std::span<const Piece> row, std::int32_t length) {
-      EXPECT_EQ(length, kRow);  // as every row that is trained
+    for_each_segment(pieces, [&](std::span<const Piece> row, const AttentionSegment& segment) {
+      EXPECT_EQ(segment.rows.size(), kRow);  // as every row that is trained
       has_joined = has_joined || row.size() > 1;
-      num_tokens += length;
+      num_tokens += segment.rows.size();
     });
     EXPECT_LE(num_tokens, 6 * kRow);
     sizes.insert(num_tokens);

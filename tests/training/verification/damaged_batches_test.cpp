@@ -68,6 +68,16 @@ TEST_F(DamagedBatch, ABoundaryInsideAnExampleIsFound) {
   EXPECT_EQ(report.failed_checks(), Names({"packed", "isolation", "boundaries", "attention"}));
 }
 
+TEST_F(DamagedBatch, ASegmentThatSeesAnotherExampleIsFound) {
+  const VerificationReport report = verify_damaged([](PackedBatch& batch) {
+    batch.prefixes.push_back({1, {{0, batch.cu_seqlens[1]}}});
+    batch.max_seqlen = std::max(batch.max_seqlen, batch.cu_seqlens[2]);
+  });
+  EXPECT_EQ(report.failed_checks(), Names({"packed", "isolation", "boundaries", "attention"}))
+      << all_failures(report);
+  EXPECT_TRUE(says(check_named(report, "boundaries"), {"sees rows 0 to", "not its own"}));
+}
+
 TEST_F(DamagedBatch, PositionsThatRunOnAreFoundThoughAttentionIsRight) {
   const VerificationReport report = verify_damaged(run_positions_on);
   EXPECT_EQ(report.failed_checks(), Names({"boundaries"})) << all_failures(report);
