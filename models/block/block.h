@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,11 +27,18 @@ struct Initialization {
   double standard_deviation = 0.02;
 };
 
+// The parameters of a group have the same options of the optimizer (training/optimizers).
+enum class OptimizerGroup : std::uint8_t {
+  kDecay,    // with weight decay
+  kNoDecay,  // norms and biases
+};
+inline constexpr std::size_t kNumOptimizerGroups = 2;
+
 struct ParameterSpec {
   std::string name;  // unique in the model; two blocks with the same name share the parameter
   std::vector<std::int64_t> shape;
   Initialization initialization;
-  bool decay = true;      // false for norms and biases
+  OptimizerGroup group = OptimizerGroup::kDecay;
   bool trainable = true;  // false: no gradient, no optimizer state
 
   std::int64_t numel() const {

@@ -41,7 +41,7 @@ class ParameterOptions {
 
   std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
     for (ParameterSpec& parameter : parameters) {
-      parameter.decay = parameter.decay || options_.decay_norms_and_biases;
+      if (options_.decay_norms_and_biases) parameter.group = OptimizerGroup::kDecay;
       for (std::size_t i = 0; i < used_.size(); ++i) {
         if (matches(options_.frozen[i], parameter.name)) {
           parameter.trainable = false;

@@ -13,21 +13,21 @@ using Kind = Initialization::Kind;
 
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                            double standard_deviation) {
-  return tape.parameter(
-      {std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}, true, true});
+  return tape.parameter({std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}});
 }
 
 ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                          bool exists) {
   if (!exists) return {};
-  return tape.parameter({std::move(name), std::move(shape), {Kind::kZeros, 0.0}, false, true});
+  return tape.parameter(
+      {std::move(name), std::move(shape), {Kind::kZeros, 0.0}, OptimizerGroup::kNoDecay});
 }
 
 // The effective weight starts at 1. A weight that is added to the offset 1 therefore starts at 0.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset) {
   const Kind kind = weight_offset == 0 ? Kind::kOnes : Kind::kZeros;
-  return tape.parameter({std::move(name), std::move(shape), {kind, 0.0}, false, true});
+  return tape.parameter({std::move(name), std::move(shape), {kind, 0.0}, OptimizerGroup::kNoDecay});
 }
 
 NormWeights NormParameters::of(const OperatorContext& run) const {

@@ -40,8 +40,7 @@ AttentionParameters declare_attention(OperatorTape& tape, const std::string& nam
     parameters.sinks = tape.parameter({name + ".sinks",
                                        {shape.num_heads},
                                        {Initialization::Kind::kNormal, options.standard_deviation},
-                                       /*decay=*/false,
-                                       /*trainable=*/true});
+                                       OptimizerGroup::kNoDecay});
   }
   return parameters;
 }

@@ -1,6 +1,7 @@
 #include "parallel/sharding/flat_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/math.h"
 
@@ -13,15 +14,15 @@ constexpr std::int64_t kShardAlignment = 2048;   // elements: 4096 bytes of bflo
 }  // namespace
 
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks) {
+  std::vector<ParameterSpec> ordered(parameters.begin(), parameters.end());
+  std::ranges::stable_sort(ordered, {}, &ParameterSpec::group);
   FlatLayout layout;
   std::int64_t end = 0;
-  for (const bool decay : {true, false}) {
-    for (const ParameterSpec& spec : parameters) {
-      if (spec.decay != decay) continue;
-      const std::int64_t offset = round_up(end, kSegmentAlignment);
-      layout.segments.push_back({spec, offset, spec.numel()});
-      end = offset + spec.numel();
-    }
+  for (ParameterSpec& spec : ordered) {
+    const std::int64_t offset = round_up(end, kSegmentAlignment);
+    const std::int64_t numel = spec.numel();
+    layout.segments.push_back({std::move(spec), offset, numel});
+    end = offset + numel;
   }
   layout.shard_numel = round_up((end + num_ranks - 1) / num_ranks, kShardAlignment);
   layout.numel = layout.shard_numel * num_ranks;
@@ -34,17 +35,23 @@ std::int64_t numel_without_padding(const FlatLayout& layout) {
   return round_up(last.offset + last.numel, kSegmentAlignment);
 }
 
-std::vector<DecayRange> decay_ranges(const FlatLayout& layout, int rank) {
-  std::int64_t split = 0;  // end of the decayed parameters in the whole buffer
-  for (const Segment& segment : layout.segments) {
-    if (segment.spec.decay) split = round_up(segment.offset + segment.numel, kSegmentAlignment);
+std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {
+  const std::int64_t shard_begin = rank * layout.shard_numel;
+  const std::int64_t shard_end = shard_begin + layout.shard_numel;
+  std::vector<GroupRange> ranges;
+  for (std::size_t s = 0; s < layout.segments.size(); ++s) {
+    const bool is_last = s + 1 == layout.segments.size();
+    const std::int64_t next = is_last ? layout.numel : layout.segments[s + 1].offset;
+    const std::int64_t begin = std::max(layout.segments[s].offset, shard_begin);
+    const std::int64_t end = std::min(next, shard_end);
+    if (begin >= end) continue;
+    const OptimizerGroup group = layout.segments[s].spec.group;
+    if (ranges.empty() || ranges.back().group != group) {
+      ranges.push_back({begin - shard_begin, 0, group});
+    }
+    ranges.back().numel += end - begin;
   }
-  const std::int64_t begin = rank * layout.shard_numel;
-  const std::int64_t cut = std::clamp(split - begin, std::int64_t{0}, layout.shard_numel);
-  std::vector<DecayRange> runs;
-  if (cut > 0) runs.push_back({0, cut, true});
-  if (cut < layout.shard_numel) runs.push_back({cut, layout.shard_numel - cut, false});
-  return runs;
+  return ranges;
 }
 
 OwnedRange owned_range(const FlatLayout& layout, const Segment& segment, int rank) {

@@ -17,7 +17,8 @@ struct Segment {
   std::int64_t numel = 0;
 };
 
-// Parameters one after another, each at a multiple of 128 elements, those with weight decay first.
+// Parameters one after another, each at a multiple of 128 elements, in the
+// order of their optimizer groups.
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
 // parameters. An all-gather then writes directly into the memory whose views are the weights. Gaps
 // always hold zeros.
@@ -34,15 +35,15 @@ std::int64_t numel_without_padding(const FlatLayout& layout);
 
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
-// A range of a rank's shard with one weight-decay flag; gaps belong to the range. It begins at a
-// multiple of 128.
-struct DecayRange {
+// A range of a rank's shard of one optimizer group; gaps belong to the range. It begins at a multiple
+// of 128.
+struct GroupRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;
-  bool decay = true;
+  OptimizerGroup group = OptimizerGroup::kDecay;
 };
 
-std::vector<DecayRange> decay_ranges(const FlatLayout& layout, int rank);
+std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank);
 
 // The part of `segment` that `rank` owns; numel is 0 when it owns none.
 struct OwnedRange {

@@ -36,10 +36,10 @@ void OwnedState::place_units() {
     trainable_begin_.push_back(trainable_numel_);
     frozen_begin_.push_back(frozen_numel_);
     if (!unit.trainable.empty()) {
-      for (const DecayRange& run : decay_ranges(unit.trainable, rank_)) {
+      for (const GroupRange& run : group_ranges(unit.trainable, rank_)) {
         const std::int64_t in_unit = rank_ * unit.trainable.shard_numel + run.begin;
         optimizer_ranges_.push_back(
-            {u, trainable_numel_ + run.begin, run.numel, run.decay, first_element + in_unit});
+            {u, trainable_numel_ + run.begin, run.numel, run.group, first_element + in_unit});
       }
       first_element += numel_without_padding(unit.trainable);
     }

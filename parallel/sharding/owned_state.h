@@ -23,12 +23,12 @@ struct FlatState {
   at::Tensor weight;
 };
 
-// A range of FlatState with one weight-decay flag.
+// A range of FlatState of one optimizer group.
 struct OptimizerRange {
   int unit = 0;
   std::int64_t begin = 0;
   std::int64_t numel = 0;
-  bool decay = true;
+  OptimizerGroup group = OptimizerGroup::kDecay;
   std::int64_t first_element = 0;  // index in the model, the same at any number of ranks
 };
 

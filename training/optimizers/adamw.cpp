@@ -115,6 +115,11 @@ void launch(const AdamWArguments& arguments, const at::Device& device) {
   }
 }
 
+float decay_factor(const AdamWOptions& options, OptimizerGroup group) {
+  const double weight_decay = options.weight_decay[static_cast<std::size_t>(group)];
+  return static_cast<float>(1 - options.learning_rate * weight_decay);
+}
+
 [[noreturn]] void fail_ranges(std::int64_t at, std::int64_t numel) {
   throw Error(ErrorCategory::kInternal, "adamw: ranges are not end to end at element " +
                                             std::to_string(at) + " of " + std::to_string(numel));
@@ -135,13 +140,12 @@ void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
   AdamWArguments arguments = make_arguments(tensors, options);
   arguments.clip_factor = clip_factor.const_data_ptr<float>();
   arguments.skip = skip.const_data_ptr<std::uint8_t>();
-  const auto decay = static_cast<float>(1 - options.learning_rate * options.weight_decay);
   for (const AdamWRange& range : ranges) {
     const std::int64_t end = range.begin + range.numel;
     if (range.begin != arguments.end() || end > master.numel()) {
       fail_ranges(range.begin, master.numel());
     }
-    const AdamWPiece piece{end, range.first_element - range.begin, range.decay ? decay : 1.0F};
+    const AdamWPiece piece{end, range.first_element - range.begin, decay_factor(options, range.group)};
     AdamWPiece* const last =
         arguments.num_pieces == 0 ? nullptr : &arguments.pieces[arguments.num_pieces - 1];
     if (last != nullptr && last->decay == piece.decay &&

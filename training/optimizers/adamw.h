@@ -11,10 +11,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "models/block/block.h"
 #include "parallel/sharding/optimizer_state.h"
 
 namespace packtrain {
@@ -31,7 +33,7 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0;
+  std::array<double, kNumOptimizerGroups> weight_decay = {};  // of each group
   std::int64_t step = 1;   // t above, from 1
   std::uint64_t seed = 0;  // of stochastic rounding
 };
@@ -47,11 +49,11 @@ struct AdamWTensors {
   at::Tensor weight;
 };
 
-// A part of the shard with one weight-decay flag.
+// A part of the shard of one optimizer group.
 struct AdamWRange {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
-  bool decay = true;
+  OptimizerGroup group = OptimizerGroup::kDecay;
   // Index of its first element in the whole model. Random bits depend on it, so that they are the
   // same on any number of ranks.
   std::int64_t first_element = 0;

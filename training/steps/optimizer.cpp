@@ -17,7 +17,7 @@ Optimizer::Optimizer(ShardedModel& model, const OptimizerSection& options, std::
     }
     Part& part = parts_.back();
     part.ranges.push_back(
-        {range.begin - part.begin, range.numel, range.decay, range.first_element});
+        {range.begin - part.begin, range.numel, range.group, range.first_element});
     part.numel += range.numel;
   }
 }
@@ -46,7 +46,7 @@ void Optimizer::update(double learning_rate, std::int64_t number, const StepScal
   options.beta1 = options_.betas[0];
   options.beta2 = options_.betas[1];
   options.epsilon = options_.epsilon;
-  options.weight_decay = options_.weight_decay;
+  options.weight_decay = {options_.weight_decay, 0};
   options.step = number;
   options.seed = seed_;
   const FlatState& state = model_.parameters().state();

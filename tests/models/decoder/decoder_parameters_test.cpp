@@ -27,7 +27,8 @@ TEST(DecoderParameters, NormsAndBiasesDecayOnlyOnRequest) {
     options.decay_norms_and_biases = all;
     for (const auto& block : make_decoder(small_config(), options)) {
       for (const ParameterSpec& parameter : block->parameters()) {
-        EXPECT_EQ(parameter.decay, all || parameter.shape.size() == 2) << parameter.name;
+        const bool decays = parameter.group == OptimizerGroup::kDecay;
+        EXPECT_EQ(decays, all || parameter.shape.size() == 2) << parameter.name;
       }
     }
   }

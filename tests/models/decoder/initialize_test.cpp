@@ -20,7 +20,7 @@ at::Tensor initial(const ParameterSpec& parameter, std::uint64_t seed, std::int6
   return values;
 }
 
-const ParameterSpec kMatrix{"layers.0.mlp.down.weight", {100, 300}, {}, true, true};
+const ParameterSpec kMatrix{"layers.0.mlp.down.weight", {100, 300}};
 
 TEST(Initialize, ARangeEqualsThatPartOfTheWhole) {
   const at::Tensor whole = initial(kMatrix, 7, 0, 30000);

@@ -195,9 +195,9 @@ TEST(Schedule, StopsBackwardAtTheFirstTrainedBlock) {
 }
 
 TEST(FlatLayout, SplitsEveryParameterOverTheRanksWithoutGapOrOverlap) {
-  const std::vector<ParameterSpec> specs = {{"a", {1000, 7}, {}, true, true},
-                                            {"b", {5}, {}, false, true},
-                                            {"c", {333, 3}, {}, true, true}};
+  const std::vector<ParameterSpec> specs = {{"a", {1000, 7}},
+                                            {"b", {5}, {}, OptimizerGroup::kNoDecay},
+                                            {"c", {333, 3}}};
   for (const int ranks : {1, 2, 3, 7}) {
     const FlatLayout layout = make_flat_layout(specs, ranks);
     for (const Segment& segment : layout.segments) {
@@ -213,14 +213,14 @@ TEST(FlatLayout, SplitsEveryParameterOverTheRanksWithoutGapOrOverlap) {
   }
 }
 
-TEST(FlatLayout, DecayRunsCoverTheShardAndAgreeWithTheParameters) {
-  const std::vector<ParameterSpec> specs = {{"norm", {64}, {}, false, true},
-                                            {"weight", {100, 100}, {}, true, true}};
+TEST(FlatLayout, GroupRangesCoverTheShardAndAgreeWithTheParameters) {
+  const std::vector<ParameterSpec> specs = {{"norm", {64}, {}, OptimizerGroup::kNoDecay},
+                                            {"weight", {100, 100}}};
   for (const int ranks : {1, 2, 5}) {
     const FlatLayout layout = make_flat_layout(specs, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       std::int64_t covered = 0;
-      for (const DecayRange& run : decay_ranges(layout, rank)) {
+      for (const GroupRange& run : group_ranges(layout, rank)) {
         EXPECT_EQ(run.begin, covered);
         covered += run.numel;
         for (const Segment& segment : layout.segments) {
@@ -228,7 +228,7 @@ TEST(FlatLayout, DecayRunsCoverTheShardAndAgreeWithTheParameters) {
           const std::int64_t begin = std::max(owned.shard_begin, run.begin);
           const std::int64_t end = std::min(owned.shard_begin + owned.numel, run.begin + run.numel);
           if (begin < end) {
-            EXPECT_EQ(run.decay, segment.spec.decay) << segment.spec.name;
+            EXPECT_EQ(run.group, segment.spec.group) << segment.spec.name;
           }
         }
       }

@@ -113,18 +113,18 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
   std::vector<std::unique_ptr<Block>> blocks;
   const std::string first = "first.weight";
   blocks.push_back(std::make_unique<ScaleBlock>(
-      "first", ParameterSpec{first, {hidden}, {}, false, !options.frozen_first}));
+      "first", ParameterSpec{first, {hidden}, {}, OptimizerGroup::kNoDecay, !options.frozen_first}));
   for (int l = 0; l < options.num_layers; ++l) {
     const bool frozen =
         std::count(options.frozen_layers.begin(), options.frozen_layers.end(), l) > 0;
     const std::string name = "layer" + std::to_string(l);
     blocks.push_back(std::make_unique<TanhBlock>(
-        name, ParameterSpec{name + ".weight", {hidden, hidden}, {}, true, !frozen}));
+        name, ParameterSpec{name + ".weight", {hidden, hidden}, {}, OptimizerGroup::kDecay, !frozen}));
   }
   const std::string last = options.tied ? first : "last.weight";
   const bool trainable = options.tied ? !options.frozen_first : true;
   blocks.push_back(
-      std::make_unique<SumBlock>("last", ParameterSpec{last, {hidden}, {}, false, trainable}));
+      std::make_unique<SumBlock>("last", ParameterSpec{last, {hidden}, {}, OptimizerGroup::kNoDecay, trainable}));
   return blocks;
 }
 

@@ -33,7 +33,7 @@ Expected reference(const AdamWTensors& shard, const AdamWOptions& o, double clip
   const auto update = [&](const at::Tensor& moment) {
     return moment.mul(o.learning_rate / (1 - std::pow(o.beta1, step))).div(denominator);
   };
-  const at::Tensor w = w_before.mul(1 - o.learning_rate * o.weight_decay).sub(update(m));
+  const at::Tensor w = w_before.mul(1 - o.learning_rate * o.weight_decay.front()).sub(update(m));
   const at::Tensor terms_of_m = wide(shard.exp_avg).abs().mul(o.beta1).add(g.abs(), 1 - o.beta1);
   return {w, m, v, w_before.abs().add(update(terms_of_m))};
 }
@@ -141,10 +141,11 @@ void expect_ranges_equal_slices(const std::vector<std::int64_t>& ends, at::Scala
   std::vector<AdamWRange> ranges;
   std::int64_t begin = 0;
   for (const std::int64_t end : ends) {
-    const bool decay = ranges.size() % 3 != 1;
+    const OptimizerGroup group =
+        ranges.size() % 3 != 1 ? OptimizerGroup::kDecay : OptimizerGroup::kNoDecay;
     const std::int64_t first = 7 * begin + 16;  // as another rank's elements are numbered
-    ranges.push_back({begin, end - begin, decay, first});
-    const std::vector<AdamWRange> alone = {{0, end - begin, decay, first}};
+    ranges.push_back({begin, end - begin, group, first});
+    const std::vector<AdamWRange> alone = {{0, end - begin, group, first}};
     adamw(slice(parts, begin, end), alone, options_of_step(2), clip_factor(0.5F), skip(0));
     begin = end;
   }
@@ -162,12 +163,12 @@ TEST(AdamWStep, OneCallEqualsItsSlices) {
   }
 }
 
-TEST(AdamWStep, OnlyRangesWithDecayDecay) {
+TEST(AdamWStep, EachRangeDecaysByTheWeightDecayOfItsGroup) {
   const AdamWTensors shard = make_shard(4096);
   shard.grad.zero_();
   shard.exp_avg.zero_();
   const std::vector<AdamWRange> ranges = {{.begin = 0, .numel = 1024},
-                                          {.begin = 1024, .numel = 3072, .decay = false}};
+                                          {.begin = 1024, .numel = 3072, .group = OptimizerGroup::kNoDecay}};
   adamw(shard, ranges, options_of_step(1), clip_factor(1), skip(0));
   const AdamWTensors before = make_shard(4096);
   EXPECT_TRUE(at::equal(shard.master.slice(0, 1024), before.master.slice(0, 1024)));

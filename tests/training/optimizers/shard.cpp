@@ -57,7 +57,7 @@ bool all_equal(const AdamWTensors& a, const AdamWTensors& b) {
 AdamWOptions options_of_step(std::int64_t step) {
   AdamWOptions options;
   options.learning_rate = 3e-3;
-  options.weight_decay = 0.1;
+  options.weight_decay = {0.1, 0};
   options.step = step;
   options.seed = 0x123456789ABCDEF0;
   return options;

@@ -109,7 +109,7 @@ double distance_after_training(at::ScalarType moments) {
   const AdamWTensors noise = make_shard({.numel = kSize * 64});
   AdamWOptions options = options_of_step(1);
   options.beta2 = 0.999;
-  options.weight_decay = 0;
+  options.weight_decay = {};
   options.learning_rate = 2e-3;
   for (std::int64_t step = 1; step <= 400; ++step) {
     // Noise that shrinks: a second moment that cannot fall makes steps too small.
