@@ -40,7 +40,7 @@ void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t
                         .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
                         .make = [=] {
                           return [tensors = make_tensors(dtypes, numel),
-                                  ranges = std::array{AdamWRange{.numel = numel}},
+                                  ranges = std::array{ShardRange{.numel = numel}},
                                   clip_factor = at::ones({}, on_gpu(at::kFloat)),
                                   skip = at::zeros({}, on_gpu(at::kByte))] {
                             const AdamWOptions options = {.learning_rate = 1e-5};
@@ -69,7 +69,7 @@ void add_step_end(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int6
                         .bytes = bytes * static_cast<double>(numel),
                         .make = [=] {
                           return [tensors = make_tensors(dtypes, numel),
-                                  ranges = std::array{AdamWRange{.numel = numel}},
+                                  ranges = std::array{ShardRange{.numel = numel}},
                                   loss = at::ones({}, on_gpu(at::kFloat))] {
                             const at::Tensor sums =
                                 step_sums(squared_norm_partials(tensors.grad), loss, {}, {});

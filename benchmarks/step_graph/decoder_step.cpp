@@ -83,7 +83,7 @@ at::Tensor DecoderStep::forward_backward(DeviceBatch& batch) const {
 void DecoderStep::update(const at::Tensor& loss) {
   const at::Tensor sums = step_sums(squared_norm_partials(gradient_), loss, {}, {});
   const StepScalars scalars = step_scalars(sums, kMaxNorm);
-  const AdamWRange whole{.numel = gradient_.numel()};
+  const ShardRange whole{.numel = gradient_.numel()};
   adamw(optimizer_, {&whole, 1}, AdamWOptions{}, scalars.clip_factor, scalars.skip);
 }
 

@@ -10,6 +10,7 @@
 
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
+#include "framework/core/data_type.h"
 
 namespace packtrain {
 
@@ -23,6 +24,9 @@ enum class ScheduleKind { kCosine, kLinear, kConstant, kWarmupStableDecay, kInve
 // Shape of the decay at the end of warmup_stable_decay.
 enum class DecayShape { kLinear, kCosine, kOneMinusSqrt };
 enum class Precision { kFloat32, kBFloat16 };
+constexpr DataType data_type(Precision precision) {
+  return precision == Precision::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
+}
 enum class Recompute { kNone, kSelective, kFull };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models/block/operator_options.h"
+#include "models/block/parameter_encoding.h"
 
 namespace packtrain {
 
@@ -37,9 +38,10 @@ inline constexpr std::size_t kNumOptimizerGroups = 2;
 struct ParameterSpec {
   std::string name;  // unique in the model; two blocks with the same name share the parameter
   std::vector<std::int64_t> shape;
-  Initialization initialization;
+  Initialization initialization = {};
   OptimizerGroup group = OptimizerGroup::kDecay;
   bool trainable = true;  // false: no gradient, no optimizer state
+  ParameterEncoding encoding = {};
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

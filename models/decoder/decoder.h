@@ -14,8 +14,9 @@
 namespace packtrain {
 
 struct DecoderOptions {
-  std::vector<std::string> frozen;  // names not trained; `*` matches any characters
+  std::vector<std::string> frozen = {};  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
+  ParameterEncoding encoding = {};  // of all parameters
   RecomputePolicy recompute = RecomputePolicy::none();
   std::shared_ptr<const Objective> objective = std::make_shared<NextToken>();
 };

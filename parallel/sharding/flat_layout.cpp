@@ -8,8 +8,20 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kSegmentAlignment = 128;  // elements: 256 bytes of bfloat16
-constexpr std::int64_t kShardAlignment = 2048;   // elements: 4096 bytes of bfloat16
+constexpr std::int64_t kParameterBytes = 256;
+constexpr std::int64_t kShardBytes = 4096;
+
+// Elements that fill `size_bytes` in the encoding. Gradients have the layout of the weights and may
+// be bfloat16, so they must fill as many bytes.
+std::int64_t alignment(const ParameterEncoding& encoding, std::int64_t size_bytes) {
+  constexpr ParameterEncoding kSmallestGradient{DataType::kBFloat16};
+  return std::max(size_bytes / encoding.size_bytes(1),
+                  size_bytes / kSmallestGradient.size_bytes(1));
+}
+
+std::int64_t parameter_alignment(const ParameterEncoding& encoding) {
+  return alignment(encoding, kParameterBytes);
+}
 
 }  // namespace
 
@@ -17,22 +29,24 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
   std::vector<ParameterSpec> ordered(parameters.begin(), parameters.end());
   std::ranges::stable_sort(ordered, {}, &ParameterSpec::group);
   FlatLayout layout;
+  layout.encoding = parameters.front().encoding;
+  const std::int64_t aligned = parameter_alignment(layout.encoding);
   std::int64_t end = 0;
   for (ParameterSpec& spec : ordered) {
-    const std::int64_t offset = round_up(end, kSegmentAlignment);
+    const std::int64_t offset = round_up(end, aligned);
     const std::int64_t numel = spec.numel();
     layout.segments.push_back({std::move(spec), offset, numel});
     end = offset + numel;
   }
-  layout.shard_numel = round_up((end + num_ranks - 1) / num_ranks, kShardAlignment);
+  layout.shard_numel =
+      round_up((end + num_ranks - 1) / num_ranks, alignment(layout.encoding, kShardBytes));
   layout.numel = layout.shard_numel * num_ranks;
   return layout;
 }
 
 std::int64_t numel_without_padding(const FlatLayout& layout) {
-  if (layout.empty()) return 0;
   const Segment& last = layout.segments.back();
-  return round_up(last.offset + last.numel, kSegmentAlignment);
+  return round_up(last.offset + last.numel, parameter_alignment(layout.encoding));
 }
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {

@@ -17,26 +17,28 @@ struct Segment {
   std::int64_t numel = 0;
 };
 
-// Parameters one after another, each at a multiple of 128 elements, in the
-// order of their optimizer groups.
+// Parameters of one encoding one after another, in the order of their optimizer groups, aligned as
+// the encoding needs (128 elements of float32 or bfloat16).
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
 // parameters. An all-gather then writes directly into the memory whose views are the weights. Gaps
 // always hold zeros.
 struct FlatLayout {
+  ParameterEncoding encoding;
   std::vector<Segment> segments;
-  std::int64_t shard_numel = 0;  // a multiple of 2048
+  std::int64_t shard_numel = 0;  // at least a multiple of 2048 elements and of 4096 bytes
   std::int64_t numel = 0;        // shard_numel * number of ranks
 
-  bool empty() const { return segments.empty(); }
+  std::int64_t size_bytes() const { return encoding.size_bytes(numel); }
 };
 
 // The number of elements up to the last parameter's end. It does not depend on the number of ranks.
 std::int64_t numel_without_padding(const FlatLayout& layout);
 
+// All parameters have the encoding of the first one.
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
-// A range of a rank's shard of one optimizer group; gaps belong to the range. It begins at a multiple
-// of 128.
+// A range of a rank's shard of one optimizer group; gaps belong to the range. It begins at the
+// alignment of parameters.
 struct GroupRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;

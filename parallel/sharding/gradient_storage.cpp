@@ -53,32 +53,34 @@ void GradientStorage::set_sum_type(at::ScalarType type) {
 
 // Blocks write all but the gaps, which may hold numbers of the other dtype.
 void GradientStorage::zero_padding() {
-  for (std::size_t u = 0; u < table_.units.size(); ++u) {
-    const FlatLayout& layout = table_.units[u].trainable;
-    const std::int64_t unit_begin = owned_.trainable_begin(static_cast<int>(u));
-    std::int64_t end = 0;
-    const auto clear_up_to = [&](std::int64_t begin) {
-      if (begin > end) sum_.narrow(0, unit_begin + end, begin - end).zero_();
-    };
-    for (const Segment& segment : layout.segments) {
-      clear_up_to(segment.offset);
-      end = segment.offset + segment.numel;
+  for (int u = 0; u < static_cast<int>(table_.units.size()); ++u) {
+    for (std::size_t p = 0; p < table_.units[u].trainable_parts().size(); ++p) {
+      const FlatLayout& layout = table_.units[u].parts[p].layout;
+      const std::int64_t part_begin = owned_.part_begin(u, p);
+      std::int64_t end = 0;
+      const auto clear_up_to = [&](std::int64_t begin) {
+        if (begin > end) sum_.narrow(0, part_begin + end, begin - end).zero_();
+      };
+      for (const Segment& segment : layout.segments) {
+        clear_up_to(segment.offset);
+        end = segment.offset + segment.numel;
+      }
+      clear_up_to(layout.numel);
     }
-    clear_up_to(layout.numel);
   }
 }
 
 at::Tensor GradientStorage::shard(int unit) const {
-  return sum_.narrow(0, owned_.trainable_begin(unit), table_.units[unit].trainable.shard_numel);
+  return sum_.narrow(0, owned_.trainable_begin(unit), table_.units[unit].trainable_shard_numel());
 }
 
 at::Tensor GradientStorage::whole(int unit, int grad_slot) const {
   if (slots_.grads_in_place) return shard(unit);
-  return slot_memory_[grad_slot].narrow(0, 0, table_.units[unit].trainable.numel);
+  return slot_memory_[grad_slot].narrow(0, 0, table_.units[unit].trainable_numel());
 }
 
 at::Tensor GradientStorage::reduce_output(int unit) const {
-  return reduce_output_.narrow(0, 0, table_.units[unit].trainable.shard_numel);
+  return reduce_output_.narrow(0, 0, table_.units[unit].trainable_shard_numel());
 }
 
 }  // namespace packtrain

@@ -29,7 +29,8 @@ class GradientStorage {
   // 1-D [n], in the layout of FlatState. Undefined before the first step.
   const at::Tensor& sum() const { return sum_; }
   at::Tensor shard(int unit) const;  // 1-D view of sum()
-  // The memory that blocks write: 1-D, the whole unit's, reduce dtype. In place it is shard().
+  // The memory that blocks write: 1-D, the unit's trainable parts one after another, reduce dtype.
+  // In place it is shard().
   at::Tensor whole(int unit, int grad_slot) const;
   at::Tensor reduce_output(int unit) const;  // 1-D, reduce dtype
   // True when units of different layouts share the gradient slot, so that gaps must be cleared.

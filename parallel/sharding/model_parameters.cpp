@@ -12,8 +12,7 @@ ModelParameters::ModelParameters(const UnitTable& table, const SlotTable& slots,
 void ModelParameters::weights_changed() {
   streams_.compute->run([this](StreamHandle) {
     const at::NoGradGuard no_grad;
-    FlatState& flat = state();
-    if (!flat.weight.is_same(flat.master)) flat.weight.copy_(flat.master);
+    storage_.owned().encode_master();
   });
   if (!slots_.gathers()) return;
   for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);

@@ -32,6 +32,12 @@ std::int64_t state_values(const OptimizerStateSpec& spec, std::int64_t numel);
 // Bytes of the whole state for `numel` consecutive elements of weights.
 std::int64_t state_bytes(std::span<const OptimizerStateSpec> state, std::int64_t numel);
 
+// Views of the state of the consecutive elements of weights [begin, begin + numel). `state` has the
+// tensors of all elements. Throws Error(kInternal) when it lacks one of `specs`.
+std::vector<OptimizerTensor> narrow_state(std::span<const OptimizerStateSpec> specs,
+                                          std::span<const OptimizerTensor> state,
+                                          std::int64_t begin, std::int64_t numel);
+
 // Throws Error(kInternal) when the state has no tensor of this name.
 const at::Tensor& find_tensor(std::span<const OptimizerTensor> state, std::string_view name);
 

@@ -2,101 +2,122 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <array>
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
+#include "framework/device/tensor_type.h"
 #include "parallel/sharding/arena.h"
 
 namespace packtrain {
 
 OwnedState::OwnedState(const UnitTable& table, at::Device device, Communicator& gather,
                        const ShardingOptions& options)
-    : table_(table), optimizer_state_(options.optimizer_state), rank_(gather.rank()) {
+    : table_(table),
+      optimizer_state_(options.optimizer_state),
+      rank_(gather.rank()),
+      layout_(make_owned_layout(table)) {
   place_units();
-  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device);
-  const bool master_is_weight = options.compute == at::kFloat;
-  const std::array<ArenaPart, 2> owned = {
-      {{trainable_numel_, options.compute}, {frozen_numel_, options.compute}}};
-  const Arena arena = allocate_arena(gather, device, owned);
+  std::vector<ArenaPart> parts;
+  for (const WeightBuffer& buffer : layout_.buffers) {
+    parts.push_back({buffer.numel, scalar_type(buffer.encoding.type)});
+  }
+  Arena arena = allocate_arena(gather, device, parts);
   communication_bytes_ = arena.num_bytes;
-  flat_.weight = arena.tensors[0];
-  frozen_ = arena.tensors[1];
-  flat_.master = master_is_weight ? flat_.weight : at::zeros({trainable_numel_}, float32);
+  flat_.weights = std::move(arena.tensors);
+  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device);
+  const auto found = std::ranges::find_if(layout_.buffers, &WeightBuffer::is_master);
+  flat_.master = found != layout_.buffers.end()
+                     ? flat_.weights[static_cast<std::size_t>(found - layout_.buffers.begin())]
+                     : at::zeros({layout_.trainable_numel}, float32);
   for (const OptimizerStateSpec& spec : optimizer_state_) {
-    flat_.optimizer.push_back(
-        {spec.name, at::zeros({state_values(spec, trainable_numel_)}, float32.dtype(spec.dtype))});
+    flat_.optimizer.push_back({spec.name, at::zeros({state_values(spec, layout_.trainable_numel)},
+                                                    float32.dtype(spec.dtype))});
   }
 }
 
 void OwnedState::place_units() {
-  std::int64_t first_element = 0;  // of the unit, in the whole model
+  std::int64_t first_element = 0;  // of the part, in the whole model
+  std::int64_t state_begin = 0;    // of the unit
   for (int u = 0; u < static_cast<int>(table_.units.size()); ++u) {
     const Unit& unit = table_.units[u];
-    trainable_begin_.push_back(trainable_numel_);
-    frozen_begin_.push_back(frozen_numel_);
-    if (!unit.trainable.empty()) {
-      for (const GroupRange& run : group_ranges(unit.trainable, rank_)) {
-        const std::int64_t in_unit = rank_ * unit.trainable.shard_numel + run.begin;
-        optimizer_ranges_.push_back(
-            {u, trainable_numel_ + run.begin, run.numel, run.group, first_element + in_unit});
+    trainable_begin_.push_back(state_begin);
+    for (std::size_t p = 0; p < unit.trainable_parts().size(); ++p) {
+      const FlatLayout& layout = unit.parts[p].layout;
+      const OwnedPart& place = layout_.parts[u][p];
+      for (const GroupRange& range : group_ranges(layout, rank_)) {
+        const std::int64_t in_part = rank_ * layout.shard_numel + range.begin;
+        optimizer_ranges_.push_back({u, place.state_begin + range.begin, range.numel, range.group,
+                                     first_element + in_part, place.buffer,
+                                     place.begin + range.begin});
       }
-      first_element += numel_without_padding(unit.trainable);
+      first_element += numel_without_padding(layout);
     }
-    trainable_numel_ += unit.trainable.shard_numel;
-    frozen_numel_ += unit.frozen.shard_numel;
+    state_begin += unit.trainable_shard_numel();
   }
 }
 
-at::Tensor OwnedState::weights(int unit, bool trainable) const {
-  const Unit& u = table_.units[unit];
-  return trainable ? flat_.weight.narrow(0, trainable_begin_[unit], u.trainable.shard_numel)
-                   : frozen_.narrow(0, frozen_begin_[unit], u.frozen.shard_numel);
+bool OwnedState::is_master(int unit, std::size_t part) const {
+  return layout_.buffers[layout_.parts[unit][part].buffer].is_master();
 }
 
-std::vector<OptimizerTensor> OwnedState::optimizer_part(std::int64_t begin,
-                                                        std::int64_t numel) const {
-  std::vector<OptimizerTensor> part;
-  for (std::size_t i = 0; i < flat_.optimizer.size(); ++i) {
-    const OptimizerStateSpec& spec = optimizer_state_[i];
-    part.push_back({spec.name, flat_.optimizer[i].values.narrow(0, state_values(spec, begin),
-                                                                state_values(spec, numel))});
+at::Tensor OwnedState::master(int unit, std::size_t part) const {
+  return flat_.master.narrow(0, part_begin(unit, part),
+                             table_.units[unit].parts[part].layout.shard_numel);
+}
+
+at::Tensor OwnedState::weights(int unit, std::size_t part) const {
+  const OwnedPart& place = layout_.parts[unit][part];
+  return flat_.weights[place.buffer].narrow(0, place.begin,
+                                            table_.units[unit].parts[part].layout.shard_numel);
+}
+
+void OwnedState::encode_master() {
+  for (int u = 0; u < static_cast<int>(table_.units.size()); ++u) {
+    for (std::size_t p = 0; p < table_.units[u].trainable_parts().size(); ++p) {
+      if (!is_master(u, p)) weights(u, p).copy_(master(u, p));
+    }
   }
-  return part;
 }
 
 std::vector<at::Tensor> OwnedState::of_unit(int unit) const {
   const std::int64_t begin = trainable_begin_[unit];
-  const std::int64_t numel = table_.units[unit].trainable.shard_numel;
+  const std::int64_t numel = table_.units[unit].trainable_shard_numel();
   std::vector<at::Tensor> all = {flat_.master.narrow(0, begin, numel)};
-  for (const OptimizerTensor& part : optimizer_part(begin, numel)) all.push_back(part.values);
-  if (!flat_.weight.is_same(flat_.master)) all.push_back(weights(unit, true));
-  all.push_back(weights(unit, false));
+  for (const OptimizerTensor& part :
+       narrow_state(optimizer_state_, flat_.optimizer, begin, numel)) {
+    all.push_back(part.values);
+  }
+  for (std::size_t part = 0; part < table_.units[unit].parts.size(); ++part) {
+    if (!is_master(unit, part)) all.push_back(weights(unit, part));
+  }
   return all;
+}
+
+void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& views) const {
+  const auto& [trainable, layout] = table_.units[unit].parts[part];
+  const at::Tensor exact = trainable ? master(unit, part) : weights(unit, part);
+  for (const Segment& segment : layout.segments) {
+    const OwnedRange owned = owned_range(layout, segment, rank_);
+    if (owned.numel == 0) continue;
+    ShardView view{segment.spec.name,
+                   segment.spec.shape,
+                   owned.parameter_begin,
+                   owned.numel,
+                   trainable,
+                   exact.narrow(0, owned.shard_begin, owned.numel),
+                   {}};
+    if (trainable) {
+      view.optimizer = narrow_state(optimizer_state_, flat_.optimizer,
+                                    part_begin(unit, part) + owned.shard_begin, owned.numel);
+    }
+    views.push_back(std::move(view));
+  }
 }
 
 std::vector<ShardView> OwnedState::shard_views() const {
   std::vector<ShardView> views;
-  const auto add = [&](const FlatLayout& layout, bool trainable, std::int64_t base) {
-    for (const Segment& segment : layout.segments) {
-      const OwnedRange owned = owned_range(layout, segment, rank_);
-      if (owned.numel == 0) continue;
-      ShardView view{segment.spec.name,
-                     segment.spec.shape,
-                     owned.parameter_begin,
-                     owned.numel,
-                     trainable,
-                     {},
-                     {}};
-      const std::int64_t begin = base + owned.shard_begin;
-      view.weight = (trainable ? flat_.master : frozen_).narrow(0, begin, owned.numel);
-      if (trainable) view.optimizer = optimizer_part(begin, owned.numel);
-      views.push_back(std::move(view));
-    }
-  };
-  for (std::size_t u = 0; u < table_.units.size(); ++u) {
-    add(table_.units[u].trainable, true, trainable_begin_[u]);
-    add(table_.units[u].frozen, false, frozen_begin_[u]);
+  for (int u = 0; u < static_cast<int>(table_.units.size()); ++u) {
+    for (std::size_t p = 0; p < table_.units[u].parts.size(); ++p) add_views(u, p, views);
   }
   return views;
 }

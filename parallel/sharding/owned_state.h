@@ -3,11 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "parallel/communicators/communicator.h"
 #include "parallel/sharding/optimizer_state.h"
+#include "parallel/sharding/owned_layout.h"
 #include "parallel/sharding/shard_view.h"
 #include "parallel/sharding/sharding_options.h"
 #include "parallel/sharding/unit_table.h"
@@ -19,8 +21,9 @@ namespace packtrain {
 struct FlatState {
   at::Tensor master;
   std::vector<OptimizerTensor> optimizer;  // in the order of ShardingOptions::optimizer_state
-  // Compute dtype [n]: the source of gathers; the master itself when that is float32.
-  at::Tensor weight;
+  // As encoded, one tensor for each encoding (owned_layout.h), the frozen ones too: the sources of
+  // gathers. Trainable float32 weights are the master itself.
+  std::vector<at::Tensor> weights;
 };
 
 // A range of FlatState of one optimizer group.
@@ -30,6 +33,8 @@ struct OptimizerRange {
   std::int64_t numel = 0;
   OptimizerGroup group = OptimizerGroup::kDecay;
   std::int64_t first_element = 0;  // index in the model, the same at any number of ranks
+  std::size_t weight_buffer = 0;   // index in FlatState::weights, and where in that tensor
+  std::int64_t weight_begin = 0;
 };
 
 class OwnedState {
@@ -42,31 +47,35 @@ class OwnedState {
   const std::vector<OptimizerRange>& optimizer_ranges() const { return optimizer_ranges_; }
   std::vector<ShardView> shard_views() const;
 
-  std::int64_t trainable_numel() const { return trainable_numel_; }
+  std::int64_t trainable_numel() const { return layout_.trainable_numel; }
   // The first element of a unit in FlatState.
   std::int64_t trainable_begin(int unit) const { return trainable_begin_.at(unit); }
-  // The rank's part of a unit: 1-D, compute dtype.
-  at::Tensor weights(int unit, bool trainable) const;
+  // The first element of a trainable part of a unit in FlatState.
+  std::int64_t part_begin(int unit, std::size_t part) const {
+    return layout_.parts.at(unit).at(part).state_begin;
+  }
+  // What the rank owns of a part of a unit: 1-D, as encoded.
+  at::Tensor weights(int unit, std::size_t part) const;
+  // Writes the master's values to the trainable weights of other encodings. On the current stream.
+  void encode_master();
   // All of a unit's state: 1-D tensors, some of them empty.
   std::vector<at::Tensor> of_unit(int unit) const;
   std::int64_t communication_bytes() const { return communication_bytes_; }
 
  private:
   void place_units();
-  // The state of trainable elements [begin, begin + numel) of this rank, as views.
-  std::vector<OptimizerTensor> optimizer_part(std::int64_t begin, std::int64_t numel) const;
+  bool is_master(int unit, std::size_t part) const;
+  at::Tensor master(int unit, std::size_t part) const;
+  void add_views(int unit, std::size_t part, std::vector<ShardView>& views) const;
 
   const UnitTable& table_;
   std::vector<OptimizerStateSpec> optimizer_state_;
   int rank_;
+  OwnedLayout layout_;
   std::vector<std::int64_t> trainable_begin_;  // [units] in flat_
-  std::vector<std::int64_t> frozen_begin_;     // [units] in frozen_
-  std::int64_t trainable_numel_ = 0;
-  std::int64_t frozen_numel_ = 0;
   std::vector<OptimizerRange> optimizer_ranges_;
   std::int64_t communication_bytes_ = 0;
   FlatState flat_;
-  at::Tensor frozen_;  // compute dtype: owned parts of frozen parameters
 };
 
 }  // namespace packtrain

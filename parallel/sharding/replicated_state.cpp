@@ -1,6 +1,7 @@
 #include "parallel/sharding/replicated_state.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace packtrain {
 namespace {
@@ -21,9 +22,12 @@ std::vector<ReplicatedState> replicated_state(const ShardedStorage& storage, con
   }
   for (int unit = 0; unit < slots.num_units; ++unit) {
     if (!keeps_its_slot(slots, unit)) continue;
-    all.push_back({"the weights of " + table.units[unit].name + ", as gathered",
-                   false,
-                   {storage.gathered_weights(unit, true), storage.gathered_weights(unit, false)}});
+    const Unit& of = table.units[static_cast<std::size_t>(unit)];
+    std::vector<at::Tensor> gathered;
+    for (std::size_t part = 0; part < of.parts.size(); ++part) {
+      gathered.push_back(storage.gathered_weights(unit, part));
+    }
+    all.push_back({"the weights of " + of.name + ", as gathered", false, std::move(gathered)});
   }
   return all;
 }

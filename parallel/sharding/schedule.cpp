@@ -33,7 +33,7 @@ std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
     use.unit = table.unit_of_block[block];
     use.weight_slot = slots.weight_slot_of_unit[use.unit];
     // The last block may write its gradients already in forward.
-    use.writes_gradient = options.training && !table.units[use.unit].trainable.empty() &&
+    use.writes_gradient = options.training && !table.units[use.unit].trainable_parts().empty() &&
                           (kind == ActionKind::kBackward || block == last);
     uses.push_back(use);
   };
@@ -224,7 +224,7 @@ void give_own_slots(SlotTable& slots, const UnitTable& table, bool share) {
   for (std::size_t u = 0; u < table.units.size(); ++u) {
     const Unit& unit = table.units[u];
     const bool may_share = unit.blocks.size() == 1;
-    if ((unit.resident || slots.grads_in_place) && !unit.trainable.empty()) {
+    if ((unit.resident || slots.grads_in_place) && !unit.trainable_parts().empty()) {
       slots.grad_slot_of_unit[u] = take(shared_gradient, slots.num_grad_slots, may_share);
     }
     if (unit.resident) {

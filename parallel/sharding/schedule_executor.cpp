@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +14,11 @@
 #include "parallel/sharding/arena.h"
 
 namespace packtrain {
+namespace {
+
+constexpr int kNanByte = 0xFF;  // a float of such bytes is NaN
+
+}  // namespace
 
 struct ScheduleExecutor::Pass {
   std::span<DeviceBatch> batches;
@@ -38,7 +42,6 @@ struct ScheduleExecutor::Pass {
 
 ScheduleExecutor::ScheduleExecutor(const ExecutorParts& parts, const ShardingOptions& options)
     : parts_(parts),
-      compute_type_(options.compute),
       reduce_type_(options.reduce),
       poisons_slots_(options.poison_slots),
       squares_(parts.storage.gradients()) {
@@ -148,15 +151,15 @@ const std::vector<Parameter>& ScheduleExecutor::parameters_of(const Action& acti
 }
 
 void ScheduleExecutor::gather(const Action& action) {
-  for (const bool trainable : {true, false}) {
-    const at::Tensor owned = parts_.storage.owned().weights(action.unit, trainable);
-    const at::Tensor whole = parts_.storage.gathered_weights(action.unit, trainable);
-    if (owned.numel() == 0) continue;
-    parts_.streams.gather->run([this, owned, whole, unit = action.unit](StreamHandle handle) {
-      const CollectiveLabel label(parts_.table.units[unit].name);
+  for (std::size_t part = 0; part < parts_.table.units[action.unit].parts.size(); ++part) {
+    parts_.streams.gather->run([this, part, u = action.unit](StreamHandle handle) {
+      const Unit& unit = parts_.table.units[u];
+      const CollectiveLabel label(unit.name);
+      const at::Tensor owned = parts_.storage.owned().weights(u, part);
+      const at::Tensor& whole = parts_.storage.gathered_weights(u, part);
       parts_.ranks.gather().all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
-                                       communicator_type(compute_type_), handle);
-      if (gather_check_ != nullptr) gather_check_->add(parts_.table.units[unit].name, whole);
+                                       unit.parts[part].layout.encoding.type, handle);
+      if (gather_check_ != nullptr) gather_check_->add(unit.name, whole);
     });
   }
 }
@@ -228,8 +231,16 @@ void ScheduleExecutor::reduce_scatter_gradient(const Action& action, StreamHandl
   const at::Tensor shard = parts_.storage.gradients().shard(action.unit);
   const bool straight = !action.accumulate && shard.scalar_type() == reduce_type_;
   const at::Tensor sum = straight ? shard : parts_.storage.gradients().reduce_output(action.unit);
-  parts_.ranks.reduce().reduce_scatter(whole.data_ptr(), sum.data_ptr(), sum.numel(),
-                                       communicator_type(reduce_type_), stream);
+  std::int64_t begin = 0;  // of the part, in this rank's sum
+  for (const UnitPart& part : parts_.table.units[action.unit].trainable_parts()) {
+    const FlatLayout& layout = part.layout;
+    const std::int64_t whole_begin = begin * (layout.numel / layout.shard_numel);
+    parts_.ranks.reduce().reduce_scatter(whole.narrow(0, whole_begin, layout.numel).data_ptr(),
+                                         sum.narrow(0, begin, layout.shard_numel).data_ptr(),
+                                         layout.shard_numel, communicator_type(reduce_type_),
+                                         stream);
+    begin += layout.shard_numel;
+  }
   if (straight) return;
   if (action.accumulate) {
     shard.add_(sum);
@@ -246,9 +257,8 @@ void ScheduleExecutor::clear_gradient(const Action& action) {
 }
 
 void ScheduleExecutor::poison(int weight_slot) {
-  parts_.streams.compute->run([&](StreamHandle) {
-    parts_.storage.weight_slot(weight_slot).fill_(std::numeric_limits<double>::quiet_NaN());
-  });
+  parts_.streams.compute->run(
+      [&](StreamHandle) { parts_.storage.weight_slot(weight_slot).fill_(kNanByte); });
 }
 
 }  // namespace packtrain

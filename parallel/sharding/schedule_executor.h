@@ -79,7 +79,6 @@ class ScheduleExecutor {
   const std::vector<Parameter>& parameters_of(const Action& action);
 
   ExecutorParts parts_;
-  at::ScalarType compute_type_;
   at::ScalarType reduce_type_;
   bool poisons_slots_;
   GradientSquares squares_;

@@ -170,11 +170,10 @@ void test_gathers(const SelfTestParts& parts, std::string& failure) {
         static_cast<int>(std::ranges::find(slot_of_unit, slot) - slot_of_unit.begin());
     parts.streams.gather->run([&, unit](StreamHandle handle) {
       const at::NoGradGuard no_grad;
-      for (const bool trainable : {true, false}) {
-        const at::Tensor owned = parts.storage.owned().weights(unit, trainable);
-        if (owned.numel() == 0) continue;
-        test_gather(owned, parts.storage.gathered_weights(unit, trainable),
-                    parts.table.units[unit].name, parts.ranks.gather(), handle, failure);
+      for (std::size_t part = 0; part < parts.table.units[unit].parts.size(); ++part) {
+        test_gather(parts.storage.owned().weights(unit, part),
+                    parts.storage.gathered_weights(unit, part), parts.table.units[unit].name,
+                    parts.ranks.gather(), handle, failure);
       }
     });
   }
@@ -187,7 +186,7 @@ int user_of_grad_slot(const SelfTestParts& parts, int slot) {
   const auto num_units = static_cast<int>(parts.table.units.size());
   for (int unit = 0; unit < num_units; ++unit) {
     const bool uses = parts.slots.grad_slot_of_unit[unit] == wanted;
-    if (uses && !parts.table.units[unit].trainable.empty()) return unit;
+    if (uses && !parts.table.units[unit].trainable_parts().empty()) return unit;
   }
   return -1;
 }
@@ -217,7 +216,7 @@ void test_replicas(const SelfTestParts& parts, std::string& failure) {
   parts.streams.reduce->run([&](StreamHandle handle) {
     const at::NoGradGuard no_grad;
     for (std::size_t unit = 0; unit < parts.table.units.size(); ++unit) {
-      if (parts.table.units[unit].trainable.empty()) continue;
+      if (parts.table.units[unit].trainable_parts().empty()) continue;
       test_sum_across_groups(gradients.shard(static_cast<int>(unit)), parts.table.units[unit].name,
                              *replicas, handle, failure);
     }

@@ -20,7 +20,7 @@ struct ShardView {
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
   // 1-D views [numel] of flat buffers on the device. `weight` is the exact state of training: the
-  // float32 master for trainable parameters, the compute dtype for frozen ones.
+  // float32 master for trainable parameters, encoded values for frozen ones.
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
 };

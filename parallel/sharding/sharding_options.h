@@ -12,8 +12,7 @@ struct ShardingOptions {
   int zero_stage = 3;  // as in SlotOptions
   int gather_slots = 3;
   bool resident_embeddings = true;
-  at::ScalarType compute = at::kFloat;  // dtype of weights, activations and their gradients
-  at::ScalarType reduce = at::kFloat;   // dtype of the gradients that blocks write and ranks sum
+  at::ScalarType reduce = at::kFloat;  // dtype of the gradients that blocks write and ranks sum
   // The optimizer declares it. Empty: no state.
   std::vector<OptimizerStateSpec> optimizer_state = {};
   bool poison_slots = false;   // fill weight slots with NaN when released

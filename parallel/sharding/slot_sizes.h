@@ -8,12 +8,12 @@
 
 namespace packtrain {
 
-struct SlotSizes {                      // in elements
-  std::vector<std::int64_t> weights;    // [weight slots]
-  std::vector<std::int64_t> gradients;  // [gradient slots]
+struct SlotSizes {
+  std::vector<std::int64_t> weight_bytes;  // [weight slots]
+  std::vector<std::int64_t> gradients;     // [gradient slots] elements
   // [gradient slots] true when units of different layouts share it, so that gaps must be cleared.
   std::vector<bool> is_mixed;
-  std::int64_t largest_shard = 0;  // of a unit's trainable part
+  std::int64_t largest_shard = 0;  // elements of a unit's trainable parts
 };
 
 SlotSizes slot_sizes(const UnitTable& table, const SlotTable& slots);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "framework/device/tensor_device.h"
+#include "framework/device/tensor_type.h"
 #include "parallel/sharding/arena.h"
 #include "parallel/sharding/slot_sizes.h"
 
@@ -14,18 +15,18 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
     : table_(table),
       slots_(slots),
       owned_(table, tensor_device(device), gather, options),
-      weight_slots_(allocate_weight_slots(slot_sizes(table, slots), tensor_device(device), gather,
-                                          options.compute)),
+      weight_slots_(allocate_weight_slots(slot_sizes(table, slots), tensor_device(device), gather)),
       gradients_(table, slots, slot_sizes(table, slots), owned_, tensor_device(device), reduce,
-                 options.reduce) {}
+                 options.reduce) {
+  for (int u = 0; u < slots_.num_units; ++u) gathered_.push_back(gathered_parts(u));
+}
 
 std::vector<at::Tensor> ShardedStorage::allocate_weight_slots(const SlotSizes& sizes,
                                                               at::Device device,
-                                                              Communicator& gather,
-                                                              at::ScalarType type) {
-  if (!slots_.gathers()) return std::vector<at::Tensor>(sizes.weights.size());
+                                                              Communicator& gather) {
+  if (!slots_.gathers()) return std::vector<at::Tensor>(sizes.weight_bytes.size());
   std::vector<ArenaPart> parts;
-  for (const std::int64_t numel : sizes.weights) parts.push_back({numel, type});
+  for (const std::int64_t num_bytes : sizes.weight_bytes) parts.push_back({num_bytes, at::kByte});
   Arena arena = allocate_arena(gather, device, parts);
   weight_slot_bytes_ = arena.num_bytes;
   return std::move(arena.tensors);
@@ -38,12 +39,21 @@ void ShardedStorage::begin_step(bool several_micro_batches) {
   gradients_.set_sum_type(type);
 }
 
-at::Tensor ShardedStorage::gathered_weights(int unit, bool trainable) const {
-  if (!slots_.gathers()) return owned_.weights(unit, trainable);
-  const Unit& u = table_.units[unit];
-  const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
-  return trainable ? slot.narrow(0, 0, u.trainable.numel)
-                   : slot.narrow(0, u.trainable.numel, u.frozen.numel);
+std::vector<at::Tensor> ShardedStorage::gathered_parts(int unit) const {
+  std::vector<at::Tensor> parts;
+  std::int64_t begin = 0;  // of the part in the slot, in bytes
+  for (std::size_t p = 0; p < table_.units[unit].parts.size(); ++p) {
+    if (!slots_.gathers()) {
+      parts.push_back(owned_.weights(unit, p));
+      continue;
+    }
+    const FlatLayout& layout = table_.units[unit].parts[p].layout;
+    const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
+    parts.push_back(
+        slot.narrow(0, begin, layout.size_bytes()).view(scalar_type(layout.encoding.type)));
+    begin += layout.size_bytes();
+  }
+  return parts;
 }
 
 std::int64_t ShardedStorage::communication_bytes() const {
@@ -62,14 +72,18 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot, bool
   const Unit& unit = table_.units[u];
   std::vector<Parameter> views;
   for (const ParameterPlace& place : table_.places[block]) {
-    const FlatLayout& layout = place.trainable ? unit.trainable : unit.frozen;
+    const auto& [trainable, layout] = unit.parts[place.part];
     const Segment& segment = layout.segments[place.segment];
-    const auto view = [&](const at::Tensor& flat) {
-      return flat.narrow(0, segment.offset, segment.numel).view(segment.spec.shape);
+    const auto view = [&](const at::Tensor& flat, std::int64_t begin) {
+      return flat.narrow(0, begin + segment.offset, segment.numel).view(segment.spec.shape);
     };
     Parameter parameter;
-    parameter.value = view(gathered_weights(u, place.trainable));
-    if (place.trainable && grad_slot >= 0) parameter.grad = view(gradients_.whole(u, grad_slot));
+    parameter.value = view(gathered_weights(u, place.part), 0);
+    if (trainable && grad_slot >= 0) {
+      const std::int64_t in_shard = owned_.part_begin(u, place.part) - owned_.trainable_begin(u);
+      const std::int64_t num_ranks = layout.numel / layout.shard_numel;
+      parameter.grad = view(gradients_.whole(u, grad_slot), in_shard * num_ranks);
+    }
     parameter.accumulate = accumulate;
     views.push_back(std::move(parameter));
   }

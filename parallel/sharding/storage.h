@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -28,9 +29,12 @@ class ShardedStorage {
   const OwnedState& owned() const { return owned_; }
   const GradientStorage& gradients() const { return gradients_; }
 
-  // The destination of a unit's gather: 1-D, compute dtype. One rank: the owned weights.
-  at::Tensor gathered_weights(int unit, bool trainable) const;
-  at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }
+  // The destination of the gather of a part of a unit: 1-D, as encoded. One rank: the owned
+  // weights.
+  const at::Tensor& gathered_weights(int unit, std::size_t part) const {
+    return gathered_.at(unit).at(part);
+  }
+  at::Tensor weight_slot(int slot) const { return weight_slots_.at(slot); }  // bytes
 
   // Call it before every training step, on the compute stream. It selects the dtype of the
   // gradient's sum.
@@ -46,14 +50,16 @@ class ShardedStorage {
 
   // Collective, as allocate_arena().
   std::vector<at::Tensor> allocate_weight_slots(const SlotSizes& sizes, at::Device device,
-                                                Communicator& gather, at::ScalarType type);
+                                                Communicator& gather);
+  std::vector<at::Tensor> gathered_parts(int unit) const;
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
 
   const UnitTable& table_;
   const SlotTable& slots_;
   std::int64_t weight_slot_bytes_ = 0;
   OwnedState owned_;
-  std::vector<at::Tensor> weight_slots_;
+  std::vector<at::Tensor> weight_slots_;           // bytes
+  std::vector<std::vector<at::Tensor>> gathered_;  // [units][parts], views of the slots
   GradientStorage gradients_;
   std::map<ViewKey, std::vector<Parameter>> views_;
 };

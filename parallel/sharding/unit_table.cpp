@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "framework/core/error.h"
 
@@ -39,7 +40,8 @@ std::vector<ParameterSpec> distinct_parameters(Blocks blocks, const std::vector<
       const auto it = std::find_if(result.begin(), result.end(), same);
       if (it == result.end()) {
         result.push_back(spec);
-      } else if (it->shape != spec.shape || it->trainable != spec.trainable) {
+      } else if (it->shape != spec.shape || it->trainable != spec.trainable ||
+                 it->encoding != spec.encoding) {
         throw Error(ErrorCategory::kInternal,
                     fmt::format("parameter '{}' is declared twice, differently", spec.name));
       }
@@ -51,13 +53,14 @@ std::vector<ParameterSpec> distinct_parameters(Blocks blocks, const std::vector<
 Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
   Unit unit;
   unit.name = blocks[members.front()]->name();
-  std::vector<ParameterSpec> trainable;
-  std::vector<ParameterSpec> frozen;
+  std::map<std::pair<bool, ParameterEncoding>, std::vector<ParameterSpec>>
+      parts;  // by frozen first
   for (ParameterSpec& spec : distinct_parameters(blocks, members)) {
-    (spec.trainable ? trainable : frozen).push_back(std::move(spec));
+    parts[{!spec.trainable, spec.encoding}].push_back(std::move(spec));
   }
-  if (!trainable.empty()) unit.trainable = make_flat_layout(trainable, num_ranks);
-  if (!frozen.empty()) unit.frozen = make_flat_layout(frozen, num_ranks);
+  for (const auto& [key, parameters] : parts) {
+    unit.parts.push_back({!key.first, make_flat_layout(parameters, num_ranks)});
+  }
   const int last = static_cast<int>(blocks.size()) - 1;
   unit.resident = members.size() > 1 || members.front() == 0 || members.back() == last;
   unit.blocks = std::move(members);
@@ -67,15 +70,42 @@ Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
 std::vector<ParameterPlace> find_places(const Block& block, const Unit& unit) {
   std::vector<ParameterPlace> places;
   for (const ParameterSpec& spec : block.parameters()) {
-    const auto& segments = (spec.trainable ? unit.trainable : unit.frozen).segments;
-    const auto it = std::find_if(segments.begin(), segments.end(),
-                                 [&](const Segment& s) { return s.spec.name == spec.name; });
-    places.push_back({spec.trainable, static_cast<std::size_t>(it - segments.begin())});
+    const auto part = std::ranges::find_if(unit.parts, [&](const UnitPart& p) {
+      return p.trainable == spec.trainable && p.layout.encoding == spec.encoding;
+    });
+    const auto& segments = part->layout.segments;
+    const auto segment =
+        std::ranges::find_if(segments, [&](const Segment& s) { return s.spec.name == spec.name; });
+    places.push_back({static_cast<std::size_t>(part - unit.parts.begin()),
+                      static_cast<std::size_t>(segment - segments.begin())});
   }
   return places;
 }
 
 }  // namespace
+
+std::span<const UnitPart> Unit::trainable_parts() const {
+  const auto end = std::ranges::find(parts, false, &UnitPart::trainable);
+  return {parts.begin(), end};
+}
+
+std::int64_t Unit::trainable_numel() const {
+  std::int64_t numel = 0;
+  for (const UnitPart& part : trainable_parts()) numel += part.layout.numel;
+  return numel;
+}
+
+std::int64_t Unit::trainable_shard_numel() const {
+  std::int64_t numel = 0;
+  for (const UnitPart& part : trainable_parts()) numel += part.layout.shard_numel;
+  return numel;
+}
+
+std::int64_t Unit::size_bytes() const {
+  std::int64_t bytes = 0;
+  for (const UnitPart& part : parts) bytes += part.layout.size_bytes();
+  return bytes;
+}
 
 UnitTable make_unit_table(Blocks blocks, int num_ranks) {
   UnitTable table;
@@ -99,6 +129,18 @@ UnitTable make_unit_table(Blocks blocks, int num_ranks) {
     table.places.push_back(find_places(*blocks[b], table.units[table.unit_of_block[b]]));
   }
   return table;
+}
+
+std::map<std::string, const ParameterSpec*> parameters_by_name(const UnitTable& table) {
+  std::map<std::string, const ParameterSpec*> parameters;
+  for (const Unit& unit : table.units) {
+    for (const UnitPart& part : unit.parts) {
+      for (const Segment& segment : part.layout.segments) {
+        parameters[segment.spec.name] = &segment.spec;
+      }
+    }
+  }
+  return parameters;
 }
 
 }  // namespace packtrain

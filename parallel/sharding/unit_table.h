@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,20 +14,30 @@
 
 namespace packtrain {
 
+// The parameters of a unit that have one encoding and are all trainable or all frozen. One
+// collective gathers them. Frozen ones have neither gradients nor optimizer state.
+struct UnitPart {
+  bool trainable = true;
+  FlatLayout layout;
+};
+
 struct Unit {
-  std::string name;         // of its first block
-  FlatLayout trainable;     // either may be empty; frozen parameters are separate and have
-  FlatLayout frozen;        // neither gradients nor optimizer state
-  std::vector<int> blocks;  // ascending
+  std::string name;             // of its first block
+  std::vector<UnitPart> parts;  // trainable ones first, by encoding; none is empty
+  std::vector<int> blocks;      // ascending
   // Has a weight slot of its own, because the first, the last or several blocks use it.
   bool resident = false;
 
-  std::int64_t numel() const { return trainable.numel + frozen.numel; }
+  std::span<const UnitPart> trainable_parts() const;
+  // Elements of the trainable parts, of all ranks and of one.
+  std::int64_t trainable_numel() const;
+  std::int64_t trainable_shard_numel() const;
+  std::int64_t size_bytes() const;  // of all parts as gathered
 };
 
-// The segment of a block's i-th parameter in the trainable or frozen layout of its unit.
+// The segment of a block's i-th parameter in a part of its unit.
 struct ParameterPlace {
-  bool trainable = true;
+  std::size_t part = 0;
   std::size_t segment = 0;
 };
 
@@ -36,7 +48,10 @@ struct UnitTable {
   int first_trainable_block = 0;  // backward stops there; num_blocks when all is frozen
 };
 
-// Throws Error(kInternal) when parameters of different shapes have one name.
+// Throws Error(kInternal) when parameters of one name differ in shape, encoding or trainable.
 UnitTable make_unit_table(std::span<const std::unique_ptr<Block>> blocks, int num_ranks);
+
+// The parameters of all units, by name. They must not outlive the table.
+std::map<std::string, const ParameterSpec*> parameters_by_name(const UnitTable& table);
 
 }  // namespace packtrain

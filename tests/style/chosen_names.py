@@ -15,7 +15,7 @@ SUFFIXES = (".cpp", ".h", ".cu", ".cuh")
 NAMES = (
     (re.compile(r"\bStrategy::k\w+"), ("samplers/", "framework/config/strategy.h"),
      "ask a trait of the strategy (framework/config/strategy.h)"),
-    (re.compile(r"\bexp_avg|\bkExpAvg"), ("training/optimizers/", "training/steps/optimizer.cpp"),
+    (re.compile(r"\bexp_avg|\bkExpAvg"), ("training/optimizers/",),
      "iterate over the state that the optimizer declares (parallel/sharding/optimizer_state.h)"),
     # Start, devices, log files and metrics concern the processes of the launch.
     (re.compile(r"\bworld_?\.size\(\)"), (

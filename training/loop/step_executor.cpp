@@ -19,7 +19,7 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
       model_(*run.model),
       recovery_(recovery),
       details_(*inputs.train_store, inputs.source.decoder),
-      optimizer_(model_, config.optimizer, config.run.seed),
+      optimizer_step_(model_, config.optimizer, config.run.seed),
       timer_(device_, model_.compute()),
       outcomes_{StepOutcome(device_, details_.size()), StepOutcome(device_, details_.size())} {
   prepare_costs(inputs, run, world);
@@ -101,8 +101,8 @@ void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
                           const RefusalBounds& bounds) {
   const std::int64_t number = step.prepared.plan.step + 1;
   step.outcome = &outcomes_.at(static_cast<std::size_t>(number) % outcomes_.size());
-  optimizer_.step(step.loss, step.learning_rate, number, requests, *step.outcome, step.details,
-                  bounds);
+  optimizer_step_.run(step.loss, step.learning_rate, number, requests, *step.outcome, step.details,
+                      bounds);
   timer_.end_step();
   step.waited = model_.compute().take_waited();
 }

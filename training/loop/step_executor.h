@@ -20,7 +20,7 @@
 #include "training/loop/planned_run.h"
 #include "training/loop/run_inputs.h"
 #include "training/steps/example_loss_log.h"
-#include "training/steps/optimizer.h"
+#include "training/steps/optimizer_step.h"
 #include "training/steps/step_details.h"
 #include "training/steps/step_graphs.h"
 #include "training/steps/step_outcome.h"
@@ -55,7 +55,7 @@ class StepExecutor {
   ShardedModel& model_;
   OutOfMemoryRecovery& recovery_;
   StepDetails details_;
-  Optimizer optimizer_;
+  OptimizerStep optimizer_step_;
   StepTimer timer_;
   std::array<StepOutcome, 2> outcomes_;  // used alternately: one may be in flight
   std::unique_ptr<StepGraphs> graphs_;   // or none

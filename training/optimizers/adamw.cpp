@@ -131,7 +131,7 @@ std::vector<OptimizerStateSpec> adamw_state(at::ScalarType moments) {
   return {{.name = kExpAvg, .dtype = moments}, {.name = kExpAvgSq, .dtype = moments}};
 }
 
-void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
+void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
            const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip) {
   check_tensors(tensors);
   const at::Tensor& master = tensors.master;
@@ -140,12 +140,13 @@ void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
   AdamWArguments arguments = make_arguments(tensors, options);
   arguments.clip_factor = clip_factor.const_data_ptr<float>();
   arguments.skip = skip.const_data_ptr<std::uint8_t>();
-  for (const AdamWRange& range : ranges) {
+  for (const ShardRange& range : ranges) {
     const std::int64_t end = range.begin + range.numel;
     if (range.begin != arguments.end() || end > master.numel()) {
       fail_ranges(range.begin, master.numel());
     }
-    const AdamWPiece piece{end, range.first_element - range.begin, decay_factor(options, range.group)};
+    const AdamWPiece piece{end, range.first_element - range.begin,
+                           decay_factor(options, range.group)};
     AdamWPiece* const last =
         arguments.num_pieces == 0 ? nullptr : &arguments.pieces[arguments.num_pieces - 1];
     if (last != nullptr && last->decay == piece.decay &&

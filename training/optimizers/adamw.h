@@ -13,11 +13,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "models/block/block.h"
 #include "parallel/sharding/optimizer_state.h"
+#include "training/optimizers/optimizer.h"
 
 namespace packtrain {
 
@@ -34,8 +36,8 @@ struct AdamWOptions {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   std::array<double, kNumOptimizerGroups> weight_decay = {};  // of each group
-  std::int64_t step = 1;   // t above, from 1
-  std::uint64_t seed = 0;  // of stochastic rounding
+  std::int64_t step = 1;                                      // t above, from 1
+  std::uint64_t seed = 0;                                     // of stochastic rounding
 };
 
 // All tensors are 1-D [n], contiguous and on one device. `master` is float32, `grad` float32 or
@@ -49,21 +51,13 @@ struct AdamWTensors {
   at::Tensor weight;
 };
 
-// A part of the shard of one optimizer group.
-struct AdamWRange {
-  std::int64_t begin = 0;
-  std::int64_t numel = 0;
-  OptimizerGroup group = OptimizerGroup::kDecay;
-  // Index of its first element in the whole model. Random bits depend on it, so that they are the
-  // same on any number of ranks.
-  std::int64_t first_element = 0;
-};
-
 // `ranges` are contiguous and cover [0, n). They are fastest when all begin at multiples of 4. One
 // launch takes 128 of them. `clip_factor` is float32 [] on the device. Nothing is written when the
 // device scalar `skip` (uint8 []) is not zero, so that the host need not wait to discard a step.
 // Throws Error(kInternal) for tensors or ranges that do not fit.
-void adamw(const AdamWTensors& tensors, std::span<const AdamWRange> ranges,
+void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
            const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip);
+
+std::unique_ptr<Optimizer> make_adamw(const OptimizerSection& options, std::uint64_t seed);
 
 }  // namespace packtrain

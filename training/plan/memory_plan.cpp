@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "framework/core/units.h"
 #include "models/decoder/decoder.h"
 #include "models/ops/matmul/matmul.h"
+#include "parallel/sharding/owned_layout.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
@@ -40,6 +42,11 @@ std::int64_t bytes_of(Precision precision) {
 
 const char* name_of(Precision precision) {
   return precision == Precision::kFloat32 ? "float32" : "bfloat16";
+}
+
+std::string number_word(std::size_t number) {
+  constexpr std::array kWords = {"none", "one", "two"};
+  return number < kWords.size() ? kWords[number] : std::to_string(number);
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
@@ -86,21 +93,21 @@ MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
 }
 
 void MemoryPlanner::find_sizes() {
-  DecoderOptions options;
-  options.frozen = config_.model.frozen;
-  options.decay_norms_and_biases = config_.optimizer.decay_norms_and_biases;
-  const UnitTable table = make_unit_table(make_decoder(decoder_, options), ranks_.shard_size);
+  const UnitTable table =
+      make_unit_table(make_decoder(decoder_, decoder_options(config_)), ranks_.shard_size);
   const SlotTable slots =
       make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
-  for (const Unit& unit : table.units) {
-    sizes_.trainable += unit.trainable.shard_numel;
-    sizes_.frozen += unit.frozen.shard_numel;
+  const OwnedLayout owned = make_owned_layout(table);
+  sizes_.trainable = owned.trainable_numel;
+  for (const WeightBuffer& buffer : owned.buffers) {
+    if (buffer.is_master()) continue;
+    (buffer.trainable ? sizes_.weight_bytes : sizes_.frozen_bytes) += buffer.size_bytes();
   }
   const SlotSizes of_slots = slot_sizes(table, slots);
   num_weight_slots_ = slots.num_weight_slots;
   num_grad_slots_ = slots.num_grad_slots;
-  sizes_.weight_slots = sum(of_slots.weights);
+  sizes_.weight_slot_bytes = sum(of_slots.weight_bytes);
   sizes_.grad_slots = sum(of_slots.gradients);
   sizes_.reduce_output = of_slots.largest_shard;
 }
@@ -117,15 +124,13 @@ MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
 
 void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) const {
   const Precision compute = config_.precision.compute;
-  const bool has_copy = compute != Precision::kFloat32;
   auto& entries = plan.allocated;
   add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
-  add(entries, "weights", has_copy ? sizes_.trainable * bytes_of(compute) : 0,
-      fmt::format("{}, owned", name_of(compute)));
-  add(entries, "frozen weights", sizes_.frozen * bytes_of(compute),
-      fmt::format("{}, owned", name_of(compute)));
-  add(entries, "moments", state_bytes(sharding_options(config_).optimizer_state, sizes_.trainable),
-      fmt::format("two, {}", name_of(config_.optimizer.moments)));
+  add(entries, "weights", sizes_.weight_bytes, fmt::format("{}, owned", name_of(compute)));
+  add(entries, "frozen weights", sizes_.frozen_bytes, fmt::format("{}, owned", name_of(compute)));
+  const auto state = sharding_options(config_).optimizer_state;
+  add(entries, "moments", state_bytes(state, sizes_.trainable),
+      fmt::format("{}, {}", number_word(state.size()), name_of(config_.optimizer.moments)));
   // Sharded gradients have memory for a float32 sum from the start.
   const bool wide = is_sharded() || several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
@@ -137,7 +142,7 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
   const Precision compute = config_.precision.compute;
   const Precision reduce = config_.precision.reduce;
   auto& entries = plan.allocated;
-  add(entries, "gather slots", sizes_.weight_slots * bytes_of(compute),
+  add(entries, "gather slots", sizes_.weight_slot_bytes,
       fmt::format("{} of {}", num_weight_slots_, name_of(compute)));
   add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
       fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));

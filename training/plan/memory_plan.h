@@ -69,12 +69,13 @@ class MemoryPlanner {
  private:
   bool is_sharded() const { return ranks_.shard_size > 1; }
 
-  // Elements of the flat layouts, padding included.
+  // Of the flat layouts, padding included. Elements, or bytes where the encoding decides.
   struct Sizes {
-    std::int64_t trainable = 0;     // owned
-    std::int64_t frozen = 0;        // owned
-    std::int64_t weight_slots = 0;  // several ranks: destination of gathers
-    std::int64_t grad_slots = 0;    // several ranks: written by blocks
+    std::int64_t trainable = 0;          // owned
+    std::int64_t weight_bytes = 0;       // owned and trainable, where they are not the master
+    std::int64_t frozen_bytes = 0;       // owned
+    std::int64_t weight_slot_bytes = 0;  // several ranks: destination of gathers
+    std::int64_t grad_slots = 0;         // several ranks: written by blocks
     std::int64_t reduce_output = 0;
   };
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <map>
 
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -16,7 +15,6 @@
 #include "framework/core/logging.h"
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_memory.h"
-#include "models/decoder/decoder.h"
 #include "models/decoder/initialize.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
@@ -46,17 +44,13 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
 }
 
 void initialize_weights(std::uint64_t seed, ShardedModel& model) {
-  std::map<std::string, ParameterSpec> specs;
-  for (const Unit& unit : model.units().units) {
-    for (const Segment& segment : unit.trainable.segments) specs[segment.spec.name] = segment.spec;
-    for (const Segment& segment : unit.frozen.segments) specs[segment.spec.name] = segment.spec;
-  }
+  const auto specs = parameters_by_name(model.units());
   for (const ShardView& shard : model.parameters().shards()) {
     const bool in_place = shard.weight.scalar_type() == at::kFloat;
     const at::Tensor values =
         in_place ? shard.weight
                  : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
-    initialize(specs.at(shard.parameter), seed, shard.begin, values);
+    initialize(*specs.at(shard.parameter), seed, shard.begin, values);
     if (!in_place) shard.weight.copy_(values);
   }
   wait_for_current_stream(model.parameters().state().master.device());
@@ -205,15 +199,20 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
   });
 }
 
-std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
-                                                 const RunDevice& run_device, World& world) {
+DecoderOptions decoder_options(const Config& config) {
   DecoderOptions options;
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
+  options.encoding = {data_type(config.precision.compute)};
   options.recompute = recompute_policy(config.memory.recompute);
+  return options;
+}
+
+std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
+                                                 const RunDevice& run_device, World& world) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
-  auto blocks = make_decoder(decoder, options);
+  auto blocks = make_decoder(decoder, decoder_options(config));
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
   // models.
   release_unused_tensor_memory(*run_device.device);

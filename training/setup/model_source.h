@@ -7,6 +7,7 @@
 
 #include "framework/config/config.h"
 #include "models/block/operator_tape.h"
+#include "models/decoder/decoder.h"
 #include "models/layers/decoder_config.h"
 #include "models/ops/attention/attention.h"
 #include "parallel/sharding/sharded_model.h"
@@ -36,6 +37,8 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
                       const DecoderConfig& decoder);
 
 RecomputePolicy recompute_policy(Recompute recompute);
+// The options of the decoder that a run trains.
+DecoderOptions decoder_options(const Config& config);
 
 // True when this backend computes the attention of all layers.
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,

@@ -13,8 +13,9 @@
 #include "framework/core/logging.h"
 #include "framework/core/units.h"
 #include "framework/device/tensor_memory.h"
+#include "framework/device/tensor_type.h"
 #include "parallel/communicators/checked_communicator.h"
-#include "training/optimizers/adamw.h"
+#include "training/optimizers/optimizer.h"
 #include "training/setup/gpu_assignment.h"
 
 namespace packtrain {
@@ -118,7 +119,7 @@ RunDevice choose_device(const Config& config, World& world) {
 }
 
 at::ScalarType scalar_type(Precision precision) {
-  return precision == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
+  return scalar_type(data_type(precision));
 }
 
 std::unique_ptr<Communicator> connect_gather(const Config& config, const RunDevice& device,
@@ -136,9 +137,8 @@ ShardingOptions sharding_options(const Config& config) {
   options.zero_stage = config.parallel.zero_stage;
   options.gather_slots = static_cast<int>(config.parallel.gather_slots.value_or(kMinGatherSlots));
   options.resident_embeddings = config.parallel.resident_embeddings;
-  options.compute = scalar_type(config.precision.compute);
   options.reduce = scalar_type(config.precision.reduce);
-  options.optimizer_state = adamw_state(scalar_type(config.optimizer.moments));
+  options.optimizer_state = make_optimizer(config.optimizer, config.run.seed)->state();
   options.poison_slots = config.debug.poison_slots;
   options.check_gathers = config.debug.check_gathers;
   return options;

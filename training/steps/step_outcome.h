@@ -27,7 +27,7 @@ struct StepRequests {
 // Outcome of a step over all ranks, as the device reports it. The host does not wait before read().
 class StepOutcome {
  public:
-  // `num_details`: length of the `details` that Optimizer::step gets.
+  // `num_details`: length of the `details` that OptimizerStep::run gets.
   explicit StepOutcome(Device& device, std::int64_t num_details = 0);
 
   // Copies `report` to the host after the work of `compute` so far. `report`: StepScalars::outcome

@@ -127,7 +127,7 @@ TEST(SelfTest, PassesOnSoundCollectivesAndLeavesZeros) {
   if (test_world().size() == 1) return;  // one rank has nothing to test
   const auto device = make_cpu_device({.num_threads = 1});
   const auto model = make_model(*device, Damage::kNone, 0, {.self_test = true});
-  EXPECT_EQ(model->parameters().state().weight.count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(model->parameters().state().master.count_nonzero().item<std::int64_t>(), 0);
   EXPECT_EQ(model->gradient().count_nonzero().item<std::int64_t>(), 0);
 }
 

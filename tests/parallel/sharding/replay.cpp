@@ -60,7 +60,7 @@ class Replay {
     if (deferred_weight_grads_ >= 0)
       faults_.push_back(fmt::format("block {} is never finished", deferred_weight_grads_));
     for (int u = 0; u < slots_.num_units; ++u) {
-      const bool trains = options.training && !table_.units[u].trainable.empty();
+      const bool trains = options.training && !table_.units[u].trainable_parts().empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
         const bool last = m + 1 == options.num_micro_batches;
         const bool wanted = trains && slots_.reduces() && (slots_.gathers() || last);

@@ -194,48 +194,5 @@ TEST(Schedule, StopsBackwardAtTheFirstTrainedBlock) {
   }
 }
 
-TEST(FlatLayout, SplitsEveryParameterOverTheRanksWithoutGapOrOverlap) {
-  const std::vector<ParameterSpec> specs = {{"a", {1000, 7}},
-                                            {"b", {5}, {}, OptimizerGroup::kNoDecay},
-                                            {"c", {333, 3}}};
-  for (const int ranks : {1, 2, 3, 7}) {
-    const FlatLayout layout = make_flat_layout(specs, ranks);
-    for (const Segment& segment : layout.segments) {
-      std::int64_t next = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const OwnedRange owned = owned_range(layout, segment, rank);
-        if (owned.numel == 0) continue;
-        EXPECT_EQ(owned.parameter_begin, next);
-        next += owned.numel;
-      }
-      EXPECT_EQ(next, segment.spec.numel()) << segment.spec.name << " on " << ranks << " ranks";
-    }
-  }
-}
-
-TEST(FlatLayout, GroupRangesCoverTheShardAndAgreeWithTheParameters) {
-  const std::vector<ParameterSpec> specs = {{"norm", {64}, {}, OptimizerGroup::kNoDecay},
-                                            {"weight", {100, 100}}};
-  for (const int ranks : {1, 2, 5}) {
-    const FlatLayout layout = make_flat_layout(specs, ranks);
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::int64_t covered = 0;
-      for (const GroupRange& run : group_ranges(layout, rank)) {
-        EXPECT_EQ(run.begin, covered);
-        covered += run.numel;
-        for (const Segment& segment : layout.segments) {
-          const OwnedRange owned = owned_range(layout, segment, rank);
-          const std::int64_t begin = std::max(owned.shard_begin, run.begin);
-          const std::int64_t end = std::min(owned.shard_begin + owned.numel, run.begin + run.numel);
-          if (begin < end) {
-            EXPECT_EQ(run.group, segment.spec.group) << segment.spec.name;
-          }
-        }
-      }
-      EXPECT_EQ(covered, layout.shard_numel);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace packtrain::test

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "framework/core/random.h"
+#include "framework/device/tensor_type.h"
 #include "parallel/sharding/shard_groups.h"
 
 namespace packtrain::test {
@@ -41,7 +42,9 @@ Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batc
   std::map<std::string, at::Tensor> weights;
   for (const auto& block : blocks) {
     for (const ParameterSpec& spec : block->parameters()) {
-      weights[spec.name] = random_tensor(spec.name, spec.shape, 0.5);
+      weights[spec.name] = random_tensor(spec.name, spec.shape, 0.5)
+                               .to(scalar_type(spec.encoding.type))
+                               .to(at::kFloat);
       if (spec.trainable) result.gradients[spec.name] = at::zeros(spec.shape, at::kFloat);
     }
   }
@@ -130,7 +133,11 @@ const std::vector<ToyOptions>& models() {
   static const std::vector<ToyOptions> list = {
       {.num_layers = 5},
       {.num_layers = 5, .hidden = 8, .tied = true},
-      {.num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 2}, .frozen_first = true}};
+      {.num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 2}, .frozen_first = true},
+      {.num_layers = 4,
+       .frozen_layers = {0, 2},
+       .layer_encoding = {DataType::kBFloat16},
+       .bias = true}};
   return list;
 }
 

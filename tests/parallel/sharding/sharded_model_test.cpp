@@ -166,6 +166,16 @@ TEST(ShardedModel, FrozenParametersTakeNoGradientMemory) {
             trained.model().parameters().state().optimizer[0].values.numel());
 }
 
+TEST(ShardedModel, KeepsAndGathersWeightsInTheBytesOfTheirEncoding) {
+  const ToyOptions wide{.num_layers = 4, .hidden = 64, .frozen_layers = {0, 1, 2, 3}};
+  ToyOptions narrow = wide;
+  narrow.layer_encoding = {DataType::kBFloat16};
+  Harness float32(wide, {}, 0);
+  Harness bfloat16(narrow, {}, 0);
+  EXPECT_LT(bfloat16.model().parameters().communication_bytes(),
+            float32.model().parameters().communication_bytes());
+}
+
 // True where a schedule gives wrong results within `attempts` runs.
 bool goes_wrong(Harness& harness, const Schedule& schedule, const Reference& reference,
                 int attempts) {

@@ -15,8 +15,8 @@ class ToyTape : public Tape {
  public:
   explicit ToyTape(at::Tensor saved) : tensor(std::move(saved)) {}
   at::Tensor tensor;
-  at::Tensor inner;     // of a backward in two parts: the gradient before the tanh,
-  Parameter parameter;  // and whose gradient is to come
+  at::Tensor inner;                   // of a backward in two parts: the gradient before the tanh,
+  std::vector<Parameter> parameters;  // and whose gradients are to come
 };
 
 at::Tensor saved(std::unique_ptr<Tape> tape) {
@@ -34,8 +34,8 @@ void write_gradient(const Parameter& parameter, const at::Tensor& gradient) {
 
 class ToyBlock : public Block {
  public:
-  ToyBlock(std::string name, ParameterSpec spec)
-      : name_(std::move(name)), specs_{std::move(spec)} {}
+  ToyBlock(std::string name, std::vector<ParameterSpec> specs)
+      : name_(std::move(name)), specs_(std::move(specs)) {}
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return specs_; }
 
@@ -67,7 +67,7 @@ class TanhBlock : public ToyBlock, public SplitBackward {
   const SplitBackward* split_backward() const override { return this; }
   BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
                       const at::Tensor& x) const override {
-    at::Tensor y = at::tanh(at::mm(x, parameters[0].value));
+    at::Tensor y = output(parameters, x);
     return {y, context.mode == BlockMode::kTrain ? std::make_unique<ToyTape>(x) : nullptr};
   }
   at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& /*context*/,
@@ -79,14 +79,25 @@ class TanhBlock : public ToyBlock, public SplitBackward {
   at::Tensor backward_input(std::span<const Parameter> parameters, Tape& tape,
                             const at::Tensor& grad) const override {
     auto& kept = static_cast<ToyTape&>(tape);
-    const at::Tensor y = at::tanh(at::mm(kept.tensor, parameters[0].value));
+    const at::Tensor y = output(parameters, kept.tensor);
     kept.inner = grad.mul(y.mul(y).neg().add(1.0));
-    kept.parameter = parameters[0];
-    return at::mm(kept.inner, parameters[0].value.t());
+    kept.parameters.assign(parameters.begin(), parameters.end());
+    return at::mm(kept.inner, matrix(parameters).t());
   }
   void backward_weight(Tape& tape) const override {
     auto& kept = static_cast<ToyTape&>(tape);
-    write_gradient(kept.parameter, at::mm(kept.tensor.t(), kept.inner));
+    write_gradient(kept.parameters[0], at::mm(kept.tensor.t(), kept.inner));
+    if (kept.parameters.size() > 1) write_gradient(kept.parameters[1], kept.inner.sum(0));
+  }
+
+ private:
+  // Decoded to float32.
+  static at::Tensor matrix(std::span<const Parameter> parameters) {
+    return parameters[0].value.to(at::kFloat);
+  }
+  static at::Tensor output(std::span<const Parameter> parameters, const at::Tensor& x) {
+    const at::Tensor product = at::mm(x, matrix(parameters));
+    return at::tanh(parameters.size() > 1 ? product.add(parameters[1].value) : product);
   }
 };
 
@@ -111,20 +122,29 @@ class SumBlock : public ToyBlock {
 std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
   const std::int64_t hidden = options.hidden;
   std::vector<std::unique_ptr<Block>> blocks;
+  const auto vector = [&](const std::string& name, bool trainable) {
+    return ParameterSpec{name, {hidden}, {}, OptimizerGroup::kNoDecay, trainable};
+  };
   const std::string first = "first.weight";
   blocks.push_back(std::make_unique<ScaleBlock>(
-      "first", ParameterSpec{first, {hidden}, {}, OptimizerGroup::kNoDecay, !options.frozen_first}));
+      "first", std::vector<ParameterSpec>{vector(first, !options.frozen_first)}));
   for (int l = 0; l < options.num_layers; ++l) {
     const bool frozen =
         std::count(options.frozen_layers.begin(), options.frozen_layers.end(), l) > 0;
     const std::string name = "layer" + std::to_string(l);
-    blocks.push_back(std::make_unique<TanhBlock>(
-        name, ParameterSpec{name + ".weight", {hidden, hidden}, {}, OptimizerGroup::kDecay, !frozen}));
+    std::vector<ParameterSpec> specs = {{name + ".weight",
+                                         {hidden, hidden},
+                                         {},
+                                         OptimizerGroup::kDecay,
+                                         !frozen,
+                                         options.layer_encoding}};
+    if (options.bias) specs.push_back(vector(name + ".bias", true));
+    blocks.push_back(std::make_unique<TanhBlock>(name, std::move(specs)));
   }
   const std::string last = options.tied ? first : "last.weight";
   const bool trainable = options.tied ? !options.frozen_first : true;
   blocks.push_back(
-      std::make_unique<SumBlock>("last", ParameterSpec{last, {hidden}, {}, OptimizerGroup::kNoDecay, trainable}));
+      std::make_unique<SumBlock>("last", std::vector<ParameterSpec>{vector(last, trainable)}));
   return blocks;
 }
 

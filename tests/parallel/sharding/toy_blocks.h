@@ -1,4 +1,5 @@
-// A model small enough to differentiate by hand: scale, L x (tanh of a matrix product), loss.
+// A model small enough to differentiate by hand: scale, L x (tanh of a matrix product and a bias),
+// loss.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +18,8 @@ struct ToyOptions {
   bool tied = false;                    // first and last block share their vector
   std::vector<int> frozen_layers = {};  // their matrices are not trained
   bool frozen_first = false;
+  ParameterEncoding layer_encoding = {};  // of the layers' matrices; the rest is float32
+  bool bias = false;                      // layers have one, which is trained
 };
 
 // The batch's `loss_weight`, viewed as [T, hidden], is what the first block scales.

@@ -116,7 +116,7 @@ TEST(AdamWStep, SkipLeavesEveryBitAsItWas) {
     AdamWTensors shard = make_shard(options);
     shard.grad.fill_(std::nan(""));
     shard.weight = at::full({4104}, 9.0, at::TensorOptions(at::kBFloat16).device(test_device()));
-    const std::vector<AdamWRange> ranges = {{.begin = 0, .numel = 4104}};
+    const std::vector<ShardRange> ranges = {{.begin = 0, .numel = 4104}};
     adamw(shard, ranges, options_of_step(1), clip_factor(std::nanf("")), skip(1));
     EXPECT_TRUE(all_equal(shard, make_shard(options)));
     EXPECT_TRUE(at::equal(shard.weight, at::full_like(shard.weight, 9.0)));
@@ -138,14 +138,14 @@ void expect_ranges_equal_slices(const std::vector<std::int64_t>& ends, at::Scala
   const ShardOptions options{.numel = ends.back(), .moments = moments};
   const AdamWTensors whole = make_shard(options);
   const AdamWTensors parts = make_shard(options);
-  std::vector<AdamWRange> ranges;
+  std::vector<ShardRange> ranges;
   std::int64_t begin = 0;
   for (const std::int64_t end : ends) {
     const OptimizerGroup group =
         ranges.size() % 3 != 1 ? OptimizerGroup::kDecay : OptimizerGroup::kNoDecay;
     const std::int64_t first = 7 * begin + 16;  // as another rank's elements are numbered
     ranges.push_back({begin, end - begin, group, first});
-    const std::vector<AdamWRange> alone = {{0, end - begin, group, first}};
+    const std::vector<ShardRange> alone = {{0, end - begin, group, first}};
     adamw(slice(parts, begin, end), alone, options_of_step(2), clip_factor(0.5F), skip(0));
     begin = end;
   }
@@ -167,8 +167,9 @@ TEST(AdamWStep, EachRangeDecaysByTheWeightDecayOfItsGroup) {
   const AdamWTensors shard = make_shard(4096);
   shard.grad.zero_();
   shard.exp_avg.zero_();
-  const std::vector<AdamWRange> ranges = {{.begin = 0, .numel = 1024},
-                                          {.begin = 1024, .numel = 3072, .group = OptimizerGroup::kNoDecay}};
+  const std::vector<ShardRange> ranges = {
+      {.begin = 0, .numel = 1024},
+      {.begin = 1024, .numel = 3072, .group = OptimizerGroup::kNoDecay}};
   adamw(shard, ranges, options_of_step(1), clip_factor(1), skip(0));
   const AdamWTensors before = make_shard(4096);
   EXPECT_TRUE(at::equal(shard.master.slice(0, 1024), before.master.slice(0, 1024)));
@@ -195,7 +196,7 @@ TEST(AdamWStep, RefusesTensorsAndRangesThatDoNotFit) {
   refuses([](AdamWTensors& t) { t.exp_avg = t.exp_avg.to(at::kBFloat16); });
   refuses([](AdamWTensors& t) { t.weight = t.master.to(at::kHalf); });
   refuses([](AdamWTensors& t) { t.weight = t.master.clone(); });
-  const auto refuses_ranges = [&](const std::vector<AdamWRange>& ranges) {
+  const auto refuses_ranges = [&](const std::vector<ShardRange>& ranges) {
     EXPECT_THROW(adamw(shard, ranges, options_of_step(1), clip_factor(1), skip(0)), Error);
   };
   refuses_ranges({});

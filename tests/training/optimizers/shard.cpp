@@ -72,7 +72,7 @@ at::Tensor skip(int value) {
 }
 
 void adamw_all(const AdamWTensors& tensors, const AdamWOptions& options, float clip) {
-  const std::vector<AdamWRange> ranges = {{.begin = 0, .numel = tensors.master.numel()}};
+  const std::vector<ShardRange> ranges = {{.begin = 0, .numel = tensors.master.numel()}};
   adamw(tensors, ranges, options, clip_factor(clip), skip(0));
 }
 

@@ -14,6 +14,8 @@
 #include "parallel/sharding/sharded_model.h"
 #include "tests/training/small_decoder.h"
 #include "training/optimizers/adamw.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
 
 namespace packtrain {
 namespace {
@@ -26,7 +28,7 @@ std::int64_t allocated_bytes(ShardedModel& model) {
   for (const OptimizerTensor& tensor : state.optimizer) {
     bytes += static_cast<std::int64_t>(tensor.values.nbytes());
   }
-  if (!state.weight.is_same(state.master)) {
+  if (!state.weights.front().is_same(state.master)) {
     bytes += static_cast<std::int64_t>(state.master.nbytes());
   }
   return bytes;
@@ -83,12 +85,11 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
       Config config;
       config.precision.compute = compute;
       ShardingOptions options;
-      options.compute = compute == Precision::kFloat32 ? at::kFloat : at::kBFloat16;
-      options.reduce = options.compute;
-      options.optimizer_state = adamw_state(options.compute);
+      options.reduce = scalar_type(compute);
+      options.optimizer_state = adamw_state(options.reduce);
       config.precision.reduce = config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
-      ShardedModel model(make_decoder(decoder, {}), *device,
+      ShardedModel model(make_decoder(decoder, decoder_options(config)), *device,
                          {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
                          options);
       const MemoryPlan plan = plan_of(config, decoder, 1);

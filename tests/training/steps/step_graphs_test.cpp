@@ -11,6 +11,7 @@
 #include <string>
 
 #include "collators/flattening.h"
+#include "framework/device/tensor_type.h"
 #include "models/decoder/decoder.h"
 #include "models/layers/routing_statistics.h"
 #include "parallel/communicators/world.h"
@@ -42,9 +43,8 @@ Backend backend() {
   return on_gpu() ? Backend::kNccl : Backend::kLocal;
 }
 
-ShardingOptions sharding() {
-  const at::ScalarType dtype = on_gpu() ? at::kBFloat16 : at::kFloat;
-  return {.compute = dtype, .reduce = dtype};
+DataType compute() {
+  return on_gpu() ? DataType::kBFloat16 : DataType::kFloat32;
 }
 
 struct Outcome {
@@ -102,10 +102,10 @@ class StepGraphsTest : public ::testing::Test {
   std::unique_ptr<Device> device_ =
       on_gpu() ? make_cuda_device(0, {}) : make_cpu_device({.num_threads = 1});
   std::unique_ptr<World> world_ = join_world();
-  ShardedModel model_{make_decoder(small_decoder(), {}),
+  ShardedModel model_{make_decoder(small_decoder(), {.encoding = {compute()}}),
                       *device_,
                       {world_->connect(backend()), world_->connect(backend())},
-                      sharding()};
+                      {.reduce = scalar_type(compute())}};
 };
 
 TEST_F(StepGraphsTest, OneGraphServesAllBoundariesAndLabelsOfItsSize) {

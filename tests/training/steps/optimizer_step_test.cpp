@@ -1,5 +1,5 @@
 // The end of a step on a toy model of one rank: clipping, decay groups, and what is refused.
-#include "training/steps/optimizer.h"
+#include "training/steps/optimizer_step.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -20,9 +20,9 @@
 namespace packtrain {
 namespace {
 
-class OptimizerTest : public ::testing::Test {
+class OptimizerStepTest : public ::testing::Test {
  protected:
-  OptimizerTest()
+  OptimizerStepTest()
       : device_(make_cpu_device({})),
         world_(join_world()),
         model_(test::make_toy_blocks({.num_layers = 2}), *device_,
@@ -34,8 +34,8 @@ class OptimizerTest : public ::testing::Test {
   }
 
   StepOutcome::Values step(double loss) {
-    Optimizer optimizer(model_, options_, /*seed=*/0);
-    optimizer.step(at::full({}, loss, at::kFloat), 0.1, 1, {}, outcome_);
+    OptimizerStep step(model_, options_, /*seed=*/0);
+    step.run(at::full({}, loss, at::kFloat), 0.1, 1, {}, outcome_);
     return outcome_.read();
   }
 
@@ -47,7 +47,7 @@ class OptimizerTest : public ::testing::Test {
   StepOutcome outcome_;
 };
 
-TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
+TEST_F(OptimizerStepTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
   model_.gradient().fill_(3.0);
   const double norm = 3.0 * std::sqrt(static_cast<double>(model_.gradient().numel()));
   options_.max_grad_norm = 1.0;
@@ -60,11 +60,11 @@ TEST_F(OptimizerTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
   EXPECT_TRUE(at::allclose(moment, at::full_like(moment, 0.1 * clipped), 1e-4, 1e-7));
 }
 
-TEST_F(OptimizerTest, PassesDetailsOnTogetherWithTheLoss) {
+TEST_F(OptimizerStepTest, PassesDetailsOnTogetherWithTheLoss) {
   StepOutcome outcome(*device_, 3);
-  Optimizer(model_, options_, /*seed=*/0)
-      .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
-            at::full({3}, 7.5, at::kFloat));
+  OptimizerStep(model_, options_, /*seed=*/0)
+      .run(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
+           at::full({3}, 7.5, at::kFloat));
   const StepOutcome::Values values = outcome.read();
   EXPECT_EQ(values.details, std::vector<double>(3, 7.5));
   EXPECT_DOUBLE_EQ(values.loss, 2.5);
@@ -73,13 +73,13 @@ TEST_F(OptimizerTest, PassesDetailsOnTogetherWithTheLoss) {
   EXPECT_TRUE(step(2.5).details.empty());
 }
 
-TEST_F(OptimizerTest, PassesEveryCombinationOfRequestsOn) {
+TEST_F(OptimizerStepTest, PassesEveryCombinationOfRequestsOn) {
   StepOutcome outcome(*device_);
   for (int bits = 0; bits < 8; ++bits) {
     const StepRequests asked{
         .stop = (bits & 1) != 0, .save = (bits & 2) != 0, .out_of_memory = (bits & 4) != 0};
-    Optimizer(model_, options_, /*seed=*/0)
-        .step(at::full({}, 2.5, at::kFloat), 0.1, 1, asked, outcome);
+    OptimizerStep(model_, options_, /*seed=*/0)
+        .run(at::full({}, 2.5, at::kFloat), 0.1, 1, asked, outcome);
     const StepOutcome::Values values = outcome.read();
     EXPECT_EQ(values.requests.stop, asked.stop) << bits;
     EXPECT_EQ(values.requests.save, asked.save) << bits;
@@ -105,7 +105,7 @@ class ManyRanks final : public ForwardingCommunicator {
   std::array<float, 3> others_;
 };
 
-class RequestsOfManyRanks : public OptimizerTest {
+class RequestsOfManyRanks : public OptimizerStepTest {
  protected:
   StepOutcome::Values asked_by(float stops, float saves, float out_of_memory) {
     ShardedModel model(
@@ -114,8 +114,8 @@ class RequestsOfManyRanks : public OptimizerTest {
          std::make_unique<ManyRanks>(world_->connect(Backend::kLocal),
                                      std::array<float, 3>{stops, saves, out_of_memory})},
         {.optimizer_state = adamw_state(at::kFloat)});
-    Optimizer(model, options_, /*seed=*/0)
-        .step(at::full({}, 2.5, at::kFloat), 0.1, 1, {}, outcome_);
+    OptimizerStep(model, options_, /*seed=*/0)
+        .run(at::full({}, 2.5, at::kFloat), 0.1, 1, {}, outcome_);
     return outcome_.read();
   }
 };
@@ -139,7 +139,7 @@ TEST_F(RequestsOfManyRanks, DoNotHideEachOther) {
   }
 }
 
-TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
+TEST_F(OptimizerStepTest, DecaysMatricesButNotVectors) {
   options_.weight_decay = 0.5;
   model_.gradient().zero_();
   step(1.0);
@@ -149,7 +149,7 @@ TEST_F(OptimizerTest, DecaysMatricesButNotVectors) {
   }
 }
 
-TEST_F(OptimizerTest, WritesNothingWhenLossOrNormIsNotFinite) {
+TEST_F(OptimizerStepTest, WritesNothingWhenLossOrNormIsNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const at::Tensor before = model_.parameters().state().master.clone();
   EXPECT_FALSE(step(nan).applied);

@@ -1,0 +1,39 @@
+// Where the weights that a rank owns are stored: one buffer for each encoding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "parallel/sharding/unit_table.h"
+
+namespace packtrain {
+
+// The parts of all units that have one encoding and are all trainable or all frozen, in the order
+// of the units. Sizes are in elements.
+struct WeightBuffer {
+  bool trainable = true;
+  ParameterEncoding encoding;
+  std::int64_t numel = 0;
+
+  // Trainable float32 weights are the optimizer's master itself. This buffer then has the elements
+  // of all trainable parts.
+  bool is_master() const { return trainable && encoding.type == DataType::kFloat32; }
+  std::int64_t size_bytes() const { return encoding.size_bytes(numel); }
+};
+
+struct OwnedPart {
+  std::size_t buffer = 0;
+  std::int64_t begin = 0;        // in the buffer
+  std::int64_t state_begin = 0;  // trainable: in the optimizer's state
+};
+
+struct OwnedLayout {
+  std::vector<WeightBuffer> buffers;          // trainable ones first, by encoding
+  std::vector<std::vector<OwnedPart>> parts;  // [units][parts of the unit]
+  std::int64_t trainable_numel = 0;           // of the optimizer's state
+};
+
+OwnedLayout make_owned_layout(const UnitTable& table);
+
+}  // namespace packtrain

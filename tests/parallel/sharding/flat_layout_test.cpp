@@ -1,0 +1,169 @@
+// Places of parameters in flat buffers and units, by rank, optimizer group and encoding.
+#include "parallel/sharding/flat_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "framework/core/error.h"
+#include "parallel/sharding/owned_layout.h"
+#include "parallel/sharding/unit_table.h"
+#include "tests/parallel/sharding/toy_blocks.h"
+
+namespace packtrain::test {
+namespace {
+
+TEST(FlatLayout, SplitsEveryParameterOverTheRanksWithoutGapOrOverlap) {
+  const std::vector<ParameterSpec> specs = {
+      {"a", {1000, 7}}, {"b", {5}, {}, OptimizerGroup::kNoDecay}, {"c", {333, 3}}};
+  for (const int ranks : {1, 2, 3, 7}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    for (const Segment& segment : layout.segments) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const OwnedRange owned = owned_range(layout, segment, rank);
+        if (owned.numel == 0) continue;
+        EXPECT_EQ(owned.parameter_begin, next);
+        next += owned.numel;
+      }
+      EXPECT_EQ(next, segment.spec.numel()) << segment.spec.name << " on " << ranks << " ranks";
+    }
+  }
+}
+
+TEST(FlatLayout, GroupRangesCoverTheShardAndAgreeWithTheParameters) {
+  const std::vector<ParameterSpec> specs = {{"norm", {64}, {}, OptimizerGroup::kNoDecay},
+                                            {"weight", {100, 100}}};
+  for (const int ranks : {1, 2, 5}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::int64_t covered = 0;
+      for (const GroupRange& run : group_ranges(layout, rank)) {
+        EXPECT_EQ(run.begin, covered);
+        covered += run.numel;
+        for (const Segment& segment : layout.segments) {
+          const OwnedRange owned = owned_range(layout, segment, rank);
+          const std::int64_t begin = std::max(owned.shard_begin, run.begin);
+          const std::int64_t end = std::min(owned.shard_begin + owned.numel, run.begin + run.numel);
+          if (begin < end) {
+            EXPECT_EQ(run.group, segment.spec.group) << segment.spec.name;
+          }
+        }
+      }
+      EXPECT_EQ(covered, layout.shard_numel);
+    }
+  }
+}
+
+ParameterSpec encoded(DataType type) {
+  return {.name = "a", .shape = {100}, .encoding = {type}};
+}
+
+// Checkpoints do not depend on it, but random bits and sums of gradients do.
+TEST(FlatLayout, OfFloat32AndBFloat16IsAlignedTo128And2048Elements) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    ParameterSpec second = encoded(type);
+    second.name = "b";
+    const FlatLayout layout = make_flat_layout(std::vector{encoded(type), second}, 3);
+    EXPECT_EQ(layout.segments[1].offset, 128);
+    EXPECT_EQ(layout.shard_numel, 2048);
+    EXPECT_EQ(layout.numel, 3 * 2048);
+    EXPECT_EQ(numel_without_padding(layout), 256);
+  }
+}
+
+TEST(FlatLayout, OfSmallerElementsIsAlignedToAsManyBytes) {
+  ParameterSpec second = encoded(DataType::kUInt8);
+  second.name = "b";
+  const FlatLayout layout = make_flat_layout(std::vector{encoded(DataType::kUInt8), second}, 3);
+  EXPECT_EQ(layout.segments[1].offset, 256);
+  EXPECT_EQ(layout.shard_numel, 4096);
+  EXPECT_EQ(layout.size_bytes(), 3 * 4096);
+}
+
+const ToyOptions kMixed{
+    .num_layers = 2, .frozen_layers = {1}, .layer_encoding = {DataType::kBFloat16}, .bias = true};
+
+TEST(UnitTable, PartsHaveOneEncodingEachAndTrainableOnesAreFirst) {
+  const UnitTable table = make_unit_table(make_toy_blocks(kMixed), 2);
+  for (const Unit& unit : table.units) {
+    const auto by_trainable = [](const UnitPart& part) { return part.trainable; };
+    EXPECT_TRUE(std::ranges::is_partitioned(unit.parts, by_trainable)) << unit.name;
+    for (const UnitPart& part : unit.parts) {
+      for (const Segment& segment : part.layout.segments) {
+        EXPECT_EQ(segment.spec.encoding, part.layout.encoding) << segment.spec.name;
+        EXPECT_EQ(segment.spec.trainable, part.trainable) << segment.spec.name;
+      }
+    }
+  }
+  const Unit& trained = table.units[1];
+  const Unit& frozen = table.units[2];
+  EXPECT_EQ(trained.trainable_parts().size(), 2U);
+  EXPECT_EQ(trained.trainable_shard_numel(), 2 * 2048);
+  EXPECT_EQ(frozen.trainable_parts().size(), 1U);
+  EXPECT_EQ(frozen.trainable_numel(), 2 * 2048);
+  EXPECT_EQ(frozen.size_bytes(), 2 * 2048 * (2 + 4));
+}
+
+TEST(UnitTable, PlacesNameTheParametersOfTheirBlock) {
+  const auto blocks = make_toy_blocks(kMixed);
+  const UnitTable table = make_unit_table(blocks, 2);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const Unit& unit = table.units[static_cast<std::size_t>(table.unit_of_block[b])];
+    const auto& parameters = blocks[b]->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const ParameterPlace place = table.places[b][i];
+      EXPECT_EQ(unit.parts[place.part].layout.segments[place.segment].spec.name,
+                parameters[i].name);
+    }
+  }
+}
+
+TEST(OwnedLayout, HaveABufferForEachEncodingAndFloat32OnesAreTheMaster) {
+  const UnitTable table = make_unit_table(make_toy_blocks(kMixed), 2);
+  const OwnedLayout owned = make_owned_layout(table);
+  // first, layer0 with two parts, layer1 with a bias, last.
+  EXPECT_EQ(owned.trainable_numel, 5 * 2048);
+  ASSERT_EQ(owned.buffers.size(), 3U);
+  EXPECT_FALSE(owned.buffers[0].is_master());
+  EXPECT_EQ(owned.buffers[0].size_bytes(), 2048 * 2);
+  EXPECT_TRUE(owned.buffers[1].is_master());
+  EXPECT_EQ(owned.buffers[1].size_bytes(), 5 * 2048 * 4);
+  EXPECT_FALSE(owned.buffers[2].trainable);
+  EXPECT_EQ(owned.buffers[2].size_bytes(), 2048 * 2);
+  for (std::size_t u = 0; u < table.units.size(); ++u) {
+    for (const OwnedPart& part : owned.parts[u]) {
+      if (!owned.buffers[part.buffer].is_master()) continue;
+      EXPECT_EQ(part.begin, part.state_begin);
+    }
+  }
+}
+
+class OneParameter final : public Block {
+ public:
+  explicit OneParameter(ParameterSpec spec) : specs_{std::move(spec)} {}
+  const std::string& name() const override { return specs_.front().name; }
+  const std::vector<ParameterSpec>& parameters() const override { return specs_; }
+  BlockOutput forward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
+                      const at::Tensor& /*x*/) const override {
+    return {};
+  }
+  at::Tensor backward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
+                      std::unique_ptr<Tape> /*tape*/,
+                      const at::Tensor& /*grad_output*/) const override {
+    return {};
+  }
+
+ private:
+  std::vector<ParameterSpec> specs_;
+};
+
+TEST(UnitTable, RefusesASharedParameterOfTwoEncodings) {
+  std::vector<std::unique_ptr<Block>> blocks;
+  blocks.push_back(std::make_unique<OneParameter>(encoded(DataType::kFloat32)));
+  blocks.push_back(std::make_unique<OneParameter>(encoded(DataType::kBFloat16)));
+  EXPECT_THROW(make_unit_table(blocks, 1), Error);
+}
+
+}  // namespace
+}  // namespace packtrain::test

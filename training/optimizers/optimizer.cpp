@@ -1,0 +1,34 @@
+#include "training/optimizers/optimizer.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "framework/core/error.h"
+#include "training/optimizers/adamw.h"
+
+namespace packtrain {
+namespace {
+
+struct OptimizerEntry {
+  std::string_view name;  // optimizer.name
+  std::unique_ptr<Optimizer> (*make)(const OptimizerSection& options, std::uint64_t seed);
+};
+
+constexpr std::array kOptimizers = {
+    OptimizerEntry{"adamw", make_adamw},
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& options, std::uint64_t seed) {
+  const auto found = std::ranges::find(kOptimizers, options.name, &OptimizerEntry::name);
+  if (found != kOptimizers.end()) return found->make(options, seed);
+  throw Error(ErrorCategory::kInternal,
+              "optimizer '" + options.name + "' is missing from the table in training/optimizers");
+}
+
+std::array<double, kNumOptimizerGroups> weight_decays(const OptimizerSection& options) {
+  return {options.weight_decay, 0};
+}
+
+}  // namespace packtrain

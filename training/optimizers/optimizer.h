@@ -1,0 +1,62 @@
+// The interface of optimizers: the state that one keeps, and its update of a part of the flat
+// shard. optimizer.cpp has the table of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "framework/config/config.h"
+#include "models/block/block.h"
+#include "parallel/sharding/optimizer_state.h"
+
+namespace packtrain {
+
+// A part of the flat shard. All tensors are 1-D [n], contiguous and on one device.
+struct ShardPart {
+  at::Tensor master;              // float32
+  at::Tensor grad;                // float32 or bfloat16
+  std::vector<at::Tensor> state;  // in the order of Optimizer::state()
+  at::Tensor weight;              // the master as encoded: bfloat16, or the master itself
+};
+
+// Elements of a part of one optimizer group.
+struct ShardRange {
+  std::int64_t begin = 0;
+  std::int64_t numel = 0;
+  OptimizerGroup group = OptimizerGroup::kDecay;
+  // Index of its first element in the whole model. Random bits depend on it, so that they are the
+  // same on any number of ranks.
+  std::int64_t first_element = 0;
+};
+
+struct UpdateOptions {
+  double learning_rate = 0;
+  std::int64_t step = 1;   // optimizer steps of the run including this one
+  at::Tensor clip_factor;  // float32 [] on the device; multiplies the gradient
+  at::Tensor skip;         // uint8 [] on the device; nothing is written when it is not zero
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  virtual const char* name() const = 0;  // for traces
+  virtual std::vector<OptimizerStateSpec> state() const = 0;
+  // Enqueues the update on the current stream. The host does not wait. `ranges` are contiguous and
+  // cover the part.
+  virtual void update(const ShardPart& part, std::span<const ShardRange> ranges,
+                      const UpdateOptions& options) const = 0;
+};
+
+// The optimizer that `optimizer.name` selects. `seed`: of stochastic rounding.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& options, std::uint64_t seed);
+
+// The weight decay of each group.
+std::array<double, kNumOptimizerGroups> weight_decays(const OptimizerSection& options);
+
+}  // namespace packtrain
