@@ -35,6 +35,18 @@ enum class OptimizerGroup : std::uint8_t {
 };
 inline constexpr std::size_t kNumOptimizerGroups = 2;
 
+// The rows of a parameter that one Hugging Face tensor holds: `num_runs` runs of `num_rows` rows,
+// `stride` rows apart. A row has the elements of the last dimension, or is one element of a vector.
+struct ParameterPart {
+  std::string tensor;
+  std::int64_t begin = 0;
+  std::int64_t num_rows = 0;
+  std::int64_t num_runs = 1;
+  std::int64_t stride = 0;
+
+  bool operator==(const ParameterPart&) const = default;
+};
+
 struct ParameterSpec {
   std::string name;  // unique in the model; two blocks with the same name share the parameter
   std::vector<std::int64_t> shape;
@@ -42,10 +54,12 @@ struct ParameterSpec {
   OptimizerGroup group = OptimizerGroup::kDecay;
   bool trainable = true;  // false: no gradient, no optimizer state
   ParameterEncoding encoding = {};
+  std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   }
+  std::int64_t row_numel() const { return shape.size() == 1 ? 1 : shape.back(); }
 };
 
 // Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation. Backward

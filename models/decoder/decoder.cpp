@@ -42,6 +42,8 @@ class ParameterOptions {
   std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
     for (ParameterSpec& parameter : parameters) {
       parameter.encoding = options_.encoding;
+      const auto parts = options_.parts.find(parameter.name);
+      if (parts != options_.parts.end()) parameter.parts = parts->second;
       if (options_.decay_norms_and_biases) parameter.group = OptimizerGroup::kDecay;
       for (std::size_t i = 0; i < used_.size(); ++i) {
         if (matches(options_.frozen[i], parameter.name)) {

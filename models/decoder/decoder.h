@@ -2,6 +2,7 @@
 // is the entry point of `models/`.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct DecoderOptions {
   std::vector<std::string> frozen = {};  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
   ParameterEncoding encoding = {};  // of all parameters
+  // By parameter (families/parameter_parts.h).
+  std::map<std::string, std::vector<ParameterPart>> parts = {};
   RecomputePolicy recompute = RecomputePolicy::none();
   std::shared_ptr<const Objective> objective = std::make_shared<NextToken>();
 };

@@ -18,6 +18,7 @@
 #include "models/decoder/initialize.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
+#include "models/families/parameter_parts.h"
 #include "models/families/text_part.h"
 #include "models/layers/layer_attention.h"
 #include "models/ops/attention/backends.h"
@@ -212,7 +213,9 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
                                                  const RunDevice& run_device, World& world) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
-  auto blocks = make_decoder(decoder, decoder_options(config));
+  DecoderOptions options = decoder_options(config);
+  if (!decoder.family.empty()) options.parts = parameter_parts(decoder);
+  auto blocks = make_decoder(decoder, options);
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
   // models.
   release_unused_tensor_memory(*run_device.device);

@@ -37,7 +37,7 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
                       const DecoderConfig& decoder);
 
 RecomputePolicy recompute_policy(Recompute recompute);
-// The options of the decoder that a run trains.
+// The options of the decoder that a run trains, without the parts of its parameters.
 DecoderOptions decoder_options(const Config& config);
 
 // True when this backend computes the attention of all layers.

@@ -60,8 +60,9 @@ class PackedComparison {
       const double error = reference.error_of(gradient);
       result_.note_error("gradient", error, gradient.parameter);
       if (error <= tolerances_.gradient) continue;
-      result_.fail(fmt::format("gradient of {}: differs by {:.2g} of its norm (allowed {:.0e})",
-                               gradient.parameter, error, tolerances_.gradient));
+      result_.fail(fmt::format("gradient of {}: differs by {:.2g} of its norm (allowed {:.0e}){}",
+                               gradient.parameter, error, tolerances_.gradient,
+                               reference.most_of_it(gradient)));
     }
   }
 

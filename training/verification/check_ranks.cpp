@@ -28,11 +28,11 @@ CheckResult check_ranks(const VerifiedModel& subject, const Measured& mine,
     const double error = reference.error_of(gradient);
     result.note_error("gradient", error, gradient.parameter);
     if (error <= tolerances.gradient) continue;
-    result.fail(
-        fmt::format("gradient of {}, elements {} to {}: differs by {:.2g} of its norm "
-                    "(allowed {:.0e})",
-                    gradient.parameter, gradient.begin,
-                    gradient.begin + gradient.values.numel() - 1, error, tolerances.gradient));
+    result.fail(fmt::format(
+        "gradient of {}, elements {} to {}: differs by {:.2g} of its norm "
+        "(allowed {:.0e}){}",
+        gradient.parameter, gradient.begin, gradient.begin + gradient.values.numel() - 1, error,
+        tolerances.gradient, reference.most_of_it(gradient)));
   }
   return result;
 }

@@ -19,6 +19,9 @@ class ReferenceGradients {
   // gradient. If the parameter's gradient is below 1e-6 of the model's norm, that value is the
   // denominator. NaN when any element is not finite.
   double error_of(const OwnedGradient& got) const;
+  // " (most of it in TENSOR)": the Hugging Face tensor in which a fused parameter's gradient
+  // differs most. Empty when the parameter is one tensor.
+  std::string most_of_it(const OwnedGradient& got) const;
 
  private:
   struct Reference {

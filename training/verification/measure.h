@@ -22,6 +22,8 @@ struct OwnedGradient {
   std::string parameter;
   std::int64_t begin = 0;  // first owned element of the flattened parameter
   at::Tensor values;       // float32 [n], on the host
+  std::int64_t row_numel = 1;
+  std::vector<ParameterPart> parts = {};  // of the whole parameter
 };
 
 struct Measured {
