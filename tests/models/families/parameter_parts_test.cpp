@@ -54,24 +54,28 @@ TensorOfElement tensors_by_parts(const DecoderConfig& config) {
   return tensors;
 }
 
+nlohmann::json samples_of(const std::string& model_type) {
+  std::string path = FAMILY_SAMPLES "/";
+  path += model_type;
+  path += ".json";
+  return nlohmann::json::parse(read_text(path, ErrorCategory::kInternal));
+}
+
+DecoderConfig first_sample_of(const std::string& model_type) {
+  return parse_decoder_config(samples_of(model_type).front().dump());
+}
+
 TEST(ParameterParts, AreTheRowsThatTheWeightMapGivesToEachTensor) {
   for (const Family& family : families()) {
-    const std::string path = std::string(FAMILY_SAMPLES) + "/" + family.model_type + ".json";
-    for (const auto& sample : nlohmann::json::parse(read_text(path, ErrorCategory::kInternal))) {
+    for (const auto& sample : samples_of(family.model_type)) {
       const DecoderConfig config = parse_decoder_config(sample.dump());
       EXPECT_EQ(tensors_by_parts(config), tensors_by_map(config)) << sample;
     }
   }
 }
 
-DecoderConfig sample_of(const std::string& model_type) {
-  const std::string path = std::string(FAMILY_SAMPLES) + "/" + model_type + ".json";
-  return parse_decoder_config(
-      nlohmann::json::parse(read_text(path, ErrorCategory::kInternal)).front().dump());
-}
-
 TEST(ParameterParts, OfAFusedMatrixAreItsTensorsInOrder) {
-  const DecoderConfig config = sample_of("llama");
+  const DecoderConfig config = first_sample_of("llama");
   const auto parts = parameter_parts(config);
   const std::int64_t inner = config.intermediate_size;
   EXPECT_EQ(parts.at("layers.0.mlp.gate_up.weight"),
@@ -86,7 +90,7 @@ TEST(ParameterParts, OfAFusedMatrixAreItsTensorsInOrder) {
 }
 
 TEST(ParameterParts, OfATensorOfAllExpertsAreRunsOneExpertApart) {
-  const DecoderConfig config = sample_of("dbrx");
+  const DecoderConfig config = first_sample_of("dbrx");
   const Parts parts = parameter_parts(config).at("layers.0.mlp.experts.gate_up.weight");
   ASSERT_EQ(parts.size(), 2U);
   const ParameterPart& gate = parts.front();

@@ -64,8 +64,8 @@ TEST(AdamWOptimizer, UpdatesAsTheOperatorDoes) {
   const auto optimizer = make_optimizer(section, /*seed=*/5);
   optimizer->update({got.master, got.grad, {got.exp_avg, got.exp_avg_sq}, got.weight}, ranges,
                     {3e-3, 3, clip_factor, skip});
-  EXPECT_TRUE(all_equal(got, want));
-  EXPECT_FALSE(all_equal(got, make_shard({.numel = 1024, .moments = at::kBFloat16})));
+  EXPECT_TRUE(test::all_equal(got, want));
+  EXPECT_FALSE(test::all_equal(got, make_shard({.numel = 1024, .moments = at::kBFloat16})));
 }
 
 TEST(AdamWOptimizer, HasStateOfTheConfiguredType) {
