@@ -57,7 +57,7 @@ struct ExpertsConfig {
 
 // Settings that may differ between layers.
 struct LayerPattern {
-  AttentionPattern attention;
+  AttentionPattern attention = {};
   bool local_rotary = false;  // uses DecoderConfig::local_rotary
   bool experts = false;
 

@@ -44,7 +44,7 @@ struct AttentionShape {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   double scale = 0;  // factor of q k^T; 0: 1 / sqrt(head_dim)
-  AttentionPattern pattern;
+  AttentionPattern pattern = {};
   AttentionBackend backend = AttentionBackend::kAuto;
   double soft_cap = 0;  // of the scores; 0: none
 

@@ -59,8 +59,8 @@ TEST(Initialize, SeedsAndNamesGiveDifferentValues) {
 }
 
 TEST(Initialize, NormsAreOnesAndBiasesZeros) {
-  const ParameterSpec norm{"norm", {50}, {Initialization::Kind::kOnes, 0}, false, true};
-  const ParameterSpec bias{"bias", {50}, {Initialization::Kind::kZeros, 0}, false, true};
+  const ParameterSpec norm{"norm", {50}, {Initialization::Kind::kOnes, 0}};
+  const ParameterSpec bias{"bias", {50}, {Initialization::Kind::kZeros, 0}};
   EXPECT_EQ(initial(norm, 7, 10, 20).sum().item<float>(), 20.0F);
   EXPECT_EQ(initial(bias, 7, 10, 20).abs().sum().item<float>(), 0.0F);
 }

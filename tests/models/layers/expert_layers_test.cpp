@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, ExpertLayers, testing::ValuesIn(operator_cases
 const std::vector<std::int32_t> kSequenceLengths = {9, 2, 31, 1, 14};
 
 // Experts in both layers.
-DecoderConfig balanced_experts() {
+DecoderConfig experts_in_both_layers() {
   const std::vector<Variant> variants = decoder_variants();
   return std::ranges::find(variants, "experts with an auxiliary loss", &Variant::name)->config;
 }
@@ -32,7 +32,7 @@ double tolerance_of(const OperatorCase& on) {
 
 TEST_P(ExpertLayers, AuxiliaryLossesOfMicroBatchesAddUpToThatOfOne) {
   const OperatorCase& on = GetParam();
-  TestModel model(balanced_experts(), {}, on.options());
+  TestModel model(experts_in_both_layers(), {}, on.options());
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
   DeviceBatch packed = make_batch(sequences, on.device);
   model.train(packed);
@@ -67,7 +67,7 @@ DeviceBatch padded_batch(const OperatorCase& on, Sequences sequences, const Devi
 // Pads follow an example. They belong to its sequence in attention, but not to the balancing loss.
 TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
   const OperatorCase& on = GetParam();
-  TestModel model(balanced_experts(), {}, on.options());
+  TestModel model(experts_in_both_layers(), {}, on.options());
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
   DeviceBatch plain = make_batch(sequences, on.device);
   const TestModel::Result want = model.train(plain);
@@ -86,7 +86,7 @@ TEST_P(ExpertLayers, PadsInsideASequenceLeaveTheAuxiliaryLossAsItIs) {
 
 TEST_P(ExpertLayers, WithoutAuxiliaryLossChoicesAreCountedTogetherAndPadsAreNot) {
   const OperatorCase& on = GetParam();
-  DecoderConfig config = balanced_experts();
+  DecoderConfig config = experts_in_both_layers();
   const Sequences sequences = random_sequences(kSequenceLengths, 61);
   DeviceBatch by_example = make_batch(sequences, on.device);
   TestModel(config, {}, on.options()).train(by_example);
@@ -110,7 +110,7 @@ TEST_P(ExpertLayers, WithoutAuxiliaryLossChoicesAreCountedTogetherAndPadsAreNot)
 // Two experts of which each token goes to both: f = 1 and P = 1 / 2 of either.
 TEST_P(ExpertLayers, TheAuxiliaryLossOfEvenExpertsIsTheNumberChosen) {
   const OperatorCase& on = GetParam();
-  DecoderConfig config = balanced_experts();
+  DecoderConfig config = experts_in_both_layers();
   config.experts.num_experts = config.experts.experts_per_token = 2;
   TestModel model(config, {}, on.options());
   model.value("layers.0.mlp.router.weight").zero_();
@@ -122,7 +122,7 @@ TEST_P(ExpertLayers, TheAuxiliaryLossOfEvenExpertsIsTheNumberChosen) {
 }
 
 TEST(ExpertParameters, FlopsCountTheExpertsOfATokenAndParametersAll) {
-  DecoderConfig config = balanced_experts();
+  DecoderConfig config = experts_in_both_layers();
   const std::int64_t attention = 32 * (4 + 2 * 2) * 8 + 32 * 32;
   const std::int64_t expert = 3 * 32 * 20;
   const std::int64_t other = 7 * 32 + 3 * 32 * 40;  // router, shared expert
