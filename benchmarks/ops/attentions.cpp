@@ -59,8 +59,8 @@ std::shared_ptr<DeviceBatch> make_batch(const Pack& pack) {
 
 struct Kernel {
   // FlashAttention's take a const batch, the others fill its state.
-  std::function<decltype(cudnn_forward)> forward;
-  std::function<decltype(cudnn_backward)> backward;
+  std::function<decltype(flash_forward)> forward;
+  std::function<decltype(flash_backward)> backward;
 };
 
 MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
