@@ -146,7 +146,7 @@ TEST_F(StepGraphsTest, StepsOfSeveralMicroBatchesMayComeBetween) {
     model_.train(two);
     ASSERT_EQ(model_.gradient().scalar_type(), at::kFloat);
     const at::Tensor loss = graphs.train(batch).loss;
-    EXPECT_EQ(model_.gradient().scalar_type(), sharding().reduce);
+    EXPECT_EQ(model_.gradient().scalar_type(), scalar_type(compute()));
     const Outcome padded = outcome(loss);
     const Outcome plain = train_plainly(batch);
     EXPECT_LT(padded.gradient.sub(plain.gradient).norm().item<double>(),
