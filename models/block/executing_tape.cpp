@@ -1,5 +1,6 @@
 #include "models/block/executing_tape.h"
 
+#include <ranges>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -55,13 +56,13 @@ at::Tensor ExecutingTape::backward(Value output, const at::Tensor& grad,
                                    std::span<const Parameter> parameters) {
   replace_parameters(parameters);
   set_gradient(output, grad);
-  for (auto step = operators_.rbegin(); step != operators_.rend(); ++step) {
-    const Value main = step->outputs.front();
+  for (const Operator& step : std::views::reverse(operators_)) {
+    const Value main = step.outputs.front();
     const TraceRange range(name(main) + ".backward");
-    if (gradient(main).defined()) step->backward(*this);
+    if (gradient(main).defined()) step.backward(*this);
     run_waiting_uses(main);
     set_gradient(main, at::Tensor());
-    for (const Value needed : step->needs) done_reading(needed);
+    for (const Value needed : step.needs) done_reading(needed);
   }
   at::Tensor of_input = gradient(input_);
   set_gradient(input_, at::Tensor());
