@@ -59,8 +59,10 @@ std::shared_ptr<DeviceBatch> make_batch(const Pack& pack) {
 
 struct Kernel {
   // FlashAttention's take a const batch, the others fill its state.
-  std::function<decltype(flash_forward)> forward;
-  std::function<decltype(flash_backward)> backward;
+  std::function<AttentionOutput(const at::Tensor&, const AttentionShape&, DeviceBatch&)> forward;
+  std::function<HeadGradients(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                              const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&)>
+      backward;
 };
 
 MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
