@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, Memory, testing::ValuesIn(kCases),
 
 DecoderConfig decoder_of(const Case& c) {
   DecoderConfig config;
-  config.family = "llama";
+  config.family = c.num_experts > 0 ? "mixtral" : "llama";
   config.vocab_size = c.vocab;
   config.hidden_size = c.hidden;
   config.intermediate_size = c.inner;
