@@ -38,15 +38,6 @@ RowWeights row_weights(const MemoryStore& store, const PlanOptions& options, Nor
   return weights;
 }
 
-PlanOptions options_of(std::uint64_t seed) {
-  PlanOptions options = test::draw_options(seed, 200);
-  options.too_long = seed % 2 == 0 ? TooLong::kTruncate : TooLong::kSplit;
-  options.max_length = 50;
-  options.global_batch_size = 20;
-  options.global_batch_tokens = 0;
-  return options;
-}
-
 // The first ten examples weigh `first`, the others `second`.
 LossWeights two_weights(double first, double second) {
   return LossWeights({{0, first}, {10, second}});
@@ -58,7 +49,8 @@ TEST(LossWeights, SumToOneOverAStepOfAnyShape) {
     const MemoryStore store = store_of(lengths, true, two_weights(0.25, 3.0));
     for (const Normalize mode : {Normalize::kTokens, Normalize::kExamples}) {
       double sum = 0;
-      for (const auto& [row, weight] : row_weights(store, options_of(seed), mode)) sum += weight;
+      for (const auto& [row, weight] : row_weights(store, test::draw_cut_options(seed), mode))
+        sum += weight;
       EXPECT_NEAR(sum, 1.0, 1e-5) << "seed " << seed;
     }
   }
@@ -68,7 +60,7 @@ TEST(LossWeights, DoNotDependOnTheNumberOfRanks) {
   const MemoryStore store =
       store_of(test::draw_examples(1, 30, 200).lengths, true, two_weights(0.25, 3.0));
   for (const Normalize mode : {Normalize::kTokens, Normalize::kExamples}) {
-    PlanOptions options = options_of(3);
+    PlanOptions options = test::draw_cut_options(3);
     options.num_ranks = 1;
     const RowWeights one = row_weights(store, options, mode);
     options.num_ranks = 3;
@@ -91,13 +83,15 @@ TEST(LossWeights, ActAsTheirRatio) {
 TEST(LossWeights, ChangeNothingWhenAllAreDoubled) {
   const Ints lengths = test::draw_examples(2, 30, 200).lengths;
   for (const Normalize mode : {Normalize::kTokens, Normalize::kExamples}) {
-    const RowWeights some =
-        row_weights(store_of(lengths, true, two_weights(0.3, 0.7)), options_of(4), mode);
-    EXPECT_EQ(row_weights(store_of(lengths, true, two_weights(0.6, 1.4)), options_of(4), mode),
+    const RowWeights some = row_weights(store_of(lengths, true, two_weights(0.3, 0.7)),
+                                        test::draw_cut_options(4), mode);
+    EXPECT_EQ(row_weights(store_of(lengths, true, two_weights(0.6, 1.4)), test::draw_cut_options(4),
+                          mode),
               some);
-    const RowWeights none = row_weights(store_of(lengths), options_of(4), mode);
+    const RowWeights none = row_weights(store_of(lengths), test::draw_cut_options(4), mode);
     EXPECT_NE(none, some);
-    EXPECT_EQ(row_weights(store_of(lengths, true, two_weights(1.0, 1.0)), options_of(4), mode),
+    EXPECT_EQ(row_weights(store_of(lengths, true, two_weights(1.0, 1.0)), test::draw_cut_options(4),
+                          mode),
               none);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "samplers/plan.h"
+#include "tests/samplers/lengths.h"
 #include "tests/samplers/memory_store.h"
 
 namespace packtrain::test {
@@ -43,6 +44,16 @@ inline MicroBatch whole(const MemoryStore& store) {
     pieces.push_back(piece(static_cast<std::int64_t>(e), 0, store.lengths()[e]));
   }
   return pieces;
+}
+
+// Options of random plans with 20 examples a step. Examples above 50 tokens are cut or divided.
+inline PlanOptions draw_cut_options(std::uint64_t seed) {
+  PlanOptions options = draw_options(seed, 200);
+  options.too_long = seed % 2 == 0 ? TooLong::kTruncate : TooLong::kSplit;
+  options.max_length = 50;
+  options.global_batch_size = 20;
+  options.global_batch_tokens = 0;
+  return options;
 }
 
 }  // namespace packtrain::test

@@ -72,15 +72,6 @@ RowWeights row_weights(const MemoryStore& store, const PlanOptions& options, Nor
   return weights;
 }
 
-PlanOptions options_of(std::uint64_t seed) {
-  PlanOptions options = test::draw_options(seed, 200);
-  options.too_long = seed % 2 == 0 ? TooLong::kTruncate : TooLong::kSplit;
-  options.max_length = 50;
-  options.global_batch_size = 20;
-  options.global_batch_tokens = 0;
-  return options;
-}
-
 constexpr std::array kModes = {Normalize::kTokens, Normalize::kExamples};
 
 TEST(TokenWeights, ActAsTheirRatio) {
@@ -145,7 +136,8 @@ TEST(TokenWeights, SumToOneOverAStepOfAnyShape) {
       const MemoryStore store(draw_masks(lengths, 5), of_stores, kTable);
       for (const Normalize mode : kModes) {
         double sum = 0;
-        for (const auto& [row, weight] : row_weights(store, options_of(seed), mode)) sum += weight;
+        for (const auto& [row, weight] : row_weights(store, test::draw_cut_options(seed), mode))
+          sum += weight;
         EXPECT_NEAR(sum, 1.0, 1e-5) << "seed " << seed;
       }
     }
@@ -156,7 +148,7 @@ TEST(TokenWeights, DoNotDependOnRanksOrOnWhatAnExampleIsPackedWith) {
   const MemoryStore store(draw_masks(test::draw_examples(1, 30, 200).lengths, 5), {}, kTable);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (const Normalize mode : kModes) {
-      PlanOptions options = options_of(seed);
+      PlanOptions options = test::draw_cut_options(seed);
       options.num_ranks = 1;
       const RowWeights one = row_weights(store, options, mode);
       EXPECT_EQ(row_weights(store, options, mode, /*one_by_one=*/false), one) << "seed " << seed;
@@ -174,8 +166,8 @@ TEST(TokenWeights, OfZeroAndOneAreNone) {
     for (const std::vector<double>& table : {std::vector<double>{0, 1}, kTable}) {
       const MemoryStore weighted(draw_masks(lengths, 2), loss_weights, table);
       for (const Normalize mode : kModes) {
-        EXPECT_EQ(row_weights(weighted, options_of(4), mode),
-                  row_weights(plain, options_of(4), mode));
+        EXPECT_EQ(row_weights(weighted, test::draw_cut_options(4), mode),
+                  row_weights(plain, test::draw_cut_options(4), mode));
       }
     }
   }
