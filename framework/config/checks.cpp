@@ -73,7 +73,7 @@ std::string strategies_where(const IsWanted& is_wanted) {
   for (const StrategyTraits& strategy : kStrategyTraits) {
     if (is_wanted(strategy)) names.emplace_back(strategy.name);
   }
-  const std::string last = names.back();
+  std::string last = names.back();
   names.pop_back();
   if (names.empty()) return last;
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
