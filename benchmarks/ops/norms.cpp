@@ -33,7 +33,7 @@ void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with
                            bool recomputes) {
   std::string name = "rms_norm backward";
   if (with_residual) name += " with residual";
-  if (recomputes) name += ", y made again";
+  if (recomputes) name += ", y recomputed";
   benchmarks.push_back(
       {.name = name,
        .shape = rows.text(),
@@ -43,9 +43,9 @@ void add_rms_norm_backward(OpBenchmarks& benchmarks, const Rows& rows, bool with
          const Parameter weight = random_weight({rows.hidden}, at::kFloat);
          const at::Tensor inverse_rms = rms_norm_forward(x, weight, kRmsNorm).inverse_rms;
          const at::Tensor grad_residual = with_residual ? rows.random() : at::Tensor();
-         const at::Tensor remade = recomputes ? at::empty_like(x) : at::Tensor();
+         const at::Tensor recomputed = recomputes ? at::empty_like(x) : at::Tensor();
          return keeping_output([=, g = rows.random()] {
-           return rms_norm_backward(g, x, inverse_rms, weight, kRmsNorm, grad_residual, remade);
+           return rms_norm_backward(g, x, inverse_rms, weight, kRmsNorm, grad_residual, recomputed);
          });
        }});
 }

@@ -114,7 +114,7 @@ def report(root: pathlib.Path) -> str:
         f"files over {LONG_FILE} and functions over {LONG_FUNCTION} lines": too_long(root, parts),
         f"classes over {MAX_MEMBERS} data members or {MAX_FUNCTIONS} public functions":
             [str(size) for size in class_sizes(root) if size.is_large()],
-        "functions of headers that no comment speaks for": undocumented(root, graph),
+        "functions of headers that no comment documents": undocumented(root, graph),
         f"runs of {DUPLICATE_LINES} equal lines": duplicated(root, [file for part in parts for file in part.files]),
     }
     lines = ["| part | files | lines | lines a file: median / 90th / longest | functions "

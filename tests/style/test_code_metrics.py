@@ -22,7 +22,7 @@ def code_metrics():
 def test_the_code_keeps_to_its_size_limits(code_metrics):
     report = code_metrics.report(REPO)
     for what in ("include edges against the direction", "files over 300 and functions over 100 lines",
-                 "functions of headers that no comment speaks for"):
+                 "functions of headers that no comment documents"):
         assert f"{what}: 0\n" in report, report
     rows = [row.split("|") for row in report.splitlines() if row.startswith("| ")][1:]
     assert [row[1].strip() for row in rows] == ["C++ and CUDA", "tests in C++", "Python"]
@@ -59,7 +59,7 @@ def test_an_include_against_the_direction_is_named(code_metrics, tree):
 
 def test_a_function_without_a_comment_is_named(code_metrics, tree):
     report = code_metrics.report(tree("models/a.h", "#pragma once\n\n// Explained.\nint f(int x);\n\nint g(int x);\n"))
-    assert "no comment speaks for: 1\n  models/a.h: int g(\n" in report
+    assert "no comment documents: 1\n  models/a.h: int g(\n" in report
 
 
 def test_what_is_written_twice_is_named_once_however_long(code_metrics, tree):
