@@ -28,6 +28,9 @@ constexpr DataType data_type(Precision precision) {
   return precision == Precision::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
 }
 enum class Recompute { kNone, kSelective, kFull };
+enum class AdapterKind { kNone, kLora };
+// Initial values of an adapter: PEFT's init_lora_weights true, gaussian and pissa.
+enum class LoraInit { kDefault, kGaussian, kPissa };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
@@ -165,6 +168,33 @@ struct ParallelSection {
   std::optional<CollectivePath> reduce_path;
 };
 
+struct NumberOfName {
+  std::string name;
+  double number = 0;
+
+  friend bool operator==(const NumberOfName&, const NumberOfName&) = default;
+};
+
+// A low-rank adapter over a frozen model, as PEFT's LoraConfig. Modules have the names of Hugging
+// Face; `*` matches any text.
+struct AdapterSection {
+  AdapterKind kind = AdapterKind::kNone;
+  std::string path;  // a PEFT folder whose adapter is trained further
+  std::int64_t rank = 16;
+  double alpha = 32;
+  bool use_rslora = false;                            // scale alpha / sqrt(rank), not alpha / rank
+  std::vector<std::string> targets = {"all-linear"};  // modules with an adapter
+  std::vector<std::string> exclude;                   // of these
+  std::vector<std::int64_t> layers_to_transform;      // numbers of layers; empty: all
+  std::vector<NumberOfName> rank_pattern;             // ranks of some modules
+  std::vector<NumberOfName> alpha_pattern;            // alphas of some modules
+  double dropout = 0;                                 // of the input of A
+  LoraInit init = LoraInit::kDefault;
+  std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
+
+  bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }
+};
+
 struct PrecisionSection {
   Precision compute = Precision::kBFloat16;
   Precision reduce = Precision::kBFloat16;  // dtype of gradients in reductions between ranks
@@ -271,6 +301,7 @@ struct DebugSection {
 
 struct Config {
   ModelSection model;
+  AdapterSection adapter;
   DataSection data;
   BatchSection batch;
   OptimizerSection optimizer;

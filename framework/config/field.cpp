@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "framework/core/error.h"
 #include "framework/core/nearest.h"
@@ -243,6 +244,43 @@ Field real_pair(const char* name, std::array<double, 2>& member, Range range) {
     member = {pair[0].get<double>(), pair[1].get<double>()};
   };
   const auto write = [&member] { return fmt::format("[{}, {}]", member[0], member[1]); };
+  return {.name = name, .wanted = wanted, .read = read, .write = write};
+}
+
+Field integer_list(const char* name, std::vector<std::int64_t>& member, std::int64_t low) {
+  const std::string wanted =
+      fmt::format("a list of integers >= {}, like [{}, {}]", low, low, low + 1);
+  const auto read = [=, &member](const Setting& setting) {
+    if (!setting.value.is_array()) reject(setting, wanted);
+    std::vector<std::int64_t> values;
+    for (const Json& element : setting.value) {
+      const std::optional<std::int64_t> value = as_int64(element);
+      if (!value || *value < low) reject(setting, wanted);
+      values.push_back(*value);
+    }
+    member = std::move(values);
+  };
+  return {.name = name, .wanted = wanted, .read = read, .write = [&member] {
+            return Json(member).dump();
+          }};
+}
+
+Field number_map(const char* name, std::vector<NumberOfName>& member, Range range) {
+  const std::string wanted = "a map of names to numbers " + describe(range) + ", like {q_proj: 32}";
+  const auto read = [=, &member](const Setting& setting) {
+    if (!setting.value.is_null() && !setting.value.is_object()) reject(setting, wanted);
+    std::vector<NumberOfName> values;
+    for (const auto& [key, value] : setting.value.items()) {
+      if (!value.is_number() || !inside(value.get<double>(), range)) reject(setting, wanted);
+      values.push_back({key, value.get<double>()});
+    }
+    member = std::move(values);
+  };
+  const auto write = [&member] {
+    Json map = Json::object();
+    for (const auto& [key, number] : member) map[key] = number;
+    return map.dump();
+  };
   return {.name = name, .wanted = wanted, .read = read, .write = write};
 }
 

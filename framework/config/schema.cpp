@@ -189,6 +189,7 @@ std::vector<Field> fields_of(Config& config) {
                   std::make_move_iterator(section.end()));
   };
   add(fields_of(config.model));
+  add(fields_of(config.adapter));
   add(fields_of(config.data));
   add(fields_of(config.batch));
   add(fields_of(config.optimizer));

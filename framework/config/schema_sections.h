@@ -11,6 +11,9 @@ namespace packtrain {
 
 inline constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundaries are int32
 
+// schema_adapter.cpp
+std::vector<Field> fields_of(AdapterSection& section);
+
 // schema_training.cpp: model, batch, optimizer, schedule, precision
 std::vector<Field> fields_of(ModelSection& section);
 std::vector<Field> fields_of(BatchSection& section);

@@ -1,10 +1,10 @@
 #include "models/decoder/decoder.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "framework/core/error.h"
+#include "framework/core/wildcard.h"
 #include "models/decoder/decoder_layer.h"
 #include "models/decoder/embedding_block.h"
 #include "models/decoder/head_block.h"
@@ -13,24 +13,6 @@
 
 namespace packtrain {
 namespace {
-
-// `*` matches any characters, also none. All other characters match themselves.
-bool matches(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) {
-    return pattern == name;
-  }
-  if (!name.starts_with(pattern.substr(0, star))) {
-    return false;
-  }
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t begin = star; begin <= name.size(); ++begin) {
-    if (matches(rest, name.substr(begin))) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // Applies the options to the parameters of one block after another and records which patterns
 // matched.
@@ -46,7 +28,7 @@ class ParameterOptions {
       if (parts != options_.parts.end()) parameter.parts = parts->second;
       if (options_.decay_norms_and_biases) parameter.group = OptimizerGroup::kDecay;
       for (std::size_t i = 0; i < used_.size(); ++i) {
-        if (matches(options_.frozen[i], parameter.name)) {
+        if (matches_wildcard(options_.frozen[i], parameter.name)) {
           parameter.trainable = false;
           used_[i] = true;
         }

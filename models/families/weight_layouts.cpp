@@ -75,7 +75,8 @@ void check_tensors(const DecoderConfig& config, const std::vector<WeightPiece>& 
 
 }  // namespace
 
-std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& config) {
+std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& model) {
+  const DecoderConfig config = without_adapter(model);
   std::map<std::string, std::vector<std::int64_t>> shapes;
   const auto add = [&](const std::vector<ParameterSpec>& parameters) {
     for (const ParameterSpec& parameter : parameters) shapes[parameter.name] = parameter.shape;

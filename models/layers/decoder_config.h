@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/data/attention_pattern.h"
+#include "models/layers/adapter_targets.h"
 #include "models/ops/activation/activation_kind.h"
 #include "models/ops/rotary/rotary_config.h"
 
@@ -105,6 +107,8 @@ struct DecoderConfig {
   bool head_bias = false;
   double initializer_range = 0.02;
 
+  std::shared_ptr<const AdapterTargets> adapter;  // null: all parameters are trained
+
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
   }
@@ -114,5 +118,11 @@ struct DecoderConfig {
 
   bool operator==(const DecoderConfig&) const = default;
 };
+
+// The model that the adapter changes.
+inline DecoderConfig without_adapter(DecoderConfig config) {
+  config.adapter = nullptr;
+  return config;
+}
 
 }  // namespace packtrain

@@ -1,0 +1,34 @@
+// The options of a LoRA adapter, as PEFT's LoraConfig has them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace packtrain {
+
+enum class LoraInitialization {
+  kDefault,   // A uniform within 1 / sqrt(inputs), B zero
+  kGaussian,  // A normal with deviation 1 / rank, B zero
+  kPissa      // from the largest singular values (arXiv 2404.02948)
+};
+
+// A pattern without `*` matches a module whose path ends in it, at a dot; a pattern with `*` (any
+// text) matches the whole path. Paths are those of Hugging Face modules
+// (model.layers.0.self_attn.q_proj) and of our weights (layers.0.attention.qkv).
+struct LoraOptions {
+  std::int64_t rank = 16;
+  double alpha = 32;
+  bool use_rslora = false;  // scale alpha / sqrt(rank) instead of alpha / rank
+  std::vector<std::string> targets = {"all-linear"};
+  std::vector<std::string> exclude;
+  std::vector<std::int64_t> layers_to_transform;                   // empty: all
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern;  // the first match counts
+  std::vector<std::pair<std::string, double>> alpha_pattern;
+  double dropout = 0;
+  LoraInitialization initialization = LoraInitialization::kDefault;
+  std::vector<std::string> save;  // modules that are trained whole
+};
+
+}  // namespace packtrain

@@ -1,0 +1,14 @@
+// Finds the modules of a model that an adapter's options name.
+#pragma once
+
+#include "models/adapters/lora_options.h"
+#include "models/layers/adapter_targets.h"
+#include "models/layers/decoder_config.h"
+
+namespace packtrain {
+
+// Throws Error(kConfig), which names the pattern or module, when a pattern matches nothing, a rank
+// is larger than a matrix, or a target is no linear layer.
+AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions& options);
+
+}  // namespace packtrain
