@@ -29,8 +29,8 @@ constexpr DataType data_type(Precision precision) {
 }
 enum class Recompute { kNone, kSelective, kFull };
 enum class AdapterKind { kNone, kLora };
-// Initial values of an adapter: PEFT's init_lora_weights true, gaussian and pissa.
-enum class LoraInit { kDefault, kGaussian, kPissa };
+// Initial values of an adapter: PEFT's init_lora_weights true and gaussian.
+enum class LoraInit { kDefault, kGaussian };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.

@@ -32,12 +32,9 @@ std::vector<Field> fields_of(AdapterSection& s) {
           .means("Probability that an element of A's input is dropped in training. The mask of an "
                  "example does not depend on how it is packed."),
       choice("adapter.init", s.init,
-             {{"default", LoraInit::kDefault},
-              {"gaussian", LoraInit::kGaussian},
-              {"pissa", LoraInit::kPissa}})
+             {{"default", LoraInit::kDefault}, {"gaussian", LoraInit::kGaussian}})
           .means("Initial values. `default`: A uniform within 1 / sqrt(inputs), B zero. "
-                 "`gaussian`: A normal with deviation 1 / rank, B zero. `pissa`: from the largest "
-                 "singular values of the weight, which loses them."),
+                 "`gaussian`: A normal with deviation 1 / rank, B zero."),
       text_list("adapter.save", s.save)
           .means("Modules that are trained whole beside the adapter and saved with it (PEFT's "
                  "modules_to_save), such as [lm_head, embed_tokens]."),

@@ -19,6 +19,8 @@
 #include "models/families/text_part.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/setup/merged_model.h"
+#include "training/setup/saved_config.h"
 
 namespace packtrain {
 namespace {
@@ -67,6 +69,7 @@ struct Request {
   bool best = false;
   bool any_tokenizer = false;
   bool text_only = false;
+  bool merge = false;
   ExportOptions options;
 };
 
@@ -80,6 +83,8 @@ void add_what_is_written(CLI::App& app, Request& request) {
                "copy the tokenizer even if it is not that of the run's data");
   app.add_flag("--text-only", request.text_only,
                "of a model of more than text: write the text model alone");
+  app.add_flag("--merge", request.merge,
+               "of an adapter: write the whole model, with the adapter added to its weights");
   app.add_option("--max-shard-size", request.options.max_shard_bytes,
                  "of a file: like 5GB, 500MB (default 5GB)")
       ->type_name("SIZE")
@@ -102,6 +107,20 @@ void add_options(CLI::App& app, Request& request) {
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
 }
 
+// Of a whole model, or of an adapter's model with the adapter added.
+ParameterSource exported_parameters(const std::string& checkpoint, const TrainingState& state,
+                                    const Request& request) {
+  if (state.adapter.empty()) return checkpoint_parameters(checkpoint);
+  Config config = config_of_run(state);
+  if (!request.base.empty()) {
+    config.model.path = request.base;
+    config.model.config.clear();
+  }
+  const ModelSource source = checkpoint_source(checkpoint, config);
+  check_base(source, state.seed, state.base_digest, config.precision.compute);
+  return merged_parameters(source, state.seed);
+}
+
 // Writes `request.out` and reports it.
 void write_export(const std::string& checkpoint, const TrainingState& state, Request& request) {
   ExportOptions& options = request.options;
@@ -114,7 +133,7 @@ void write_export(const std::string& checkpoint, const TrainingState& state, Req
   }
   follow_stores(state, decoder.vocab_size, request.any_tokenizer, options);
   warn_of_tokens_without_rows(options.tokenizer_folder, decoder.vocab_size);
-  export_model(request.out, decoder, checkpoint_parameters(checkpoint), options);
+  export_model(request.out, decoder, exported_parameters(checkpoint, state, request), options);
   print_result(fmt::format("{}: step {} of {}, {}{}\n", request.out, state.step, checkpoint, dtype,
                            options.tokenizer_folder.empty() && options.whole_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"

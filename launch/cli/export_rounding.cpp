@@ -9,6 +9,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hf_rounding.h"
 #include "training/setup/model_source.h"
+#include "training/setup/saved_config.h"
 
 namespace packtrain {
 namespace {
@@ -24,11 +25,12 @@ std::string dtype_of_run(const TrainingState& state) {
 
 void warn_of_rounding(const std::string& checkpoint, const TrainingState& state,
                       const std::string& moved_to) {
-  ModelSection model = config_of_run(state).model;
+  Config config = config_of_run(state);
+  ModelSection& model = config.model;
   if (model.path.empty()) return;  // started from random weights: training changed all of them
   if (!moved_to.empty() && !is_checkpoint(model.path)) model.path = moved_to;
   try {
-    const ModelSource start = find_model(model);
+    const ModelSource start = find_model(config);
     const double share = rounded_share(
         start.decoder,
         [&](std::span<const ShardView> shards) { load_checkpoint(checkpoint, shards, false); },

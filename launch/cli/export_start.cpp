@@ -4,10 +4,9 @@
 
 #include <filesystem>
 
-#include "framework/config/resolve.h"
-#include "framework/config/setting.h"
 #include "framework/core/error.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/setup/saved_config.h"
 
 namespace packtrain {
 namespace {
@@ -15,10 +14,6 @@ namespace {
 constexpr int kLongestChain = 100;  // of runs; a checkpoint may refer to itself
 
 }  // namespace
-
-Config config_of_run(const TrainingState& state) {
-  return resolve_settings(read_settings(state.config_yaml, "the checkpoint's configuration"));
-}
 
 RunStart start_of(const TrainingState& state) {
   const ModelSection model = config_of_run(state).model;

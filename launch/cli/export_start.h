@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "framework/config/config.h"
 #include "training/checkpoint/hugging_face.h"
 #include "training/checkpoint/training_state.h"
 
@@ -13,9 +12,6 @@ struct RunStart {
   std::string folder;  // model.path: a Hugging Face folder or a checkpoint; "" for random weights
   std::string prefix;  // model.prefix
 };
-
-// The configuration that `state` was saved with. Missing keys have their defaults.
-Config config_of_run(const TrainingState& state);
 
 // The start of the run, from the configuration that `state` was saved with.
 RunStart start_of(const TrainingState& state);

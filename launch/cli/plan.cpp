@@ -134,7 +134,7 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
 
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::unique_ptr<TokenStore> store = open_training_store(config.data);
-  const DecoderConfig decoder = find_model(config.model).decoder;
+  const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
   const Assumed assumed = assume(config, decoder, arguments.devices);

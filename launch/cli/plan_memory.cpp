@@ -72,7 +72,7 @@ HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64
 }  // namespace
 
 MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given) {
-  const DecoderConfig decoder = find_model(config.model).decoder;
+  const DecoderConfig decoder = find_model(config).decoder;
   const Assumed assumed = assume(config, decoder, given);
   const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
   const std::int64_t most = max_useful_tokens(config, assumed.device.ranks.num_ranks);

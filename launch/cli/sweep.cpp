@@ -27,7 +27,7 @@ void check_runs(const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs) {
     try {
       check_for_training(run.config);
-      find_model(run.config.model);
+      find_model(run.config);
     } catch (const Error& error) {
       throw Error(error.category(), fmt::format("run {}: {}", run.name, error.message()),
                   error.advice());

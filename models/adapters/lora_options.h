@@ -6,13 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace packtrain {
+#include "models/layers/adapter_targets.h"
 
-enum class LoraInitialization {
-  kDefault,   // A uniform within 1 / sqrt(inputs), B zero
-  kGaussian,  // A normal with deviation 1 / rank, B zero
-  kPissa      // from the largest singular values (arXiv 2404.02948)
-};
+namespace packtrain {
 
 // A pattern without `*` matches a module whose path ends in it, at a dot; a pattern with `*` (any
 // text) matches the whole path. Paths are those of Hugging Face modules

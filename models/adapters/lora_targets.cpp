@@ -220,6 +220,7 @@ AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions&
   const Selection selection(options, modules);
   AdapterTargets targets;
   targets.dropout = options.dropout;
+  targets.initialization = options.initialization;
   add_trained(modules, config, options, targets);
   for (const Module& module : modules) {
     if (!selection.is_target(module)) continue;

@@ -23,7 +23,7 @@ struct DeviceBatch;
 class SplitBackward;
 
 struct Initialization {
-  enum class Kind { kNormal, kOnes, kZeros };
+  enum class Kind { kNormal, kUniform, kOnes, kZeros };  // kUniform: between +-sqrt(3) deviations
   Kind kind = Kind::kNormal;
   double standard_deviation = 0.02;
 };
@@ -52,7 +52,8 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;
   Initialization initialization = {};
   OptimizerGroup group = OptimizerGroup::kDecay;
-  bool trainable = true;  // false: no gradient, no optimizer state
+  bool trainable = true;    // false: no gradient, no optimizer state
+  bool in_adapter = false;  // of a low-rank update, not of the model itself
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
 

@@ -101,6 +101,7 @@ struct BackwardMemory {
 // Multiplications with an addition in an operator's forward.
 struct MultiplyAdds {
   std::int64_t of_rows = 0;
+  std::int64_t of_frozen_rows = 0;  // with weights that have no gradient
   // Factor of the sum over examples of L^2, half of which are pairs that causal attention computes.
   std::int64_t of_squares = 0;
 };

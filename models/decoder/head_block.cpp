@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include <string>
 #include <utility>
 
 #include "models/block/batch.h"
@@ -19,6 +20,14 @@ struct HeadTape : Tape {
   at::Tensor grad_x;
 };
 
+std::string head_weight(const DecoderConfig& config) {
+  return config.tied_embeddings ? "embed.weight" : "head.weight";
+}
+
+bool is_head_trained(const DecoderConfig& config) {
+  return config.adapter == nullptr || config.adapter->trained.contains(head_weight(config));
+}
+
 BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
                            const MicroBatchShape& size) {
   const HeadChunks chunks =
@@ -26,7 +35,7 @@ BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
                         .vocab_size = config.vocab_size,
                         .hidden_size = config.hidden_size,
                         .element_bytes = static_cast<std::int64_t>(c10::elementSize(x.dtype)),
-                        .narrow_gradient = size.narrow_head_gradient},
+                        .narrow_gradient = size.narrow_head_gradient && is_head_trained(config)},
                        size.on_gpu);
   return {"loss",
           {{"head: its input, norm and gradient", 3 * x.bytes()},
@@ -110,12 +119,14 @@ ShapeTape head_shapes(const DecoderConfig& config, const MicroBatchShape& size) 
   ShapeTape tape(size);
   const ValueShape x{size.num_supervised_rows, config.hidden_size, size.compute};
   declare_norm(tape, "final_norm", config.hidden_size, config.norm);
-  declare_weight(tape, config.tied_embeddings ? "embed.weight" : "head.weight",
-                 {config.vocab_size, config.hidden_size}, config.initializer_range);
+  declare_weight(tape, head_weight(config), {config.vocab_size, config.hidden_size},
+                 config.initializer_range);
   declare_bias(tape, "head.bias", {config.vocab_size}, config.head_bias);
   Operator head;
   head.inputs = {tape.value(ValueKind::kInput, "input", x)};
-  head.multiply_adds.of_rows = x.numel() * config.vocab_size;
+  const std::int64_t multiply_adds = x.numel() * config.vocab_size;
+  (is_head_trained(config) ? head.multiply_adds.of_rows : head.multiply_adds.of_frozen_rows) =
+      multiply_adds;
   head.memory = [=](const MicroBatchShape& of, const RecomputePolicy&) {
     return head_memory(config, x, of);
   };

@@ -1,5 +1,7 @@
 #include "models/decoder/layer_operators.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "models/layers/expert_layers.h"
@@ -20,7 +22,13 @@ Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, V
 
 Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value x,
                               std::int64_t width, bool bias, std::optional<Value> residual) const {
-  return linear(tape, name, x, {width, bias, config_.initializer_range}, residual);
+  LinearOptions options{width, bias, config_.initializer_range};
+  if (const auto& adapter = config_.adapter) {
+    const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
+    options.trained = adapter->trained.contains(weight);
+    if (const LoraModules* modules = adapter->find(weight)) options.lora = {adapter, modules};
+  }
+  return linear(tape, name, x, options, residual);
 }
 
 Value LayerOperators::attend(OperatorTape& tape, Value x) const {

@@ -8,10 +8,13 @@ namespace {
 
 // A multiplication with an addition, in forward and twice in backward.
 constexpr double kFlopsOfMultiplyAdd = 6.0;
+// The same without the gradient of the weight.
+constexpr double kFlopsOfFrozenMultiplyAdd = 4.0;
 
 void add_operators(const ShapeTape& tape, MultiplyAdds& sum) {
   for (const Operator& step : tape.operators()) {
     sum.of_rows += step.multiply_adds.of_rows;
+    sum.of_frozen_rows += step.multiply_adds.of_frozen_rows;
     sum.of_squares += step.multiply_adds.of_squares;
   }
 }
@@ -32,12 +35,14 @@ MultiplyAdds token_multiply_adds(const DecoderConfig& config) {
 }  // namespace
 
 std::int64_t num_matmul_parameters(const DecoderConfig& config) {
-  return token_multiply_adds(config).of_rows;
+  const MultiplyAdds token = token_multiply_adds(config);
+  return token.of_rows + token.of_frozen_rows;
 }
 
 double training_flops(const DecoderConfig& config, double num_tokens, double attention_squares) {
   const MultiplyAdds token = token_multiply_adds(config);
   return kFlopsOfMultiplyAdd * static_cast<double>(token.of_rows) * num_tokens +
+         kFlopsOfFrozenMultiplyAdd * static_cast<double>(token.of_frozen_rows) * num_tokens +
          kFlopsOfMultiplyAdd * static_cast<double>(token.of_squares) * attention_squares;
 }
 

@@ -1,19 +1,53 @@
 #include "models/estimates/layer_tapes.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 #include "models/decoder/layer_operators.h"
 
 namespace packtrain {
 
+namespace {
+
+// What makes layers differ.
+struct LayerKind {
+  LayerPattern pattern;
+  std::string adapter;  // its matrices in the layer, and what is trained whole
+
+  bool operator==(const LayerKind&) const = default;
+};
+
+std::string adapter_of_layer(const DecoderConfig& config, std::int64_t layer) {
+  if (config.adapter == nullptr) return {};
+  const std::string prefix = fmt::format("layers.{}.", layer);
+  std::string text;
+  const auto& weights = config.adapter->weights;
+  for (auto it = weights.lower_bound(prefix); it != weights.end() && it->first.starts_with(prefix);
+       ++it) {
+    text += it->first.substr(prefix.size());
+    for (const LoraModule& module : it->second) {
+      text += fmt::format(" {}+{} {}", module.begin, module.num_rows, module.rank);
+    }
+  }
+  for (const std::string& name : config.adapter->trained) {
+    if (name.starts_with(prefix)) text.append(" ").append(name, prefix.size());
+  }
+  return text;
+}
+
+}  // namespace
+
 LayerTapes::LayerTapes(const DecoderConfig& config, const MicroBatchShape& size) {
-  std::vector<LayerPattern> patterns;
+  std::vector<LayerKind> kinds;
   const std::int64_t last = config.num_layers - 1;
   for (std::int64_t layer = 0; layer <= last; ++layer) {
-    const LayerPattern pattern = config.layer(layer);
+    const LayerKind kind{config.layer(layer), adapter_of_layer(config, layer)};
     std::size_t number = 0;
-    while (number < patterns.size() && !(patterns[number] == pattern)) ++number;
-    if (number == patterns.size() || layer == last) {
-      number = patterns.size();
-      patterns.push_back(pattern);
+    while (number < kinds.size() && !(kinds[number] == kind)) ++number;
+    if (number == kinds.size() || layer == last) {
+      number = kinds.size();
+      kinds.push_back(kind);
       tapes_.push_back(layer_shapes(config, layer, size));
     }
     tape_of_.push_back(number);

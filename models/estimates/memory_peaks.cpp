@@ -117,7 +117,8 @@ class PeakFinder {
     if (is_first_branch) {
       return {"gradients of the residual stream", tape.shape(input).bytes() + output};
     }
-    const bool is_apart = addition.multiply_adds.of_rows == 0;
+    const bool is_apart =
+        addition.multiply_adds.of_rows + addition.multiply_adds.of_frozen_rows == 0;
     return {"gradient of the layer's output", is_apart ? 2 * output : output};
   }
 

@@ -1,6 +1,7 @@
 // Maps of a model's tensors, checked against the parameters of the decoder.
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "framework/core/error.h"
 #include "models/decoder/parameters.h"
@@ -75,17 +76,11 @@ void check_tensors(const DecoderConfig& config, const std::vector<WeightPiece>& 
 
 }  // namespace
 
-std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& model) {
-  const DecoderConfig config = without_adapter(model);
+std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& config) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  const auto add = [&](const std::vector<ParameterSpec>& parameters) {
-    for (const ParameterSpec& parameter : parameters) shapes[parameter.name] = parameter.shape;
-  };
-  add(embedding_parameters(config));
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add(layer_parameters(config, layer));
+  for (ParameterSpec& parameter : all_parameters(without_adapter(config))) {
+    shapes[parameter.name] = std::move(parameter.shape);
   }
-  add(head_parameters(config));
   return shapes;
 }
 

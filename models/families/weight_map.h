@@ -98,7 +98,7 @@ std::vector<StoredTensor> stored_tensors(const WeightPiece& piece);
 std::vector<WeightPiece> without_prefix(std::vector<WeightPiece> pieces, const std::string& prefix);
 
 // Shapes of all parameters of a model but its adapter's, by name.
-std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& model);
+std::map<std::string, std::vector<std::int64_t>> parameter_shapes(const DecoderConfig& config);
 
 // Throws Error(kInternal), which names the family, unless each element of each parameter comes from
 // exactly one piece. The pieces of each tensor must be inside it and have as many elements as it

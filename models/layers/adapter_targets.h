@@ -1,37 +1,18 @@
 // Which weights of a model have a low-rank update, and which are trained whole beside it.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
-#include <vector>
+
+#include "models/ops/linear/lora_module.h"
 
 namespace packtrain {
 
-// The low-rank update (LoRA, arXiv 2106.09685) of the rows of a weight that one Hugging Face module
-// holds:  W[rows] += scale B A,  A [rank, in], B [num_rows, rank].
-struct LoraModule {
-  std::string name;        // path of the module: model.layers.0.self_attn.q_proj
-  std::int64_t begin = 0;  // first row in the weight
-  std::int64_t num_rows = 0;
-  std::int64_t rank = 0;
-  double scale = 1;
-
-  // The last part of the name: q_proj.
-  std::string leaf() const { return name.substr(name.rfind('.') + 1); }
-  bool operator==(const LoraModule&) const = default;
+enum class LoraInitialization {
+  kDefault,   // A uniform within 1 / sqrt(inputs), B zero
+  kGaussian,  // A normal with deviation 1 / rank, B zero
 };
-
-// The modules of one weight, in the order of their rows, which do not overlap. Their A matrices are
-// the rows of one parameter, so that one product computes all x A^T.
-using LoraModules = std::vector<LoraModule>;
-
-inline std::int64_t total_rank(const LoraModules& modules) {
-  return std::accumulate(modules.begin(), modules.end(), std::int64_t{0},
-                         [](std::int64_t sum, const LoraModule& m) { return sum + m.rank; });
-}
 
 // Names are those of the model's parameters, with the prefix of their block:
 // layers.0.attention.qkv.weight.
@@ -39,6 +20,7 @@ struct AdapterTargets {
   std::map<std::string, LoraModules> weights;
   std::set<std::string> trained;  // whole, beside the adapter; all others are frozen
   double dropout = 0;             // of the input of A, in training
+  LoraInitialization initialization = LoraInitialization::kDefault;
 
   // Null for a weight without an adapter.
   const LoraModules* find(const std::string& weight) const {

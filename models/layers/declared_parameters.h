@@ -7,6 +7,7 @@
 
 #include "models/block/operator_tape.h"
 #include "models/layers/norm.h"
+#include "models/ops/linear/lora_module.h"
 
 namespace packtrain {
 
@@ -21,6 +22,12 @@ ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::
 // The weight of a norm. Its initial values give a scale of 1.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset);
+
+// The A matrices of a weight's modules, one after another: [total rank, in], named NAME.lora_A.
+ParameterId declare_lora_a(OperatorTape& tape, const std::string& name, const LoraModules& modules,
+                           std::int64_t in);
+// [rows, rank], named NAME.MODULE.lora_B.
+ParameterId declare_lora_b(OperatorTape& tape, const std::string& name, const LoraModule& module);
 
 struct NormParameters {
   ParameterId weight;

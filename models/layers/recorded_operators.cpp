@@ -10,7 +10,6 @@
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
-#include "models/ops/linear/linear.h"
 
 namespace packtrain {
 namespace {
@@ -53,41 +52,6 @@ Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfi
     run.set_gradient(x, norm_backward(run.gradient(y), rows, run.get_all(statistics),
                                       weights.of(run), config, run.gradient(x), again));
     if (again.defined()) run.set(y, again);
-  };
-  tape.record(std::move(step));
-  return y;
-}
-
-Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
-             std::optional<Value> residual) {
-  const ValueShape in = tape.shape(x);
-  const std::int64_t width = options.width;
-  const ParameterId weight_id =
-      declare_weight(tape, name + ".weight", {width, in.width}, options.standard_deviation);
-  const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
-  const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, width, in.dtype});
-  Operator step;
-  step.inputs = {x};
-  step.residual = residual;
-  step.outputs = {y};
-  step.needs = {x};
-  step.multiply_adds.of_rows = in.numel() * width;
-  step.forward = [=](OperatorContext& run) {
-    run.set(y, linear_forward(run.get(x), run.parameter(weight_id), run.find(bias_id),
-                              run.options().gemm_timing, run.get(residual)));
-  };
-  step.backward = [=](OperatorContext& run) {
-    const at::Tensor grad = run.gradient(y);
-    const Parameter& weight = run.parameter(weight_id);
-    const Parameter* bias = run.find(bias_id);
-    if (residual) run.add_gradient(*residual, grad);
-    run.set_gradient(
-        x, linear_backward_input(grad, weight, run.options().gemm_timing, run.gradient(x)));
-    run.when_available(x, [=, &run, &weight](const at::Tensor& rows) {
-      run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
-        linear_backward_weight(grad, rows, weight, bias, timing);
-      });
-    });
   };
   tape.record(std::move(step));
   return y;

@@ -99,13 +99,13 @@ void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& v
   for (const Segment& segment : layout.segments) {
     const OwnedRange owned = owned_range(layout, segment, rank_);
     if (owned.numel == 0) continue;
-    ShardView view{segment.spec.name,
-                   segment.spec.shape,
-                   owned.parameter_begin,
-                   owned.numel,
-                   trainable,
-                   exact.narrow(0, owned.shard_begin, owned.numel),
-                   {}};
+    ShardView view{.parameter = segment.spec.name,
+                   .shape = segment.spec.shape,
+                   .begin = owned.parameter_begin,
+                   .numel = owned.numel,
+                   .trainable = trainable,
+                   .weight = exact.narrow(0, owned.shard_begin, owned.numel),
+                   .in_adapter = segment.spec.in_adapter};
     if (trainable) {
       view.optimizer = narrow_state(optimizer_state_, flat_.optimizer,
                                     part_begin(unit, part) + owned.shard_begin, owned.numel);

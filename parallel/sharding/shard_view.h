@@ -23,6 +23,7 @@ struct ShardView {
   // float32 master for trainable parameters, encoded values for frozen ones.
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
+  bool in_adapter = false;                      // of a low-rank update, not of the model itself
 };
 
 }  // namespace packtrain

@@ -1,6 +1,7 @@
 #include "training/checkpoint/manifest.h"
 
 #include <fmt/format.h>
+#include <array>
 
 #include <cstddef>
 #include <filesystem>
@@ -26,7 +27,8 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::span<const std::string_view> kKnownRequirements = {};
+constexpr std::string_view kAdapter = "adapter";  // holds an adapter, not the whole model
+constexpr std::array kKnownRequirements = {kAdapter};
 
 class Fault : public std::runtime_error {
  public:
@@ -90,6 +92,10 @@ json state_json(const TrainingState& state) {
   if (state.evaluation_due) object["evaluation_due"] = true;
   if (state.samples_due) object["samples_due"] = true;
   if (state.weights_only) object["weights_only"] = true;
+  if (!state.adapter.empty()) {
+    object["adapter"] = json::parse(state.adapter);
+    object["base_digest"] = state.base_digest;
+  }
   return object;
 }
 
@@ -127,6 +133,10 @@ TrainingState parse_state(const json& object) {
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
   state.weights_only = flag_member(object, "weights_only");
+  if (object.contains("adapter")) {
+    state.adapter = object["adapter"].dump();
+    state.base_digest = text_member(object, "base_digest");
+  }
   return state;
 }
 

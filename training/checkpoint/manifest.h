@@ -37,8 +37,8 @@ struct CheckpointFile {
 };
 
 struct Manifest {
-  // Features that a reader must know in addition to the version (support/requirements.h). This
-  // version knows none.
+  // Features that a reader must know in addition to the version (core/requirements.h). This version
+  // knows `adapter`: the checkpoint holds an adapter, not the whole model.
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them

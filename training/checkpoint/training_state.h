@@ -28,7 +28,11 @@ struct TrainingState {
   std::string early_stopping = {};  // JSON object of training/early_stopping, or empty
   bool evaluation_due = false;      // evaluation of these weights is due: they are saved before it
   bool samples_due = false;         // samples of these weights are due
-  bool weights_only = false;        // no moments: a run cannot resume from it
+  // JSON object of models/adapters/lora_text: the checkpoint holds an adapter and no other weights.
+  // Empty: a whole model.
+  std::string adapter = {};
+  std::string base_digest = {};  // of the weights that the adapter was trained over
+  bool weights_only = false;     // no moments: a run cannot resume from it
 };
 
 // Which checkpoints to keep in addition to the one just saved: the newest, and those with the

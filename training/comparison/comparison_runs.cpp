@@ -46,7 +46,7 @@ void require_common_budget(const Config& config) {
 // Plans the first epoch. Throws the errors that training would throw before its first step.
 Surveyed survey(const Config& config, const RankHosts& hosts) {
   const auto store = open_training_store(config.data);
-  const DecoderConfig decoder = find_model(config.model).decoder;
+  const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
   require_common_budget(config);

@@ -2,6 +2,7 @@
 
 #include "framework/config/load.h"
 #include "framework/core/logging.h"
+#include "models/adapters/lora_text.h"
 #include "training/plan/plan_header.h"
 #include "training/steps/due_steps.h"
 
@@ -51,6 +52,10 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
   state.plan_header = plan_header_text(header);
   state.guard = step_guard_.state();
   tracker_.add_to(state);
+  if (const auto& adapter = inputs_.source.adapter) {
+    state.adapter = lora_options_text(adapter->options);
+    state.base_digest = run_.base_digest;
+  }
   state.weights_only = config_.checkpoint.weights_only;
   return state;
 }

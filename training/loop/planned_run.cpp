@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
@@ -84,12 +86,36 @@ void make_model(const Config& given, const RunInputs& inputs, World& world, Plan
   inputs.evaluations->prepare(decoder, budget, device, world, run.plan->mesh());
 }
 
-// False when the checkpoint is damaged and an older one may be used.
-bool load(const Config& config, World& world, PlannedRun& run) {
+// The shards that the run's checkpoints hold.
+std::vector<ShardView> saved_shards(std::span<const ShardView> all, bool of_adapter) {
+  std::vector<ShardView> saved(all.begin(), all.end());
+  if (of_adapter) std::erase_if(saved, std::not_fn(std::mem_fn(&ShardView::trainable)));
+  return saved;
+}
+
+// The weights of an adapter's model, which checkpoints do not hold.
+void load_same_base(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
+  run.base_digest = load_base(inputs.source, config.run.seed, *run.model, world.control());
   const ResumePoint& resumed = *run.resumed;
+  if (resumed.base_digest == run.base_digest) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{} was trained over weights of digest {}, but {} has {}", resumed.folder,
+                          resumed.base_digest.empty() ? "none" : resumed.base_digest,
+                          inputs.source.folder.empty() ? "model.config" : inputs.source.folder,
+                          run.base_digest),
+              "An adapter continues over the same weights: restore the folder of model.path, or "
+              "give this run its own run.output.");
+}
+
+// False when the checkpoint is damaged and an older one may be used.
+bool load(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
+  const ResumePoint& resumed = *run.resumed;
+  const bool of_adapter = inputs.source.adapter.has_value();
+  if (of_adapter) load_same_base(config, inputs, world, run);
   ReadCounts counts;
-  const auto read = [&](std::span<const ShardView> shards) {
-    counts = load_checkpoint(resumed.folder, shards, /*with_optimizer_state=*/true);
+  const auto read = [&](std::span<const ShardView> all) {
+    counts = load_checkpoint(resumed.folder, saved_shards(all, of_adapter),
+                             /*with_optimizer_state=*/true);
   };
   if (const auto failure = collective_read(*run.model, world.control(), read)) {
     if (!failure->is_damage || config.checkpoint.resume != "auto") throw failure->error;
@@ -109,10 +135,10 @@ bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& wor
   make_plan(config, inputs, world, run);
   make_model(config, inputs, world, run);
   if (!run.resumed) {
-    load_weights(inputs.source, config.run.seed, *run.model, world.control());
+    run.base_digest = load_weights(inputs.source, config.run.seed, *run.model, world.control());
     return true;
   }
-  if (load(config, world, run)) return true;
+  if (load(config, inputs, world, run)) return true;
   run.communicator_watch.reset();  // before the model
   run.model.reset();
   return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "framework/config/config.h"
 #include "parallel/communicators/world.h"
@@ -22,7 +23,8 @@ struct PlannedRun {
   std::optional<ResumePoint> resumed;
   std::unique_ptr<RunPlan> plan;
   std::unique_ptr<LearningRate> learning_rate;
-  int gather_slots = 0;  // resolved value of parallel.gather_slots
+  std::string base_digest;  // of the weights under an adapter, else ""
+  int gather_slots = 0;     // resolved value of parallel.gather_slots
   std::unique_ptr<ShardedModel> model;
   std::unique_ptr<CommunicatorWatch> communicator_watch;  // last: destroyed before the model
 

@@ -29,9 +29,9 @@ namespace {
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
   if (which == EvaluatedModel::kOfRun) {
     const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
-    if (newest) return checkpoint_source(*newest);
+    if (newest) return checkpoint_source(*newest, config);
   }
-  return find_model(config.model);
+  return find_model(config);
 }
 
 const char* describe(ModelSource::Kind kind) {

@@ -20,7 +20,7 @@ RunInputs open_inputs(const Config& config, World& world,
       warn_of_overlap(train, name, store);
     });
   }
-  inputs.source = find_model(config.model);
+  inputs.source = find_model(config);
   check_vocabulary(train.folder(), train.info().vocab_size, inputs.source.decoder);
   inputs.device = choose_device(config, world);
   inputs.device.faults = std::move(faults);

@@ -37,6 +37,7 @@ struct ResumePoint {
   bool evaluation_due = false;
   bool samples_due = false;
   std::int64_t epoch = 0;  // of the last step done
+  std::string base_digest = {};
 };
 
 class RunPlan {

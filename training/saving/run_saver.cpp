@@ -72,7 +72,7 @@ void RunSaver::prepare() {
 
 StateSnapshot& RunSaver::snapshot() {
   if (snapshot_ != nullptr) return *snapshot_;
-  std::vector<ShardView> shards = model_.parameters().shards();
+  std::vector<ShardView> shards = saved_shards();
   if (config_.checkpoint.weights_only) {
     for (ShardView& shard : shards) shard.optimizer.clear();
   }
@@ -80,9 +80,18 @@ StateSnapshot& RunSaver::snapshot() {
   return *snapshot_;
 }
 
+// The model under an adapter does not change, and its folder has it.
+std::vector<ShardView> RunSaver::saved_shards() const {
+  std::vector<ShardView> shards = model_.parameters().shards();
+  if (config_.adapter.is_used()) {
+    std::erase_if(shards, [](const ShardView& shard) { return !shard.trainable; });
+  }
+  return shards;
+}
+
 std::vector<ShardView> RunSaver::own_shards() {
   model_.compute().synchronize();
-  return model_.ranks().saves_shards() ? model_.parameters().shards() : std::vector<ShardView>();
+  return model_.ranks().saves_shards() ? saved_shards() : std::vector<ShardView>();
 }
 
 void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {

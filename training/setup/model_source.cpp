@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -25,6 +28,7 @@
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/setup/base_digest.h"
 #include "training/setup/collective_read.h"
 #include "training/setup/no_model.h"
 
@@ -47,6 +51,7 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
 void initialize_weights(std::uint64_t seed, ShardedModel& model) {
   const auto specs = parameters_by_name(model.units());
   for (const ShardView& shard : model.parameters().shards()) {
+    if (shard.in_adapter) continue;
     const bool in_place = shard.weight.scalar_type() == at::kFloat;
     const at::Tensor values =
         in_place ? shard.weight
@@ -81,6 +86,12 @@ std::unique_ptr<ShardedModel> allocate_model(
 }
 
 ModelSource read_checkpoint_source(const std::string& folder) {
+  if (adapter_of_checkpoint(folder)) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("model.path: {} holds an adapter, not a whole model", folder),
+                "Give the model that the adapter was trained over as model.path, and this folder "
+                "as adapter.path; or make a whole model with `packtrain export --merge`.");
+  }
   ModelSource source;
   source.kind = ModelSource::Kind::kCheckpoint;
   source.folder = folder;
@@ -139,14 +150,10 @@ void resize_vocabulary(ModelSource& source, std::int64_t vocab_size) {
 
 }  // namespace
 
-ModelSource checkpoint_source(const std::string& folder) {
-  ModelSource source = read_checkpoint_source(folder);
-  source.decoder = parse_source(source);
-  source.stored_vocab_size = source.decoder.vocab_size;
-  return source;
-}
+namespace {
 
-ModelSource find_model(const ModelSection& model) {
+// Without an adapter.
+ModelSource find_base(const ModelSection& model) {
   ModelSource source = read_source(model);
   if (!model.ignore_keys.empty()) {
     source.config_json = without_keys(source.config_json, model.ignore_keys);
@@ -165,6 +172,31 @@ ModelSource find_model(const ModelSection& model) {
   }
   source.stored_vocab_size = source.decoder.vocab_size;
   if (model.resize_vocabulary) resize_vocabulary(source, *model.resize_vocabulary);
+  return source;
+}
+
+void add_adapter(AdapterSource adapter, ModelSource& source) {
+  source.decoder = with_adapter(source.decoder, adapter.options);
+  source.adapter = std::move(adapter);
+}
+
+}  // namespace
+
+ModelSource checkpoint_source(const std::string& folder, const Config& config) {
+  if (auto adapter = adapter_of_checkpoint(folder)) {
+    ModelSource source = find_base(config.model);
+    add_adapter(std::move(*adapter), source);
+    return source;
+  }
+  ModelSource source = read_checkpoint_source(folder);
+  source.decoder = parse_source(source);
+  source.stored_vocab_size = source.decoder.vocab_size;
+  return source;
+}
+
+ModelSource find_model(const Config& config) {
+  ModelSource source = find_base(config.model);
+  if (auto adapter = find_adapter(config.adapter)) add_adapter(std::move(*adapter), source);
   return source;
 }
 
@@ -248,16 +280,18 @@ void require_trainable(ShardedModel& model) {
 
 namespace {
 
-// The model as stored in the folder, before its vocabulary was resized.
+// The model as stored in the folder, before its vocabulary was resized and without its adapter.
 DecoderConfig stored_decoder(const ModelSource& source) {
-  DecoderConfig stored = source.decoder;
+  DecoderConfig stored = without_adapter(source.decoder);
   stored.vocab_size = source.stored_vocab_size;
   return stored;
 }
 
 }  // namespace
 
-void read_weights(const ModelSource& source, std::span<const ShardView> shards) {
+void read_weights(const ModelSource& source, std::span<const ShardView> all) {
+  std::vector<ShardView> shards;
+  std::ranges::copy_if(all, std::back_inserter(shards), std::logical_not(), &ShardView::in_adapter);
   if (source.kind == ModelSource::Kind::kCheckpoint) {
     load_checkpoint(source.folder, shards, false);
     return;
@@ -266,8 +300,8 @@ void read_weights(const ModelSource& source, std::span<const ShardView> shards) 
                  {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
 }
 
-void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                  Communicator& control) {
+std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                      Communicator& control) {
   if (source.kind == ModelSource::Kind::kRandom) {
     initialize_weights(seed, model);
   } else {
@@ -275,6 +309,19 @@ void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& m
     if (const auto failure = collective_read(model, control, read)) throw failure->error;
   }
   model.parameters().weights_changed();
+  return source.adapter ? base_digest(model, control) : "";
+}
+
+std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                         Communicator& control) {
+  std::string digest = load_base(source, seed, model, control);
+  if (!source.adapter) return digest;
+  const auto read = [&](std::span<const ShardView> shards) {
+    read_adapter(*source.adapter, source.decoder, seed, shards);
+  };
+  if (const auto failure = collective_read(model, control, read)) throw failure->error;
+  model.parameters().weights_changed();
+  return digest;
 }
 
 }  // namespace packtrain

@@ -12,6 +12,7 @@
 #include "models/ops/attention/attention.h"
 #include "parallel/sharding/sharded_model.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/setup/adapter_source.h"
 #include "training/setup/run_device.h"
 
 namespace packtrain {
@@ -24,13 +25,16 @@ struct ModelSource {
   DecoderConfig decoder;
   std::string prefix;                  // model.prefix
   std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
+  // The adapter that `decoder` has, over the model of the members above.
+  std::optional<AdapterSource> adapter = {};
 };
 
-// Finds model.path (a Hugging Face folder, or a packtrain checkpoint) or model.config. Throws
-// Error(kConfig) when the folder is neither, or when model.resize_vocabulary does not fit the
-// model.
-ModelSource find_model(const ModelSection& model);
-ModelSource checkpoint_source(const std::string& folder);
+// Finds model.path (a Hugging Face folder, or a packtrain checkpoint) or model.config, and the
+// adapter. Throws Error(kConfig) when the folder is neither, when model.resize_vocabulary does not
+// fit the model, or when the adapter does not fit it.
+ModelSource find_model(const Config& config);
+// The model of a checkpoint of `config`'s run. Its adapter is trained over config.model.
+ModelSource checkpoint_source(const std::string& folder, const Config& config);
 
 // Throws Error(kData) when the store's ids do not fit the model's vocabulary.
 void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
@@ -52,13 +56,17 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
 // Throws Error(kConfig) when model.frozen matches every parameter.
 void require_trainable(ShardedModel& model);
 
-// Fills the shards' weights from the source's folder.
+// Fills the shards' weights from the source's folder, except for the adapter's.
 void read_weights(const ModelSource& source, std::span<const ShardView> shards);
 
 // Loads the first weights: random from `seed`, or from the source's folder. One replica makes them
 // for all. The result is the same at any number of ranks. Collective over `control`, which has all
-// ranks of the model. An Error of one rank is thrown on every rank.
-void load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                  Communicator& control);
+// ranks of the model. An Error of one rank is thrown on every rank. Returns the base_digest() of an
+// adapter's model, else "".
+std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                         Communicator& control);
+// The same without the adapter's first values.
+std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                      Communicator& control);
 
 }  // namespace packtrain

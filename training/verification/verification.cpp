@@ -86,7 +86,7 @@ class Verification {
       : world_(world),
         store_(open_training_store(config.data)),
         config_(limit_examples(config, *store_, options, data_parallel_size(world))),
-        source_(find_model(config_.model)) {
+        source_(find_model(config_)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
     if (const auto size = config_.parallel.shard_size)
       check_shard_size(*size, data_parallel_size(world));

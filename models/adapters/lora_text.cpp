@@ -1,0 +1,60 @@
+#include "models/adapters/lora_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/core/error.h"
+
+namespace packtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kGaussian = "gaussian";
+
+}  // namespace
+
+// Patterns are lists of pairs, because their order counts.
+std::string lora_options_text(const LoraOptions& options) {
+  const bool gaussian = options.initialization == LoraInitialization::kGaussian;
+  return Json{{"kind", "lora"},
+              {"rank", options.rank},
+              {"alpha", options.alpha},
+              {"use_rslora", options.use_rslora},
+              {"targets", options.targets},
+              {"exclude", options.exclude},
+              {"layers_to_transform", options.layers_to_transform},
+              {"rank_pattern", options.rank_pattern},
+              {"alpha_pattern", options.alpha_pattern},
+              {"dropout", options.dropout},
+              {"init", gaussian ? kGaussian : "default"},
+              {"save", options.save}}
+      .dump();
+}
+
+LoraOptions parse_lora_options(const std::string& text, const std::string& where) {
+  try {
+    const Json json = Json::parse(text);
+    LoraOptions options;
+    json.at("rank").get_to(options.rank);
+    json.at("alpha").get_to(options.alpha);
+    json.at("use_rslora").get_to(options.use_rslora);
+    json.at("targets").get_to(options.targets);
+    json.at("exclude").get_to(options.exclude);
+    json.at("layers_to_transform").get_to(options.layers_to_transform);
+    json.at("rank_pattern").get_to(options.rank_pattern);
+    json.at("alpha_pattern").get_to(options.alpha_pattern);
+    json.at("dropout").get_to(options.dropout);
+    json.at("save").get_to(options.save);
+    if (json.at("init") == kGaussian) options.initialization = LoraInitialization::kGaussian;
+    if (options.rank < 1) throw Error(ErrorCategory::kCheckpoint, "'rank' is below 1");
+    return options;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCategory::kCheckpoint,
+                fmt::format("{}: its adapter is damaged: {}", where, error.what()),
+                "Use an older checkpoint.");
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,55 @@
+#include "models/adapters/lora_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/core/error.h"
+#include "models/decoder/initialize.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::string_view kLoraA = ".lora_A";
+
+Initialization initialization_of(const AdapterTargets& targets, const LoraModule& module,
+                                 std::int64_t num_inputs) {
+  if (targets.initialization == LoraInitialization::kGaussian) {
+    return {Initialization::Kind::kNormal, 1 / static_cast<double>(module.rank)};
+  }
+  return {Initialization::Kind::kUniform, 1 / std::sqrt(3 * static_cast<double>(num_inputs))};
+}
+
+const LoraModules& modules_of(const AdapterTargets& targets, const std::string& parameter) {
+  const std::string name = parameter.substr(0, parameter.size() - kLoraA.size());
+  const LoraModules* modules = targets.find(name + ".weight");
+  if (modules == nullptr) {
+    throw Error(ErrorCategory::kInternal, "the adapter has no parameter " + parameter);
+  }
+  return *modules;
+}
+
+}  // namespace
+
+void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& parameter,
+                        std::uint64_t seed, std::int64_t begin, const at::Tensor& values) {
+  if (!parameter.name.ends_with(kLoraA)) {
+    values.zero_();
+    return;
+  }
+  const std::int64_t width = parameter.shape.back();
+  const std::int64_t end = begin + values.numel();
+  std::int64_t first = 0;  // of the module, in the parameter
+  for (const LoraModule& module : modules_of(targets, parameter.name)) {
+    const std::int64_t last = first + module.rank * width;
+    const std::int64_t from = std::max(begin, first);
+    const std::int64_t to = std::min(end, last);
+    if (from < to) {
+      ParameterSpec own{module.name + std::string(kLoraA), {module.rank, width}};
+      own.initialization = initialization_of(targets, module, width);
+      initialize(own, seed, from - first, values.narrow(0, from - begin, to - from));
+    }
+    first = last;
+  }
+}
+
+}  // namespace packtrain

@@ -1,0 +1,128 @@
+"""Adapters: the same on any number of ranks, resumed = uninterrupted, and the model below stays as it is."""
+
+import json
+import subprocess
+
+import numpy
+import pytest
+from runs import PROGRAM, losses, steps, take_checkpoint, weights
+
+ADAPTER = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=8", "optimizer.learning_rate=1.0e-2"]
+SAVES = ["checkpoint.save_steps=7", "checkpoint.keep=10"]
+
+
+@pytest.fixture(scope="session")
+def unbroken(lab):
+    return lab.run("adapter", *ADAPTER, *SAVES)
+
+
+def manifest(run, step):
+    return json.loads((run / "checkpoints" / f"step-{step}" / "manifest.json").read_text())
+
+
+def finish(lab, name, *settings, **options):
+    return lab.finish(lab.start(name, *settings, **options))
+
+
+def export(run, out, *options):
+    return subprocess.run([PROGRAM, "export", str(run), "--out", str(out), *map(str, options)], check=False,
+                          capture_output=True, text=True)
+
+
+def test_an_adapter_learns(unbroken):
+    assert losses(unbroken)[-1] < losses(unbroken)[0] - 0.02
+
+
+@pytest.mark.parametrize("settings", [[], ["parallel.zero_stage=2"], ["parallel.shard_size=1"],
+                                      ["memory.recompute=full"], ["memory.recompute=selective"]])
+def test_two_ranks_train_as_one(lab, unbroken, settings):
+    two = lab.run("adapter-" + "-".join(["two", *settings]), *ADAPTER, *settings, ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(unbroken), rtol=2e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_resumed_adapter_continues_as_uninterrupted(lab, unbroken, ranks):
+    name = f"adapter-resumed-{ranks}"
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    resumed = lab.run(name, *ADAPTER, *SAVES, ranks=ranks)
+    assert sorted(steps(resumed)) == list(range(8, 21))
+    numpy.testing.assert_allclose(losses(resumed), losses(unbroken)[7:], rtol=0 if ranks == 1 else 2e-5)
+
+
+def test_a_checkpoint_holds_the_adapter_alone(unbroken):
+    saved = manifest(unbroken, 7)
+    assert saved["requires"] == ["adapter"]
+    assert set(saved["parameters"]) == {
+        f"layers.{layer}.{name}" for layer in range(4) for name in (
+            "attention.qkv.lora_A", "attention.qkv.q_proj.lora_B", "attention.qkv.k_proj.lora_B",
+            "attention.qkv.v_proj.lora_B", "attention.output.lora_A", "attention.output.o_proj.lora_B",
+            "mlp.gate_up.lora_A", "mlp.gate_up.gate_proj.lora_B", "mlp.gate_up.up_proj.lora_B",
+            "mlp.down.lora_A", "mlp.down.down_proj.lora_B")}
+
+
+def test_the_base_has_one_digest_on_any_number_of_ranks(lab, unbroken):
+    three = lab.run("adapter-digest", *ADAPTER, "run.max_steps=2", ranks=3)
+    assert manifest(three, 2)["state"]["base_digest"] == manifest(unbroken, 7)["state"]["base_digest"]
+
+
+def test_an_adapter_does_not_continue_over_another_base(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "adapter-other-base")
+    code, _, err = finish(lab, "adapter-other-base", *ADAPTER, *SAVES, "run.seed=6",
+                          "checkpoint.allow_changed=[run.seed]")
+    assert code == 66
+    assert "was trained over weights of digest" in err
+
+
+def test_changed_options_of_an_adapter_are_refused(lab, unbroken):
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / "adapter-changed")
+    code, _, err = finish(lab, "adapter-changed", *ADAPTER, *SAVES, "adapter.alpha=9")
+    assert code == 66
+    assert "adapter.alpha: 8" in err
+
+
+def test_a_saved_module_is_trained_whole_beside_the_adapter(lab):
+    run = lab.run("adapter-saves", *ADAPTER, "adapter.save=[embed_tokens]", "adapter.targets=[q_proj]",
+                  "run.max_steps=4", ranks=2)
+    assert "embed.weight" in manifest(run, 4)["parameters"]
+    assert set(weights(run)) == {"embed.weight", *(
+        f"layers.{layer}.attention.qkv.{name}" for layer in range(4) for name in ("lora_A", "q_proj.lora_B"))}
+
+
+def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken):
+    merged = lab.folder / "merged"
+    done = export(unbroken, merged, "--merge", "--dtype", "float32")
+    assert done.returncode == 0, done.stderr
+    beside = lab.evaluate("adapter", *ADAPTER)
+    whole = lab.evaluate("merged-model", "model.config=null", f"model.path={merged}", "precision.compute=fp32")
+    numpy.testing.assert_allclose(whole["loss"], beside["loss"], rtol=1e-5)
+
+
+def test_a_merge_over_another_base_is_refused(lab, unbroken, tmp_path):
+    other = lab.run("other-base", "run.max_steps=1")
+    assert export(other, tmp_path / "other").returncode == 0
+    done = export(unbroken, tmp_path / "merged", "--merge", "--base", tmp_path / "other")
+    assert done.returncode == 66
+    assert "the adapter was trained over" in done.stderr
+    assert not (tmp_path / "merged").exists()
+
+
+def test_an_adapter_is_trained_further_by_another_run(lab, unbroken):
+    again = lab.run("adapter-further", *ADAPTER[3:], "run.max_steps=1", "optimizer.learning_rate=0",
+                    f"adapter.path={unbroken / 'checkpoints' / 'step-20'}")
+    end = weights(unbroken)
+    for name, values in weights(again).items():
+        numpy.testing.assert_array_equal(values, end[name])
+
+
+@pytest.mark.parametrize("settings, message", [
+    (["adapter.targets=[q_porj]"], "'q_porj' matches no module"),
+    (["adapter.rank=65"], "is a matrix"),
+    (["adapter.layers_to_transform=[4]"], "the model has 4 layers"),
+    (["adapter.rank_pattern={q_proj: 1.5}"], "wanted an integer"),
+    (["adapter.save=[k_proj]"], "stored together with other modules"),
+    (["adapter.targets=[norm]"], "no linear layer"),
+    (["adapter.exclude=['*']"], "leave no module")])
+def test_an_adapter_that_does_not_fit_is_refused(lab, settings, message):
+    code, _, err = finish(lab, "adapter-refused", *ADAPTER, *settings)
+    assert code == 64
+    assert message in err

@@ -1,0 +1,36 @@
+// Where a run's adapter comes from: its options and its first values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "framework/config/config.h"
+#include "models/adapters/lora_options.h"
+#include "models/layers/decoder_config.h"
+#include "parallel/sharding/shard_view.h"
+
+namespace packtrain {
+
+struct AdapterSource {
+  enum class Kind { kInitial, kCheckpoint };
+  Kind kind = Kind::kInitial;
+  std::string folder;  // a checkpoint
+  LoraOptions options;
+};
+
+// Nothing when the configuration has no adapter. Throws Error(kConfig) with the key.
+std::optional<AdapterSource> find_adapter(const AdapterSection& section);
+// The adapter of a checkpoint; nothing when it holds a whole model.
+std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder);
+
+// The decoder with the adapter. Throws as find_lora_targets().
+DecoderConfig with_adapter(DecoderConfig decoder, const LoraOptions& options);
+
+// Fills the adapter's own parameters among `shards`; those of a checkpoint include modules that are
+// trained whole.
+void read_adapter(const AdapterSource& source, const DecoderConfig& decoder, std::uint64_t seed,
+                  std::span<const ShardView> shards);
+
+}  // namespace packtrain
