@@ -35,6 +35,7 @@ struct Section {
 
 constexpr Section kSections[] = {
     {"model", "The model to train."},
+    {"adapter", "A low-rank adapter (LoRA) that is trained over the frozen model."},
     {"data", "Training and validation data: token stores, made by `packtrain prepare`."},
     {"batch", "How examples become optimizer steps, and how steps become micro-batches of ranks."},
     {"optimizer", "Optimizer settings."},

@@ -83,6 +83,11 @@ std::vector<Module> find_modules(const DecoderConfig& config) {
   return modules;
 }
 
+// An embedding or head of its own, which may be targets by name.
+bool is_embedding_or_head(const Module& module) {
+  return module.parameter == "embed.weight" || module.parameter == "head.weight";
+}
+
 // A linear layer of attention or MLP.
 bool is_projection(const Module& module) {
   static constexpr std::string_view kEndings[] = {".qkv", ".output", ".gate_up", ".up", ".down"};
@@ -117,7 +122,10 @@ LoraModule lora_module(const Module& module, const LoraOptions& options) {
   }
   const double divisor =
       options.use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
-  return {module.path, module.begin, module.num_rows, rank, alpha / divisor};
+  // The rows of an embedding are its inputs.
+  const std::int64_t outputs =
+      module.parameter == "embed.weight" ? module.shape.back() : module.num_rows;
+  return {module.path, module.begin, outputs, rank, alpha / divisor};
 }
 
 std::vector<std::string> last_names(const std::vector<Module>& modules) {
@@ -224,9 +232,15 @@ AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions&
   add_trained(modules, config, options, targets);
   for (const Module& module : modules) {
     if (!selection.is_target(module)) continue;
-    if (!is_projection(module)) {
+    if (!is_projection(module) && !is_embedding_or_head(module)) {
       fail(fmt::format("adapter.targets: {} is no linear layer of attention or MLP", module.path),
            "Train it whole (adapter.save), or name other modules.");
+    }
+    if (config.tied_embeddings && is_embedding_or_head(module)) {
+      fail(fmt::format("adapter.targets: {} is the head's weight too, which an adapter of the "
+                       "embedding would not change",
+                       module.path),
+           "Train it whole (adapter.save).");
     }
     if (targets.trained.contains(module.parameter)) continue;
     targets.weights[module.parameter].push_back(lora_module(module, options));

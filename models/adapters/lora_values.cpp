@@ -10,6 +10,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::string_view kLoraA = ".lora_A";
+constexpr std::string_view kEmbedding = "embed.";
 
 Initialization initialization_of(const AdapterTargets& targets, const LoraModule& module,
                                  std::int64_t num_inputs) {
@@ -32,9 +33,16 @@ const LoraModules& modules_of(const AdapterTargets& targets, const std::string& 
 
 void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& parameter,
                         std::uint64_t seed, std::int64_t begin, const at::Tensor& values) {
-  if (!parameter.name.ends_with(kLoraA)) {
+  const bool of_embedding = parameter.name.starts_with(kEmbedding);
+  const bool is_a = parameter.name.ends_with(kLoraA);
+  if (is_a == of_embedding) {
     values.zero_();
     return;
+  }
+  if (of_embedding) {
+    ParameterSpec own = parameter;
+    own.initialization = {Initialization::Kind::kNormal, 1.0};
+    return initialize(own, seed, begin, values);
   }
   const std::int64_t width = parameter.shape.back();
   const std::int64_t end = begin + values.numel();

@@ -72,8 +72,8 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
   const auto frequencies = shared_frequencies(config, config.rotary);
   const auto local_frequencies = shared_frequencies(config, config.local_rotary);
   std::vector<std::unique_ptr<Block>> blocks;
-  blocks.push_back(std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)),
-                                                    config.embedding_multiplier));
+  blocks.push_back(
+      std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)), config));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks.push_back(std::make_unique<DecoderLayer>(
         config, layer, options.recompute, choose.apply(layer_parameters(config, layer)),

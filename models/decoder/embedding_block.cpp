@@ -1,22 +1,53 @@
 #include "models/decoder/embedding_block.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 
+#include <span>
 #include <utility>
 
 #include "models/block/batch.h"
 #include "models/ops/embedding/embedding.h"
+#include "models/ops/gradient.h"
+#include "models/ops/linear/lora.h"
 
 namespace packtrain {
 
-EmbeddingBlock::EmbeddingBlock(std::vector<ParameterSpec> parameters, double multiplier)
-    : parameters_(std::move(parameters)), multiplier_(multiplier) {}
+namespace {
+
+// s of the embedding's low-rank update (models/ops/linear/lora.h): A is [rank, V], and its columns
+// are looked up.
+at::Tensor embed_update(const at::Tensor& ids, const Parameter& a, const LoraModules& modules) {
+  const at::Tensor s = a.value.index_select(1, ids).t().contiguous();
+  scale_modules(s, modules);
+  return s;
+}
+
+void write_embedded_a(const at::Tensor& grad_s, const at::Tensor& ids, const Parameter& a) {
+  Parameter rows{a.value.t().contiguous(), {}, false};
+  rows.grad = at::empty_like(rows.value, a.grad.options());
+  embedding_backward(grad_s, ids, rows);
+  write_gradient(a, rows.grad.t());
+}
+
+}  // namespace
+
+EmbeddingBlock::EmbeddingBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config)
+    : parameters_(std::move(parameters)),
+      multiplier_(config.embedding_multiplier),
+      lora_(config.lora_of("embed.weight")) {}
 
 BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
                                     const BlockContext& context, const at::Tensor& /*x*/) const {
   const at::NoGradGuard no_grad;
-  at::Tensor y = embedding_forward(context.batch.input_ids, parameters[0]);
+  const at::Tensor& ids = context.batch.input_ids;
+  at::Tensor y = embedding_forward(ids, parameters[0]);
+  if (lora_ != nullptr) {
+    const Parameter* b = &parameters[2];
+    lora_forward(y, embed_update(ids, parameters[1], *lora_), *lora_, std::span(&b, 1),
+                 context.options.gemm_timing);
+  }
   if (multiplier_ != 1.0) y.mul_(multiplier_);
   // Backward needs only the ids, which are in the batch, so the tape is empty.
   return {std::move(y), context.mode == BlockMode::kTrain ? std::make_unique<Tape>() : nullptr};
@@ -26,8 +57,18 @@ at::Tensor EmbeddingBlock::backward(std::span<const Parameter> parameters,
                                     const BlockContext& context, std::unique_ptr<Tape> /*tape*/,
                                     const at::Tensor& grad_output) const {
   const at::NoGradGuard no_grad;
+  const at::Tensor& ids = context.batch.input_ids;
   const at::Tensor grad = multiplier_ == 1.0 ? grad_output : at::mul(grad_output, multiplier_);
-  embedding_backward(grad, context.batch.input_ids, parameters[0]);
+  if (parameters[0].grad.defined()) embedding_backward(grad, ids, parameters[0]);
+  if (lora_ != nullptr) {
+    const Parameter* b = &parameters[2];
+    const GemmTiming& timing = context.options.gemm_timing;
+    const at::Tensor s = embed_update(ids, parameters[1], *lora_);
+    lora_backward_weight(grad, s, *lora_, std::span(&b, 1), timing);
+    const at::Tensor grad_s = lora_backward_input(grad, *lora_, std::span(&b, 1), timing);
+    scale_modules(grad_s, *lora_);
+    write_embedded_a(grad_s, ids, parameters[1]);
+  }
   return {};
 }
 

@@ -1,17 +1,20 @@
 // The first block: embeds token ids.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/block/block.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 
 class EmbeddingBlock final : public Block {
  public:
-  // Embedded rows are multiplied by `multiplier`.
-  EmbeddingBlock(std::vector<ParameterSpec> parameters, double multiplier);
+  // `parameters`: embedding_parameters(config). Embedded rows are multiplied by
+  // config.embedding_multiplier.
+  EmbeddingBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config);
 
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
@@ -24,6 +27,7 @@ class EmbeddingBlock final : public Block {
   std::string name_ = "embed";
   std::vector<ParameterSpec> parameters_;
   double multiplier_;
+  std::shared_ptr<const LoraModules> lora_;  // null: none
 };
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "models/layers/norm.h"
 #include "models/layers/routing_statistics.h"
 #include "models/ops/linear/linear.h"
+#include "models/ops/linear/lora.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
 
 namespace packtrain {
@@ -25,7 +27,7 @@ std::string head_weight(const DecoderConfig& config) {
 }
 
 bool is_head_trained(const DecoderConfig& config) {
-  return config.adapter == nullptr || config.adapter->trained.contains(head_weight(config));
+  return config.is_trained(head_weight(config));
 }
 
 BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
@@ -50,6 +52,43 @@ struct HeadBlock::Weights {
   NormWeights norm;
   const Parameter* head;
   const Parameter* bias;
+  const Parameter* lora_a;
+  const Parameter* lora_b;
+};
+
+// The low-rank update of the head in one pass: s = scale x A^T, and the gradients of x and A.
+class HeadBlock::Update {
+ public:
+  // Without an update, `a` is null.
+  Update(const LoraModules* modules, const Weights& weights, const at::Tensor& x,
+         const GemmTiming& timing, bool gradients)
+      : modules_(modules), a_(weights.lora_a), x_(x), timing_(timing) {
+    if (a_ == nullptr) return;
+    terms_.s = linear_forward(x, *a_, nullptr, timing);
+    scale_modules(terms_.s, *modules);
+    terms_.b = weights.lora_b;
+    if (gradients) terms_.grad_s = at::empty_like(terms_.s);
+  }
+
+  const LogitsUpdate* terms() const { return a_ == nullptr ? nullptr : &terms_; }
+  // Adds to the logits of all rows.
+  void add_to(const at::Tensor& logits) const {
+    if (a_ != nullptr) lora_forward(logits, terms_.s, *modules_, std::span(&terms_.b, 1), timing_);
+  }
+  // Writes dA. Returns the gradient of x, with that of the head.
+  at::Tensor backward(const at::Tensor& grad_x) const {
+    if (a_ == nullptr) return grad_x;
+    scale_modules(terms_.grad_s, *modules_);
+    linear_backward_weight(terms_.grad_s, x_, *a_, nullptr, timing_);
+    return linear_backward_input(terms_.grad_s, *a_, timing_, grad_x);
+  }
+
+ private:
+  const LoraModules* modules_;
+  const Parameter* a_;
+  at::Tensor x_;
+  const GemmTiming& timing_;
+  LogitsUpdate terms_;
 };
 
 HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config,
@@ -58,6 +97,8 @@ HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig&
       norm_(config.norm),
       logit_multiplier_(config.logit_multiplier),
       soft_cap_(config.logit_soft_cap),
+      has_bias_(config.head_bias),
+      lora_(config.lora_of(head_weight(config))),
       experts_(config.experts),
       objective_(std::move(objective)) {}
 
@@ -67,13 +108,18 @@ HeadBlock::Weights HeadBlock::weights(std::span<const Parameter> parameters) con
   if (norm_.has_weight) weights.norm.weight = next++;
   if (norm_.has_bias) weights.norm.bias = next++;
   weights.head = next++;
-  if (next != parameters.data() + parameters.size()) weights.bias = next;
+  if (has_bias_) weights.bias = next++;
+  if (lora_ != nullptr) {
+    weights.lora_a = next++;
+    weights.lora_b = next++;
+  }
   return weights;
 }
 
-at::Tensor HeadBlock::logits(const Weights& weights, const at::Tensor& normed,
+at::Tensor HeadBlock::logits(const Weights& weights, const Update& update, const at::Tensor& normed,
                              const GemmTiming& timing) const {
   const at::Tensor logits = linear_forward(normed, *weights.head, weights.bias, timing);
+  update.add_to(logits);
   return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
@@ -88,21 +134,25 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
   const Weights w = weights(parameters);
   const NormOutput normed = norm_forward(x, w.norm, norm_);
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
+  const Update update(lora_.get(), w, normed.y, timing, training);
   if (batch.row_logits.defined() && x.size(0) > 0)
-    batch.row_logits.copy_(logits(w, normed.y, timing));
+    batch.row_logits.copy_(logits(w, update, normed.y, timing));
   const at::Tensor row_losses =
       batch.row_losses.defined() ? batch.row_losses : at::empty_like(batch.loss_weight);
-  const at::Tensor grad_x = linear_loss(
-      normed.y, *w.head, w.bias,
-      {.gradients = training, .two_passes = objective_->takes_two_passes(), .gemm_timing = timing},
-      [&](const LogitsChunk& chunk) {
-        objective_->evaluate({chunk.logits, chunk.begin, soft_cap_}, batch, row_losses,
-                             chunk.gradients);
-      });
+  at::Tensor grad_x = linear_loss(normed.y, *w.head, w.bias,
+                                  {.gradients = training,
+                                   .two_passes = objective_->takes_two_passes(),
+                                   .gemm_timing = timing,
+                                   .update = update.terms()},
+                                  [&](const LogitsChunk& chunk) {
+                                    objective_->evaluate({chunk.logits, chunk.begin, soft_cap_},
+                                                         batch, row_losses, chunk.gradients);
+                                  });
   const at::Tensor loss = objective_->loss(batch, row_losses);
   if (!training) {
     return {loss, nullptr};
   }
+  grad_x = update.backward(grad_x);
   if (logit_multiplier_ != 1.0) grad_x.mul_(logit_multiplier_);
   auto tape = std::make_unique<HeadTape>();
   tape->grad_x = norm_backward(grad_x, x, normed.statistics, w.norm, norm_);
@@ -122,6 +172,9 @@ ShapeTape head_shapes(const DecoderConfig& config, const MicroBatchShape& size) 
   declare_weight(tape, head_weight(config), {config.vocab_size, config.hidden_size},
                  config.initializer_range);
   declare_bias(tape, "head.bias", {config.vocab_size}, config.head_bias);
+  if (const auto modules = config.lora_of(head_weight(config))) {
+    declare_lora(tape, "head", *modules, config.hidden_size);
+  }
   Operator head;
   head.inputs = {tape.value(ValueKind::kInput, "input", x)};
   const std::int64_t multiply_adds = x.numel() * config.vocab_size;

@@ -31,9 +31,10 @@ class HeadBlock final : public Block {
 
  private:
   struct Weights;
+  class Update;
   Weights weights(std::span<const Parameter> parameters) const;
   // Logits [rows, V] of normed rows [rows, hidden].
-  at::Tensor logits(const Weights& weights, const at::Tensor& normed,
+  at::Tensor logits(const Weights& weights, const Update& update, const at::Tensor& normed,
                     const GemmTiming& timing) const;
 
   std::string name_ = "head";
@@ -41,6 +42,8 @@ class HeadBlock final : public Block {
   NormConfig norm_;
   double logit_multiplier_;
   double soft_cap_;
+  bool has_bias_;
+  std::shared_ptr<const LoraModules> lora_;  // null: none
   ExpertsConfig experts_;
   std::shared_ptr<const Objective> objective_;
 };

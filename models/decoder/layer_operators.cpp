@@ -23,11 +23,9 @@ Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, V
 Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value x,
                               std::int64_t width, bool bias, std::optional<Value> residual) const {
   LinearOptions options{width, bias, config_.initializer_range};
-  if (const auto& adapter = config_.adapter) {
-    const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
-    options.trained = adapter->trained.contains(weight);
-    if (const LoraModules* modules = adapter->find(weight)) options.lora = {adapter, modules};
-  }
+  const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
+  options.trained = config_.is_trained(weight);
+  options.lora = config_.lora_of(weight);
   return linear(tape, name, x, options, residual);
 }
 

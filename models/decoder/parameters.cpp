@@ -17,7 +17,7 @@ std::vector<ParameterSpec> freeze_model(const DecoderConfig& config,
                                         std::vector<ParameterSpec> parameters) {
   if (config.adapter == nullptr) return parameters;
   for (ParameterSpec& parameter : parameters) {
-    parameter.trainable = parameter.in_adapter || config.adapter->trained.contains(parameter.name);
+    parameter.trainable = parameter.in_adapter || config.is_trained(parameter.name);
   }
   return parameters;
 }
@@ -28,6 +28,9 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
   ShapeTape tape({});
   declare_weight(tape, "embed.weight", {config.vocab_size, config.hidden_size},
                  config.initializer_range);
+  if (const auto modules = config.lora_of("embed.weight")) {
+    declare_lora(tape, "embed", *modules, config.vocab_size);
+  }
   return freeze_model(config, tape.parameters());
 }
 

@@ -30,18 +30,18 @@ ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std:
   return tape.parameter({std::move(name), std::move(shape), {kind, 0.0}, OptimizerGroup::kNoDecay});
 }
 
-ParameterId declare_lora_a(OperatorTape& tape, const std::string& name, const LoraModules& modules,
-                           std::int64_t in) {
-  ParameterSpec spec{name + ".lora_A", {total_rank(modules), in}};
-  spec.in_adapter = true;
-  return tape.parameter(spec);
-}
-
-ParameterId declare_lora_b(OperatorTape& tape, const std::string& name, const LoraModule& module) {
-  ParameterSpec spec{name + "." + module.leaf() + ".lora_B", {module.num_rows, module.rank}};
-  spec.initialization = {Kind::kZeros, 0.0};
-  spec.in_adapter = true;
-  return tape.parameter(spec);
+LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
+                            std::int64_t in) {
+  LoraParameters parameters;
+  ParameterSpec a{name + ".lora_A", {total_rank(modules), in}};
+  a.in_adapter = true;
+  parameters.a = tape.parameter(a);
+  for (const LoraModule& module : modules) {
+    ParameterSpec b{name + "." + module.leaf() + ".lora_B", {module.num_rows, module.rank}};
+    b.in_adapter = true;
+    parameters.b.push_back(tape.parameter(b));
+  }
+  return parameters;
 }
 
 NormWeights NormParameters::of(const OperatorContext& run) const {

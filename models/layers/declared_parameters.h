@@ -23,11 +23,16 @@ ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset);
 
-// The A matrices of a weight's modules, one after another: [total rank, in], named NAME.lora_A.
-ParameterId declare_lora_a(OperatorTape& tape, const std::string& name, const LoraModules& modules,
-                           std::int64_t in);
-// [rows, rank], named NAME.MODULE.lora_B.
-ParameterId declare_lora_b(OperatorTape& tape, const std::string& name, const LoraModule& module);
+// The low-rank update of the weight NAME.weight with `in` inputs: NAME.lora_A [total rank, in] has
+// the A matrices of the modules one after another, NAME.MODULE.lora_B [rows, rank] is of one
+// module.
+struct LoraParameters {
+  ParameterId a;
+  std::vector<ParameterId> b;  // one for each module
+};
+
+LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
+                            std::int64_t in);
 
 struct NormParameters {
   ParameterId weight;

@@ -112,6 +112,15 @@ struct DecoderConfig {
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
   }
+  // False for a parameter under an adapter that is not trained beside it.
+  bool is_trained(const std::string& parameter) const {
+    return adapter == nullptr || adapter->trained.contains(parameter);
+  }
+  // The low-rank update of a weight, or null.
+  std::shared_ptr<const LoraModules> lora_of(const std::string& weight) const {
+    const LoraModules* modules = adapter == nullptr ? nullptr : adapter->find(weight);
+    return modules == nullptr ? nullptr : std::shared_ptr<const LoraModules>(adapter, modules);
+  }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.
   std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }

@@ -15,13 +15,13 @@ namespace {
 // The parameters of the update of a weight, and s = scale x A^T, which its output adds.
 struct LowRankUpdate {
   std::shared_ptr<const LoraModules> modules;
-  std::vector<ParameterId> b;
+  LoraParameters parameters;
   Value s;
 
   std::vector<const Parameter*> b_of(const OperatorContext& run) const {
-    std::vector<const Parameter*> parameters;
-    for (const ParameterId id : b) parameters.push_back(&run.parameter(id));
-    return parameters;
+    std::vector<const Parameter*> b;
+    for (const ParameterId id : parameters.b) b.push_back(&run.parameter(id));
+    return b;
   }
 };
 
@@ -60,12 +60,8 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, Parame
 LowRankUpdate record_update(OperatorTape& tape, const std::string& name, Value x,
                             std::shared_ptr<const LoraModules> modules) {
   LowRankUpdate update{std::move(modules), {}, {}};
-  const std::int64_t width = tape.shape(x).width;
-  const ParameterId a = declare_lora_a(tape, name, *update.modules, width);
-  for (const LoraModule& module : *update.modules) {
-    update.b.push_back(declare_lora_b(tape, name, module));
-  }
-  update.s = record_lora_a(tape, name, x, a, update.modules);
+  update.parameters = declare_lora(tape, name, *update.modules, tape.shape(x).width);
+  update.s = record_lora_a(tape, name, x, update.parameters.a, update.modules);
   return update;
 }
 

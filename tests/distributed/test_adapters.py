@@ -88,12 +88,24 @@ def test_a_saved_module_is_trained_whole_beside_the_adapter(lab):
         f"layers.{layer}.attention.qkv.{name}" for layer in range(4) for name in ("lora_A", "q_proj.lora_B"))}
 
 
-def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken):
-    merged = lab.folder / "merged"
-    done = export(unbroken, merged, "--merge", "--dtype", "float32")
+UNTIED = ["model.config.tie_word_embeddings=false", "adapter.targets=[embed_tokens,lm_head,down_proj]"]
+
+
+def test_embedding_and_head_have_adapters_on_any_number_of_ranks(lab):
+    one = lab.run("adapter-ends", *ADAPTER, *UNTIED)
+    three = lab.run("adapter-ends-3", *ADAPTER, *UNTIED, "memory.recompute=full", ranks=3)
+    assert {"embed.lora_A", "embed.embed_tokens.lora_B", "head.lora_A", "head.lm_head.lora_B"} < set(weights(one))
+    numpy.testing.assert_allclose(losses(three), losses(one), rtol=2e-5)
+    assert all(abs(values).max() > 0 for values in weights(one).values())
+
+
+@pytest.mark.parametrize("settings", [[], UNTIED])
+def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken, tmp_path, settings):
+    run = lab.run("adapter-ends-merged", *ADAPTER, *settings) if settings else unbroken
+    done = export(run, tmp_path / "merged", "--merge", "--dtype", "float32")
     assert done.returncode == 0, done.stderr
-    beside = lab.evaluate("adapter", *ADAPTER)
-    whole = lab.evaluate("merged-model", "model.config=null", f"model.path={merged}", "precision.compute=fp32")
+    beside = lab.evaluate(run.name, *ADAPTER, *settings)
+    whole = lab.evaluate("merged-model", "model.config=null", f"model.path={tmp_path / 'merged'}")
     numpy.testing.assert_allclose(whole["loss"], beside["loss"], rtol=1e-5)
 
 
@@ -121,6 +133,7 @@ def test_an_adapter_is_trained_further_by_another_run(lab, unbroken):
     (["adapter.rank_pattern={q_proj: 1.5}"], "wanted an integer"),
     (["adapter.save=[k_proj]"], "stored together with other modules"),
     (["adapter.targets=[norm]"], "no linear layer"),
+    (["adapter.targets=[embed_tokens]"], "the head's weight too"),
     (["adapter.exclude=['*']"], "leave no module")])
 def test_an_adapter_that_does_not_fit_is_refused(lab, settings, message):
     code, _, err = finish(lab, "adapter-refused", *ADAPTER, *settings)

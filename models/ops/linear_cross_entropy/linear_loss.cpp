@@ -58,6 +58,14 @@ void write_logits(const at::Tensor& logits, const at::Tensor& x, const at::Tenso
   }
 }
 
+void add_update(const at::Tensor& logits, const at::Tensor& s, const at::Tensor& b,
+                const GemmTiming& timing) {
+  for (const WordRange& words : word_ranges(b.size(0))) {
+    const at::Tensor columns = words.columns(logits);
+    gemm_out(columns, s, words.rows(b).t(), {.addend = columns}, timing);
+  }
+}
+
 // Pads the weight with rows of zeros to a multiple of kAligned words. dx is one sum over all words,
 // so it cannot be two GEMMs. The second one would be added to the rounded sum of the first
 // (matmul.h). In each row the small contribution of the last words would then be rounded away.
@@ -130,12 +138,12 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight,
 class Chunks {
  public:
   Chunks(const at::Tensor& x, const Parameter& weight, const Parameter& bias, std::int64_t rows,
-         const GemmTiming& timing)
+         const LinearLossOptions& options)
       : x_(x),
         weight_(weight),
         bias_(bias),
         rows_(rows),
-        timing_(timing),
+        options_(options),
         buffer_(at::empty({rows, logits_stride(weight.value.size(0))}, x.options())) {}
 
   bool is_single() const { return rows_ >= x_.size(0); }
@@ -148,7 +156,11 @@ class Chunks {
       const at::Tensor part = x_.narrow(0, begin, rows);
       const at::Tensor wide_logits = buffer_.narrow(0, 0, rows);
       const at::Tensor logits = wide_logits.narrow(1, 0, weight_.value.size(0));
-      write_logits(logits, part, weight_.value, bias_.value, timing_);
+      write_logits(logits, part, weight_.value, bias_.value, options_.gemm_timing);
+      if (const LogitsUpdate* update = options_.update) {
+        add_update(logits, update->s.narrow(0, begin, rows), update->b->value,
+                   options_.gemm_timing);
+      }
       visit(LogitsChunk{logits, begin, gradients}, part, wide_logits);
     }
   }
@@ -158,7 +170,7 @@ class Chunks {
   const Parameter& weight_;
   const Parameter& bias_;
   std::int64_t rows_;
-  const GemmTiming& timing_;
+  const LinearLossOptions& options_;
   at::Tensor buffer_;
 };
 
@@ -185,18 +197,55 @@ HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
   return chunks;
 }
 
+namespace {
+
+// The gradients of the update, chunk by chunk.
+class UpdateGradients {
+ public:
+  // `update` may be null.
+  UpdateGradients(const LogitsUpdate* update, bool single_chunk, const GemmTiming& timing)
+      : update_(update),
+        b_(update != nullptr ? aligned_weight(update->b->value) : at::Tensor()),
+        gradient_(update != nullptr ? *update->b : Parameter{}, single_chunk),
+        timing_(timing) {}
+
+  // `wide_logits` has zeros beyond the vocabulary, as write_grad_x() leaves it.
+  void add(const LogitsChunk& chunk, const at::Tensor& wide_logits) {
+    if (update_ == nullptr) return;
+    const std::int64_t rows = chunk.logits.size(0);
+    gemm_out(update_->grad_s.narrow(0, chunk.begin, rows), wide_logits, b_, {}, timing_);
+    const at::Tensor s = update_->s.narrow(0, chunk.begin, rows);
+    gradient_.add([&](const Parameter& p) { add_grad_weight(p, chunk.logits, s, timing_); });
+  }
+  void finish() { gradient_.finish(); }
+
+ private:
+  const LogitsUpdate* update_;
+  at::Tensor b_;
+  ChunkedGradient gradient_;
+  const GemmTiming& timing_;
+};
+
+void write_zero_gradients(const Parameter& weight, const Parameter* bias,
+                          const LogitsUpdate* update) {
+  write_zero_gradient(weight);
+  if (bias != nullptr) write_zero_gradient(*bias);
+  if (update != nullptr) write_zero_gradient(*update->b);
+}
+
+}  // namespace
+
 at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                        const LinearLossOptions& options, const LogitsLoss& loss) {
   at::Tensor grad_x;
   if (options.gradients) grad_x = at::empty_like(x);
   if (x.size(0) == 0) {
-    if (options.gradients) write_zero_gradient(weight);
-    if (options.gradients && bias != nullptr) write_zero_gradient(*bias);
+    if (options.gradients) write_zero_gradients(weight, bias, options.update);
     return grad_x;
   }
   const Parameter bias_or_none = bias != nullptr ? *bias : Parameter{};
   const GemmTiming& timing = options.gemm_timing;
-  const Chunks chunks(x, weight, bias_or_none, chunk_rows(x, weight, options), timing);
+  const Chunks chunks(x, weight, bias_or_none, chunk_rows(x, weight, options), options);
   if (!options.gradients || options.two_passes) {
     chunks.for_each(false, [&](const LogitsChunk& chunk, const at::Tensor&, const at::Tensor&) {
       loss(chunk);
@@ -206,6 +255,7 @@ at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Param
   const at::Tensor aligned = aligned_weight(weight.value);
   ChunkedGradient weight_gradient(weight, chunks.is_single());
   ChunkedGradient bias_gradient(bias_or_none, chunks.is_single());
+  UpdateGradients update_gradients(options.update, chunks.is_single(), timing);
   const auto differentiate = [&](const LogitsChunk& chunk, const at::Tensor& part,
                                  const at::Tensor& wide_logits) {
     loss(chunk);
@@ -214,10 +264,12 @@ at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Param
     weight_gradient.add(
         [&](const Parameter& p) { add_grad_weight(p, chunk.logits, part, timing); });
     bias_gradient.add([&](const Parameter& p) { linear_backward_bias(chunk.logits, p); });
+    update_gradients.add(chunk, wide_logits);
   };
   chunks.for_each(true, differentiate);
   weight_gradient.finish();
   bias_gradient.finish();
+  update_gradients.finish();
   return grad_x;
 }
 

@@ -25,6 +25,13 @@ struct LogitsChunk {
   bool gradients = false;  // the loss overwrites `logits` by their gradient
 };
 
+// A low-rank update of W (models/ops/linear/lora.h): z += s B^T, ds = dz B, dB = dz^T s.
+struct LogitsUpdate {
+  at::Tensor s;                  // [N, rank], scaled
+  const Parameter* b = nullptr;  // [V, rank]
+  at::Tensor grad_s = {};        // [N, rank], which is written; only with gradients
+};
+
 using LogitsLoss = std::function<void(const LogitsChunk&)>;
 
 struct LinearLossOptions {
@@ -33,6 +40,7 @@ struct LinearLossOptions {
   bool two_passes = false;
   std::int64_t chunk_rows = 0;  // 0: see plan_head_chunks
   GemmTiming gemm_timing = {};
+  const LogitsUpdate* update = nullptr;  // or null
 };
 
 // Calls `loss` with the chunks in order. With gradients it also writes dW and db, and returns dx

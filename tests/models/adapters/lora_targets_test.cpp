@@ -59,7 +59,7 @@ TEST(LoraTargets, AllLinearIsEveryProjectionOfEveryLayer) {
 
 TEST(LoraTargets, ModulesOfAFusedWeightCoverItsRowsInOrder) {
   const DecoderConfig config = small_llama();
-  const LoraModules& modules =
+  const LoraModules modules =
       targets_of(with_targets({"all-linear"})).weights.at("layers.1.attention.qkv.weight");
   ASSERT_EQ(modules.size(), 3U);
   const std::int64_t q = config.num_heads * config.head_dim;
