@@ -23,6 +23,7 @@ struct Shape {
   std::size_t num_loss_tokens = 0;
   std::size_t num_loss_sources = 0;   // num_loss_tokens, or 0
   std::size_t num_token_weights = 0;  // num_loss_tokens, or 0
+  std::size_t num_row_seeds = 0;      // num_rows, or 0
   std::size_t num_pieces = 0;
   std::int64_t num_real_tokens = 0;
 };
@@ -45,6 +46,7 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> seg
                 fmt::format("collator: a batch of {} rows cannot be numbered in 32 bits", rows));
   }
   shape.num_rows = static_cast<std::size_t>(rows);
+  shape.num_row_seeds = options.row_seeds ? shape.num_rows : 0;
   if (rows > used) ++shape.num_segments;
   return shape;
 }
@@ -78,6 +80,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.loss_weight, shape.num_loss_tokens);
   layout.place(batch.loss_source, shape.num_loss_sources);
   layout.place(batch.token_weight, shape.num_token_weights);
+  layout.place(batch.row_seeds, shape.num_row_seeds);
   layout.place(batch.examples, 2 * shape.num_pieces);
   return layout.used();
 }
@@ -217,6 +220,20 @@ void check_ids(const TokenStore& store, const MicroBatch& pieces, const PackedBa
   }
 }
 
+// A token of an example has the same bits in every packing, and whether it is truncated or split.
+void fill_row_seeds(const MicroBatch& pieces, const CounterRandom& random, PackedBatch& batch) {
+  std::ranges::fill(batch.row_seeds, 0);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(batch.examples[i]);
+    const auto end = static_cast<std::size_t>(batch.examples[pieces.size() + i]);
+    for (std::size_t row = begin; row < end; ++row) {
+      const auto position = static_cast<std::uint64_t>(pieces[i].begin) + row - begin;
+      const std::uint64_t token = (static_cast<std::uint64_t>(pieces[i].example) << 32U) + position;
+      batch.row_seeds[row] = static_cast<std::int32_t>(random.bits(token));
+    }
+  }
+}
+
 }  // namespace
 
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
@@ -259,6 +276,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   }
   writer.finish();
   check_ids(store, pieces, batch);
+  if (options.row_seeds) fill_row_seeds(pieces, *options.row_seeds, batch);
   batch.pieces = pieces;
   return batch;
 }

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "collators/label_weights.h"
 #include "collators/packed_batch.h"
 #include "framework/config/config.h"
+#include "framework/core/random.h"
 #include "framework/data/attention_segment.h"
 #include "framework/data/token_store.h"
 #include "samplers/plan.h"
@@ -38,6 +40,8 @@ LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
 struct CollatorOptions {
   std::int32_t row_multiple = 128;  // rows are rounded up to it with one dummy sequence
   bool sources = false;             // fill PackedBatch::loss_source
+  // Random bits of the step, for PackedBatch::row_seeds. Nothing: none.
+  std::optional<CounterRandom> row_seeds = std::nullopt;
   // Label sums of the store, shared by all batches that receive this pointer. Null: each batch
   // computes its own sums.
   LabelWeights* label_weights = nullptr;

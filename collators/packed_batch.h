@@ -36,6 +36,9 @@ struct PackedBatch {
   std::span<std::int32_t> loss_source;   // [num_loss_tokens] its source in the store, or empty
   // [num_loss_tokens] weight of each row's mask byte, a factor of loss_weight. Empty: all 1.
   std::span<float> token_weight;
+  // [num_tokens] random bits of (seed, step, example, position in the example), or empty. The masks
+  // of dropout are made of them, so that they do not depend on the packing. Padding has 0.
+  std::span<std::int32_t> row_seeds;
   std::span<std::int32_t> examples;     // [2, pieces] first row and end row of each piece
   std::vector<SegmentPrefix> prefixes;  // of segments that have one, in their order
   std::int32_t max_seqlen = 0;          // keys of a segment, at most; the dummy sequence included

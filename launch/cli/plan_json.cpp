@@ -104,6 +104,7 @@ Json memory_keys(const MemoryForecast& memory) {
   const auto known = [](std::int64_t bytes) { return bytes > 0 ? Json(bytes) : Json(); };
   return {
       {"num_parameters", memory.num_parameters},
+      {"num_trained_parameters", memory.num_trained},
       {"num_ranks", memory.num_ranks},
       {"num_hosts", memory.hosts.num_hosts()},
       {"ranks_per_host", memory.hosts.ranks_per_host},

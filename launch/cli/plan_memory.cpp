@@ -27,6 +27,7 @@ MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decode
   found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
   const MemoryPlanner planner(found, decoder, device.ranks);
   MemoryForecast outlook{.num_parameters = num_parameters(decoder),
+                         .num_trained = num_trained_parameters(decoder),
                          .num_ranks = device.ranks.num_ranks,
                          .hosts = device.hosts,
                          .ranks = device.ranks,

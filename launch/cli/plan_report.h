@@ -59,6 +59,7 @@ struct PlanWarning {
 // The model and a rank's memory.
 struct MemoryForecast {
   std::int64_t num_parameters = 0;  // of the whole model
+  std::int64_t num_trained = 0;     // of these
   int num_ranks = 1;
   RankHosts hosts;
   MemoryRanks ranks;        // with the size of the shard groups

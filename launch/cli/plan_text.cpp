@@ -220,12 +220,21 @@ std::string advice(const PlanReport& report) {
 
 }  // namespace
 
+namespace {
+
+std::string trained_text(const MemoryForecast& memory) {
+  if (memory.num_trained == memory.num_parameters) return {};
+  return fmt::format(", {} of them trained", memory.num_trained);
+}
+
+}  // namespace
+
 std::string memory_to_text(const MemoryForecast& memory) {
   const std::string shortage =
       memory_shortage(memory.plan, memory.ranks, memory.gpu_bytes, memory.remedies);
-  return fmt::format("{} parameters, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
-                     ranks_text(memory), token_budget_text(memory.budget), memory_lines(memory),
-                     shortage, shortage.empty() ? "" : "\n");
+  return fmt::format("{} parameters{}, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
+                     trained_text(memory), ranks_text(memory), token_budget_text(memory.budget),
+                     memory_lines(memory), shortage, shortage.empty() ? "" : "\n");
 }
 
 std::string plan_to_text(const PlanReport& report) {

@@ -53,6 +53,9 @@ struct DeviceBatch {
   // int32 [2, P]: start and end rows of each example, or of each piece of one, in rising order.
   // Pads are in no example. Undefined: the examples are the sequences.
   at::Tensor examples;
+  // int32 [T] random bits of each row for masks of dropout (collators/packed_batch.h). Undefined:
+  // no dropout.
+  at::Tensor row_seeds;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
   // When defined, float32 [N, V]: the head also writes each supervised row's logits here.

@@ -86,12 +86,13 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
 }
 
 std::int64_t num_parameters(const DecoderConfig& config) {
-  std::int64_t total = total_numel(head_parameters(config));
-  if (!config.tied_embeddings) total += total_numel(embedding_parameters(config));
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    total += total_numel(layer_parameters(config, layer));
-  }
-  return total;
+  return total_numel(all_parameters(config));
+}
+
+std::int64_t num_trained_parameters(const DecoderConfig& config) {
+  std::vector<ParameterSpec> parameters = all_parameters(config);
+  std::erase_if(parameters, [](const ParameterSpec& spec) { return !spec.trainable; });
+  return total_numel(parameters);
 }
 
 }  // namespace packtrain

@@ -61,10 +61,11 @@ class HeadBlock::Update {
  public:
   // Without an update, `a` is null.
   Update(const LoraModules* modules, const Weights& weights, const at::Tensor& x,
-         const GemmTiming& timing, bool gradients)
-      : modules_(modules), a_(weights.lora_a), x_(x), timing_(timing) {
+         const LoraDropout& dropout, const GemmTiming& timing, bool gradients)
+      : modules_(modules), a_(weights.lora_a), x_(x), dropout_(dropout), timing_(timing) {
     if (a_ == nullptr) return;
-    terms_.s = linear_forward(x, *a_, nullptr, timing);
+    terms_.s = dropout.probability > 0 ? dropped_forward(x, *a_, *modules, dropout, timing)
+                                       : linear_forward(x, *a_, nullptr, timing);
     scale_modules(terms_.s, *modules);
     terms_.b = weights.lora_b;
     if (gradients) terms_.grad_s = at::empty_like(terms_.s);
@@ -79,6 +80,10 @@ class HeadBlock::Update {
   at::Tensor backward(const at::Tensor& grad_x) const {
     if (a_ == nullptr) return grad_x;
     scale_modules(terms_.grad_s, *modules_);
+    if (dropout_.probability > 0) {
+      dropped_backward_weight(terms_.grad_s, x_, *a_, *modules_, dropout_, timing_);
+      return dropped_backward_input(terms_.grad_s, *a_, *modules_, dropout_, timing_).add_(grad_x);
+    }
     linear_backward_weight(terms_.grad_s, x_, *a_, nullptr, timing_);
     return linear_backward_input(terms_.grad_s, *a_, timing_, grad_x);
   }
@@ -87,6 +92,7 @@ class HeadBlock::Update {
   const LoraModules* modules_;
   const Parameter* a_;
   at::Tensor x_;
+  LoraDropout dropout_;
   const GemmTiming& timing_;
   LogitsUpdate terms_;
 };
@@ -99,6 +105,7 @@ HeadBlock::HeadBlock(std::vector<ParameterSpec> parameters, const DecoderConfig&
       soft_cap_(config.logit_soft_cap),
       has_bias_(config.head_bias),
       lora_(config.lora_of(head_weight(config))),
+      lora_dropout_(lora_ != nullptr ? config.adapter->dropout : 0),
       experts_(config.experts),
       objective_(std::move(objective)) {}
 
@@ -123,6 +130,11 @@ at::Tensor HeadBlock::logits(const Weights& weights, const Update& update, const
   return soft_cap_ == 0 ? logits : logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
 }
 
+LoraDropout HeadBlock::dropout(const DeviceBatch& batch) const {
+  if (lora_dropout_ == 0 || !batch.row_seeds.defined()) return {};
+  return {batch.row_seeds.index_select(0, batch.loss_index), lora_dropout_};
+}
+
 // To multiply the logits, multiplies one of their factors, which is far smaller.
 BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const BlockContext& context,
                                const at::Tensor& x) const {
@@ -134,7 +146,7 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
   const Weights w = weights(parameters);
   const NormOutput normed = norm_forward(x, w.norm, norm_);
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
-  const Update update(lora_.get(), w, normed.y, timing, training);
+  const Update update(lora_.get(), w, normed.y, dropout(batch), timing, training);
   if (batch.row_logits.defined() && x.size(0) > 0)
     batch.row_logits.copy_(logits(w, update, normed.y, timing));
   const at::Tensor row_losses =

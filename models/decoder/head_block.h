@@ -10,6 +10,7 @@
 #include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
 #include "models/objectives/objective.h"
+#include "models/ops/linear/lora.h"
 
 namespace packtrain {
 
@@ -32,6 +33,7 @@ class HeadBlock final : public Block {
  private:
   struct Weights;
   class Update;
+  LoraDropout dropout(const DeviceBatch& batch) const;
   Weights weights(std::span<const Parameter> parameters) const;
   // Logits [rows, V] of normed rows [rows, hidden].
   at::Tensor logits(const Weights& weights, const Update& update, const at::Tensor& normed,
@@ -44,6 +46,7 @@ class HeadBlock final : public Block {
   double soft_cap_;
   bool has_bias_;
   std::shared_ptr<const LoraModules> lora_;  // null: none
+  double lora_dropout_;
   ExpertsConfig experts_;
   std::shared_ptr<const Objective> objective_;
 };

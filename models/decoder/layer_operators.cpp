@@ -26,6 +26,7 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
   const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
   options.trained = config_.is_trained(weight);
   options.lora = config_.lora_of(weight);
+  if (options.lora != nullptr) options.lora_dropout = config_.adapter->dropout;
   return linear(tape, name, x, options, residual);
 }
 

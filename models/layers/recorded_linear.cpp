@@ -25,43 +25,81 @@ struct LowRankUpdate {
   }
 };
 
-Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, ParameterId a,
-                    const std::shared_ptr<const LoraModules>& modules) {
+// The products with A of all modules, with dropout where the batch has row seeds.
+struct LoraA {
+  ParameterId a;
+  std::shared_ptr<const LoraModules> modules;
+  double probability = 0;
+  bool selected = false;  // x has the supervised rows alone
+
+  bool drops(const OperatorContext& run) const {
+    return probability > 0 && run.batch().row_seeds.defined();
+  }
+  LoraDropout dropout(const OperatorContext& run) const {
+    const DeviceBatch& batch = run.batch();
+    return {selected ? batch.row_seeds.index_select(0, batch.loss_index) : batch.row_seeds,
+            probability};
+  }
+
+  at::Tensor forward(const OperatorContext& run, const at::Tensor& x) const {
+    const GemmTiming& timing = run.options().gemm_timing;
+    const Parameter& weight = run.parameter(a);
+    at::Tensor s = drops(run) ? dropped_forward(x, weight, *modules, dropout(run), timing)
+                              : linear_forward(x, weight, nullptr, timing);
+    scale_modules(s, *modules);
+    return s;
+  }
+  void backward_input(OperatorContext& run, Value x, const at::Tensor& grad) const {
+    const GemmTiming& timing = run.options().gemm_timing;
+    const Parameter& weight = run.parameter(a);
+    if (drops(run)) {
+      run.add_gradient(x, dropped_backward_input(grad, weight, *modules, dropout(run), timing));
+    } else {
+      run.set_gradient(x, linear_backward_input(grad, weight, timing, run.gradient(x)));
+    }
+  }
+  void backward_weight(OperatorContext& run, const at::Tensor& x, const at::Tensor& grad) const {
+    const Parameter& weight = run.parameter(a);
+    const LoraDropout mask = drops(run) ? dropout(run) : LoraDropout{};
+    run.weight_grads().run_or_defer([=, *this, &weight, &timing = run.options().gemm_timing] {
+      if (mask.probability > 0) {
+        dropped_backward_weight(grad, x, weight, *modules, mask, timing);
+      } else {
+        linear_backward_weight(grad, x, weight, nullptr, timing);
+      }
+    });
+  }
+};
+
+Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const LoraA& products) {
   const ValueShape in = tape.shape(x);
-  const Value s = tape.value(ValueKind::kStatistics, name + ".lora_A",
-                             {in.num_rows, total_rank(*modules), in.dtype});
+  const std::int64_t rank = total_rank(*products.modules);
+  const Value s =
+      tape.value(ValueKind::kStatistics, name + ".lora_A", {in.num_rows, rank, in.dtype});
   Operator step;
   step.inputs = {x};
   step.outputs = {s};
   step.needs = {x};
-  step.multiply_adds.of_rows = in.numel() * total_rank(*modules);
-  step.forward = [=](OperatorContext& run) {
-    const at::Tensor product =
-        linear_forward(run.get(x), run.parameter(a), nullptr, run.options().gemm_timing);
-    scale_modules(product, *modules);
-    run.set(s, product);
-  };
+  step.multiply_adds.of_rows = in.numel() * rank;
+  step.forward = [=](OperatorContext& run) { run.set(s, products.forward(run, run.get(x))); };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(s);
-    const Parameter& weight = run.parameter(a);
-    scale_modules(grad, *modules);
-    run.set_gradient(
-        x, linear_backward_input(grad, weight, run.options().gemm_timing, run.gradient(x)));
-    run.when_available(x, [=, &run, &weight](const at::Tensor& rows) {
-      run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
-        linear_backward_weight(grad, rows, weight, nullptr, timing);
-      });
-    });
+    scale_modules(grad, *products.modules);
+    products.backward_input(run, x, grad);
+    run.when_available(
+        x, [=, &run](const at::Tensor& rows) { products.backward_weight(run, rows, grad); });
   };
   tape.record(std::move(step));
   return s;
 }
 
 LowRankUpdate record_update(OperatorTape& tape, const std::string& name, Value x,
-                            std::shared_ptr<const LoraModules> modules) {
-  LowRankUpdate update{std::move(modules), {}, {}};
+                            const LinearOptions& options) {
+  LowRankUpdate update{options.lora, {}, {}};
   update.parameters = declare_lora(tape, name, *update.modules, tape.shape(x).width);
-  update.s = record_lora_a(tape, name, x, update.parameters.a, update.modules);
+  const bool selected = tape.shape(x).num_rows != tape.num_rows();
+  update.s = record_lora_a(tape, name, x,
+                           {update.parameters.a, options.lora, options.lora_dropout, selected});
   return update;
 }
 
@@ -87,7 +125,7 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
       declare_weight(tape, name + ".weight", {width, in.width}, options.standard_deviation);
   const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
   std::optional<LowRankUpdate> update;
-  if (options.lora != nullptr) update = record_update(tape, name, x, options.lora);
+  if (options.lora != nullptr) update = record_update(tape, name, x, options);
   const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, width, in.dtype});
   Operator step;
   step.inputs = {x};

@@ -25,6 +25,7 @@ struct LinearOptions {
   bool trained = true;               // false: backward does not need x
   // The low-rank update of the weight. Null: none.
   std::shared_ptr<const LoraModules> lora = nullptr;
+  double lora_dropout = 0;  // of the input of A, where the batch has row seeds
 };
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.

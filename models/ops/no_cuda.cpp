@@ -2,6 +2,7 @@
 #include "models/ops/activation/activation.h"
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/cuda/not_built.h"
+#include "models/ops/dropout/dropout.h"
 #include "models/ops/embedding/embedding.h"
 #include "models/ops/experts/permute.h"
 #include "models/ops/experts/routing.h"
@@ -26,6 +27,10 @@ at::Tensor activation_backward_cuda(const at::Tensor& /*grad_output*/, const at:
                                     const Activation& /*activation*/,
                                     const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("activation_backward");
+}
+
+at::Tensor dropout_cuda(const at::Tensor& /*x*/, const DropoutMask& /*mask*/) {
+  throw_cuda_not_built("dropout");
 }
 
 AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&,

@@ -109,6 +109,19 @@ def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken, tmp_path, s
     numpy.testing.assert_allclose(whole["loss"], beside["loss"], rtol=1e-5)
 
 
+DROPOUT = ["adapter.dropout=0.2", "run.max_steps=8"]
+
+
+@pytest.mark.parametrize("ranks, settings", [(3, []), (1, ["batch.strategy=padding"]),
+                                             (2, ["memory.recompute=full", "batch.max_tokens_per_micro_batch=512"])])
+def test_masks_of_dropout_do_not_depend_on_packs_or_ranks(lab, ranks, settings):
+    whole = lab.folder / "runs" / "adapter-dropout"
+    if not whole.exists():
+        lab.run("adapter-dropout", *ADAPTER, *UNTIED, *DROPOUT)
+    other = lab.run(f"adapter-dropout-{ranks}", *ADAPTER, *UNTIED, *DROPOUT, *settings, ranks=ranks)
+    numpy.testing.assert_allclose(losses(other), losses(whole), rtol=2e-5)
+
+
 def test_a_merge_over_another_base_is_refused(lab, unbroken, tmp_path):
     other = lab.run("other-base", "run.max_steps=1")
     assert export(other, tmp_path / "other").returncode == 0

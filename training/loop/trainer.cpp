@@ -151,12 +151,16 @@ std::int64_t Trainer::recover() {
 std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) const {
   const PlanLayout& layout = run_.plan->layout();
   const TokenStore& store = *inputs_.train_store;
-  const BatchSourceOptions options{.rank = run_.plan->mesh().data_parallel_rank(),
-                                   .normalize = config_.batch.normalize,
-                                   .max_tokens_per_micro_batch = layout.max_tokens_per_micro_batch,
-                                   .cost = layout.cost,
-                                   .sources = store.info().sources.size() > 1,
-                                   .speeds = layout.speeds};
+  const auto& adapter = inputs_.source.decoder.adapter;
+  const bool drops = adapter != nullptr && adapter->dropout > 0;
+  const BatchSourceOptions options{
+      .rank = run_.plan->mesh().data_parallel_rank(),
+      .normalize = config_.batch.normalize,
+      .max_tokens_per_micro_batch = layout.max_tokens_per_micro_batch,
+      .cost = layout.cost,
+      .sources = store.info().sources.size() > 1,
+      .speeds = layout.speeds,
+      .dropout_seed = drops ? std::optional(config_.run.seed) : std::nullopt};
   return std::make_unique<BatchSource>(store, run_.plan->planner(), *inputs_.device.device, options,
                                        first_step, run_.total_steps());
 }

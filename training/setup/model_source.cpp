@@ -266,9 +266,13 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   });
   model->operator_options() = operator_options(config);
   if (mesh.data_parallel_size() > 1) log_info("{}", model->ranks().paths());
-  log_info("{}: {:.1f} million parameters in {} layers, {} of {} ranks share one copy",
-           decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6, decoder.num_layers,
-           mesh.shard.size, mesh.data_parallel_size());
+  log_info("{}: {:.1f} million parameters{} in {} layers, {} of {} ranks share one copy",
+           decoder.family, static_cast<double>(num_parameters(decoder)) / 1e6,
+           decoder.adapter == nullptr
+               ? ""
+               : fmt::format(" ({:.2f} trained)",
+                             static_cast<double>(num_trained_parameters(decoder)) / 1e6),
+           decoder.num_layers, mesh.shard.size, mesh.data_parallel_size());
   return model;
 }
 

@@ -84,6 +84,10 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   CollatorOptions collator_options;
   collator_options.sources = options_.sources;
   collator_options.label_weights = &label_weights_;
+  if (options_.dropout_seed) {
+    collator_options.row_seeds =
+        CounterRandom(*options_.dropout_seed, "dropout", static_cast<std::uint64_t>(step));
+  }
   const Collator collate = find_collator(planner_.options().strategy);
   prepared.statistics =
       plan_statistics(prepared.plan, options_.cost, options_.max_tokens_per_micro_batch,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "collators/collator.h"
@@ -48,6 +49,7 @@ struct BatchSourceOptions {
   CostModel cost;
   bool sources = false;             // batches hold the source of each supervised token
   std::vector<double> speeds = {};  // as in PlanOptions
+  std::optional<std::uint64_t> dropout_seed = {};  // batches hold row seeds for dropout
 };
 
 class BatchSource {

@@ -48,15 +48,20 @@ BatchSize padded_size(const PackedBatch& batch) {
       attention_bucket(std::ssize(batch.cu_seqlens) - 1, batch.max_seqlen, num_rows);
   const std::int64_t num_sequences = attention.num_sequences;
   const auto num_examples = static_cast<std::int64_t>(std::bit_ceil(batch.examples.size() / 2));
-  return {num_rows, std::min(num_rows, token_bucket(std::ssize(batch.loss_index))), num_sequences,
+  return {num_rows,
+          std::min(num_rows, token_bucket(std::ssize(batch.loss_index))),
+          num_sequences,
           attention.max_length,
-          std::ssize(batch.examples) / 2 <= num_sequences ? num_sequences : num_examples};
+          std::ssize(batch.examples) / 2 <= num_sequences ? num_sequences : num_examples,
+          !batch.row_seeds.empty()};
 }
 
 StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
     : size_(size), on_gpu_(device.kind() == DeviceKind::kCuda) {
-  numel_ = {size.num_rows,       size.num_rows,       size.num_sequences + 1, size.num_supervised,
-            size.num_supervised, size.num_supervised, 2 * size.num_examples};
+  numel_ = {size.num_rows,          size.num_rows,
+            size.num_sequences + 1, size.num_supervised,
+            size.num_supervised,    size.num_supervised,
+            2 * size.num_examples,  size.has_row_seeds ? size.num_rows : 0};
   for (int i = 0; i < kNumParts; ++i) {
     begin_[i + 1] = begin_[i] + (numel_[i] + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -68,6 +73,7 @@ StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
   batch_.loss_labels = part(memory_, kLabels);
   batch_.loss_weight = part(memory_, kWeights);
   batch_.examples = part(memory_, kExamples).view({2, size.num_examples});
+  if (size.has_row_seeds) batch_.row_seeds = part(memory_, kRowSeeds);
   batch_.max_seqlen = static_cast<std::int32_t>(size.max_length);
 }
 
@@ -89,6 +95,7 @@ void StaticBatch::load(const PackedBatch& batch) {
                               batch.cu_seqlens.back());
   copy_and_fill<std::int32_t>(batch.examples.last(num_pieces), examples.select(0, 1),
                               batch.cu_seqlens.back());
+  if (size_.has_row_seeds) copy_and_fill<std::int32_t>(batch.row_seeds, part(host, kRowSeeds), 0);
   fill_supervised(batch, part(host, kLossIndex), part(host, kLabels), part(host, kWeights));
   memory_.copy_(host, /*non_blocking=*/true);
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();

@@ -20,6 +20,7 @@ struct BatchSize {
   std::int64_t num_sequences = 0;
   std::int64_t max_length = 0;
   std::int64_t num_examples = 0;
+  bool has_row_seeds = false;
 
   friend auto operator<=>(const BatchSize&, const BatchSize&) = default;
 };
@@ -44,7 +45,17 @@ class StaticBatch {
   DeviceBatch& batch() { return batch_; }
 
  private:
-  enum Part { kIds, kPositions, kBoundaries, kLossIndex, kLabels, kWeights, kExamples, kNumParts };
+  enum Part {
+    kIds,
+    kPositions,
+    kBoundaries,
+    kLossIndex,
+    kLabels,
+    kWeights,
+    kExamples,
+    kRowSeeds,
+    kNumParts
+  };
 
   at::Tensor part(const at::Tensor& all, Part which) const;
   void load_real_rows(const PackedBatch& batch);

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "models/block/operator_options.h"
 #include "models/ops/activation/activation.h"
 
 namespace packtrain {

@@ -20,6 +20,20 @@ namespace packtrain {
 std::int64_t lora_multiply_adds(std::int64_t num_rows, const LoraModules& modules);
 // Multiplies the columns of each module by its scale, in place.
 void scale_modules(const at::Tensor& s, const LoraModules& modules);
+// The products with A where each module drops elements of x by a mask of its own: s unscaled, the
+// gradient of x for `grad` of s (unscaled, too), and dA.
+struct LoraDropout {
+  at::Tensor row_seeds;  // int32 [T]
+  double probability = 0;
+};
+at::Tensor dropped_forward(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
+                           const LoraDropout& dropout, const GemmTiming& timing);
+at::Tensor dropped_backward_input(const at::Tensor& grad, const Parameter& a,
+                                  const LoraModules& modules, const LoraDropout& dropout,
+                                  const GemmTiming& timing);
+void dropped_backward_weight(const at::Tensor& grad, const at::Tensor& x, const Parameter& a,
+                             const LoraModules& modules, const LoraDropout& dropout,
+                             const GemmTiming& timing);
 // Adds the update to `y`. `b`: one for each module.
 void lora_forward(const at::Tensor& y, const at::Tensor& s, const LoraModules& modules,
                   std::span<const Parameter* const> b, const GemmTiming& timing);
