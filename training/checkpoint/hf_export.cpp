@@ -17,6 +17,7 @@
 #include "training/checkpoint/hf_text_tower.h"
 #include "training/checkpoint/hf_weights.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/checkpoint/temporary_folder.h"
 
 namespace packtrain {
 namespace {
@@ -26,45 +27,6 @@ using nlohmann::json;
 
 // The folder of transformers for all chat templates except the first.
 constexpr const char* kTemplatesFolder = "additional_chat_templates";
-
-// Holds `folder`.tmp while it is written. The destructor removes it unless commit() was called.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(std::string folder)
-      : folder_(std::move(folder)), path_(folder_ + ".tmp") {
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(folder_, error))) {
-      fail_at(folder_, "exists already", "Give another folder, or remove this one.");
-    }
-    if (fs::exists(fs::symlink_status(path_, error))) {
-      fail_at(path_, "is left from an export that was cut short", "Remove it.");
-    }
-    make_folders(path_, ErrorCategory::kCheckpoint);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!committed_) fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  void commit() {
-    sync_folder(path_, ErrorCategory::kCheckpoint);
-    std::error_code error;
-    fs::rename(path_, folder_, error);
-    if (error) fail_at(path_, fmt::format("cannot rename to {}: {}", folder_, error.message()));
-    committed_ = true;
-    const std::string parent = fs::path(folder_).parent_path().string();
-    sync_folder(parent.empty() ? "." : parent, ErrorCategory::kCheckpoint);
-  }
-
- private:
-  std::string folder_;
-  std::string path_;
-  bool committed_ = false;
-};
 
 // Files that are not the tokenizer's: the model's configuration, weights of any format, dot files.
 bool belongs_to_model(const std::string& name) {
@@ -130,16 +92,6 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
   }
 }
 
-// `folder` without a suffix that does not change it: "out/", "out/.".
-std::string without_slashes(const std::string& folder) {
-  fs::path path = folder;
-  while (path.has_parent_path() && path != path.parent_path() &&
-         (path.filename().empty() || path.filename() == ".")) {
-    path = path.parent_path();
-  }
-  return path;
-}
-
 // The tensors of the multimodal folder that are not the text model's.
 struct Whole {
   HfTensors others;
@@ -191,7 +143,7 @@ void export_model(const std::string& folder, const DecoderConfig& config,
       is_part ? open_whole(options, config) : Whole{{}, weight_layouts(config).front()};
   const auto other_files =
       is_part ? list_files(options.whole_folder, "") : std::vector<std::string>();
-  TemporaryFolder temporary(without_slashes(folder));
+  TemporaryFolder temporary(folder);
   copy_files(options.whole_folder, other_files, temporary.path());
   copy_files(options.tokenizer_folder, names, temporary.path());
   if (!names.empty() || !other_files.empty()) {

@@ -280,6 +280,12 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
                 {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}});
 }
 
+void write_hf_tensors(const std::string& path, const std::vector<WeightPiece>& pieces,
+                      const ParameterSource& source, bool bfloat16) {
+  const at::ScalarType scalar = bfloat16 ? at::kBFloat16 : at::kFloat;
+  write_shard(path, outgoing_tensors(pieces, data_type_of(at::empty({0}, scalar))), source, scalar);
+}
+
 ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {
   const auto reader = std::make_shared<ShardReader>(checkpoint_folder);
   return [reader](const std::string& name) {

@@ -24,4 +24,9 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
                       const ParameterSource& source, const ExportOptions& options,
                       const std::map<std::string, HfTensor>& copied = {});
 
+// Writes the tensors of `pieces` as the safetensors file `path`, in bfloat16 or float32. Throws
+// Error(kCheckpoint) when writing fails.
+void write_hf_tensors(const std::string& path, const std::vector<WeightPiece>& pieces,
+                      const ParameterSource& source, bool bfloat16);
+
 }  // namespace packtrain

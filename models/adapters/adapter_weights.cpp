@@ -1,0 +1,85 @@
+#include "models/adapters/adapter_weights.h"
+
+#include <algorithm>
+
+#include "framework/core/error.h"
+#include "models/families/family.h"
+
+namespace packtrain {
+namespace {
+
+std::string stem_of(const std::string& weight) {
+  return weight.substr(0, weight.rfind('.'));
+}
+
+// The pieces of one tensor in one parameter, in the order of the parameter's elements.
+std::vector<WeightPiece> pieces_of(const std::vector<WeightPiece>& all,
+                                   const std::string& parameter, const std::string& tensor) {
+  std::vector<WeightPiece> pieces;
+  std::ranges::copy_if(all, std::back_inserter(pieces), [&](const WeightPiece& piece) {
+    return piece.parameter == parameter && piece.hf_name == tensor;
+  });
+  std::ranges::sort(pieces, {}, &WeightPiece::begin);
+  return pieces;
+}
+
+// Throws unless the piece has whole rows [inputs] of the module's matrix.
+void check_rows(const WeightPiece& piece, const LoraModule& module, std::int64_t inputs) {
+  const bool is_whole = piece.hf_shape == std::vector<std::int64_t>{module.num_rows, inputs} &&
+                        piece.hf_column_stride == 1 && piece.columns % inputs == 0 &&
+                        piece.hf_begin % inputs == 0 && piece.hf_row_stride % inputs == 0;
+  if (is_whole) return;
+  throw Error(ErrorCategory::kInternal,
+              "'" + piece.hf_name + "' has no whole rows of '" + piece.parameter + "'");
+}
+
+// Row for row as in the base weight.
+void add_lora_b(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& name,
+                const LoraModule& module, std::int64_t inputs) {
+  const std::string tensor = kPeftPrefix + module.name + ".lora_B.weight";
+  for (const WeightPiece& piece : base) {
+    check_rows(piece, module, inputs);
+    map.strided(name, tensor, {module.num_rows, module.rank},
+                {.begin = piece.hf_begin / inputs * module.rank,
+                 .rows = piece.rows,
+                 .columns = piece.columns / inputs * module.rank,
+                 .row_stride = piece.hf_row_stride / inputs * module.rank});
+  }
+}
+
+}  // namespace
+
+std::string lora_a_name(const std::string& weight) {
+  return stem_of(weight) + ".lora_A";
+}
+
+std::string lora_b_name(const std::string& weight, const LoraModule& module) {
+  return stem_of(weight) + "." + module.leaf() + ".lora_B";
+}
+
+std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
+  const AdapterTargets& targets = *config.adapter;
+  const std::vector<WeightPiece> base = find_family(config.family).weights(config);
+  WeightMap map;
+  for (const auto& [weight, modules] : targets.weights) {
+    for (const LoraModule& module : modules) {
+      const auto pieces = pieces_of(base, weight, module.name + ".weight");
+      if (pieces.empty()) {
+        throw Error(ErrorCategory::kInternal, "'" + module.name + "' is not in '" + weight + "'");
+      }
+      const std::int64_t inputs = pieces.front().hf_shape.back();
+      map.whole(lora_a_name(weight), kPeftPrefix + module.name + ".lora_A.weight",
+                {module.rank, inputs});
+      add_lora_b(map, pieces, lora_b_name(weight, module), module, inputs);
+    }
+  }
+  std::vector<WeightPiece> pieces = map.take();
+  for (WeightPiece piece : base) {
+    if (!targets.trained.contains(piece.parameter)) continue;
+    piece.hf_name.insert(0, kPeftPrefix);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,315 @@
+// PEFT folders: written and read again by ranks, and damaged or hostile ones.
+#include "training/checkpoint/peft_folder.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "framework/core/safetensors.h"
+#include "models/adapters/adapter_weights.h"
+#include "models/adapters/lora_targets.h"
+#include "tests/helpers/temporary_folder.h"
+#include "tests/training/checkpoint/small_models.h"
+
+namespace packtrain::test {
+namespace {
+
+using nlohmann::json;
+using Values = std::map<std::string, at::Tensor>;  // of parameters, flattened
+
+DecoderConfig adapted(DecoderConfig base, const LoraOptions& options) {
+  base.adapter = std::make_shared<const AdapterTargets>(find_lora_targets(base, options));
+  return base;
+}
+
+std::map<std::string, std::int64_t> sizes_of(const DecoderConfig& config) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const WeightPiece& piece : adapter_weights(config)) sizes[piece.parameter] += piece.numel();
+  return sizes;
+}
+
+Values random_values(const DecoderConfig& config) {
+  Values values;
+  for (const auto& [name, size] : sizes_of(config)) values[name] = at::randn({size});
+  return values;
+}
+
+void write_values(const std::string& folder, const DecoderConfig& config,
+                  const LoraOptions& options, const Values& values) {
+  write_peft_folder(
+      folder, config, options, [&](const std::string& name) { return values.at(name); },
+      {.base_model = "base"});
+}
+
+// What `num_ranks` ranks read, each its own ranges of all parameters.
+Values read_by_ranks(const std::string& folder, const DecoderConfig& config,
+                     std::int64_t num_ranks) {
+  Values values;
+  std::vector<ShardView> shards;
+  for (const auto& [name, size] : sizes_of(config)) {
+    values[name] = at::full({size}, std::numeric_limits<float>::quiet_NaN());
+    const std::int64_t share = size / num_ranks + 1;
+    for (std::int64_t begin = 0; begin < size; begin += share) {
+      const std::int64_t owned = std::min(share, size - begin);
+      shards.push_back(
+          {name, {size}, begin, owned, true, values[name].narrow(0, begin, owned), {}});
+    }
+  }
+  read_peft_weights(folder, config, shards);
+  return values;
+}
+
+LoraOptions options_of_rank(std::int64_t rank) {
+  LoraOptions options;
+  options.rank = rank;
+  return options;
+}
+
+void expect_same_after_reading(const DecoderConfig& base, const LoraOptions& options) {
+  const TemporaryFolder folder;
+  const DecoderConfig config = adapted(base, options);
+  const Values wanted = random_values(config);
+  write_values(folder / "adapter", config, options, wanted);
+  const DecoderConfig read = adapted(base, read_peft_options(folder / "adapter", base));
+  EXPECT_EQ(read.adapter->weights, config.adapter->weights);
+  EXPECT_EQ(read.adapter->trained, config.adapter->trained);
+  for (const std::int64_t num_ranks : {1, 3, 50}) {
+    for (const auto& [name, value] : read_by_ranks(folder / "adapter", read, num_ranks)) {
+      EXPECT_TRUE(value.equal(wanted.at(name))) << name << ", " << num_ranks << " ranks";
+    }
+  }
+}
+
+TEST(PeftFolder, IsReadAsItWasWrittenByAnyNumberOfRanks) {
+  LoraOptions options = options_of_rank(4);
+  expect_same_after_reading(small_llama(), options);
+  expect_same_after_reading(small_falcon(), options);
+  options.rank_pattern = {{"v_proj", 3}, {"*layers.1.*", 5}};
+  options.save = {"lm_head", "embed_tokens", "model.layers.0.input_layernorm"};
+  expect_same_after_reading(small_llama(), options);
+  options.save = {"embed_tokens"};
+  expect_same_after_reading(small_llama(/*tied=*/true), options);
+}
+
+TEST(PeftFolder, HasTheRowsOfBInTheOrderOfTheModulesRows) {
+  const TemporaryFolder folder;
+  const LoraOptions options = options_of_rank(1);
+  const DecoderConfig config = adapted(small_falcon(), options);
+  Values values = random_values(config);
+  write_values(folder / "adapter", config, options, values);
+  const auto file =
+      SafetensorsFile::open(folder / "adapter/adapter_model.safetensors", ErrorCategory::kData);
+  const TensorView& b = file->tensor(
+      "base_model.model.transformer.h.0.self_attention.query_key_value.lora_B.weight");
+  const auto* theirs = reinterpret_cast<const float*>(b.data.data());
+  const at::Tensor ours = values.at("layers.0.attention.qkv.query_key_value.lora_B");
+  // Theirs: for each of 2 key heads 3 query heads, the key, the value, of 4 rows. Ours: 6 query
+  // heads, 2 keys, 2 values.
+  EXPECT_EQ(theirs[3 * 4], ours[6 * 4].item<float>());             // first key head
+  EXPECT_EQ(theirs[5 * 4 + 1], ours[3 * 4 + 1].item<float>());     // fourth query head
+  EXPECT_EQ(theirs[(5 + 4) * 4 + 2], ours[9 * 4 + 2].item<float>());  // second value head
+}
+
+TEST(PeftFolder, LeavesOtherShardsAsTheyAre) {
+  const TemporaryFolder folder;
+  const LoraOptions options = options_of_rank(2);
+  const DecoderConfig config = adapted(small_llama(), options);
+  write_values(folder / "adapter", config, options, random_values(config));
+  const at::Tensor weight = at::full({5}, 7.0F);
+  const ShardView shard{"layers.0.attention.qkv.weight", {40, 24}, 3, 5, false, weight, {}};
+  read_peft_weights(folder / "adapter", config, std::span(&shard, 1));
+  EXPECT_TRUE(weight.equal(at::full({5}, 7.0F)));
+}
+
+TEST(PeftFolder, IsNotWrittenOverAnother) {
+  const TemporaryFolder folder;
+  const LoraOptions options = options_of_rank(2);
+  const DecoderConfig config = adapted(small_llama(), options);
+  const Error error =
+      error_of([&] { write_values(folder.path(), config, options, random_values(config)); });
+  EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + ".tmp"));
+}
+
+// A folder of q_proj and v_proj, rank 2, that a test damages.
+class Damaged : public ::testing::Test {
+ protected:
+  Damaged() {
+    options_.targets = {"q_proj", "v_proj"};
+    write_values(path(), adapted(small_llama(), options_), options_,
+                 random_values(adapted(small_llama(), options_)));
+    const auto file = SafetensorsFile::open(weights(), ErrorCategory::kData);
+    for (const auto& [name, view] : file->tensors()) {
+      tensors_[name] = {view.dtype, view.shape, {view.data.begin(), view.data.end()}};
+    }
+  }
+
+  struct Stored {
+    DataType dtype = DataType::kFloat32;
+    std::vector<std::int64_t> shape;
+    std::vector<std::byte> data;
+  };
+
+  std::string path() const { return folder_ / "adapter"; }
+  std::string weights() const { return path() + "/" + kPeftWeightsName; }
+  static std::string name_of(const char* module, const char* matrix) {
+    return std::string("base_model.model.model.layers.1.self_attn.") + module + "." + matrix +
+           ".weight";
+  }
+
+  void write_tensors() const {
+    std::vector<TensorToWrite> list;
+    for (const auto& [name, tensor] : tensors_) {
+      list.push_back({name, tensor.dtype, tensor.shape, tensor.data});
+    }
+    write_safetensors(weights(), list, {}, ErrorCategory::kInternal);
+  }
+
+  void change_config(const std::string& key, const json& value) const {
+    const std::string file = path() + "/adapter_config.json";
+    json document = json::parse(read_text(file, ErrorCategory::kInternal));
+    document[key] = value;
+    write_bytes(file, document.dump());
+  }
+
+  void expect_error(ErrorCategory category, const std::string& part,
+                    const DecoderConfig& base = small_llama()) const {
+    const Error error = error_of([&] { read_peft_options(path(), base); });
+    EXPECT_EQ(error.category(), category) << error.what();
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("/adapter_"), std::string::npos) << error.what();
+  }
+
+  TemporaryFolder folder_;
+  LoraOptions options_ = options_of_rank(2);
+  std::map<std::string, Stored> tensors_;
+};
+
+using PeftFolderDamaged = Damaged;
+
+TEST_F(PeftFolderDamaged, OfAMissingTensorNamesIt) {
+  tensors_.erase(name_of("v_proj", "lora_B"));
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, name_of("v_proj", "lora_B"));
+}
+
+TEST_F(PeftFolderDamaged, OfASurplusTensorNamesIt) {
+  tensors_[name_of("k_proj", "lora_A")] = tensors_[name_of("q_proj", "lora_A")];
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, name_of("k_proj", "lora_A"));
+}
+
+TEST_F(PeftFolderDamaged, OfAnotherShapeNamesBothShapes) {
+  Stored& a = tensors_[name_of("q_proj", "lora_A")];
+  std::swap(a.shape[0], a.shape[1]);
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, "has shape [24, 2], want [2, 24]");
+}
+
+TEST_F(PeftFolderDamaged, OfAnotherRankThanItsOptionsNamesTheTensor) {
+  change_config("r", 3);
+  expect_error(ErrorCategory::kCheckpoint, "lora_A.weight");
+  change_config("r", 1000);
+  expect_error(ErrorCategory::kConfig, "1000");
+}
+
+TEST_F(PeftFolderDamaged, OfIntegersIsRefused) {
+  tensors_[name_of("q_proj", "lora_A")].dtype = DataType::kInt32;
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, "is not float32");
+}
+
+TEST_F(PeftFolderDamaged, OfTruncatedFilesIsRefused) {
+  const auto size = std::filesystem::file_size(weights());
+  for (const std::uintmax_t kept : {size - 1, size / 2, std::uintmax_t{9}, std::uintmax_t{0}}) {
+    std::filesystem::resize_file(weights(), kept);
+    expect_error(ErrorCategory::kCheckpoint, kPeftWeightsName);
+  }
+}
+
+TEST_F(PeftFolderDamaged, OfGiantShapesIsRefused) {
+  const std::string header =
+      R"({"x":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,8]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  write_bytes(weights(), bytes + header + std::string(8, '\0'));
+  expect_error(ErrorCategory::kCheckpoint, kPeftWeightsName);
+}
+
+TEST_F(PeftFolderDamaged, OfAnotherModelIsRefused) {
+  expect_error(ErrorCategory::kConfig, "names no module of the model (falcon)", small_falcon());
+  DecoderConfig wider = small_llama();
+  wider.hidden_size = 48;
+  expect_error(ErrorCategory::kCheckpoint, "has shape", wider);
+  DecoderConfig deeper = small_llama();
+  deeper.num_layers = 3;
+  expect_error(ErrorCategory::kCheckpoint, "layers.2.", deeper);
+}
+
+TEST_F(PeftFolderDamaged, WithoutFilesIsAConfigurationError) {
+  std::filesystem::remove(weights());
+  expect_error(ErrorCategory::kConfig, kPeftWeightsName);
+  std::filesystem::remove(path() + "/adapter_config.json");
+  expect_error(ErrorCategory::kConfig, "adapter_config.json");
+}
+
+TEST_F(PeftFolderDamaged, OfNaNsNamesTheTensorAndReadsNothingBeforeTheShapesAreRight) {
+  auto& b = tensors_[name_of("q_proj", "lora_B")];
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::ranges::copy(std::as_bytes(std::span(&nan, 1)), b.data.begin());
+  write_tensors();
+  const DecoderConfig config = adapted(small_llama(), options_);
+  const Error error = error_of([&] { read_by_ranks(path(), config, 1); });
+  EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
+  EXPECT_NE(error.message().find(name_of("q_proj", "lora_B")), std::string::npos);
+
+  tensors_.erase(name_of("v_proj", "lora_A"));
+  write_tensors();
+  const at::Tensor weight = at::full({1}, 7.0F);
+  const ShardView shard{"layers.0.attention.qkv.lora_A", {4 * 24}, 0, 1, true, weight, {}};
+  EXPECT_EQ(error_of([&] { read_peft_weights(path(), config, std::span(&shard, 1)); }).category(),
+            ErrorCategory::kCheckpoint);
+  EXPECT_EQ(weight.item<float>(), 7.0F);
+}
+
+TEST_F(PeftFolderDamaged, OfASavedTiedEmbeddingMustSayThatItIsTied) {
+  options_.save = {"embed_tokens"};
+  const DecoderConfig base = small_llama(/*tied=*/true);
+  const DecoderConfig config = adapted(base, options_);
+  std::filesystem::remove_all(path());
+  write_values(path(), config, options_, random_values(config));
+  EXPECT_EQ(read_peft_options(path(), base).save, options_.save);
+  change_config("ensure_weight_tying", false);
+  expect_error(ErrorCategory::kConfig, "'ensure_weight_tying' is false", base);
+}
+
+TEST_F(PeftFolderDamaged, OfARegularExpressionHasTheModulesOfItsTensors) {
+  for (const char* expression : {"all-linear", ".*self_attn\\.(q|v)_proj", "(a+)+$"}) {
+    change_config("target_modules", expression);
+    const DecoderConfig base = small_llama();
+    EXPECT_EQ(adapted(base, read_peft_options(path(), base)).adapter->weights,
+              adapted(base, options_).adapter->weights);
+  }
+}
+
+TEST_F(PeftFolderDamaged, NamesOfModulesThatTheModelLacksAreIgnoredAsInPeft) {
+  change_config("target_modules", {"q_proj", "v_proj", "query_key_value"});
+  change_config("rank_pattern", {{"c_attn", 5}});
+  change_config("exclude_modules", {"lm_head"});
+  const LoraOptions options = read_peft_options(path(), small_llama());
+  EXPECT_EQ(options.targets, (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_TRUE(options.rank_pattern.empty());
+}
+
+}  // namespace
+}  // namespace packtrain::test

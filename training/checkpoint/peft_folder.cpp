@@ -1,0 +1,218 @@
+#include "training/checkpoint/peft_folder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/safetensors.h"
+#include "models/adapters/adapter_weights.h"
+#include "models/adapters/lora_targets.h"
+#include "models/families/family.h"
+#include "training/checkpoint/checkpoint_error.h"
+#include "training/checkpoint/hf_files.h"
+#include "training/checkpoint/hf_weights.h"
+#include "training/checkpoint/peft_config.h"
+#include "training/checkpoint/temporary_folder.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::string_view kLoraA = ".lora_A.weight";
+constexpr const char* kAnotherBase =
+    "The adapter may be of another model, or its files do not belong together.";
+
+using File = std::shared_ptr<const SafetensorsFile>;
+using Paths = std::vector<std::string>;
+
+File open_weights(const std::string& folder) {
+  const std::string path = folder + "/" + kPeftWeightsName;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    return SafetensorsFile::open(path, ErrorCategory::kCheckpoint);
+  }
+  const bool has_pickle =
+      std::filesystem::exists(std::filesystem::path(folder) / "adapter_model.bin", ignored);
+  throw Error(ErrorCategory::kConfig, fmt::format("{}: no such file", path),
+              has_pickle ? "adapter_model.bin is not read: save the adapter as safetensors."
+                         : "adapter.path must be a folder that PEFT's save_pretrained wrote.");
+}
+
+// The paths of the model's modules that have a weight.
+Paths modules_of(const DecoderConfig& base) {
+  constexpr std::string_view kWeight = ".weight";
+  std::set<std::string> paths;
+  for (const WeightPiece& piece : find_family(base.family).weights(base)) {
+    const std::string& name = piece.hf_name;
+    if (name.ends_with(kWeight)) paths.insert(name.substr(0, name.size() - kWeight.size()));
+  }
+  return {paths.begin(), paths.end()};
+}
+
+bool is_used(const std::string& name, const Paths& modules) {
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return module == name || module.ends_with("." + name);
+  });
+}
+
+// PEFT ignores names that match nothing.
+void keep_used(Paths& names, const Paths& modules) {
+  std::erase_if(names, [&](const std::string& name) { return !is_used(name, modules); });
+}
+
+template <class Value>
+void keep_used(std::vector<std::pair<std::string, Value>>& pattern, const Paths& modules) {
+  std::erase_if(pattern, [&](const auto& entry) { return !is_used(entry.first, modules); });
+}
+
+// The modules that have an A in the file.
+Paths targets_in(const SafetensorsFile& file) {
+  const std::string_view prefix = kPeftPrefix;
+  Paths paths;
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (!name.starts_with(prefix) || !name.ends_with(kLoraA)) continue;
+    if (name.size() < prefix.size() + kLoraA.size()) continue;
+    paths.push_back(name.substr(prefix.size(), name.size() - prefix.size() - kLoraA.size()));
+  }
+  return paths;
+}
+
+void check_tying(const PeftConfig& config, const DecoderConfig& base, const AdapterTargets& targets,
+                 const std::string& path) {
+  if (!base.tied_embeddings || config.ensure_weight_tying) return;
+  if (!targets.trained.contains("embed.weight")) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("{}: 'modules_to_save' has the embedding, which is the head too, and "
+                          "'ensure_weight_tying' is false",
+                          path),
+              "PEFT then trains an embedding that is no longer the head. packtrain trains both as "
+              "one: set ensure_weight_tying to true.");
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+void check_tensor(const SafetensorsFile& file, const WeightPiece& piece) {
+  const auto found = file.tensors().find(piece.hf_name);
+  if (found == file.tensors().end()) {
+    fail_at(file.path(), fmt::format("has no tensor '{}'", piece.hf_name), kAnotherBase);
+  }
+  const TensorView& tensor = found->second;
+  if (tensor.shape != piece.hf_shape) {
+    fail_at(file.path(),
+            fmt::format("tensor '{}' has shape {}, want {}", piece.hf_name,
+                        shape_text(tensor.shape), shape_text(piece.hf_shape)),
+            kAnotherBase);
+  }
+  const bool is_float = tensor.dtype == DataType::kFloat32 || tensor.dtype == DataType::kFloat16 ||
+                        tensor.dtype == DataType::kBFloat16;
+  if (is_float) return;
+  fail_at(file.path(),
+          fmt::format("tensor '{}' is not float32, float16 or bfloat16", piece.hf_name),
+          "Save the adapter in one of these types.");
+}
+
+// The file has the tensors of the pieces and no others.
+void check_tensors(const SafetensorsFile& file, const std::vector<WeightPiece>& pieces) {
+  std::set<std::string> used;
+  for (const WeightPiece& piece : pieces) {
+    if (used.insert(piece.hf_name).second) check_tensor(file, piece);
+  }
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (used.contains(name)) continue;
+    fail_at(file.path(),
+            fmt::format("tensor '{}' belongs to no module of the model that {} names", name,
+                        kPeftConfigName),
+            kAnotherBase);
+  }
+}
+
+// Errors of the options name the file that they are from.
+AdapterTargets find_targets(const DecoderConfig& base, const LoraOptions& options,
+                            const std::string& path) {
+  try {
+    return find_lora_targets(base, options);
+  } catch (const Error& error) {
+    if (error.category() != ErrorCategory::kConfig) throw;
+    throw Error(ErrorCategory::kConfig, fmt::format("{}: {}", path, error.message()),
+                error.advice());
+  }
+}
+
+// What the names of the file mean in the model.
+LoraOptions options_for(const PeftConfig& config, const SafetensorsFile& file,
+                        const Paths& modules) {
+  LoraOptions options = config.options;
+  if (!config.has_target_list) options.targets = targets_in(file);
+  for (Paths* names : {&options.targets, &options.exclude, &options.save}) {
+    keep_used(*names, modules);
+  }
+  keep_used(options.rank_pattern, modules);
+  keep_used(options.alpha_pattern, modules);
+  return options;
+}
+
+}  // namespace
+
+LoraOptions read_peft_options(const std::string& folder, const DecoderConfig& base) {
+  const std::string path = folder + "/" + kPeftConfigName;
+  const PeftConfig config =
+      parse_peft_config(read_text(path, ErrorCategory::kConfig, kMaxJsonBytes), path);
+  const File file = open_weights(folder);
+  const LoraOptions options = options_for(config, *file, modules_of(base));
+  if (options.targets.empty() && options.save.empty()) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{}: 'target_modules' names no module of the model ({})", path,
+                            base.family),
+                "The adapter is of another model.");
+  }
+  const AdapterTargets targets = find_targets(base, options, path);
+  check_tying(config, base, targets, path);
+  DecoderConfig with_adapter = base;
+  with_adapter.adapter = std::make_shared<const AdapterTargets>(targets);
+  check_tensors(*file, adapter_weights(with_adapter));
+  return options;
+}
+
+void read_peft_weights(const std::string& folder, const DecoderConfig& config,
+                       std::span<const ShardView> shards) {
+  const File file = open_weights(folder);
+  const std::vector<WeightPiece> pieces = adapter_weights(config);
+  check_tensors(*file, pieces);
+  std::map<std::string, HfTensor> tensors;
+  for (const auto& [name, view] : file->tensors()) tensors[name] = {file, &view};
+  std::set<std::string> parameters;
+  for (const WeightPiece& piece : pieces) parameters.insert(piece.parameter);
+  std::vector<ShardView> of_adapter;
+  std::ranges::copy_if(shards, std::back_inserter(of_adapter), [&](const ShardView& shard) {
+    return parameters.contains(shard.parameter);
+  });
+  read_hf_weights(tensors, pieces, of_adapter);
+  file->check_unchanged();
+}
+
+void write_peft_folder(const std::string& folder, const DecoderConfig& config,
+                       const LoraOptions& options, const ParameterSource& source,
+                       const PeftExport& how) {
+  const std::string text = peft_config_text(config, options, how.base_model);
+  TemporaryFolder temporary(folder);
+  write_hf_file(temporary.path() + "/" + kPeftConfigName, std::as_bytes(std::span(text)));
+  write_hf_tensors(temporary.path() + "/" + kPeftWeightsName, adapter_weights(config), source,
+                   how.bfloat16);
+  temporary.commit();
+}
+
+}  // namespace packtrain
