@@ -6,6 +6,9 @@
 //                       the packed batch, `alone` is the sum over its sequences run one by one.
 //   packed.safetensors, alone.safetensors   logits [T, V] and loss []
 //   written/            The imported model, exported again.
+// With `adapter/` (a PEFT folder) the adapter is trained over the model. Then `packed`, `alone` and
+// `written` are PEFT folders, and
+//   merged/             The model with the adapter added to its weights.
 // It answers with a line: `ok`, or `error CODE MESSAGE`. It computes in float32 on the CPU. For a
 // line `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
 // `conformance_tool bfloat16 [cuda]` computes in bfloat16, with cuda on the GPU. It then writes
@@ -31,6 +34,10 @@
 #include "models/layers/routing_statistics.h"
 #include "tests/models/batches.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/checkpoint/peft_folder.h"
+#include "training/setup/adapter_source.h"
+#include "training/setup/merged_model.h"
+#include "training/setup/model_source.h"
 
 namespace packtrain {
 namespace {
@@ -71,22 +78,50 @@ Tensors parameters_of(const TestModel& model) {
   return parameters;
 }
 
-void import_model(const std::string& folder, const DecoderConfig& config,
-                  const Tensors& parameters) {
-  std::vector<ShardView> shards;
-  for (const auto& [name, value] : parameters) {
-    const std::vector<std::int64_t> shape = value.sizes().vec();
-    ShardView shard{name, shape, 0, value.numel(), true, value.view({-1}), {}};
-    shards.push_back(shard);
-  }
-  import_weights(folder, config, shards);
+// The model and the adapter of a folder; no `adapter` in most.
+ModelSource read_source(const std::string& folder) {
+  ModelSource source;
+  source.kind = ModelSource::Kind::kHuggingFace;
+  source.folder = folder + "/model";
+  source.decoder =
+      parse_decoder_config(read_text(source.folder + "/config.json", ErrorCategory::kConfig));
+  source.stored_vocab_size = source.decoder.vocab_size;
+  AdapterSection section;
+  section.path = folder + "/adapter";
+  if (!is_peft_folder(section.path)) return source;
+  section.kind = AdapterKind::kLora;
+  source.adapter = find_adapter(section, source.decoder);
+  source.decoder = with_adapter(source.decoder, source.adapter->options);
+  return source;
 }
 
-void export_tensors(const std::string& folder, const DecoderConfig& config,
-                    const Tensors& tensors) {
+void import_model(const ModelSource& source, const Tensors& parameters) {
+  std::vector<ShardView> shards;
+  for (const auto& [name, value] : parameters) {
+    ShardView shard{.parameter = name, .shape = value.sizes().vec(), .weight = value.view({-1})};
+    shard.numel = value.numel();
+    shard.in_adapter = name.ends_with(".lora_A") || name.ends_with(".lora_B");
+    shards.push_back(shard);
+  }
+  read_weights(source, shards);
+  if (source.adapter) read_adapter(*source.adapter, source.decoder, /*seed=*/0, shards);
+}
+
+void export_whole(const std::string& folder, const DecoderConfig& config,
+                  const ParameterSource& parameters) {
   ExportOptions options;
   options.bfloat16 = false;
-  export_model(folder, config, [&](const std::string& name) { return tensors.at(name); }, options);
+  export_model(folder, config, parameters, options);
+}
+
+// Weights or gradients of what is trained, as they are saved.
+void export_tensors(const std::string& folder, const ModelSource& source, const Tensors& tensors) {
+  const auto parameters = [&](const std::string& name) { return tensors.at(name); };
+  if (source.adapter) {
+    write_peft_folder(folder, source.decoder, source.adapter->options, parameters, {});
+  } else {
+    export_whole(folder, source.decoder, parameters);
+  }
 }
 
 // Returns the loss that is differentiated, with experts' auxiliary loss.
@@ -131,7 +166,7 @@ Computed compute_one_by_one(TestModel& model, const ExpertsConfig& experts,
   return sum;
 }
 
-void write(const std::string& path, const DecoderConfig& config, const Computed& computed) {
+void write(const std::string& path, const ModelSource& source, const Computed& computed) {
   std::vector<TensorToWrite> tensors;
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     const auto* data = reinterpret_cast<const std::byte*>(tensor.const_data_ptr<float>());
@@ -140,34 +175,34 @@ void write(const std::string& path, const DecoderConfig& config, const Computed&
   add("logits", computed.logits);
   add("loss", computed.loss);
   write_safetensors(path + ".safetensors", tensors, {}, ErrorCategory::kCheckpoint);
-  export_tensors(path, config, computed.gradients);
-}
-
-DecoderConfig read_config(const std::string& folder) {
-  return parse_decoder_config(read_text(folder + "/model/config.json", ErrorCategory::kConfig));
+  export_tensors(path, source, computed.gradients);
 }
 
 void run(const std::string& folder) {
-  const DecoderConfig config = read_config(folder);
-  TestModel model(config, {}, at::TensorOptions(at::kFloat));
+  const ModelSource source = read_source(folder);
+  const ExpertsConfig& experts = source.decoder.experts;
+  TestModel model(source.decoder, {}, at::TensorOptions(at::kFloat));
   const Tensors parameters = parameters_of(model);
-  import_model(folder + "/model", config, parameters);
+  import_model(source, parameters);
   const Sequences sequences = read_sequences(folder + "/batch.safetensors");
-  write(folder + "/packed", config, compute(model, config.experts, sequences, at::kCPU));
-  write(folder + "/alone", config, compute_one_by_one(model, config.experts, sequences));
-  export_tensors(folder + "/written", config, parameters);
+  write(folder + "/packed", source, compute(model, experts, sequences, at::kCPU));
+  write(folder + "/alone", source, compute_one_by_one(model, experts, sequences));
+  export_tensors(folder + "/written", source, parameters);
+  if (!source.adapter) return;
+  export_whole(folder + "/merged", without_adapter(source.decoder),
+               merged_parameters(source, /*seed=*/0));
 }
 
 void run_in_bfloat16(const std::string& folder, at::DeviceType device) {
-  const DecoderConfig config = read_config(folder);
-  TestModel model(config, {}, at::TensorOptions(at::kBFloat16).device(device));
+  const ModelSource source = read_source(folder);
+  TestModel model(source.decoder, {}, at::TensorOptions(at::kBFloat16).device(device));
   model.operator_options().gemm_timing.enabled = false;  // sizes are met once
   const Tensors parameters = parameters_of(model);
   const Tensors host = on_host(parameters);
-  import_model(folder + "/model", config, host);
+  import_model(source, host);
   for (const auto& [name, value] : parameters) value.copy_(host.at(name));
   const Sequences sequences = read_sequences(folder + "/batch.safetensors");
-  write(folder + "/packed", config, compute(model, config.experts, sequences, device));
+  write(folder + "/packed", source, compute(model, source.decoder.experts, sequences, device));
 }
 
 std::string rewritten(const std::string& path) {

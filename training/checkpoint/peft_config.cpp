@@ -23,16 +23,11 @@ using Json = nlohmann::ordered_json;  // the first match of rank_pattern counts
 constexpr std::int64_t kMostRank = 1 << 20;
 
 // Options that change nothing here: names, versions, and how initial values were made.
-constexpr const char* kIgnored[] = {"auto_mapping",
-                                    "base_model_name_or_path",
-                                    "eva_config",
-                                    "inference_mode",
-                                    "layers_pattern",
-                                    "loftq_config",
-                                    "megatron_core",
-                                    "peft_version",
-                                    "qalora_group_size",
-                                    "revision"};
+constexpr const char* kIgnored[] = {"auto_mapping",      "base_model_name_or_path",
+                                    "eva_config",        "inference_mode",
+                                    "layers_pattern",    "loftq_config",
+                                    "megatron_core",     "peft_version",
+                                    "qalora_group_size", "revision"};
 // Initial values that leave the base model's weights as they are. Others subtract from them.
 constexpr std::string_view kInitializations[] = {"gaussian", "eva", "orthogonal"};
 
@@ -253,7 +248,8 @@ PeftConfig parse_peft_config(const std::string& text, const std::string& name) {
   options.rank_pattern = reader.pattern<std::int64_t>(
       "rank_pattern", [&](const auto& key, const Json& value) { return reader.rank(key, value); });
   options.alpha_pattern = reader.pattern<double>(
-      "alpha_pattern", [&](const auto& key, const Json& value) { return reader.alpha(key, value); });
+      "alpha_pattern",
+      [&](const auto& key, const Json& value) { return reader.alpha(key, value); });
   options.save = reader.names("modules_to_save");
   config.ensure_weight_tying = reader.flag("ensure_weight_tying");
   for (const char* key : kIgnored) reader.ignore(key);

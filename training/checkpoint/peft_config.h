@@ -22,8 +22,8 @@ struct PeftConfig {
   bool ensure_weight_tying = false;  // a saved embedding is the head too
 };
 
-// `name` is that of the file, for errors. Throws Error(kConfig), which names the key and its value,
-// when the text is no JSON object, a value is wrong, or an option is set that is not computed.
+// `name` is that of the file, for errors. Throws Error(kConfig) when the text is no JSON object, a
+// value is wrong, or an option is set that is not computed. The error has the key and its value.
 PeftConfig parse_peft_config(const std::string& text, const std::string& name);
 
 // The text that PEFT loads for config.adapter, with the scales that `options` gave it.

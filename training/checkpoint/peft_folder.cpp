@@ -31,6 +31,8 @@ namespace packtrain {
 namespace {
 
 constexpr std::string_view kLoraA = ".lora_A.weight";
+constexpr const char* kEmbedding = "embed.weight";
+constexpr const char* kHead = "base_model.model.lm_head.weight";
 constexpr const char* kAnotherBase =
     "The adapter may be of another model, or its files do not belong together.";
 
@@ -89,10 +91,13 @@ Paths targets_in(const SafetensorsFile& file) {
   return paths;
 }
 
-void check_tying(const PeftConfig& config, const DecoderConfig& base, const AdapterTargets& targets,
-                 const std::string& path) {
-  if (!base.tied_embeddings || config.ensure_weight_tying) return;
-  if (!targets.trained.contains("embed.weight")) return;
+// The embedding is trained whole, and the head with it.
+bool has_tied_head(const DecoderConfig& config) {
+  return config.tied_embeddings && config.adapter->trained.contains(kEmbedding);
+}
+
+void check_tying(const PeftConfig& peft, const DecoderConfig& config, const std::string& path) {
+  if (peft.ensure_weight_tying || !has_tied_head(config)) return;
   throw Error(ErrorCategory::kConfig,
               fmt::format("{}: 'modules_to_save' has the embedding, which is the head too, and "
                           "'ensure_weight_tying' is false",
@@ -125,8 +130,32 @@ void check_tensor(const SafetensorsFile& file, const WeightPiece& piece) {
           "Save the adapter in one of these types.");
 }
 
+// PEFT writes a head that is tied to a saved embedding as a second tensor.
+std::vector<WeightPiece> stored_weights(const DecoderConfig& config) {
+  std::vector<WeightPiece> pieces = adapter_weights(config);
+  if (!has_tied_head(config)) return pieces;
+  std::vector<WeightPiece> head;
+  std::ranges::copy_if(pieces, std::back_inserter(head),
+                       [](const WeightPiece& piece) { return piece.parameter == kEmbedding; });
+  for (WeightPiece& piece : head) {
+    piece.hf_name = kHead;
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+void check_head(const SafetensorsFile& file, const std::vector<WeightPiece>& pieces) {
+  const std::string& name = std::ranges::find(pieces, kEmbedding, &WeightPiece::parameter)->hf_name;
+  const TensorView& embedding = file.tensor(name);
+  const TensorView& head = file.tensor(kHead);
+  if (head.dtype == embedding.dtype && std::ranges::equal(head.data, embedding.data)) return;
+  fail_at(file.path(), fmt::format("tensor '{}' is not '{}', which it is tied to", kHead, name),
+          "Train the embedding with ensure_weight_tying.");
+}
+
 // The file has the tensors of the pieces and no others.
-void check_tensors(const SafetensorsFile& file, const std::vector<WeightPiece>& pieces) {
+void check_tensors(const SafetensorsFile& file, const DecoderConfig& config) {
+  const std::vector<WeightPiece> pieces = stored_weights(config);
   std::set<std::string> used;
   for (const WeightPiece& piece : pieces) {
     if (used.insert(piece.hf_name).second) check_tensor(file, piece);
@@ -138,6 +167,7 @@ void check_tensors(const SafetensorsFile& file, const std::vector<WeightPiece>& 
                         kPeftConfigName),
             kAnotherBase);
   }
+  if (has_tied_head(config)) check_head(file, pieces);
 }
 
 // Errors of the options name the file that they are from.
@@ -167,6 +197,11 @@ LoraOptions options_for(const PeftConfig& config, const SafetensorsFile& file,
 
 }  // namespace
 
+bool is_peft_folder(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(folder) / kPeftConfigName, ignored);
+}
+
 LoraOptions read_peft_options(const std::string& folder, const DecoderConfig& base) {
   const std::string path = folder + "/" + kPeftConfigName;
   const PeftConfig config =
@@ -174,24 +209,23 @@ LoraOptions read_peft_options(const std::string& folder, const DecoderConfig& ba
   const File file = open_weights(folder);
   const LoraOptions options = options_for(config, *file, modules_of(base));
   if (options.targets.empty() && options.save.empty()) {
-    throw Error(ErrorCategory::kConfig,
-                fmt::format("{}: 'target_modules' names no module of the model ({})", path,
-                            base.family),
-                "The adapter is of another model.");
+    throw Error(
+        ErrorCategory::kConfig,
+        fmt::format("{}: 'target_modules' names no module of the model ({})", path, base.family),
+        "The adapter is of another model.");
   }
-  const AdapterTargets targets = find_targets(base, options, path);
-  check_tying(config, base, targets, path);
   DecoderConfig with_adapter = base;
-  with_adapter.adapter = std::make_shared<const AdapterTargets>(targets);
-  check_tensors(*file, adapter_weights(with_adapter));
+  with_adapter.adapter = std::make_shared<const AdapterTargets>(find_targets(base, options, path));
+  check_tying(config, with_adapter, path);
+  check_tensors(*file, with_adapter);
   return options;
 }
 
 void read_peft_weights(const std::string& folder, const DecoderConfig& config,
                        std::span<const ShardView> shards) {
   const File file = open_weights(folder);
+  check_tensors(*file, config);
   const std::vector<WeightPiece> pieces = adapter_weights(config);
-  check_tensors(*file, pieces);
   std::map<std::string, HfTensor> tensors;
   for (const auto& [name, view] : file->tensors()) tensors[name] = {file, &view};
   std::set<std::string> parameters;
@@ -210,7 +244,7 @@ void write_peft_folder(const std::string& folder, const DecoderConfig& config,
   const std::string text = peft_config_text(config, options, how.base_model);
   TemporaryFolder temporary(folder);
   write_hf_file(temporary.path() + "/" + kPeftConfigName, std::as_bytes(std::span(text)));
-  write_hf_tensors(temporary.path() + "/" + kPeftWeightsName, adapter_weights(config), source,
+  write_hf_tensors(temporary.path() + "/" + kPeftWeightsName, stored_weights(config), source,
                    how.bfloat16);
   temporary.commit();
 }

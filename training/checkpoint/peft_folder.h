@@ -13,13 +13,16 @@ namespace packtrain {
 
 inline constexpr const char* kPeftWeightsName = "adapter_model.safetensors";
 
+// True when it has adapter_config.json.
+bool is_peft_folder(const std::string& folder);
+
 // The options with which find_lora_targets() finds the folder's adapter in the model `base`, which
 // has no adapter. The names, shapes and dtypes of all tensors are checked, so that
 // read_peft_weights() finds what it needs.
 // Throws Error(kConfig) when a file is missing, adapter_config.json has an option that is not
-// computed (peft_config.h), or it names no module of the model. Throws Error(kCheckpoint), which
-// names the tensor, when the file of weights is damaged, a tensor is missing or has another shape,
-// or a tensor belongs to no module.
+// computed (peft_config.h), or it names no module of the model. Throws Error(kCheckpoint) with the
+// tensor's name when it is missing, has another shape, or belongs to no module. A damaged file of
+// weights is an Error(kCheckpoint) too.
 LoraOptions read_peft_options(const std::string& folder, const DecoderConfig& base);
 
 // Fills `shards[i].weight` of the parameters that config.adapter trains; other shards stay as they

@@ -12,6 +12,7 @@
 #include "models/adapters/lora_text.h"
 #include "models/adapters/lora_values.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/peft_folder.h"
 
 namespace packtrain {
 namespace {
@@ -59,14 +60,21 @@ void initialize_shard(const DecoderConfig& decoder, std::uint64_t seed, const Sh
 
 }  // namespace
 
-std::optional<AdapterSource> find_adapter(const AdapterSection& section) {
+std::optional<AdapterSource> find_adapter(const AdapterSection& section,
+                                          const DecoderConfig& base) {
   if (!section.is_used()) return std::nullopt;
   if (section.path.empty()) return AdapterSource{{}, {}, lora_options(section)};
   auto source = adapter_of_checkpoint(section.path);
   if (source) return source;
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("adapter.path: {} is no checkpoint of an adapter", section.path),
-              "Give a folder step-N of a run that trained an adapter.");
+  if (is_peft_folder(section.path)) {
+    return AdapterSource{AdapterSource::Kind::kPeft, section.path,
+                         read_peft_options(section.path, base)};
+  }
+  throw Error(
+      ErrorCategory::kConfig,
+      fmt::format("adapter.path: {} is neither a PEFT folder nor a checkpoint of an adapter",
+                  section.path),
+      "Give a folder with adapter_config.json, or step-N of a run that trained an adapter.");
 }
 
 std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder) {
@@ -93,7 +101,12 @@ void read_adapter(const AdapterSource& source, const DecoderConfig& decoder, std
       wanted.push_back(shard);
     }
   }
-  if (!wanted.empty()) load_checkpoint(source.folder, wanted, /*with_optimizer_state=*/false);
+  if (wanted.empty()) return;
+  if (source.kind == AdapterSource::Kind::kPeft) {
+    read_peft_weights(source.folder, decoder, wanted);
+  } else {
+    load_checkpoint(source.folder, wanted, /*with_optimizer_state=*/false);
+  }
 }
 
 }  // namespace packtrain

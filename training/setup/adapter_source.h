@@ -14,14 +14,15 @@
 namespace packtrain {
 
 struct AdapterSource {
-  enum class Kind { kInitial, kCheckpoint };
+  enum class Kind { kInitial, kCheckpoint, kPeft };
   Kind kind = Kind::kInitial;
-  std::string folder;  // a checkpoint
+  std::string folder;  // a checkpoint, or a PEFT folder
   LoraOptions options;
 };
 
-// Nothing when the configuration has no adapter. Throws Error(kConfig) with the key.
-std::optional<AdapterSource> find_adapter(const AdapterSection& section);
+// Nothing when the configuration has no adapter. Throws Error(kConfig) with the key. A PEFT folder
+// must fit the model `base`, which has no adapter (read_peft_options).
+std::optional<AdapterSource> find_adapter(const AdapterSection& section, const DecoderConfig& base);
 // The adapter of a checkpoint; nothing when it holds a whole model.
 std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder);
 

@@ -196,7 +196,8 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config) {
 
 ModelSource find_model(const Config& config) {
   ModelSource source = find_base(config.model);
-  if (auto adapter = find_adapter(config.adapter)) add_adapter(std::move(*adapter), source);
+  auto adapter = find_adapter(config.adapter, source.decoder);
+  if (adapter) add_adapter(std::move(*adapter), source);
   return source;
 }
 

@@ -111,8 +111,7 @@ TEST(AdapterWeights, PermuteTheRowsOfBAsThoseOfTheWeight) {
   const DecoderConfig base = parse_decoder_config(family_samples("falcon").at(1).dump());
   const auto pieces = adapter_weights(with_targets(base, options));
   const std::string module = "transformer.h.1.self_attention.query_key_value";
-  const auto of_base =
-      of_tensor(find_family("falcon").weights(base), module + ".weight");
+  const auto of_base = of_tensor(find_family("falcon").weights(base), module + ".weight");
   const auto of_b = of_tensor(pieces, kPeftPrefix + module + ".lora_B.weight");
   EXPECT_EQ(tensor_rows(of_b), tensor_rows(of_base));
   EXPECT_FALSE(std::ranges::is_sorted(tensor_rows(of_b)));

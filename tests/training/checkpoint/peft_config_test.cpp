@@ -78,9 +78,8 @@ TEST(PeftConfig, KeepsTheOrderOfPatterns) {
       R"({"peft_type": "LORA", "rank_pattern": {"v_proj": 3, "^model.layers.0.mlp.up_proj": 5},
           "alpha_pattern": {"v": 1.5, "a": 2}})",
       "x");
-  EXPECT_EQ(config.options.rank_pattern,
-            (std::vector<std::pair<std::string, std::int64_t>>{{"v_proj", 3},
-                                                               {"model.layers.0.mlp.up_proj", 5}}));
+  EXPECT_EQ(config.options.rank_pattern, (std::vector<std::pair<std::string, std::int64_t>>{
+                                             {"v_proj", 3}, {"model.layers.0.mlp.up_proj", 5}}));
   EXPECT_EQ(config.options.alpha_pattern,
             (std::vector<std::pair<std::string, double>>{{"v", 1.5}, {"a", 2}}));
 }

@@ -1,0 +1,104 @@
+"""peft as the oracle of adapters: LoRA over transformers' random models, one example at a time."""
+
+import copy
+
+import oracle
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+
+# Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
+ROUTERS = ["router.layer", "shared_expert_gate", "gate"]
+EMBEDDINGS = ("embed_tokens", "word_embeddings", "wte")
+
+
+def linear_paths(model):
+    """The linear layers of attention and MLP."""
+    head = model.get_output_embeddings()
+    return [path for path, module in model.named_modules()
+            if isinstance(module, torch.nn.Linear) and module is not head
+            and not any(path.endswith(f".{name}") for name in ROUTERS)]
+
+
+def last_names(paths):
+    return sorted({path.rsplit(".", 1)[-1] for path in paths})
+
+
+def attention_names(model):
+    return last_names(path for path in linear_paths(model) if "attn" in path or "attention" in path)
+
+
+def embedding_name(model):
+    embedding = model.get_input_embeddings()
+    (name,) = [path.rsplit(".", 1)[-1] for path, module in model.named_modules() if module is embedding]
+    assert name in EMBEDDINGS
+    return name
+
+
+def all_linear(model):
+    return {"r": 4, "lora_alpha": 7, "target_modules": "all-linear", "exclude_modules": ROUTERS}
+
+
+def attention_alone(model):
+    return {"r": 5, "lora_alpha": 3, "target_modules": attention_names(model), "use_rslora": True}
+
+
+def one_name_in_some_layers(model):
+    return {"r": 3, "lora_alpha": 4.5, "target_modules": attention_names(model)[-1:],
+            "layers_to_transform": [0, 2]}
+
+
+def expression(model):
+    name = attention_names(model)[0]
+    return {"r": 2, "lora_alpha": 4, "target_modules": rf".*\.[0-2]\..*(attn|attention)\.{name}"}
+
+
+def patterns(model):
+    paths = linear_paths(model)
+    first, last = last_names(paths)[0], paths[-1]
+    return {"r": 4, "lora_alpha": 8, "target_modules": last_names(paths),
+            "rank_pattern": {f"^{last}": 2, first: 3}, "alpha_pattern": {first: 0.7, last: 11}}
+
+
+def modules_to_save(model):
+    norm = [path for path, module in model.named_modules() if "Norm" in type(module).__name__][-1]
+    return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model),
+            "modules_to_save": [embedding_name(model), "lm_head", norm]}
+
+
+def tied_embedding(model):
+    return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model),
+            "modules_to_save": [embedding_name(model)], "ensure_weight_tying": True}
+
+
+ADAPTERS = {make.__name__: make for make in (
+    all_linear, attention_alone, one_name_in_some_layers, expression, patterns, modules_to_save)}
+
+
+def with_adapter(model, options, generator):
+    """PEFT's model with random A, B and saved modules."""
+    adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options)).eval()
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            noise = torch.randn(parameter.shape, generator=generator)
+            if ".modules_to_save." in name:
+                parameter.add_(0.1 * noise)
+            else:
+                parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+    return adapted
+
+
+def make_adapted(case, make_options):
+    """(the model alone, PEFT's model over a copy of it, sequences to run it on)"""
+    for seed in range(100):
+        model, sequences = oracle.random_model(case, oracle.LENGTHS, seed)
+        adapted = with_adapter(copy.deepcopy(model), make_options(model), torch.Generator().manual_seed(seed))
+        if (oracle.routing_margin(adapted, sequences) > oracle.ROUTING_MARGIN
+                and oracle.clip_margin(adapted, sequences) > oracle.CLIP_MARGIN):
+            return model, adapted, sequences
+    raise AssertionError(f"{case}: in each of 100 random models two experts tie, or a value is at the clip")
+
+
+def load_adapted(base_folder, adapter_folder):
+    return PeftModel.from_pretrained(oracle.load_model(base_folder), adapter_folder).eval()
