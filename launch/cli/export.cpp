@@ -16,9 +16,11 @@
 #include "launch/cli/export_stores.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "models/adapters/lora_text.h"
 #include "models/families/text_part.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/checkpoint/peft_folder.h"
 #include "training/setup/merged_model.h"
 #include "training/setup/saved_config.h"
 
@@ -107,6 +109,21 @@ void add_options(CLI::App& app, Request& request) {
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
 }
 
+// A PEFT folder. It needs no weights of the model that the adapter was trained over.
+void write_adapter(const std::string& checkpoint, const TrainingState& state,
+                   const Request& request) {
+  const LoraOptions options = parse_lora_options(state.adapter, checkpoint);
+  const DecoderConfig decoder =
+      with_adapter(parse_decoder_config(state.model_config), options);
+  const std::string base =
+      request.base.empty() ? config_of_run(state).model.path : request.base;
+  const bool narrow = request.dtype == "bfloat16";
+  write_peft_folder(request.out, decoder, options, checkpoint_parameters(checkpoint),
+                    {.base_model = base, .bfloat16 = narrow});
+  print_result(fmt::format("{}: adapter of step {} of {}, {}\n", request.out, state.step,
+                           checkpoint, narrow ? "bfloat16" : "float32"));
+}
+
 // Of a whole model, or of an adapter's model with the adapter added.
 ParameterSource exported_parameters(const std::string& checkpoint, const TrainingState& state,
                                     const Request& request) {
@@ -138,13 +155,26 @@ void write_export(const std::string& checkpoint, const TrainingState& state, Req
                            options.tokenizer_folder.empty() && options.whole_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"
                                : ""));
-  if (options.bfloat16) warn_of_rounding(checkpoint, state, request.base);
+  if (options.bfloat16 && state.adapter.empty()) {
+    warn_of_rounding(checkpoint, state, request.base);
+  }
+}
+
+// An adapter alone has neither tokenizer nor loss: options for a whole model are refused.
+void check_adapter_request(const CLI::App& app, const Request& request) {
+  if (!request.options.tokenizer_folder.empty() || !request.check.empty() || request.text_only) {
+    reject_usage(app,
+                 "the checkpoint holds an adapter, and --tokenizer, --check and --text-only are "
+                 "for a whole model: add --merge");
+  }
 }
 
 }  // namespace
 
 int run_export(int argc, char** argv) {
-  CLI::App app("Writes a checkpoint as a Hugging Face folder that `transformers` loads.",
+  CLI::App app(
+      "Writes a checkpoint as a Hugging Face folder that `transformers` loads. An adapter becomes a "
+      "folder that PEFT loads, or with --merge a whole model.",
                "packtrain export");
   Request request;
   add_options(app, request);
@@ -154,6 +184,14 @@ int run_export(int argc, char** argv) {
       request.best ? best_checkpoint(request.source) : newest_checkpoint(request.source);
   if (!request.best) log_best_checkpoint(request.source);
   const TrainingState state = read_checkpoint_state(checkpoint);
+  if (!state.adapter.empty() && !request.merge) {
+    check_adapter_request(app, request);
+    write_adapter(checkpoint, state, request);
+    return 0;
+  }
+  if (state.adapter.empty() && request.merge) {
+    reject_usage(app, "--merge is for adapters, and the checkpoint holds a whole model");
+  }
   write_export(checkpoint, state, request);
   return request.check.empty() ? 0 : check_export(request.out, state, request.check);
 }

@@ -30,6 +30,7 @@ const Subcommand kSubcommands[] = {
     {"follow", "hand a run's metrics to TensorBoard or Weights & Biases", run_follow},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},
+    {"merge", "add an adapter to its model: one Hugging Face folder", run_merge},
     {"doctor", "look at the machines of a job: OK, SLOW or BROKEN, and what to do", run_doctor},
     {"config", "what a configuration resolves to, and what its keys mean", run_config},
     {"version", "print the version", run_version},

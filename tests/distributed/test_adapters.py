@@ -122,6 +122,32 @@ def test_masks_of_dropout_do_not_depend_on_packs_or_ranks(lab, ranks, settings):
     numpy.testing.assert_allclose(losses(other), losses(whole), rtol=2e-5)
 
 
+def test_a_peft_folder_is_written_read_and_merged(lab, unbroken, tmp_path):
+    """The adapter over a folder of its model: exported, evaluated from the PEFT folder, and merged by its own command."""
+    base = lab.run("adapter-base", "run.max_steps=2", "run.seed=5")
+    assert export(base, tmp_path / "base", "--dtype", "float32").returncode == 0
+    over = ["model.config=null", f"model.path={tmp_path / 'base'}"]
+    run = lab.run("adapter-over-folder", *ADAPTER, *over, "run.max_steps=6")
+    done = export(run, tmp_path / "peft")
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "peft" / "adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (4, 8, str(tmp_path / "base"))
+    beside = lab.evaluate("adapter-over-folder", *ADAPTER, *over)
+    read = lab.evaluate("peft-read", *over, f"adapter.path={tmp_path / 'peft'}")
+    assert read["loss"] == beside["loss"]
+    done = subprocess.run([PROGRAM, "merge", tmp_path / "base", tmp_path / "peft", "--out", tmp_path / "merged",
+                           "--dtype", "float32"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    merged = lab.evaluate("peft-merged", "model.config=null", f"model.path={tmp_path / 'merged'}")
+    numpy.testing.assert_allclose(merged["loss"], beside["loss"], rtol=1e-5)
+
+
+def test_options_for_a_whole_model_are_refused_for_an_adapter(unbroken, tmp_path):
+    done = export(unbroken, tmp_path / "peft", "--text-only")
+    assert done.returncode == 64
+    assert "add --merge" in done.stderr
+
+
 def test_a_merge_over_another_base_is_refused(lab, unbroken, tmp_path):
     other = lab.run("other-base", "run.max_steps=1")
     assert export(other, tmp_path / "other").returncode == 0

@@ -1,0 +1,85 @@
+// packtrain merge: adds an adapter to its model. One process, no job.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "launch/cli/arguments.h"
+#include "launch/cli/output.h"
+#include "launch/cli/program.h"
+#include "models/families/text_part.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/hugging_face.h"
+#include "training/setup/merged_model.h"
+#include "training/setup/saved_config.h"
+
+namespace packtrain {
+namespace {
+
+struct Request {
+  Config config;
+  std::string out;
+  std::string dtype = "bfloat16";
+  ExportOptions options;
+};
+
+void add_options(CLI::App& app, Request& request) {
+  app.add_option("MODEL", request.config.model.path, "Hugging Face folder of the model")
+      ->required();
+  app.add_option("ADAPTER", request.config.adapter.path,
+                 "PEFT folder, or a checkpoint of a run that trained an adapter")
+      ->required();
+  app.add_option("--out", request.out, "folder to make")->required()->type_name("DIR");
+  app.add_option("--dtype", request.dtype, "of the weights written (default bfloat16)")
+      ->check(CLI::IsMember({"bfloat16", "float32"}));
+  app.add_option("--tokenizer", request.options.tokenizer_folder,
+                 "folder whose tokenizer files to copy (default: MODEL, if it has one)")
+      ->type_name("DIR");
+  app.add_option("--max-shard-size", request.options.max_shard_bytes,
+                 "of a file: like 5GB, 500MB (default 5GB)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(positive_number());
+  app.footer(
+      "The sum W + scale B A is computed in float32 and rounded once.\nExample:\n"
+      "  packtrain merge models/Llama-3.2-1B adapters/mine --out models/merged");
+}
+
+// A checkpoint says over which weights its adapter was trained; a PEFT folder does not.
+void check_checkpoint_base(const ModelSource& source) {
+  if (source.adapter->kind != AdapterSource::Kind::kCheckpoint) return;
+  const TrainingState state = read_checkpoint_state(source.adapter->folder);
+  check_base(source, state.seed, state.base_digest, config_of_run(state).precision.compute);
+}
+
+bool has_tokenizer(const std::string& folder) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    if (std::filesystem::exists(std::filesystem::path(folder) / name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int run_merge(int argc, char** argv) {
+  CLI::App app("Adds an adapter to its model and writes a Hugging Face folder.",
+               "packtrain merge");
+  Request request;
+  add_options(app, request);
+  if (!parse_arguments(app, argc, argv)) return 0;
+  const std::string& model = request.config.model.path;
+  const ModelSource source = find_model(request.config);
+  check_checkpoint_base(source);
+  ExportOptions& options = request.options;
+  options.bfloat16 = request.dtype == "bfloat16";
+  options.model_config = source.config_json;
+  if (has_text_part(source.config_json)) options.whole_folder = model;
+  if (options.tokenizer_folder.empty() && has_tokenizer(model)) options.tokenizer_folder = model;
+  export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0),
+               options);
+  print_result(fmt::format("{}: {} with {} added, {}\n", request.out, model,
+                           request.config.adapter.path, request.dtype));
+  return 0;
+}
+
+}  // namespace packtrain
