@@ -105,10 +105,9 @@ std::vector<cublasLtMatmulAlgo_t> GemmDescriptors::candidates(cublasLtHandle_t h
 cublasStatus_t GemmDescriptors::run(cublasLtHandle_t handle, const GemmCall& call,
                                     const cublasLtMatmulAlgo_t& algorithm,
                                     const GemmWorkspace& workspace) {
-  const float one = 1;
   const float beta = call.addend.data != nullptr ? 1 : 0;
   const void* addend = call.addend.data != nullptr ? call.addend.data : call.out.data;
-  return cublasLtMatmul(handle, &operation_, &one, call.right.data, &right_, call.left.data, &left_,
+  return cublasLtMatmul(handle, &operation_, &call.scale, call.right.data, &right_, call.left.data, &left_,
                         &beta, addend, &addend_, call.out_data(), &out_, &algorithm, workspace.data,
                         workspace.bytes, workspace.stream);
 }

@@ -19,13 +19,14 @@ struct GemmMatrix {
   bool transposed = false;
 };
 
-// out = left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner, columns].
+// out = scale left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner, columns].
 struct GemmCall {
   GemmMatrix left;
   GemmMatrix right;
   GemmMatrix addend;  // null data: none; may be out
   GemmMatrix out;
   const void* bias = nullptr;  // null: none
+  float scale = 1;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t inner = 0;

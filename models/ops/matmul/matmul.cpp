@@ -72,12 +72,12 @@ void without_product(const at::Tensor& out, const GemmTerms& terms) {
   if (terms.bias.defined()) out.add_(terms.bias);
 }
 
-// Computes in float32 and rounds once. GEMMs of one dtype without a bias use libtorch's mm and
+// Computes in float32 and rounds once. GEMMs of one dtype without a bias or a scale use libtorch's mm and
 // addmm directly.
 void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
               const GemmTerms& terms) {
   at::Tensor target = out;
-  if (out.scalar_type() == left.scalar_type() && !terms.bias.defined()) {
+  if (out.scalar_type() == left.scalar_type() && !terms.bias.defined() && terms.scale == 1) {
     if (terms.addend.defined()) {
       at::addmm_out(target, terms.addend, left, right);
     } else {
@@ -86,6 +86,7 @@ void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
     return;
   }
   at::Tensor sum = at::mm(left.to(at::kFloat), right.to(at::kFloat));
+  if (terms.scale != 1) sum.mul_(terms.scale);
   if (terms.addend.defined()) sum.add_(terms.addend);
   if (terms.bias.defined()) sum.add_(terms.bias);
   target.copy_(sum);

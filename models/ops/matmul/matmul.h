@@ -1,4 +1,4 @@
-// GEMM:  out = left right + addend + bias
+// GEMM:  out = scale left right + addend + bias
 //
 // Shapes are left [M, K], right [K, N], out and addend [M, N], and bias [N], which is added to each
 // row. Products of bfloat16 give bfloat16 or float32, those of float32 give float32. The dtype of
@@ -25,6 +25,7 @@ constexpr std::int64_t kMatmulWorkspaceBytes = std::int64_t{32} << 20;
 struct GemmTerms {
   at::Tensor addend = {};  // or undefined; may be `out` itself, which the product is then added to
   at::Tensor bias = {};    // or undefined
+  double scale = 1;
 };
 
 // Throws Error(kInternal), which names shapes and dtypes, when they do not match.

@@ -74,6 +74,7 @@ GemmCall call_of(const at::Tensor& out, const at::Tensor& left, const at::Tensor
   if (terms.addend.defined()) call.addend = row_major(terms.addend);
   call.out = row_major(out);
   if (terms.bias.defined()) call.bias = terms.bias.const_data_ptr();
+  call.scale = static_cast<float>(terms.scale);
   call.rows = out.size(0);
   call.columns = out.size(1);
   call.inner = left.size(1);

@@ -92,6 +92,24 @@ TEST_P(Matmul, AddsAMatrixAndABias) {
   }
 }
 
+TEST_P(Matmul, ScalesTheProductAlone) {
+  const OperatorCase& on = GetParam();
+  for (const auto& [m, k, n] : kShapes) {
+    const at::Tensor left = random_tensor(on, {m, k}, "left");
+    const at::Tensor right = random_tensor(on, {k, n}, "right");
+    const at::Tensor product = at::matmul(wide(left), wide(right)) * -1.75;
+    for (const at::ScalarType output : outputs_of(on)) {
+      const OperatorCase out_case{on.device, output, tolerance_of(on, output)};
+      const at::Tensor addend = random_tensor(out_case, {m, n}, "addend");
+      const at::Tensor out = poisoned({m, n}, addend.options());
+      gemm_out(out, left, right, {.scale = -1.75}, {});
+      expect_close(out, product, out_case.tolerance, "scaled");
+      gemm_out(out, left, right, {.addend = addend, .scale = -1.75}, {});
+      expect_close(out, product + wide(addend), out_case.tolerance, "addend");
+    }
+  }
+}
+
 // A small addend moves the mean of many sums by its own mean. It would not if the product were
 // rounded before the addition, as cuBLAS does with an addend of bfloat16 only.
 TEST_P(Matmul, WhatIsAddedIsNotRoundedAway) {
