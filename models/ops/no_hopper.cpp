@@ -2,6 +2,7 @@
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_wgrad_cuda.h"
+#include "models/ops/linear/lora_cuda.h"
 
 namespace packtrain {
 
@@ -31,6 +32,49 @@ bool has_grouped_wgrad_cuda() {
 void grouped_weight_gradient_cuda(const Parameter& /*weight*/, const at::Tensor& /*left*/,
                                   const at::Tensor& /*right*/, const at::Tensor& /*ends*/) {
   throw_cuda_not_built("grouped_weight_gradient");
+}
+
+bool has_lora_kernels() {
+  return false;
+}
+
+bool lora_gemm_takes(const LoraGemmOperands& /*operands*/, const LoraModules& /*modules*/,
+                     std::span<const at::Tensor> /*factors*/) {
+  return false;
+}
+
+bool lora_gradients_take(const at::Tensor& /*grad_output*/, const at::Tensor& /*s*/,
+                         const LoraModules& /*modules*/, std::span<const Parameter* const> /*b*/) {
+  return false;
+}
+
+bool lora_low_rank_takes(const at::Tensor& /*x*/, const Parameter& /*a*/) {
+  return false;
+}
+
+at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& /*operands*/,
+                                  const LoraModules& /*modules*/,
+                                  std::span<const Parameter* const> /*b*/) {
+  throw_cuda_not_built("lora_gemm_forward");
+}
+
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& /*operands*/, const Parameter& /*a*/) {
+  throw_cuda_not_built("lora_gemm_backward");
+}
+
+at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*s*/,
+                               const LoraModules& /*modules*/,
+                               std::span<const Parameter* const> /*b*/) {
+  throw_cuda_not_built("lora_gradients");
+}
+
+at::Tensor lora_low_rank_cuda(const at::Tensor& /*x*/, const Parameter& /*a*/, double /*scale*/) {
+  throw_cuda_not_built("lora_low_rank");
+}
+
+void lora_a_gradient_cuda(const at::Tensor& /*grad_low_rank*/, const at::Tensor& /*x*/,
+                          const Parameter& /*a*/) {
+  throw_cuda_not_built("lora_a_gradient");
 }
 
 }  // namespace packtrain

@@ -45,6 +45,7 @@ class GatedForward {
   __device__ GatedForward(const Arguments& a, const Tile& tile) : a_(a), tile_(tile) {}
 
   __device__ void prepare(Stage& /*stage*/, int /*i*/) const {}
+  __device__ static constexpr int num_steps(int /*i*/) { return device::kStageSteps; }
   __device__ void begin() {}
 
   __device__ void write(const device::TileAccumulator<kRows, kColumns>& sums) const {
@@ -75,9 +76,10 @@ class GatedForward {
     for (int j = 0; j < 4; ++j) {
       const float* const gate = values + 4 * j;
       const float* const up = gate + kK / 2;
-      gates[j] = pair(gate[0], gate[1]);
-      ups[j] = pair(up[0], up[1]);
-      y[j] = pair(activated(gates[j] << 16, ups[j] << 16), activated(gates[j], ups[j]));
+      gates[j] = device::bfloat16_pair(gate[0], gate[1]);
+      ups[j] = device::bfloat16_pair(up[0], up[1]);
+      y[j] = device::bfloat16_pair(activated(gates[j] << 16, ups[j] << 16),
+                                   activated(gates[j], ups[j]));
     }
     device::shuffle_words(gates);
     device::shuffle_words(ups);
@@ -89,11 +91,6 @@ class GatedForward {
     write_words(gates, x);
     write_words(ups, x + a_.inner);
     write_words(y, static_cast<__nv_bfloat16*>(a_.y) + std::int64_t{row} * a_.inner + column);
-  }
-
-  __device__ static std::uint32_t pair(float lower, float upper) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(lower, upper);
-    return reinterpret_cast<const std::uint32_t&>(both);
   }
 
   // Computes from the rounded bfloat16 values, as backward does, which reads the stored x. A value

@@ -56,6 +56,7 @@ class GatedBackward {
   }
 
   __device__ void prepare(Stage& /*stage*/, int /*i*/) const {}
+  __device__ static constexpr int num_steps(int /*i*/) { return device::kStageSteps; }
 
   // The first reads of x overlap with the last wgmma. The accumulators may not be used here.
   __device__ void begin() {

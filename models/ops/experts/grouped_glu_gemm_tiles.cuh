@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "models/ops/cuda/hopper/fragment.cuh"
 #include "models/ops/cuda/hopper/ping_pong.cuh"
 #include "models/ops/experts/grouped_glu_gemm_launch.h"
 
@@ -83,25 +84,6 @@ __device__ inline void copy_rows(const CUtensorMap& map, const RowsTile& tile, i
 __device__ inline int row_of_thread(const RowsTile& tile, int part) {
   return tile.row + part * kMmaRows + threadIdx.x % kWarpGroupThreads / 32 * 16 +
          threadIdx.x % 32 / 4;
-}
-
-// Transposes words over four neighbouring threads: thread t ends with word t of each of them. A
-// thread then has elements that are contiguous in memory, for stores of 16 bytes.
-__device__ inline void shuffle_words(std::uint32_t (&words)[4]) {
-  const bool upper = threadIdx.x % 4 >= 2;
-  const bool odd = threadIdx.x % 2 == 1;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const std::uint32_t got = __shfl_xor_sync(~0U, upper ? words[i] : words[i + 2], 2);
-    words[i] = upper ? got : words[i];
-    words[i + 2] = upper ? words[i + 2] : got;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const std::uint32_t got = __shfl_xor_sync(~0U, odd ? words[i] : words[i + 1], 1);
-    words[i] = odd ? got : words[i];
-    words[i + 1] = odd ? words[i + 1] : got;
-  }
 }
 
 }  // namespace packtrain::device

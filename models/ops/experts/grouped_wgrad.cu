@@ -67,6 +67,7 @@ class WeightGradient {
   using Tile = GradientTile;
   using TileScheduler = GradientTileScheduler;
   using Stage = device::Stage<WeightGradient>;
+  struct EpilogueStorage {};
 
   static device::Operands operands(const Arguments& a) {
     constexpr int kDepth = device::kStageDepth;
@@ -101,17 +102,21 @@ class WeightGradient {
     if (num_rows < device::kStageDepth) clear_rows(stage, num_rows);
   }
 
+  __device__ static constexpr int num_steps(int /*i*/) { return device::kStageSteps; }
+
   __device__ void begin() {
     if constexpr (kFours) columns_.begin(tile_, a_);
   }
 
-  __device__ void write(const device::TileAccumulator<kRows / 2, kColumns>& sums) {
+  __device__ void write(const device::TileAccumulator<kRows / 2, kColumns>& sums,
+                        EpilogueStorage& /*memory*/) {
     if constexpr (kFours) {
       columns_.write(sums.parts[0]);
     } else {
       device::store_scalars<G>(tile_, sums.parts[0], a_);
     }
   }
+  __device__ static void finish() {}
 
  private:
   // Zeroes the rows of a stage from `begin` on. Zeros in one operand alone are not enough, because

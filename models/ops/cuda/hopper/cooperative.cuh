@@ -1,6 +1,8 @@
 // Kernel schedule of gemm_kernel.cuh: each of the two consumer warp groups computes half of the
 // rows of every tile, as CUTLASS's cooperative kernels. For tiles whose accumulators do not fit one
-// warp group. A tile may have no stages: it is skipped, without an epilogue.
+// warp group. A tile may have no stages: it is skipped, without an epilogue. The CollectiveMainloop
+// also has EpilogueStorage, shared memory that write(sums, storage) uses, and finish(), which each
+// consumer thread calls after its last tile.
 #pragma once
 
 #include "models/ops/cuda/hopper/gemm_kernel.cuh"
@@ -18,7 +20,10 @@ __device__ inline void cooperative_sync() {
 template <typename CollectiveMainloop>
 struct Cooperative {
   using Mainloop = CollectiveMainloop;
-  using SharedStorage = PipelineStorage<CollectiveMainloop>;
+
+  struct SharedStorage : PipelineStorage<CollectiveMainloop> {
+    alignas(1024) typename CollectiveMainloop::EpilogueStorage epilogue;
+  };
 
   // A consumer holds 128 accumulators and what its epilogue reads ahead.
   static constexpr int kProducerRegisters = 40;
@@ -43,8 +48,9 @@ struct Cooperative {
       mainloop.begin();
       warpgroup_wait_tile<0>(sums);
       consumer_release<CollectiveMainloop>(memory, (state.count - 1) % SharedStorage::kStages);
-      mainloop.write(sums);
+      mainloop.write(sums, memory.epilogue);
     }
+    CollectiveMainloop::finish();
   }
 };
 

@@ -16,6 +16,7 @@
 //    copy(operands, arguments, tile, i, stage, full)   one thread: this block's part of stage i
 //    CollectiveMainloop(arguments, tile)   a consumer warp group, before the mainloop
 //    .prepare(stage, i)        after TMA has filled stage i; may change it
+//    .num_steps(i)             of 16 elements of K that stage i has, 4 at most
 //    .begin()                  while the last wgmma of the tile is in flight
 //    .write(sums)              epilogue, when the accumulators are complete
 //
@@ -37,6 +38,8 @@ namespace packtrain {
 namespace device {
 
 constexpr int kStageDepth = 64;  // K elements of a stage
+constexpr int kStepDepth = 16;   // K elements of one wgmma
+constexpr int kStageSteps = kStageDepth / kStepDepth;
 constexpr int kMmaRows = 64;     // rows of one wgmma
 constexpr int kClusterSize = 2;  // blocks
 constexpr int kWarpGroupThreads = 128;
@@ -114,20 +117,39 @@ __device__ std::uint64_t operand(std::uint32_t address, int step) {
                              : make_smem_descriptor_mn(address + step * 16 * 128, kBoxBytes);
 }
 
-// Multiplies the rows of a stage from `first_part` on, in parts of 64 rows.
-template <typename CollectiveMainloop, typename Sums>
-__device__ void mma_stage(const Stage<CollectiveMainloop>& stage, int first_part, Sums& sums,
+// Multiplies the first kSteps steps of a stage: the rows from `first_part` on, in parts of 64 rows.
+// Commits the wgmma as one group.
+template <int kSteps, typename CollectiveMainloop, typename Sums>
+__device__ void mma_steps(const Stage<CollectiveMainloop>& stage, int first_part, Sums& sums,
                           bool add) {
   const std::uint32_t left = shared_address(stage.left) + first_part * kBoxBytes;
   const std::uint32_t right = shared_address(stage.right);
 #pragma unroll
-  for (int step = 0; step < kStageDepth / 16; ++step) {
+  for (auto& part : sums.parts) warpgroup_arrive(part);
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
     for (int part = 0; part < Sums::kParts; ++part) {
       wgmma<CollectiveMainloop::kLeft, CollectiveMainloop::kRight>(
           sums.parts[part], operand<CollectiveMainloop::kLeft>(left + part * kBoxBytes, step),
           operand<CollectiveMainloop::kRight>(right, step), add || step > 0);
     }
+  }
+  warpgroup_commit_batch();
+}
+
+// A number of steps is known when this is compiled, so that wgmma follow without a branch between.
+template <typename CollectiveMainloop, typename Sums>
+__device__ void mma_stage(const Stage<CollectiveMainloop>& stage, int first_part, Sums& sums,
+                          bool add, int num_steps) {
+  if (num_steps == kStageSteps) {
+    mma_steps<kStageSteps>(stage, first_part, sums, add);
+  } else if (num_steps == 1) {
+    mma_steps<1>(stage, first_part, sums, add);
+  } else if (num_steps == 2) {
+    mma_steps<2>(stage, first_part, sums, add);
+  } else {
+    mma_steps<3>(stage, first_part, sums, add);
   }
 }
 
@@ -159,10 +181,7 @@ __device__ void mma_tile(const CollectiveMainloop& mainloop, int num_stages, int
     // consumer_wait: TMA has filled this stage.
     memory.full[state.stage()].wait(state.parity());
     mainloop.prepare(stage, i);
-#pragma unroll
-    for (auto& part : sums.parts) warpgroup_arrive(part);
-    mma_stage<CollectiveMainloop>(stage, first_part, sums, i > 0);
-    warpgroup_commit_batch();
+    mma_stage<CollectiveMainloop>(stage, first_part, sums, i > 0, mainloop.num_steps(i));
     // One group stays in flight, so that the tensor cores do not idle. The previous stage has been
     // read and can be refilled.
     warpgroup_wait_tile<1>(sums);

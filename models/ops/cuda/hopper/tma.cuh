@@ -1,4 +1,4 @@
-// TMA copies of boxes of a matrix from global memory to shared memory.
+// TMA copies of boxes of a matrix between global memory and shared memory.
 #pragma once
 
 #include <cuda.h>
@@ -30,6 +30,23 @@ __device__ inline void tma_load_2d_multicast(const CUtensorMap& map, int column,
       "l"(reinterpret_cast<std::uint64_t>(&map)), "r"(column), "r"(row), "r"(arrived.address()),
       "h"(blocks)
       : "memory");
+}
+
+// Copies a box from shared memory to the map's matrix. Elements outside the matrix are not written.
+// The thread's copies since its last tma_store_commit() form a group.
+__device__ inline void tma_store_2d(const CUtensorMap& map, int column, int row, const void* from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+                   reinterpret_cast<std::uint64_t>(&map)),
+               "r"(column), "r"(row), "r"(shared_address(from))
+               : "memory");
+}
+__device__ inline void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until all but this thread's last `kGroups` groups have read their shared memory.
+template <int kGroups>
+__device__ void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kGroups) : "memory");
 }
 
 // Prefetches to L2 the 128-byte line that contains this address. Does not wait.

@@ -1,0 +1,46 @@
+// The kernels of lora_linear.h for Hopper. The functions there call these. no_hopper.cpp has them
+// in a build without sm_90a.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+#include "models/block/block.h"
+#include "models/ops/linear/lora_module.h"
+
+namespace packtrain {
+
+// Operands of y = x W^T + ..., or of dx = g W + ....
+struct LoraGemmOperands {
+  at::Tensor left;         // x [T, K], or g [T, N]
+  at::Tensor weight;       // [N, K]
+  at::Tensor low;          // s, or d(x A^T) [T, R]
+  at::Tensor bias = {};    // or undefined
+  at::Tensor addend = {};  // or undefined
+};
+
+// True when this build and the current GPU have the kernels.
+bool has_lora_kernels();
+// True when the kernels take these. All are bfloat16 on CUDA. Rows are contiguous and start at
+// multiples of 16 bytes, and factors have no gaps. At most four modules, ranks are multiples of 8.
+bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& modules,
+                     std::span<const at::Tensor> factors);
+// The same; in addition ranks of 64 at most, and gradients of B that are contiguous.
+bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
+                         const LoraModules& modules, std::span<const Parameter* const> b);
+// The same for x A^T and for dA.
+bool lora_low_rank_takes(const at::Tensor& x, const Parameter& a);
+
+at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraModules& modules,
+                                  std::span<const Parameter* const> b);
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a);
+// Returns d(x A^T) and writes dB.
+at::Tensor lora_gradients_cuda(const at::Tensor& grad_output, const at::Tensor& s,
+                               const LoraModules& modules, std::span<const Parameter* const> b);
+// Returns scale x A^T.
+at::Tensor lora_low_rank_cuda(const at::Tensor& x, const Parameter& a, double scale);
+// Writes dA. `grad_low_rank` has rows that start at multiples of 16 bytes.
+void lora_a_gradient_cuda(const at::Tensor& grad_low_rank, const at::Tensor& x, const Parameter& a);
+
+}  // namespace packtrain

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+constexpr int kMaxLoraGemmModules = 4;
+
+// What a module adds to its columns of `out`:  low[:, low_begin ..] right, over `rank` columns.
+struct LoraGemmModule {
+  const void* right =
+      nullptr;   // forward: bfloat16 B [num_columns, rank]; backward: A [rank, width]
+  int rank = 0;  // forward: a multiple of 8
+  int low_begin = 0;
+  int begin = 0;
+  int num_columns = 0;
+};
+
+// forward:  out = left right^T + bias + addend + modules' parts; right [width, depth]
+// backward: out = left right + addend + modules' parts; right [depth, width]
+//
+// Rows of each matrix are contiguous and start at multiples of 16 bytes, `*_stride` elements apart.
+// The width is a multiple of 8.
+struct LoraGemmArguments {
+  const void* left = nullptr;    // bfloat16 [num_rows, depth]
+  const void* right = nullptr;   // bfloat16
+  const void* low = nullptr;     // bfloat16 [num_rows, low_width]
+  const void* addend = nullptr;  // bfloat16 [num_rows, width], or null
+  const void* bias = nullptr;    // bfloat16 [width], or null
+  void* out = nullptr;           // bfloat16 [num_rows, width]
+  std::int64_t left_stride = 0;
+  std::int64_t right_stride = 0;
+  std::int64_t low_stride = 0;
+  std::int64_t addend_stride = 0;
+  std::int64_t out_stride = 0;
+  int num_rows = 0;
+  int width = 0;
+  int depth = 0;
+  int low_width = 0;
+  int num_modules = 0;
+  LoraGemmModule modules[kMaxLoraGemmModules];
+  // Height of a panel of tiles, in clusters of 256 rows, and how tiles are stored.
+  int panel = 8;
+  bool tma_store = true;
+};
+
+// `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails.
+void launch_lora_gemm_forward(const LoraGemmArguments& arguments, void* stream);
+void launch_lora_gemm_backward(const LoraGemmArguments& arguments, void* stream);
+
+}  // namespace packtrain
