@@ -8,22 +8,10 @@
 #include "models/layers/recorded_operators.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
+#include "models/ops/linear/lora_linear.h"
 
 namespace packtrain {
 namespace {
-
-// The parameters of the update of a weight, and s = scale x A^T, which its output adds.
-struct LowRankUpdate {
-  std::shared_ptr<const LoraModules> modules;
-  LoraParameters parameters;
-  Value s;
-
-  std::vector<const Parameter*> b_of(const OperatorContext& run) const {
-    std::vector<const Parameter*> b;
-    for (const ParameterId id : parameters.b) b.push_back(&run.parameter(id));
-    return b;
-  }
-};
 
 // The products with A of all modules, with dropout where the batch has row seeds.
 struct LoraA {
@@ -44,19 +32,10 @@ struct LoraA {
   at::Tensor forward(const OperatorContext& run, const at::Tensor& x) const {
     const GemmTiming& timing = run.options().gemm_timing;
     const Parameter& weight = run.parameter(a);
-    at::Tensor s = drops(run) ? dropped_forward(x, weight, *modules, dropout(run), timing)
-                              : linear_forward(x, weight, nullptr, timing);
+    if (!drops(run)) return lora_low_rank(x, weight, *modules, timing);
+    at::Tensor s = dropped_forward(x, weight, *modules, dropout(run), timing);
     scale_modules(s, *modules);
     return s;
-  }
-  void backward_input(OperatorContext& run, Value x, const at::Tensor& grad) const {
-    const GemmTiming& timing = run.options().gemm_timing;
-    const Parameter& weight = run.parameter(a);
-    if (drops(run)) {
-      run.add_gradient(x, dropped_backward_input(grad, weight, *modules, dropout(run), timing));
-    } else {
-      run.set_gradient(x, linear_backward_input(grad, weight, timing, run.gradient(x)));
-    }
   }
   void backward_weight(OperatorContext& run, const at::Tensor& x, const at::Tensor& grad) const {
     const Parameter& weight = run.parameter(a);
@@ -65,12 +44,27 @@ struct LoraA {
       if (mask.probability > 0) {
         dropped_backward_weight(grad, x, weight, *modules, mask, timing);
       } else {
-        linear_backward_weight(grad, x, weight, nullptr, timing);
+        lora_linear_backward_a(grad, x, weight, timing);
       }
     });
   }
 };
 
+// The parameters of the update of a weight, and s = scale x A^T, which its output adds.
+struct LowRankUpdate {
+  LoraA a;
+  std::vector<ParameterId> b;
+  Value s;
+
+  const LoraModules& modules() const { return *a.modules; }
+  std::vector<const Parameter*> b_of(const OperatorContext& run) const {
+    std::vector<const Parameter*> parameters;
+    for (const ParameterId id : b) parameters.push_back(&run.parameter(id));
+    return parameters;
+  }
+};
+
+// Its backward writes dA. The linear layer's product sets the gradient of x.
 Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const LoraA& products) {
   const ValueShape in = tape.shape(x);
   const std::int64_t rank = total_rank(*products.modules);
@@ -84,8 +78,6 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const 
   step.forward = [=](OperatorContext& run) { run.set(s, products.forward(run, run.get(x))); };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(s);
-    scale_modules(grad, *products.modules);
-    products.backward_input(run, x, grad);
     run.when_available(
         x, [=, &run](const at::Tensor& rows) { products.backward_weight(run, rows, grad); });
   };
@@ -95,23 +87,26 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const 
 
 LowRankUpdate record_update(OperatorTape& tape, const std::string& name, Value x,
                             const LinearOptions& options) {
-  LowRankUpdate update{options.lora, {}, {}};
-  update.parameters = declare_lora(tape, name, *update.modules, tape.shape(x).width);
-  const bool selected = tape.shape(x).num_rows != tape.num_rows();
-  update.s = record_lora_a(tape, name, x,
-                           {update.parameters.a, options.lora, options.lora_dropout, selected});
-  return update;
+  const ValueShape in = tape.shape(x);
+  LoraParameters parameters = declare_lora(tape, name, *options.lora, in.width);
+  const LoraA a{parameters.a, options.lora, options.lora_dropout, in.num_rows != tape.num_rows()};
+  return {a, std::move(parameters.b), record_lora_a(tape, name, x, a)};
 }
 
-// Adds the gradients of the update: of s, and of B.
-void lora_backward(OperatorContext& run, const LowRankUpdate& update, const at::Tensor& grad) {
-  const std::vector<const Parameter*> b = update.b_of(run);
+// Writes dB and sets the gradient of s. Returns that of x: `sum` with those of both products.
+at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, const Parameter& weight,
+                         const at::Tensor& grad, const at::Tensor& sum) {
   const GemmTiming& timing = run.options().gemm_timing;
-  run.set_gradient(update.s, lora_backward_input(grad, *update.modules, b, timing));
-  const at::Tensor s = run.get(update.s);
-  run.weight_grads().run_or_defer([=, modules = update.modules, &timing] {
-    lora_backward_weight(grad, s, *modules, b, timing);
-  });
+  const LoraModules& modules = update.modules();
+  const at::Tensor low =
+      lora_linear_backward_low_rank(grad, run.get(update.s), modules, update.b_of(run), timing);
+  run.set_gradient(update.s, low);
+  const Parameter& a = run.parameter(update.a.a);
+  if (!update.a.drops(run)) {
+    return lora_linear_backward_input(grad, weight, low, a, timing, sum);
+  }
+  return linear_backward_input(grad, weight, timing, sum)
+      .add_(dropped_backward_input(low, a, modules, update.a.dropout(run), timing));
 }
 
 }  // namespace
@@ -125,7 +120,7 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
       declare_weight(tape, name + ".weight", {width, in.width}, options.standard_deviation);
   const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
   std::optional<LowRankUpdate> update;
-  if (options.lora != nullptr) update = record_update(tape, name, x, options);
+  if (options.lora != nullptr) update.emplace(record_update(tape, name, x, options));
   const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, width, in.dtype});
   Operator step;
   step.inputs = {x};
@@ -136,25 +131,26 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   if (update) {
     step.inputs.push_back(update->s);
     step.needs.push_back(update->s);
-    step.multiply_adds.of_rows += lora_multiply_adds(in.num_rows, *update->modules);
+    step.multiply_adds.of_rows += lora_multiply_adds(in.num_rows, update->modules());
   }
   step.forward = [=](OperatorContext& run) {
     const GemmTiming& timing = run.options().gemm_timing;
-    const at::Tensor product = linear_forward(run.get(x), run.parameter(weight_id),
-                                              run.find(bias_id), timing, run.get(residual));
-    if (update) {
-      lora_forward(product, run.get(update->s), *update->modules, update->b_of(run), timing);
-    }
-    run.set(y, product);
+    const Parameter& weight = run.parameter(weight_id);
+    const Parameter* bias = run.find(bias_id);
+    run.set(y, update ? lora_linear_forward(run.get(x), weight, bias, run.get(update->s),
+                                            update->modules(), update->b_of(run), timing,
+                                            run.get(residual))
+                      : linear_forward(run.get(x), weight, bias, timing, run.get(residual)));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const Parameter& weight = run.parameter(weight_id);
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
-    if (update) lora_backward(run, *update, grad);
-    run.set_gradient(
-        x, linear_backward_input(grad, weight, run.options().gemm_timing, run.gradient(x)));
+    const at::Tensor sum = run.gradient(x);
+    run.set_gradient(x, update
+                            ? lora_backward(run, *update, weight, grad, sum)
+                            : linear_backward_input(grad, weight, run.options().gemm_timing, sum));
     if (!trained) {
       if (bias != nullptr) linear_backward_bias(grad, *bias);
       return;
