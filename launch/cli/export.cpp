@@ -113,10 +113,8 @@ void add_options(CLI::App& app, Request& request) {
 void write_adapter(const std::string& checkpoint, const TrainingState& state,
                    const Request& request) {
   const LoraOptions options = parse_lora_options(state.adapter, checkpoint);
-  const DecoderConfig decoder =
-      with_adapter(parse_decoder_config(state.model_config), options);
-  const std::string base =
-      request.base.empty() ? config_of_run(state).model.path : request.base;
+  const DecoderConfig decoder = with_adapter(parse_decoder_config(state.model_config), options);
+  const std::string base = request.base.empty() ? config_of_run(state).model.path : request.base;
   const bool narrow = request.dtype == "bfloat16";
   write_peft_folder(request.out, decoder, options, checkpoint_parameters(checkpoint),
                     {.base_model = base, .bfloat16 = narrow});
@@ -173,9 +171,10 @@ void check_adapter_request(const CLI::App& app, const Request& request) {
 
 int run_export(int argc, char** argv) {
   CLI::App app(
-      "Writes a checkpoint as a Hugging Face folder that `transformers` loads. An adapter becomes a "
+      "Writes a checkpoint as a Hugging Face folder that `transformers` loads. An adapter becomes "
+      "a "
       "folder that PEFT loads, or with --merge a whole model.",
-               "packtrain export");
+      "packtrain export");
   Request request;
   add_options(app, request);
   if (!parse_arguments(app, argc, argv)) return 0;

@@ -62,8 +62,7 @@ bool has_tokenizer(const std::string& folder) {
 }  // namespace
 
 int run_merge(int argc, char** argv) {
-  CLI::App app("Adds an adapter to its model and writes a Hugging Face folder.",
-               "packtrain merge");
+  CLI::App app("Adds an adapter to its model and writes a Hugging Face folder.", "packtrain merge");
   Request request;
   add_options(app, request);
   if (!parse_arguments(app, argc, argv)) return 0;
@@ -75,8 +74,7 @@ int run_merge(int argc, char** argv) {
   options.model_config = source.config_json;
   if (has_text_part(source.config_json)) options.whole_folder = model;
   if (options.tokenizer_folder.empty() && has_tokenizer(model)) options.tokenizer_folder = model;
-  export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0),
-               options);
+  export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0), options);
   print_result(fmt::format("{}: {} with {} added, {}\n", request.out, model,
                            request.config.adapter.path, request.dtype));
   return 0;

@@ -28,6 +28,8 @@ const std::set<std::string> kComparedDifferently = {"model.path",        "model.
 const std::set<std::string> kFreeSections = {"parallel", "checkpoint", "guard", "metrics",
                                              "memory",   "samples",    "debug", "fault"};
 const std::set<std::string> kFree = {"model.prefix",  // of names in files
+                                     "adapter.path",  // first values only
+                                     "adapter.init",
                                      "data.validation",
                                      "batch.micro_batch_size",
                                      "batch.cost",
