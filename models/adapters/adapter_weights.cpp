@@ -8,6 +8,8 @@
 namespace packtrain {
 namespace {
 
+constexpr const char* kEmbedding = "embed.weight";
+
 std::string stem_of(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
 }
@@ -47,6 +49,25 @@ void add_lora_b(WeightMap& map, const std::vector<WeightPiece>& base, const std:
   }
 }
 
+// A [rank, inputs] and B [outputs, rank] of one module of `weight`, the next rows of its lora_A.
+void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& weight,
+                const LoraModule& module) {
+  const auto pieces = pieces_of(base, weight, module.name + ".weight");
+  if (pieces.empty()) {
+    throw Error(ErrorCategory::kInternal, "'" + module.name + "' is not in '" + weight + "'");
+  }
+  const std::vector<std::int64_t>& shape = pieces.front().hf_shape;
+  const std::string tensor = kPeftPrefix + module.name;
+  if (weight == kEmbedding) {  // its rows are inputs
+    map.whole(lora_a_name(weight), tensor + ".lora_embedding_A", {module.rank, shape.front()});
+    map.whole(lora_b_name(weight, module), tensor + ".lora_embedding_B",
+              {module.num_rows, module.rank});
+    return;
+  }
+  map.whole(lora_a_name(weight), tensor + ".lora_A.weight", {module.rank, shape.back()});
+  add_lora_b(map, pieces, lora_b_name(weight, module), module, shape.back());
+}
+
 }  // namespace
 
 std::string lora_a_name(const std::string& weight) {
@@ -62,16 +83,7 @@ std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
   const std::vector<WeightPiece> base = find_family(config.family).weights(config);
   WeightMap map;
   for (const auto& [weight, modules] : targets.weights) {
-    for (const LoraModule& module : modules) {
-      const auto pieces = pieces_of(base, weight, module.name + ".weight");
-      if (pieces.empty()) {
-        throw Error(ErrorCategory::kInternal, "'" + module.name + "' is not in '" + weight + "'");
-      }
-      const std::int64_t inputs = pieces.front().hf_shape.back();
-      map.whole(lora_a_name(weight), kPeftPrefix + module.name + ".lora_A.weight",
-                {module.rank, inputs});
-      add_lora_b(map, pieces, lora_b_name(weight, module), module, inputs);
-    }
+    for (const LoraModule& module : modules) add_module(map, base, weight, module);
   }
   std::vector<WeightPiece> pieces = map.take();
   for (WeightPiece piece : base) {

@@ -13,7 +13,7 @@ namespace packtrain {
 // All names in PEFT's files begin with it; the path of a Hugging Face module follows.
 inline constexpr const char* kPeftPrefix = "base_model.model.";
 
-// Names of the parameters of an adapter beside `weight`, such as layers.0.attention.qkv.weight:
+// Names of an adapter's parameters for a weight, such as layers.0.attention.qkv.weight:
 // layers.0.attention.qkv.lora_A and layers.0.attention.qkv.q_proj.lora_B.
 std::string lora_a_name(const std::string& weight);
 std::string lora_b_name(const std::string& weight, const LoraModule& module);

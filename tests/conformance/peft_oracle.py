@@ -34,8 +34,19 @@ def embedding_name(model):
     return name
 
 
+def has_stacked_experts(model):
+    return any(type(module).__name__.endswith("Experts") for module in model.modules())
+
+
 def all_linear(model):
+    """With all-linear peft trains stacked experts too."""
+    if has_stacked_experts(model):
+        return {"r": 4, "lora_alpha": 7, "target_modules": last_names(linear_paths(model))}
     return {"r": 4, "lora_alpha": 7, "target_modules": "all-linear", "exclude_modules": ROUTERS}
+
+
+def experts_too(model):
+    return {"r": 4, "target_modules": "all-linear"}
 
 
 def attention_alone(model):
@@ -65,13 +76,19 @@ def modules_to_save(model):
             "modules_to_save": [embedding_name(model), "lm_head", norm]}
 
 
+def embedding_and_head(model):
+    return {"r": 3, "lora_alpha": 5,
+            "target_modules": [embedding_name(model), "lm_head", *attention_names(model)[:1]]}
+
+
 def tied_embedding(model):
     return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model),
             "modules_to_save": [embedding_name(model)], "ensure_weight_tying": True}
 
 
 ADAPTERS = {make.__name__: make for make in (
-    all_linear, attention_alone, one_name_in_some_layers, expression, patterns, modules_to_save)}
+    all_linear, attention_alone, one_name_in_some_layers, expression, patterns, modules_to_save,
+    embedding_and_head)}
 
 
 def with_adapter(model, options, generator):

@@ -34,7 +34,8 @@ class Computed:
         self.answer = tool.ask(folder)
 
     def tensors(self, name):
-        return tensors_of(self.folder / name)
+        """Of a folder, without the model's own embedding and head, which peft saves with their adapters."""
+        return {key: tensor for key, tensor in tensors_of(self.folder / name).items() if ".base_layer." not in key}
 
     def exact_gradients(self):
         """peft's in float64."""
@@ -110,6 +111,16 @@ def test_what_is_not_computed_is_refused_by_name(small_adapter, tool, key, value
     assert answer.code == 64
     assert "adapter_config.json" in answer.message
     assert key in answer.message or not isinstance(value, str) and value != value or value == float("inf")
+
+
+def test_an_adapter_of_experts_is_refused_by_name(tool, tmp_path):
+    model, adapted, sequences = peft_oracle.make_adapted(family.cases_of("qwen3_moe")[0], peft_oracle.experts_too)
+    model.save_pretrained(tmp_path / "model")
+    adapted.save_pretrained(tmp_path / "adapter")
+    oracle.save_batch(sequences, tmp_path / "batch.safetensors")
+    answer = tool.ask(tmp_path)
+    assert answer.code == 64
+    assert "'target_parameters'" in answer.message
 
 
 def test_a_tensor_of_another_shape_is_refused_by_name(small_adapter, tool):

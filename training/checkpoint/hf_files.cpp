@@ -143,7 +143,9 @@ std::vector<std::string> other_weights(const std::string& folder) {
   if (std::ranges::any_of(others, [](const auto& name) { return name.starts_with("model-0"); })) {
     advice = fmt::format("Its index is missing: download {} again.", kHfIndexName);
   } else if (std::ranges::count(others, "adapter_model.safetensors") > 0) {
-    advice = "It is an adapter: merge it into its model first (merge_and_unload of PEFT).";
+    advice =
+        "It is an adapter: merge it into its model first (packtrain merge), or give the model as "
+        "model.path and the adapter as adapter.path.";
   }
   throw Error(ErrorCategory::kConfig,
               fmt::format("{}: has neither {} nor {}{}", folder, kHfWeightsName, kHfIndexName,

@@ -209,6 +209,9 @@ void read_kind(Reader& reader) {
     reader.fail("peft_type", kind == nullptr ? Json() : *kind, "\"LORA\"");
   }
   reader.require("task_type", {"CAUSAL_LM"});
+  reader.require("target_parameters", {Json(), Json::array()},
+                 "Adapters of experts and routers (PEFT makes them of all-linear and of names such "
+                 "as gate_proj where experts are one parameter) are not supported.");
   reader.require("bias", {"none"}, "Biases that are trained beside an adapter are not supported.");
   reader.require("fan_in_fan_out", {false});
 }

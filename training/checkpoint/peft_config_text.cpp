@@ -23,10 +23,12 @@ struct Target {
   std::int64_t layer = 0;
 };
 
-// The layer's number in "layers.12.attention.qkv.weight"; -1 outside of layers.
+constexpr std::int64_t kNoLayer = -1;  // of embedding and head
+
+// The layer's number in "layers.12.attention.qkv.weight".
 std::int64_t layer_of(const std::string& weight) {
   constexpr std::string_view kLayers = "layers.";
-  return weight.starts_with(kLayers) ? std::stoll(weight.substr(kLayers.size())) : -1;
+  return weight.starts_with(kLayers) ? std::stoll(weight.substr(kLayers.size())) : kNoLayer;
 }
 
 std::vector<Target> targets_of(const AdapterTargets& adapter) {
@@ -103,10 +105,11 @@ void write_targets(const DecoderConfig& config, const std::vector<Target>& targe
       if (layers.contains(layer_of(parameter))) named.insert(path);
     }
   }
-  const bool is_all = named.size() == paths.size();
-  document["target_modules"] = is_all ? json(leaves) : json(paths);
-  document["layers_to_transform"] =
-      is_all && anywhere.size() != named.size() ? json(layers) : json();
+  const bool in_all_layers = anywhere.size() == named.size();
+  const bool by_leaf =
+      named.size() == paths.size() && (in_all_layers || !layers.contains(kNoLayer));
+  document["target_modules"] = by_leaf ? json(leaves) : json(paths);
+  document["layers_to_transform"] = by_leaf && !in_all_layers ? json(layers) : json();
 }
 
 // The paths of modules that are trained whole.

@@ -18,6 +18,7 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/safetensors.h"
+#include "framework/core/wildcard.h"
 #include "models/adapters/adapter_weights.h"
 #include "models/adapters/lora_targets.h"
 #include "models/families/family.h"
@@ -30,7 +31,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::string_view kLoraA = ".lora_A.weight";
+// Linear layers in files; in transformers 5 experts are parameters, which names of modules miss.
+constexpr const char* kExperts = "*.experts.*";
 constexpr const char* kEmbedding = "embed.weight";
 constexpr const char* kHead = "base_model.model.lm_head.weight";
 constexpr const char* kAnotherBase =
@@ -65,7 +67,7 @@ Paths modules_of(const DecoderConfig& base) {
 
 bool is_used(const std::string& name, const Paths& modules) {
   return std::ranges::any_of(modules, [&](const std::string& module) {
-    return module == name || module.ends_with("." + name);
+    return module == name || module.ends_with("." + name) || matches_wildcard(name, module);
   });
 }
 
@@ -84,9 +86,11 @@ Paths targets_in(const SafetensorsFile& file) {
   const std::string_view prefix = kPeftPrefix;
   Paths paths;
   for (const auto& [name, tensor] : file.tensors()) {
-    if (!name.starts_with(prefix) || !name.ends_with(kLoraA)) continue;
-    if (name.size() < prefix.size() + kLoraA.size()) continue;
-    paths.push_back(name.substr(prefix.size(), name.size() - prefix.size() - kLoraA.size()));
+    for (const std::string_view ending : {".lora_A.weight", ".lora_embedding_A"}) {
+      if (name.size() < prefix.size() + ending.size()) continue;
+      if (!name.starts_with(prefix) || !name.ends_with(ending)) continue;
+      paths.push_back(name.substr(prefix.size(), name.size() - prefix.size() - ending.size()));
+    }
   }
   return paths;
 }
@@ -144,6 +148,16 @@ std::vector<WeightPiece> stored_weights(const DecoderConfig& config) {
   return pieces;
 }
 
+// PEFT saves embedding and head of the model with their adapters. The model's own are used.
+bool is_copy_of_base(const std::string& name, const AdapterTargets& adapter) {
+  for (const char* weight : {kEmbedding, "head.weight"}) {
+    const LoraModules* modules = adapter.find(weight);
+    if (modules == nullptr) continue;
+    if (name.starts_with(kPeftPrefix + modules->front().name + ".base_layer.")) return true;
+  }
+  return false;
+}
+
 void check_head(const SafetensorsFile& file, const std::vector<WeightPiece>& pieces) {
   const std::string& name = std::ranges::find(pieces, kEmbedding, &WeightPiece::parameter)->hf_name;
   const TensorView& embedding = file.tensor(name);
@@ -162,6 +176,7 @@ void check_tensors(const SafetensorsFile& file, const DecoderConfig& config) {
   }
   for (const auto& [name, tensor] : file.tensors()) {
     if (used.contains(name)) continue;
+    if (is_copy_of_base(name, *config.adapter)) continue;
     fail_at(file.path(),
             fmt::format("tensor '{}' belongs to no module of the model that {} names", name,
                         kPeftConfigName),
@@ -186,7 +201,11 @@ AdapterTargets find_targets(const DecoderConfig& base, const LoraOptions& option
 LoraOptions options_for(const PeftConfig& config, const SafetensorsFile& file,
                         const Paths& modules) {
   LoraOptions options = config.options;
-  if (!config.has_target_list) options.targets = targets_in(file);
+  if (config.has_target_list) {
+    options.exclude.emplace_back(kExperts);
+  } else {
+    options.targets = targets_in(file);
+  }
   for (Paths* names : {&options.targets, &options.exclude, &options.save}) {
     keep_used(*names, modules);
   }

@@ -99,6 +99,9 @@ TEST(PeftFolder, IsReadAsItWasWrittenByAnyNumberOfRanks) {
   expect_same_after_reading(small_llama(), options);
   options.save = {"embed_tokens"};
   expect_same_after_reading(small_llama(/*tied=*/true), options);
+  options.save.clear();
+  options.targets = {"embed_tokens", "lm_head", "o_proj"};
+  expect_same_after_reading(small_llama(), options);
 }
 
 TEST(PeftFolder, HasTheRowsOfBInTheOrderOfTheModulesRows) {
@@ -148,10 +151,7 @@ class Damaged : public ::testing::Test {
     options_.targets = {"q_proj", "v_proj"};
     write_values(path(), adapted(small_llama(), options_), options_,
                  random_values(adapted(small_llama(), options_)));
-    const auto file = SafetensorsFile::open(weights(), ErrorCategory::kData);
-    for (const auto& [name, view] : file->tensors()) {
-      tensors_[name] = {view.dtype, view.shape, {view.data.begin(), view.data.end()}};
-    }
+    read_tensors();
   }
 
   struct Stored {
@@ -165,6 +165,14 @@ class Damaged : public ::testing::Test {
   static std::string name_of(const char* module, const char* matrix) {
     return std::string("base_model.model.model.layers.1.self_attn.") + module + "." + matrix +
            ".weight";
+  }
+
+  void read_tensors() {
+    tensors_.clear();
+    const auto file = SafetensorsFile::open(weights(), ErrorCategory::kData);
+    for (const auto& [name, view] : file->tensors()) {
+      tensors_[name] = {view.dtype, view.shape, {view.data.begin(), view.data.end()}};
+    }
   }
 
   void write_tensors() const {
@@ -291,6 +299,39 @@ TEST_F(PeftFolderDamaged, OfASavedTiedEmbeddingMustSayThatItIsTied) {
   EXPECT_EQ(read_peft_options(path(), base).save, std::vector<std::string>{"model.embed_tokens"});
   change_config("ensure_weight_tying", false);
   expect_error(ErrorCategory::kConfig, "'ensure_weight_tying' is false", base);
+}
+
+TEST_F(PeftFolderDamaged, OfASavedTiedEmbeddingHasTheHeadAsASecondTensor) {
+  options_.save = {"embed_tokens"};
+  const DecoderConfig base = small_llama(/*tied=*/true);
+  const DecoderConfig config = adapted(base, options_);
+  std::filesystem::remove_all(path());
+  write_values(path(), config, options_, random_values(config));
+  read_tensors();
+  const std::string head = "base_model.model.lm_head.weight";
+  EXPECT_EQ(tensors_.at(head).data, tensors_.at("base_model.model.model.embed_tokens.weight").data);
+  tensors_.at(head).data.front() ^= std::byte{1};
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, head, base);
+  tensors_.erase(head);
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, head, base);
+}
+
+TEST_F(PeftFolderDamaged, WithACopyOfTheModelsHeadIsRead) {
+  options_.targets = {"lm_head"};
+  const DecoderConfig config = adapted(small_llama(), options_);
+  std::filesystem::remove_all(path());
+  write_values(path(), config, options_, random_values(config));
+  read_tensors();
+  const std::vector<std::byte> data(4);
+  tensors_["base_model.model.lm_head.base_layer.weight"] = {DataType::kFloat32, {1}, data};
+  write_tensors();
+  EXPECT_EQ(read_peft_options(path(), small_llama()).targets, options_.targets);
+  tensors_["base_model.model.model.embed_tokens.base_layer.weight"] = {
+      DataType::kFloat32, {1}, data};
+  write_tensors();
+  expect_error(ErrorCategory::kCheckpoint, "embed_tokens.base_layer.weight");
 }
 
 TEST_F(PeftFolderDamaged, OfARegularExpressionHasTheModulesOfItsTensors) {
