@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
 #include "framework/core/data_type.h"
@@ -27,10 +28,11 @@ enum class Precision { kFloat32, kBFloat16 };
 constexpr DataType data_type(Precision precision) {
   return precision == Precision::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
 }
-enum class Recompute { kNone, kSelective, kFull };
 enum class AdapterKind { kNone, kLora };
 // Initial values of an adapter: PEFT's init_lora_weights true and gaussian.
 enum class LoraInit { kDefault, kGaussian };
+// The settings that memory.fit may choose, of those that are not set (training/plan/memory_fit.h).
+enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
@@ -259,8 +261,10 @@ struct MetricsSection {
 };
 
 struct MemorySection {
-  Recompute recompute = Recompute::kNone;
-  std::optional<double> limit_gib;  // memory of a rank, for max_tokens_per_micro_batch: auto
+  // Nothing (`auto`): what `fit` chooses, else none.
+  std::optional<RecomputeByLayer> recompute;
+  MemoryFit fit = MemoryFit::kAuto;
+  std::optional<double> limit_gib;  // memory of a rank
 };
 
 struct RunSection {

@@ -58,6 +58,8 @@ Field integer(const char* name, std::optional<std::int64_t>& member, std::int64_
 // std::nullopt is `auto`.
 Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std::int64_t low,
                       std::int64_t high);
+// A policy, or one for the first layers and one for the rest (recompute.h). std::nullopt is `auto`.
+Field recompute_or_auto(const char* name, std::optional<RecomputeByLayer>& member);
 // A number of steps >= 0, `epoch`, or a fraction of the run above 0 and below 1.
 Field interval(const char* name, Interval& member);
 Field unsigned_integer(const char* name, std::uint64_t& member);

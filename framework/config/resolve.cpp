@@ -129,6 +129,14 @@ void settle_batch_size(Config& config, const SettingPlaces& places) {
   }
 }
 
+// A number of tokens that was set holds, unless memory.fit was set too. The resolved configuration
+// has all keys, and loads as the same one.
+void settle_memory_fit(Config& config, const SettingPlaces& places) {
+  if (places.contains("memory.fit")) return;
+  const bool is_set = places.contains("batch.max_tokens_per_micro_batch");
+  config.memory.fit = is_set ? MemoryFit::kKeepTokens : MemoryFit::kAuto;
+}
+
 }  // namespace
 
 Config resolve_settings(std::span<const Setting> settings) {
@@ -139,6 +147,7 @@ Config resolve_settings(std::span<const Setting> settings) {
   reject_all_unknown(merged, fields);
   for (const Setting& setting : merged) apply(setting, fields, places);
   settle_batch_size(config, places);
+  settle_memory_fit(config, places);
   check_settings_agree(config, places);
   return config;
 }

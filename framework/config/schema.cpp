@@ -100,15 +100,25 @@ std::vector<Field> fields_of(MetricsSection& s) {
 
 std::vector<Field> fields_of(MemorySection& s) {
   return {
-      choice("memory.recompute", s.recompute,
-             {{"none", Recompute::kNone},
-              {"selective", Recompute::kSelective},
-              {"full", Recompute::kFull}})
+      recompute_or_auto("memory.recompute", s.recompute)
           .means("What backward recomputes to save memory: nothing, norms and activation functions "
-                 "(cheap), or whole layers (a third more compute). Losses do not change."),
+                 "(cheap), or whole layers (a third more compute). `full:20+selective`: whole "
+                 "layers in the first 20, norms and activation functions in the others. `auto`: "
+                 "what memory.fit chooses, else nothing. Losses do not change."),
+      choice("memory.fit", s.fit,
+             {{"auto", MemoryFit::kAuto},
+              {"keep_tokens", MemoryFit::kKeepTokens},
+              {"off", MemoryFit::kOff}})
+          .means("On GPUs, or with memory.limit_gib: choose the fastest settings whose planned "
+                 "memory fits, of those that do not change the optimizer steps. `auto`: "
+                 "memory.recompute and parallel.gather_slots where they are auto, and fewer tokens "
+                 "than batch.max_tokens_per_micro_batch. `keep_tokens`: the same without fewer "
+                 "tokens; the default where batch.max_tokens_per_micro_batch is set. `off`: choose "
+                 "nothing, and start although the plan does not fit."),
       real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true})
           .in("GiB")
-          .means("Maximum memory of a rank, for batch.max_tokens_per_micro_batch `auto`."),
+          .means("Maximum memory of a rank, for memory.fit and for "
+                 "batch.max_tokens_per_micro_batch `auto`."),
   };
 }
 

@@ -25,12 +25,19 @@ struct StrategyTraits {
   bool has_rows = false;
   // True when steps consist of packs. Packs depend on the token budget and on batch.packing_window.
   bool has_packs = false;
+  // True when micro-batches have batch.micro_batch_size examples. Otherwise they have as many as
+  // the token budget holds.
+  bool has_micro_batch_size = false;
 };
 
 // In the order of the enumeration. The configuration accepts these names.
 inline constexpr std::array kStrategyTraits = {
-    StrategyTraits{.strategy = Strategy::kPadding, .name = "padding", .pads_to_longest = true},
-    StrategyTraits{.strategy = Strategy::kPaddingFree, .name = "padding_free"},
+    StrategyTraits{.strategy = Strategy::kPadding,
+                   .name = "padding",
+                   .pads_to_longest = true,
+                   .has_micro_batch_size = true},
+    StrategyTraits{
+        .strategy = Strategy::kPaddingFree, .name = "padding_free", .has_micro_batch_size = true},
     StrategyTraits{.strategy = Strategy::kFixedLength,
                    .name = "fixed_length",
                    .makes_own_steps = true,

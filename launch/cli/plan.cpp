@@ -138,9 +138,9 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const StoreLossCounter counter(*store);
   const Assumed assumed = assume(config, decoder, arguments.devices);
-  const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
+  const FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
   const PlanOptions options =
-      plan_options(config, decoder, assumed.device.ranks.num_ranks, budget.tokens);
+      plan_options(config, decoder, assumed.device.ranks.num_ranks, fitted.budget.tokens);
   const PlanSummaryOptions survey = plan_summary_options(options, decoder);
 
   const auto begin = std::chrono::steady_clock::now();
@@ -158,7 +158,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.stores = store_shares(config.data, *store);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
   report.memory = memory_forecast(
-      config, decoder, assumed, budget,
+      fitted, decoder, assumed,
       {.num_rows = report.survey.max_rows_in_micro_batch(),
        .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()},
       planned_host_load(*store, report.survey));

@@ -110,6 +110,8 @@ Json memory_keys(const MemoryForecast& memory) {
       {"ranks_per_host", memory.hosts.ranks_per_host},
       {"shard_size", memory.ranks.shard_size},
       {"max_tokens_per_micro_batch", memory.budget.tokens},
+      {"recompute", memory.recompute},
+      {"gather_slots", memory.gather_slots},
       {"memory_limit_bytes", memory.budget.limit ? Json(memory.budget.limit->bytes) : Json()},
       {"gpu_memory_bytes", known(memory.gpu_bytes)},
       {"predicted_memory_bytes", memory.plan.total()},

@@ -1,13 +1,21 @@
 #include "launch/cli/plan_memory.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "framework/config/recompute.h"
 #include "models/decoder/decoder.h"
 #include "training/plan/gather_slots.h"
+#include "training/plan/memory_fit.h"
 #include "training/plan/memory_suggestions.h"
+#include "training/plan/near_configurations.h"
 #include "training/setup/model_source.h"
 #include "training/setup/training_store.h"
 
@@ -19,31 +27,64 @@ Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceA
   return {std::move(hosts), std::move(device)};
 }
 
-MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decoder,
-                               const Assumed& assumed, const TokenBudget& budget,
-                               const MemoryLoad& load, const HostMemoryLoad& host_load) {
+FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, const Assumed& assumed,
+                        const TokenStore* store) {
   const AssumedDevice& device = assumed.device;
-  Config found = config;
-  found.parallel.gather_slots = assumed_gather_slots(config, decoder, budget.tokens, device);
-  const MemoryPlanner planner(found, decoder, device.ranks);
-  MemoryForecast outlook{.num_parameters = num_parameters(decoder),
-                         .num_trained = num_trained_parameters(decoder),
-                         .num_ranks = device.ranks.num_ranks,
-                         .hosts = device.hosts,
-                         .ranks = device.ranks,
-                         .hosts_basis = assumed.hosts.basis,
-                         .budget = budget,
-                         .plan = planner.plan(load),
-                         .gpu_bytes = device.gpu_bytes,
-                         .host = {},
-                         .checkpoints = {},
-                         .remedies = {}};
+  FittedConfig fitted{config, {}, "", ""};
+  if (chooses_memory(config.memory, device.ranks.device)) {
+    const FitInput input{config, decoder, device.ranks, assumed_memory_limit(config.memory, device),
+                         step_work(config, store, device.ranks.num_ranks)};
+    if (const auto choice = fit_memory(input)) {
+      const MemorySettings& settings = choice->chosen.settings;
+      fitted.config.memory.recompute = settings.recompute;
+      fitted.config.parallel.gather_slots = settings.gather_slots;
+      fitted.budget.tokens = settings.max_tokens;
+      if (config.batch.max_tokens_per_micro_batch) {
+        fitted.config.batch.max_tokens_per_micro_batch = settings.max_tokens;
+      } else {
+        fitted.budget.limit = input.limit;
+      }
+      fitted.fit = choice_text(*choice, input.limit);
+      return fitted;
+    }
+    fitted.fit = "memory.fit: nothing fits; train ends before step 1 with exit code 69";
+    fitted.remedies = fmt::format("{}", fmt::join(near_configuration_lines(input), "; "));
+  }
+  fitted.budget = assumed_token_budget(config, decoder, device);
+  fitted.config.parallel.gather_slots =
+      assumed_gather_slots(config, decoder, fitted.budget.tokens, device);
+  return fitted;
+}
+
+MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& decoder,
+                               const Assumed& assumed, const MemoryLoad& load,
+                               const HostMemoryLoad& host_load) {
+  const AssumedDevice& device = assumed.device;
+  const Config& config = fitted.config;
+  const MemoryPlanner planner(config, decoder, device.ranks);
+  MemoryForecast outlook{
+      .num_parameters = num_parameters(decoder),
+      .num_trained = num_trained_parameters(decoder),
+      .num_ranks = device.ranks.num_ranks,
+      .hosts = device.hosts,
+      .ranks = device.ranks,
+      .hosts_basis = assumed.hosts.basis,
+      .budget = fitted.budget,
+      .plan = planner.plan(load),
+      .gpu_bytes = device.gpu_bytes,
+      .host = {},
+      .checkpoints = {},
+      .fit = fitted.fit,
+      .recompute = recompute_text(config.memory.recompute.value_or(Recompute::kNone)),
+      .gather_slots = *config.parallel.gather_slots,
+      .remedies = fitted.remedies};
   outlook.host =
       plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
   outlook.checkpoints = plan_checkpoints(config, device.ranks, outlook.plan);
-  if (device.gpu_bytes > 0 || config.memory.limit_gib) {
+  const bool has_limit = device.gpu_bytes > 0 || config.memory.limit_gib.has_value();
+  if (has_limit && fitted.fit.empty()) {
     const MemoryLimit limit = assumed_memory_limit(config.memory, device);
-    outlook.remedies = memory_suggestions(found, decoder, device.ranks, load, limit);
+    outlook.remedies = memory_suggestions(config, decoder, device.ranks, load, limit);
   }
   return outlook;
 }
@@ -51,23 +92,26 @@ MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decode
 namespace {
 
 // Returns nothing where a store is missing.
-std::optional<std::int64_t> num_training_examples(const DataSection& data) {
+std::unique_ptr<TokenStore> find_training_store(const DataSection& data) {
   const auto is_here = [](const TrainStore& store) {
     return std::filesystem::exists(store.path + "/store.json");
   };
-  if (data.train.empty() || !std::ranges::all_of(data.train, is_here)) return std::nullopt;
-  return static_cast<std::int64_t>(open_training_store(data)->lengths().size());
+  if (data.train.empty() || !std::ranges::all_of(data.train, is_here)) return nullptr;
+  return open_training_store(data);
 }
 
 // The memory of steps of examples of data.max_length.
-HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64_t num_rows) {
+HostMemoryLoad longest_host_load(const Config& config, const TokenStore* store, int num_ranks,
+                                 std::int64_t num_rows) {
   const BatchSection& batch = config.batch;
   const std::int64_t length = config.data.max_length;
   const std::int64_t examples = batch.global_batch_size.value_or(
       std::max<std::int64_t>(1, batch.global_batch_tokens.value_or(0) / length));
   const std::int64_t a_rank = (examples + num_ranks - 1) / num_ranks;
   const std::int64_t fit = std::max<std::int64_t>(1, num_rows / length);
-  return {num_training_examples(config.data), num_rows, (a_rank + fit - 1) / fit, examples};
+  std::optional<std::int64_t> num_examples;
+  if (store != nullptr) num_examples = std::ssize(store->lengths());
+  return {num_examples, num_rows, (a_rank + fit - 1) / fit, examples};
 }
 
 }  // namespace
@@ -75,11 +119,14 @@ HostMemoryLoad longest_host_load(const Config& config, int num_ranks, std::int64
 MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given) {
   const DecoderConfig decoder = find_model(config).decoder;
   const Assumed assumed = assume(config, decoder, given);
-  const TokenBudget budget = assumed_token_budget(config, decoder, assumed.device);
-  const std::int64_t most = max_useful_tokens(config, assumed.device.ranks.num_ranks);
-  return memory_forecast(config, decoder, assumed, budget,
-                         {.num_rows = budget.tokens, .several_micro_batches = budget.tokens < most},
-                         longest_host_load(config, assumed.device.ranks.num_ranks, budget.tokens));
+  const std::unique_ptr<TokenStore> store = find_training_store(config.data);
+  const FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
+  const int num_ranks = assumed.device.ranks.num_ranks;
+  const std::int64_t tokens = fitted.budget.tokens;
+  return memory_forecast(
+      fitted, decoder, assumed,
+      {.num_rows = tokens, .several_micro_batches = tokens < max_useful_tokens(config, num_ranks)},
+      longest_host_load(config, store.get(), num_ranks, tokens));
 }
 
 HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey) {

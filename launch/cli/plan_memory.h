@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -28,9 +29,20 @@ struct Assumed {
 
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given);
 
-MemoryForecast memory_forecast(const Config& config, const DecoderConfig& decoder,
-                               const Assumed& assumed, const TokenBudget& budget,
-                               const MemoryLoad& load, const HostMemoryLoad& host_load);
+// The configuration of a run on the assumed device.
+struct FittedConfig {
+  Config config;  // with what memory.fit chooses
+  TokenBudget budget;
+  std::string fit;       // what it chooses and the next, for people; empty: it chooses nothing
+  std::string remedies;  // when it finds nothing that fits: what would
+};
+// `store`: the training data; may be nullptr.
+FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, const Assumed& assumed,
+                        const TokenStore* store);
+
+MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& decoder,
+                               const Assumed& assumed, const MemoryLoad& load,
+                               const HostMemoryLoad& host_load);
 
 // Memory of micro-batches of the token budget with examples of data.max_length. Reads no examples.
 MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given);

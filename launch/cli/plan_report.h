@@ -69,7 +69,10 @@ struct MemoryForecast {
   std::int64_t gpu_bytes = 0;  // all memory of the assumed GPU; 0: no GPU
   HostMemoryPlan host;
   CheckpointPlan checkpoints;
-  std::string remedies;  // when the plan does not fit: settings that fit (memory_suggestions.h)
+  std::string fit;        // what memory.fit chooses, for people; empty: it chooses nothing
+  std::string recompute;  // resolved memory.recompute
+  std::int64_t gather_slots = 0;
+  std::string remedies;  // when the plan does not fit: settings that do
 };
 
 struct PlanReport {

@@ -136,10 +136,11 @@ std::string store_table(const PlanReport& report) {
 }
 
 std::string memory_lines(const MemoryForecast& memory) {
-  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\nmemory of a host\n{}\n{}\n",
+  return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\n{}{}memory of a host\n{}\n{}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
-                     saved_activations_text(memory.plan.layer_values),
-                     host_memory_table(memory.host), checkpoint_line(memory.checkpoints));
+                     saved_activations_text(memory.plan.layer_values), memory.fit,
+                     memory.fit.empty() ? "" : "\n", host_memory_table(memory.host),
+                     checkpoint_line(memory.checkpoints));
 }
 
 std::string length_histogram(const PlanReport& report) {
@@ -218,6 +219,13 @@ std::string advice(const PlanReport& report) {
   return text;
 }
 
+std::string shortage_text(const MemoryForecast& memory) {
+  if (memory.fit.empty()) {
+    return memory_shortage(memory.plan, memory.ranks, memory.gpu_bytes, memory.remedies);
+  }
+  return memory.remedies.empty() ? "" : "What fits: " + memory.remedies;
+}
+
 }  // namespace
 
 namespace {
@@ -230,8 +238,7 @@ std::string trained_text(const MemoryForecast& memory) {
 }  // namespace
 
 std::string memory_to_text(const MemoryForecast& memory) {
-  const std::string shortage =
-      memory_shortage(memory.plan, memory.ranks, memory.gpu_bytes, memory.remedies);
+  const std::string shortage = shortage_text(memory);
   return fmt::format("{} parameters{}, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
                      trained_text(memory), ranks_text(memory), token_budget_text(memory.budget),
                      memory_lines(memory), shortage, shortage.empty() ? "" : "\n");

@@ -36,7 +36,8 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
     name = "memory.limit_gib";
   }
   const auto planned = static_cast<double>(memory.plan.total());
-  if (limit == 0 || planned <= kNoRoom * limit) return;
+  const double share = memory.fit.empty() ? kNoRoom : 1;  // memory.fit leaves a reserve itself
+  if (limit == 0 || planned <= share * limit) return;
   const std::string sharing =
       sharing_advice(memory.plan, memory.ranks, static_cast<std::int64_t>(limit));
   warnings.push_back(

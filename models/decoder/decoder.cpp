@@ -1,6 +1,7 @@
 #include "models/decoder/decoder.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -59,6 +60,14 @@ std::int64_t total_numel(const std::vector<ParameterSpec>& parameters) {
   return total;
 }
 
+void check_recompute(const LayerPolicies& policies, std::int64_t num_layers) {
+  if (policies.num_first <= num_layers) return;
+  throw Error(ErrorCategory::kConfig,
+              "memory.recompute: names the first " + std::to_string(policies.num_first) +
+                  " layers, the model has " + std::to_string(num_layers),
+              "Name at most as many layers as the model has.");
+}
+
 std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
                                                             const RotaryConfig& rotary) {
   return std::make_shared<const RotaryFrequencies>(rotary, config.resolved_rotary_dim());
@@ -68,6 +77,7 @@ std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig&
 
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options) {
+  check_recompute(options.recompute, config.num_layers);
   ParameterOptions choose(options);
   const auto frequencies = shared_frequencies(config, config.rotary);
   const auto local_frequencies = shared_frequencies(config, config.local_rotary);
@@ -76,7 +86,7 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
       std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)), config));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks.push_back(std::make_unique<DecoderLayer>(
-        config, layer, options.recompute, choose.apply(layer_parameters(config, layer)),
+        config, layer, options.recompute.of(layer), choose.apply(layer_parameters(config, layer)),
         config.layer(layer).local_rotary ? local_frequencies : frequencies));
   }
   blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/block/block.h"
-#include "models/block/operator_tape.h"
+#include "models/decoder/layer_policies.h"
 #include "models/layers/decoder_config.h"
 #include "models/objectives/next_token.h"
 
@@ -20,12 +20,13 @@ struct DecoderOptions {
   ParameterEncoding encoding = {};  // of all parameters
   // By parameter (families/parameter_parts.h).
   std::map<std::string, std::vector<ParameterPart>> parts = {};
-  RecomputePolicy recompute = RecomputePolicy::none();
+  LayerPolicies recompute = RecomputePolicy::none();
   std::shared_ptr<const Objective> objective = std::make_shared<NextToken>();
 };
 
 // blocks[0] embeds, blocks[1 .. num_layers] are the layers, the last is final norm + head + loss.
-// Throws Error(kConfig) when a pattern in `frozen` matches no parameter.
+// Throws Error(kConfig) when a pattern in `frozen` matches no parameter, or when `recompute` names
+// more layers than there are.
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "models/decoder/head_block.h"
 #include "models/estimates/layer_tapes.h"
@@ -23,17 +24,19 @@ const Operator& last_addition(const ShapeTape& tape) {
 
 class PeakFinder {
  public:
-  PeakFinder(const DecoderConfig& config, const RecomputePolicy& policy,
+  PeakFinder(const DecoderConfig& config, const LayerPolicies& policies,
              const MicroBatchShape& size)
-      : config_(config), policy_(policy), size_(size), tapes_(config, size) {
-    for (const ShapeTape& tape : tapes_.all()) values_.emplace_back(tape, policy_);
+      : config_(config), policies_(policies), size_(size), tapes_(config, size) {
+    for (const ShapeTape& tape : tapes_.all()) {
+      values_.push_back({TapeValues(tape, policies.rest), TapeValues(tape, policies.first)});
+    }
     find_largest_buffers();
   }
 
   std::vector<MemoryPeak> list() const {
     std::vector<MemoryPeak> peaks = {loss()};
     for (const std::int64_t layer : layers()) {
-      const TapeValues& values = values_[tapes_.number(layer)];
+      const TapeValues& values = values_of(layer);
       for (auto step = values.peaks().rbegin(); step != values.peaks().rend(); ++step) {
         peaks.push_back(backward_peak(layer, *step));
       }
@@ -42,22 +45,38 @@ class PeakFinder {
   }
 
  private:
-  // Candidates for the peak: the last layers with and without experts. If the last layer has
-  // fewer rows, also the one of its kind before it. Of equal layers the last one needs most.
+  bool is_first(std::int64_t layer) const { return layer < policies_.num_first; }
+
+  const TapeValues& values_of(std::int64_t layer) const {
+    const BothValues& values = values_[tapes_.number(layer)];
+    return is_first(layer) ? values.first : values.rest;
+  }
+
+  // The last layer up to `layer` of a kind, or -1.
+  std::int64_t last_of_kind(std::int64_t layer, bool experts, bool first) const {
+    const auto is_wanted = [&](std::int64_t i) {
+      return config_.layer(i).experts == experts && is_first(i) == first;
+    };
+    while (layer >= 0 && !is_wanted(layer)) --layer;
+    return layer;
+  }
+
+  // Candidates for the peak: the last layers with and without experts, of each policy. If the last
+  // layer has fewer rows, also the one of its kind before it. Of equal layers the last one needs
+  // most.
   std::set<std::int64_t> layers() const {
     std::set<std::int64_t> found;
     const std::int64_t last = config_.num_layers - 1;
     const bool selects =
         !last_layer_needs_all_rows(config_) && size_.num_supervised_rows < size_.num_rows;
     for (const bool experts : {false, true}) {
-      std::int64_t layer = last;
-      while (layer >= 0 && config_.layer(layer).experts != experts) --layer;
-      if (layer >= 0) found.insert(layer);
-      if (layer != last || !selects) continue;
-      do --layer;
-      while (layer >= 0 && config_.layer(layer).experts != experts);
-      if (layer >= 0) found.insert(layer);
+      for (const bool first : {false, true}) {
+        const std::int64_t layer = last_of_kind(last, experts, first);
+        found.insert(layer);
+        if (layer == last && selects) found.insert(last_of_kind(last - 1, experts, first));
+      }
     }
+    found.erase(-1);
     return found;
   }
 
@@ -65,18 +84,18 @@ class PeakFinder {
   std::int64_t saved_bytes(std::int64_t count) const {
     std::int64_t total = 0;
     for (std::int64_t layer = 0; layer < count; ++layer) {
-      total += values_[tapes_.number(layer)].saved_bytes();
+      total += values_of(layer).saved_bytes();
     }
     return total;
   }
 
-  BackwardMemory memory_of(const Operator& step) const { return step.memory(size_, policy_); }
-
   void find_largest_buffers() {
-    for (const ShapeTape& tape : tapes_.all()) {
-      for (const Operator& step : tape.operators()) {
+    std::set<std::pair<std::size_t, bool>> seen;  // tapes and policies
+    for (std::int64_t layer = 0; layer < config_.num_layers; ++layer) {
+      if (!seen.emplace(tapes_.number(layer), is_first(layer)).second) continue;
+      for (const Operator& step : tapes_.layer(layer).operators()) {
         if (!step.memory) continue;
-        for (const BackwardBuffer& buffer : memory_of(step).buffers) {
+        for (const BackwardBuffer& buffer : step.memory(size_, policies_.of(layer)).buffers) {
           std::int64_t& largest = largest_[buffer.name];
           if (buffer.largest_of_layers) largest = std::max(largest, buffer.bytes);
         }
@@ -92,7 +111,8 @@ class PeakFinder {
   }
 
   MemoryPeak loss() const {
-    const BackwardMemory memory = memory_of(head_shapes(config_, size_).operators().front());
+    const BackwardMemory memory =
+        head_shapes(config_, size_).operators().front().memory(size_, policies_.rest);
     MemoryPeak peak{memory.peak, saved_bytes(config_.num_layers), {}};
     add_buffers(memory, peak);
     return peak;
@@ -100,8 +120,8 @@ class PeakFinder {
 
   MemoryPeak backward_peak(std::int64_t layer, std::size_t step) const {
     const ShapeTape& tape = tapes_.layer(layer);
-    const TapeValues& values = values_[tapes_.number(layer)];
-    const BackwardMemory memory = memory_of(tape.operators()[step]);
+    const TapeValues& values = values_of(layer);
+    const BackwardMemory memory = tape.operators()[step].memory(size_, policies_.of(layer));
     const std::int64_t bytes = saved_bytes(layer) + values.bytes_in_backward_of(step);
     MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, step == values.peaks().front())}};
     add_buffers(memory, peak);
@@ -123,18 +143,24 @@ class PeakFinder {
   }
 
   const DecoderConfig& config_;
-  RecomputePolicy policy_;
+  // A tape has these for either policy.
+  struct BothValues {
+    TapeValues rest;
+    TapeValues first;
+  };
+
+  LayerPolicies policies_;
   MicroBatchShape size_;
   LayerTapes tapes_;
-  std::vector<TapeValues> values_;               // by tape
+  std::vector<BothValues> values_;               // by tape
   std::map<std::string, std::int64_t> largest_;  // of the buffers planned for all layers
 };
 
 }  // namespace
 
-std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const RecomputePolicy& policy,
+std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const LayerPolicies& policies,
                                      const MicroBatchShape& size) {
-  return PeakFinder(config, policy, size).list();
+  return PeakFinder(config, policies, size).list();
 }
 
 }  // namespace packtrain

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/decoder/layer_policies.h"
 #include "models/estimates/saved_activations.h"
 
 namespace packtrain {
@@ -19,8 +20,8 @@ struct MemoryPeak {
 };
 
 // Peaks at the loss, and at the backward of the operators that may have one. The latter are those
-// of the last layers. The largest of these is the peak of the step.
-std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const RecomputePolicy& policy,
+// of the last layers of each policy. The largest of these is the peak of the step.
+std::vector<MemoryPeak> memory_peaks(const DecoderConfig& config, const LayerPolicies& policies,
                                      const MicroBatchShape& size);
 
 }  // namespace packtrain

@@ -20,13 +20,13 @@ std::vector<SavedActivation> saved_activations(const ShapeTape& tape,
 }
 
 std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config,
-                                                     const RecomputePolicy& policy,
+                                                     const LayerPolicies& policies,
                                                      MicroBatchShape size) {
   size.num_supervised_rows = size.num_rows;
   const LayerTapes tapes(config, size);
   std::vector<SavedActivation> most;
-  for (const ShapeTape& tape : tapes.all()) {
-    std::vector<SavedActivation> values = saved_activations(tape, policy);
+  for (std::int64_t layer = 0; layer < tapes.num_layers(); ++layer) {
+    std::vector<SavedActivation> values = saved_activations(tapes.layer(layer), policies.of(layer));
     if (most.empty() || total_bytes(values) > total_bytes(most)) most = std::move(values);
   }
   return most;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/block/shape_tape.h"
+#include "models/decoder/layer_policies.h"
 #include "models/layers/decoder_config.h"
 
 namespace packtrain {
@@ -16,7 +17,7 @@ std::vector<SavedActivation> saved_activations(const ShapeTape& tape,
 
 // Those of the layer that saves most, when all rows are supervised.
 std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config,
-                                                     const RecomputePolicy& policy,
+                                                     const LayerPolicies& policies,
                                                      MicroBatchShape size);
 
 std::int64_t total_bytes(const std::vector<SavedActivation>& values);

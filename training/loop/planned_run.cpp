@@ -74,10 +74,8 @@ void make_model(const Config& given, const RunInputs& inputs, World& world, Plan
   const DecoderConfig& decoder = inputs.source.decoder;
   const std::int64_t budget = run.plan->first_budget();
   Device& device = *inputs.device.device;
-  Config config = given;
-  config.parallel.shard_size = run.plan->mesh().shard.size;
-  config.parallel.gather_slots = run.gather_slots =
-      gather_slots(config, decoder, budget, device, world);
+  Config& config = run.resolved = run.plan->resolve(given);
+  config.parallel.gather_slots = gather_slots(config, decoder, budget, device, world);
   run.model = make_sharded_model(config, decoder, inputs.device, world);
   const ShardedModel& model = *run.model;
   run.communicator_watch =

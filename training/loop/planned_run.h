@@ -24,7 +24,7 @@ struct PlannedRun {
   std::unique_ptr<RunPlan> plan;
   std::unique_ptr<LearningRate> learning_rate;
   std::string base_digest;  // of the weights under an adapter, else ""
-  int gather_slots = 0;     // resolved value of parallel.gather_slots
+  Config resolved;          // the configuration, with what memory decided; the model has it
   std::unique_ptr<ShardedModel> model;
   std::unique_ptr<CommunicatorWatch> communicator_watch;  // last: destroyed before the model
 

@@ -56,7 +56,7 @@ void RunReporter::log_memory_plan() {
       {.num_rows = std::min(run_.plan->layout().max_tokens_per_micro_batch,
                             max_useful_tokens(config_, run_.plan->mesh().data_parallel_size())),
        .several_micro_batches = std::ranges::any_of(first.ranks, has_several)},
-      run_.plan->mesh(), run_.gather_slots);
+      run_.plan->mesh(), run_.resolved);
 }
 
 MetricsOptions RunReporter::metrics_options(const Watchdog& watchdog) const {

@@ -9,20 +9,9 @@
 namespace packtrain {
 namespace {
 
-// Share of the limit. The rest stays free for evaluations, samples and other work.
-constexpr double kShare = 0.94;
-
-// Decides the cases that need no memory limit, which some hosts do not report.
-std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKind device,
-                                       int num_ranks) {
-  if (parallel.gather_slots) return static_cast<int>(*parallel.gather_slots);
-  const bool gathers = device == DeviceKind::kCuda && num_ranks > 1 && parallel.zero_stage == 3;
-  return gathers ? std::nullopt : std::optional(kMinGatherSlots);
-}
-
 int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const MemoryRanks& ranks, const MemoryLimit& limit) {
-  const auto available = static_cast<std::int64_t>(kShare * static_cast<double>(limit.bytes));
+  const auto available = static_cast<std::int64_t>(kSlotShare * static_cast<double>(limit.bytes));
   const auto need = [&](int slots) {
     Config tried = config;
     tried.parallel.gather_slots = slots;
@@ -39,6 +28,13 @@ int slots_within(const Config& config, const DecoderConfig& decoder, std::int64_
 }
 
 }  // namespace
+
+std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKind device,
+                                       int num_ranks) {
+  if (parallel.gather_slots) return static_cast<int>(*parallel.gather_slots);
+  const bool gathers = device == DeviceKind::kCuda && num_ranks > 1 && parallel.zero_stage == 3;
+  return gathers ? std::nullopt : std::optional(kMinGatherSlots);
+}
 
 int gather_slots(const Config& config, const DecoderConfig& decoder, std::int64_t max_tokens,
                  const Device& device, World& world) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "framework/config/config.h"
 #include "framework/device/device.h"
@@ -10,6 +11,14 @@
 #include "training/plan/memory_limit.h"
 
 namespace packtrain {
+
+// Share of a memory limit that additional slots may fill. The rest stays free for evaluations,
+// samples and other work.
+inline constexpr double kSlotShare = 0.94;
+
+// Decides the cases that need no memory limit, which some hosts do not report.
+std::optional<int> slots_without_limit(const ParallelSection& parallel, DeviceKind device,
+                                       int num_ranks);
 
 // `auto`: kMinGatherSlots. A GPU that shards weights adds as many as the memory plan of
 // micro-batches of `max_tokens` allows with a tenth of the device free. A block whose weights stay

@@ -14,6 +14,7 @@
 #include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
 #include "training/setup/model_source.h"
+#include "training/setup/recompute_policies.h"
 #include "training/setup/run_device.h"
 
 namespace packtrain {
@@ -92,6 +93,13 @@ MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
   find_sizes();
 }
 
+// The sizes that were found do not depend on these.
+void MemoryPlanner::change(const RecomputeByLayer& recompute,
+                           std::optional<std::int64_t> max_tokens) {
+  config_.memory.recompute = recompute;
+  config_.batch.max_tokens_per_micro_batch = max_tokens;
+}
+
 void MemoryPlanner::find_sizes() {
   const UnitTable table =
       make_unit_table(make_decoder(decoder_, decoder_options(config_)), ranks_.shard_size);
@@ -168,11 +176,11 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   size.on_gpu = on_gpu;
   size.compute = scalar_type(config_.precision.compute);
   size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;
-  const RecomputePolicy policy = recompute_policy(config_.memory.recompute);
-  const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policy, size);
+  const LayerPolicies policies = layer_policies(config_.memory);
+  const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policies, size);
   const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
   plan.moment = most.name;
-  plan.layer_values = layer_saved_activations(decoder_, policy, size);
+  plan.layer_values = layer_saved_activations(decoder_, policies, size);
   auto& entries = plan.allocated;
   add(entries, "activations", most.kept,
       fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));

@@ -65,6 +65,8 @@ class MemoryPlanner {
   MemoryPlanner(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks);
 
   MemoryPlan plan(const MemoryLoad& load) const;
+  // Changes memory.recompute and batch.max_tokens_per_micro_batch for the next plans.
+  void change(const RecomputeByLayer& recompute, std::optional<std::int64_t> max_tokens);
 
  private:
   bool is_sharded() const { return ranks_.shard_size > 1; }

@@ -51,8 +51,9 @@ MemoryReport::MemoryReport(const Config& config, const DecoderConfig& decoder, c
   }
 }
 
-void MemoryReport::log_plan(const MemoryLoad& load, const ProcessMesh& mesh, int gather_slots) {
-  config_.parallel.gather_slots = gather_slots;
+void MemoryReport::log_plan(const MemoryLoad& load, const ProcessMesh& mesh,
+                            const Config& resolved) {
+  config_ = resolved;
   ranks_.num_ranks = mesh.data_parallel_size();
   ranks_.shard_size = mesh.shard.size;
   planner_ = std::make_unique<MemoryPlanner>(config_, decoder_, ranks_);

@@ -32,9 +32,9 @@ class MemoryReport {
   MemoryReport(const Config& config, const DecoderConfig& decoder, const Device& device,
                const World& world);
 
-  // Call it before the first step. Rank 0 logs the table and writes memory.json. `gather_slots`:
-  // resolved value of that key.
-  void log_plan(const MemoryLoad& load, const ProcessMesh& mesh, int gather_slots);
+  // Call it before the first step. Rank 0 logs the table and writes memory.json. `resolved`: the
+  // configuration that the model has.
+  void log_plan(const MemoryLoad& load, const ProcessMesh& mesh, const Config& resolved);
 
   // Adds a micro-batch that the device was given. compare() uses all of them.
   void add(const MemoryLoad& load) { loads_.push_back(load); }

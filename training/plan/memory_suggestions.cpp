@@ -29,7 +29,7 @@ constexpr SettingStep kLadder[] = {{Recompute::kSelective, "selective", false},
 // Applies the step to `config`. Returns the changed settings; none when all are set already.
 std::vector<std::string> raise_setting(const SettingStep& step, Config& config) {
   std::vector<std::string> settings;
-  if (step.recompute > config.memory.recompute) {
+  if (step.recompute > config.memory.recompute.value_or(Recompute::kNone).rest) {
     config.memory.recompute = step.recompute;
     settings.push_back(fmt::format("memory.recompute={}", step.name));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/config/load.h"
+#include "framework/config/recompute.h"
 #include "framework/core/error.h"
 
 namespace packtrain {
@@ -35,11 +36,26 @@ Json to_json(const PlanEntry& entry) {
                  {"window", cost.span.window}}},
                {"speeds", entry.layout.speeds}};
   if (entry.shard_size > 0) json["shard_size"] = entry.shard_size;
+  if (entry.fitted) {
+    json["memory_fit"] = {{"recompute", recompute_text(entry.fitted->recompute)},
+                          {"gather_slots", entry.fitted->gather_slots}};
+  }
   return json;
 }
 
 void require(bool right, const char* what) {
   if (!right) throw Error(ErrorCategory::kCheckpoint, what);
+}
+
+// Most entries have none.
+std::optional<FittedMemory> fitted_from(const Json& entry) {
+  if (!entry.contains("memory_fit")) return std::nullopt;
+  const Json& json = entry["memory_fit"];
+  const auto recompute = parse_recompute(json.at("recompute").get<std::string>());
+  const int gather_slots = json.at("gather_slots").get<int>();
+  require(recompute.has_value(), "memory_fit.recompute is no value of memory.recompute");
+  require(gather_slots >= 1, "memory_fit.gather_slots is below 1");
+  return FittedMemory{*recompute, gather_slots};
 }
 
 PlanEntry entry_from(const Json& json) {
@@ -50,6 +66,7 @@ PlanEntry entry_from(const Json& json) {
   json.at("max_tokens_per_micro_batch").get_to(layout.max_tokens_per_micro_batch);
   entry.lowered_from = json.value("lowered_from", std::int64_t{0});  // older files have none
   entry.shard_size = json.value("shard_size", 0);                    // most have none
+  entry.fitted = fitted_from(json);
   const auto source = json.at("cost_source").get<std::string>();
   require(source == kMeasured || source == kFlops, "cost_source is neither flops nor measured");
   entry.cost_source = source == kMeasured ? CostSource::kMeasured : CostSource::kFlops;

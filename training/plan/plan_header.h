@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,14 @@
 
 namespace packtrain {
 
+// What memory.fit chose, in addition to the token budget.
+struct FittedMemory {
+  RecomputeByLayer recompute;
+  int gather_slots = 0;
+
+  friend bool operator==(const FittedMemory&, const FittedMemory&) = default;
+};
+
 struct PlanEntry {
   PlanLayout layout;
   int num_ranks = 1;  // costs and speeds hold for this number only
@@ -22,6 +31,7 @@ struct PlanEntry {
   std::int64_t lowered_from = 0;
   // Ranks that share one copy of the model's state, when memory decided it. Else 0.
   int shard_size = 0;
+  std::optional<FittedMemory> fitted = {};
 
   // The configured or found budget.
   std::int64_t first_budget() const {

@@ -8,37 +8,15 @@
 #include "collators/collator.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
-#include "framework/core/units.h"
 #include "training/plan/plan_continuation.h"
 #include "training/plan/plan_source.h"
+#include "training/plan/run_memory.h"
 #include "training/plan/shard_size.h"
 #include "training/plan/step_count.h"
-#include "training/plan/token_budget.h"
 #include "training/setup/training_store.h"
 
 namespace packtrain {
 namespace {
-
-// `auto` keeps the checkpoint's budget, because packs depend on it and must not change within a
-// run.
-std::int64_t budget_of(const Config& config, const DecoderConfig& decoder,
-                       const std::optional<ResumePoint>& resumed, const Device& device,
-                       World& world) {
-  const bool is_auto = !config.batch.max_tokens_per_micro_batch.has_value();
-  if (is_auto && resumed && !resumed->header.entries.empty()) {
-    const PlanEntry& newest = resumed->header.entries.back();
-    const std::int64_t tokens = newest.layout.max_tokens_per_micro_batch;
-    check_kept_budget(config, decoder, tokens, resumed->folder, device, world);
-    log_info("{} tokens a micro-batch, as in {}", tokens, resumed->folder);
-    return newest.first_budget();
-  }
-  const TokenBudget budget = token_budget(config, decoder, device, world);
-  if (budget.limit) {
-    log_info("{} tokens a micro-batch, found for {:.2f} GiB a rank: {}", budget.tokens,
-             static_cast<double>(budget.limit->bytes) / kGibibyte, budget.limit->basis);
-  }
-  return budget.tokens;
-}
 
 // `auto` keeps the groups of the checkpoint when the number of ranks is the same.
 int kept_shard_size(const PlanHeader& header, int num_ranks) {
@@ -77,8 +55,8 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   config_.parallel.shard_size = found.num_ranks;
   mesh_ = make_process_mesh(world, found.num_ranks);
   const int num_ranks = mesh_.data_parallel_size();
-  PlanOptions options =
-      plan_options(config, decoder, num_ranks, budget_of(config_, decoder, resumed, device, world));
+  const RunMemory memory = choose_run_memory(config_, decoder, store, resumed, device, world);
+  PlanOptions options = plan_options(config, decoder, num_ranks, memory.max_tokens);
   const std::string fingerprint =
       share_fingerprint(store, world.local_rank(), world.host(), world.control());
   const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());
@@ -104,6 +82,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
                   num_ranks,
                   CostSource::kFlops};
   if (found.by_memory) entry.shard_size = found.num_ranks;
+  entry.fitted = memory.fitted;
   if (config.batch.cost == CostSource::kMeasured && !header_.entries.empty()) {
     const PlanEntry& newest = header_.entries.back();
     const bool is_known =
@@ -129,6 +108,18 @@ void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
   entry.layout.max_tokens_per_micro_batch = newest.layout.max_tokens_per_micro_batch;
   log_info("{} tokens a micro-batch instead of {}: memory ran out before",
            newest.layout.max_tokens_per_micro_batch, newest.lowered_from);
+}
+
+Config RunPlan::resolve(Config config) const {
+  const PlanEntry& entry = header_.entries.back();
+  config.parallel.shard_size = mesh_.shard.size;
+  if (!entry.fitted) return config;
+  config.memory.recompute = entry.fitted->recompute;
+  config.parallel.gather_slots = entry.fitted->gather_slots;
+  if (config.batch.max_tokens_per_micro_batch) {
+    config.batch.max_tokens_per_micro_batch = entry.first_budget();
+  }
+  return config;
 }
 
 std::int64_t RunPlan::lower_budget(std::int64_t step) {

@@ -42,10 +42,9 @@ struct ResumePoint {
 
 class RunPlan {
  public:
-  // Finds the shard size and the token budget: the configured one, else the checkpoint's, else what
-  // memory allows. Costs are the model's FLOPs. Measured costs of the checkpoint are used instead
-  // if they are asked for and come from the same number of ranks. Collective. `store` must outlive
-  // it.
+  // Finds the shard size, and what memory decides (run_memory.h). Costs are the model's FLOPs.
+  // Measured costs of the checkpoint are used instead if they are asked for and come from the same
+  // number of ranks. Collective. `store` must outlive it.
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
           const std::optional<ResumePoint>& resumed, const Device& device, World& world);
 
@@ -61,6 +60,8 @@ class RunPlan {
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
   std::int64_t total_steps() const { return total_steps_; }
+  // `config` with the shard size, and with what memory.fit chose.
+  Config resolve(Config config) const;
 
   // Call it when this layout of `step` ran out of memory. Lays steps from `step` on over more
   // micro-batches, of at most three quarters of the tokens of the step's largest divisible

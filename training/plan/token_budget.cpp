@@ -16,6 +16,7 @@ namespace {
 [[noreturn]] void fail_no_room(const Config& config, const MemoryPlan& plan,
                                const MemoryRanks& ranks, const MemoryLimit& limit) {
   const std::string sharing = sharing_advice(plan, ranks, limit.bytes);
+  const bool may_recompute = config.memory.recompute != RecomputeByLayer(Recompute::kFull);
   throw Error(
       ErrorCategory::kConfig,
       fmt::format("batch.max_tokens_per_micro_batch: auto finds no room: an example of "
@@ -23,9 +24,9 @@ namespace {
                   "and it may use {:.3g} GiB ({})\n{}",
                   config.data.max_length, to_gibibytes(plan.total()), to_gibibytes(limit.bytes),
                   limit.basis, memory_table(plan, 0)),
-      fmt::format("Lower data.max_length, set memory.recompute: full, {}{}or raise "
-                  "memory.limit_gib if the device has more.",
-                  sharing, sharing.empty() ? "" : ", "));
+      fmt::format("Lower data.max_length, {}{}{}or raise memory.limit_gib if the device has more.",
+                  may_recompute ? "set memory.recompute: full, " : "", sharing,
+                  sharing.empty() ? "" : ", "));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include "training/setup/base_digest.h"
 #include "training/setup/collective_read.h"
 #include "training/setup/no_model.h"
+#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -214,18 +215,6 @@ void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_
           store_vocab_size));
 }
 
-RecomputePolicy recompute_policy(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::kSelective:
-      return RecomputePolicy::selective();
-    case Recompute::kFull:
-      return RecomputePolicy::full();
-    case Recompute::kNone:
-      break;
-  }
-  return RecomputePolicy::none();
-}
-
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,
                       const Device& device) {
   return std::ranges::all_of(distinct_attentions(decoder), [&](const AttentionShape& shape) {
@@ -238,7 +227,7 @@ DecoderOptions decoder_options(const Config& config) {
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
-  options.recompute = recompute_policy(config.memory.recompute);
+  options.recompute = layer_policies(config.memory);
   return options;
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "framework/config/config.h"
-#include "models/block/operator_tape.h"
 #include "models/decoder/decoder.h"
 #include "models/layers/decoder_config.h"
 #include "models/ops/attention/attention.h"
@@ -40,7 +39,6 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config);
 void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
                       const DecoderConfig& decoder);
 
-RecomputePolicy recompute_policy(Recompute recompute);
 // The options of the decoder that a run trains, without the parts of its parameters.
 DecoderOptions decoder_options(const Config& config);
 

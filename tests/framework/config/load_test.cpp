@@ -108,6 +108,37 @@ TEST(ConfigChecks, TheLongestExampleMustFitAMicroBatch) {
             "  Lower data.max_length or raise batch.max_tokens_per_micro_batch.");
 }
 
+TEST(ConfigOverrides, ATokenBudgetThatIsSetIsKeptUnlessMemoryFitIsSetToo) {
+  const std::string tokens = "batch.max_tokens_per_micro_batch=8192";
+  EXPECT_EQ(load("").memory.fit, MemoryFit::kAuto);
+  EXPECT_EQ(load("run: {seed: 1}").memory.fit, MemoryFit::kAuto);
+  EXPECT_EQ(load("", {tokens}).memory.fit, MemoryFit::kKeepTokens);
+  EXPECT_EQ(load("", {tokens, "memory.fit=auto"}).memory.fit, MemoryFit::kAuto);
+  EXPECT_EQ(load("memory: {fit: off}", {tokens}).memory.fit, MemoryFit::kOff);
+  for (const std::vector<std::string>& overrides : {std::vector<std::string>{}, {tokens}}) {
+    const Config config = load("", overrides);
+    EXPECT_EQ(load(dump_config(config)).memory.fit, config.memory.fit);  // every key is set there
+  }
+}
+
+TEST(ConfigOverrides, RecomputeMayDifferBetweenTheFirstLayersAndTheRest) {
+  const auto recompute = [](const std::string& text) {
+    return load("", {"memory.recompute=" + text}).memory.recompute;
+  };
+  EXPECT_EQ(recompute("auto"), std::nullopt);
+  EXPECT_EQ(recompute("full"), RecomputeByLayer(Recompute::kFull));
+  EXPECT_EQ(recompute("selective:12"),
+            RecomputeByLayer(Recompute::kSelective, 12, Recompute::kNone));
+  EXPECT_EQ(recompute("full:20+selective"),
+            RecomputeByLayer(Recompute::kFull, 20, Recompute::kSelective));
+  for (const char* wrong : {"full:", "full:0", "full:-1", "full:x", "full:99999", "ful:3",
+                            "full:3+", "full:3+half", "3", "full+selective"}) {
+    EXPECT_NE(load_error("", {std::string("memory.recompute=") + wrong}).find("wanted one of auto"),
+              std::string::npos)
+        << wrong;
+  }
+}
+
 TEST(ConfigChecks, Fp32GradientsAreNotRoundedOnTheWire) {
   const std::string error = load_error("", {"precision.compute=fp32"});
   EXPECT_NE(error.find("precision.compute is fp32 (command line: precision.compute=fp32), but "

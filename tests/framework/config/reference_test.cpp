@@ -47,14 +47,16 @@ TEST(ConfigReference, ThePageInTheDocumentsIsThisOne) {
 
 TEST(ConfigReference, AKeyIsExplainedWithItsValuesAndDefault) {
   EXPECT_EQ(explain_config("memory.recompute")
-                .find("memory.recompute: one of none, selective, full; default none\n  "),
+                .find("memory.recompute: one of auto, none, selective, full, or by layer like "
+                      "full:20+selective; default auto\n  "),
             0U);
   EXPECT_EQ(explain_config("recompute"), explain_config("memory.recompute"));
 }
 
 TEST(ConfigReference, ASectionIsExplainedKeyByKey) {
-  EXPECT_EQ(explain_config("memory"),
-            explain_config("memory.recompute") + explain_config("memory.limit_gib"));
+  EXPECT_EQ(explain_config("memory"), explain_config("memory.recompute") +
+                                          explain_config("memory.fit") +
+                                          explain_config("memory.limit_gib"));
 }
 
 std::string explain_error(const std::string& name) {

@@ -76,6 +76,8 @@ TEST(ConfigValues, ADumpLoadsToAnEqualConfig) {
   config.batch.global_batch_size.reset();
   config.batch.global_batch_tokens = 8192;
   config.batch.max_tokens_per_micro_batch.reset();
+  config.memory.recompute = {Recompute::kFull, 20, Recompute::kSelective};
+  config.memory.fit = MemoryFit::kKeepTokens;
   config.memory.limit_gib = 1.5;
   config.data.validation = {{"", "null"}};
   config.optimizer.learning_rate = 0.1 + 0.2;
@@ -272,11 +274,12 @@ INSTANTIATE_TEST_SUITE_P(
                    "config.yaml:1:17: model.config: got 'llama', wanted a map of config.json keys, "
                    "like {model_type: llama, ...}"},
         WrongValue{"memory: {recompute: sellective}",
-                   "config.yaml:1:21: memory.recompute: got 'sellective', wanted one of none, "
-                   "selective, full\n  Did you mean selective?"},
+                   "config.yaml:1:21: memory.recompute: got 'sellective', wanted one of auto, "
+                   "none, selective, full, or by layer like full:20+selective\n"
+                   "  Did you mean selective?"},
         WrongValue{"memory: {recompute: true}",
-                   "config.yaml:1:21: memory.recompute: got true, wanted one of none, selective, "
-                   "full"},
+                   "config.yaml:1:21: memory.recompute: got true, wanted one of auto, none, "
+                   "selective, full, or by layer like full:20+selective"},
         WrongValue{"data: {too_long: discard}",
                    "config.yaml:1:18: data.too_long: got 'discard', wanted one of error, truncate, "
                    "split, drop"},
@@ -284,15 +287,14 @@ INSTANTIATE_TEST_SUITE_P(
                    "config.yaml:1:16: batch.order: got 'shuffled', wanted one of sequential, "
                    "random, group_by_length"},
         WrongValue{"memory: {recompute: checkpointed}",
-                   "config.yaml:1:21: memory.recompute: got 'checkpointed', wanted one of none, "
-                   "selective, "
-                   "full"},
+                   "config.yaml:1:21: memory.recompute: got 'checkpointed', wanted one of "
+                   "auto, none, selective, full, or by layer like full:20+selective"},
         WrongValue{"batch: {max_tokens_per_micro_batch: all}",
                    "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
                    "integer from 1 to 2147483647 or auto"},
         WrongValue{"memory: full",
                    "config.yaml:1:9: memory: got 'full', wanted a map of keys\n"
-                   "  Keys of memory: recompute, limit_gib."}));
+                   "  Keys of memory: recompute, fit, limit_gib."}));
 
 }  // namespace
 }  // namespace packtrain

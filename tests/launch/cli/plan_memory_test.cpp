@@ -1,4 +1,6 @@
 // packtrain plan from outside: the memory that it counts, and for which hosts.
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 #include <string>
@@ -108,6 +110,36 @@ TEST_F(Plan, MemoryByPurposeAddsUp) {
   EXPECT_TRUE(plan("parallel.backend=mpi")["gpu_memory_bytes"].is_null());
 }
 
+TEST_F(Plan, ShowsWhatMemoryFitChooses) {
+  const std::string arguments = "--memory parallel.backend=mpi data.train=nowhere ";
+  const std::int64_t needed = plan(arguments)["predicted_memory_bytes"];
+  const std::int64_t limit_bytes = needed * 8 / 10;
+  const std::string limit =
+      fmt::format("memory.limit_gib={}", static_cast<double>(limit_bytes) / (1 << 30));
+  const Json fitted = plan(arguments + limit);
+  EXPECT_LE(fitted["predicted_memory_bytes"], limit_bytes);
+  EXPECT_NE(fitted["recompute"], "none");
+  EXPECT_EQ(fitted["max_tokens_per_micro_batch"], 512);  // set in the file
+  const Json by_hand =
+      plan(arguments + "memory.recompute=" + fitted["recompute"].get<std::string>());
+  EXPECT_EQ(by_hand["predicted_memory_bytes"], fitted["predicted_memory_bytes"]);
+  const Outcome text = packtrain("plan config.yaml " + arguments + limit);
+  const std::string choice =
+      "memory.fit: memory.recompute=" + fitted["recompute"].get<std::string>() +
+      " parallel.gather_slots=3 batch.max_tokens_per_micro_batch=512";
+  EXPECT_EQ(count(text.said, choice), 1U) << text.said;
+  EXPECT_EQ(plan(arguments + limit + " memory.fit=off")["predicted_memory_bytes"], needed);
+}
+
+TEST_F(Plan, NamesWhatWouldFitWhereMemoryFitFindsNothing) {
+  const Outcome text =
+      packtrain("plan config.yaml --memory parallel.backend=mpi memory.limit_gib=0.001");
+  EXPECT_EQ(text.exit_code, 0) << text.said;
+  EXPECT_EQ(count(text.said, "nothing fits; train ends before step 1 with exit code 69"), 1U)
+      << text.said;
+  EXPECT_EQ(count(text.said, "What fits: "), 1U) << text.said;
+}
+
 TEST_F(Plan, MemoryAloneNeedsNoData) {
   const std::string arguments = "--memory --ranks 4 --gpu-gib 16 data.train=nowhere";
   const Json json = plan(arguments);
@@ -123,7 +155,8 @@ TEST_F(Plan, MemoryAloneNeedsNoData) {
 
 TEST_F(Plan, AConfigThatDoesNotFitIsReportedWithOneThatDoes) {
   const std::string large =
-      "batch.max_tokens_per_micro_batch=2000000 batch.global_batch_size=1000000 --gpu-gib ";
+      "memory.fit=off batch.max_tokens_per_micro_batch=2000000 batch.global_batch_size=1000000 "
+      "--gpu-gib ";
   const Outcome ample = packtrain("plan config.yaml --memory " + large + "64");
   EXPECT_EQ(count(ample.said, "What fits"), 0U) << ample.said;
   const Outcome scarce = packtrain("plan config.yaml --memory " + large + "2");

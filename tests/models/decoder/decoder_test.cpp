@@ -127,7 +127,9 @@ TEST_P(Decoder, RecomputationChangesNoBit) {
     SCOPED_TRACE(name);
     TestModel kept(config, {}, on.options());
     const TestModel::Result want = kept.train(batch);
-    for (const RecomputePolicy policy : {RecomputePolicy::selective(), RecomputePolicy::full()}) {
+    const LayerPolicies by_layer(RecomputePolicy::full(), 1, RecomputePolicy::selective());
+    for (const LayerPolicies& policy : {LayerPolicies(RecomputePolicy::selective()),
+                                        LayerPolicies(RecomputePolicy::full()), by_layer}) {
       DecoderOptions options;
       options.recompute = policy;
       TestModel recomputed(config, options, on.options());

@@ -92,6 +92,40 @@ TEST(Estimates, SavedActivationsAreInTheOrderOfTheForward) {
             std::vector<std::string>{"input"});
 }
 
+// Also with experts in some layers.
+TEST(Estimates, ThePeakFallsWithEachOfTheFirstLayersThatRecomputes) {
+  std::vector<DecoderConfig> configs = {small_config(), small_config()};
+  for (DecoderConfig& config : configs) config.num_layers = 6;
+  configs[1].experts = {.num_experts = 4, .experts_per_token = 2, .intermediate_size = 96};
+  for (int layer = 0; layer < 6; ++layer) configs[1].layers.push_back({.experts = layer % 2 == 1});
+  const auto peak_of = [](const DecoderConfig& config, const LayerPolicies& policies) {
+    MicroBatchShape size;
+    size.num_rows = size.max_rows = 4096;
+    size.num_supervised_rows = 4095;
+    size.on_gpu = false;
+    std::int64_t most = 0;
+    for (const MemoryPeak& peak : memory_peaks(config, policies, size)) {
+      most = std::max(most, peak.bytes());
+    }
+    return most;
+  };
+  const RecomputePolicy none = RecomputePolicy::none();
+  for (const DecoderConfig& config : configs) {
+    for (const RecomputePolicy policy : {RecomputePolicy::selective(), RecomputePolicy::full()}) {
+      const std::int64_t most = peak_of(config, none);
+      EXPECT_EQ(peak_of(config, {policy, 0, none}), most);
+      std::int64_t last = most;
+      for (std::int64_t num = 1; num < 6; ++num) {
+        const std::int64_t bytes = peak_of(config, {policy, num, none});
+        EXPECT_LE(bytes, last) << num;
+        last = bytes;
+      }
+      EXPECT_LT(last, most);
+      EXPECT_EQ(peak_of(config, {policy, 6, none}), peak_of(config, policy));
+    }
+  }
+}
+
 TEST(Estimates, ParametersOfALayerAreInTheOrderOfItsOperators) {
   std::vector<std::string> names;
   for (const ParameterSpec& parameter : layer_parameters(small_config(), 1)) {

@@ -70,6 +70,7 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   PlanEntry lowered = entry_from(9, 2);
   lowered.lowered_from = 2048;
   lowered.shard_size = 2;
+  lowered.fitted = {{Recompute::kFull, 3, Recompute::kSelective}, 5};
   header.begin(lowered);
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
 }
@@ -110,6 +111,22 @@ TEST(PlanHeader, ThatIsDamagedIsACheckpointError) {
       EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
       EXPECT_EQ(error.message().find("step-7: the plan header"), 0U) << error.message();
     }
+  }
+}
+
+TEST(PlanHeader, WithAMemoryChoiceThatIsNoneIsACheckpointError) {
+  PlanHeader header;
+  PlanEntry entry = entry_from(0, 2);
+  const std::string plain = plan_header_text(header);
+  EXPECT_EQ(plain.find("memory_fit"), std::string::npos) << "most have none";
+  entry.fitted = {Recompute::kSelective, 3};
+  header.begin(entry);
+  const std::string text = plan_header_text(header);
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"selective", "seldom"}, {"\"gather_slots\":3", "\"gather_slots\":0"}}) {
+    std::string damaged = text;
+    damaged.replace(damaged.find(from), from.size(), to);
+    EXPECT_THROW(parse_plan_header(damaged, "step-7"), Error) << damaged;
   }
 }
 

@@ -1,0 +1,219 @@
+// What memory.fit chooses fits, and nothing in its list that fits is faster.
+#include "training/plan/memory_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "framework/core/error.h"
+#include "tests/training/small_decoder.h"
+#include "training/plan/gather_slots.h"
+#include "training/plan/token_budget.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
+
+DecoderConfig twelve_layers() {
+  DecoderConfig decoder = small_decoder();
+  decoder.num_layers = 12;
+  return decoder;
+}
+
+FitInput input_with(const MemoryRanks& ranks, std::int64_t limit_bytes) {
+  Config config;
+  config.data.max_length = 512;
+  config.batch.global_batch_size = 128;
+  config.batch.max_tokens_per_micro_batch = 4096;
+  FitInput input{config, twelve_layers(), ranks, {limit_bytes, limit_bytes, "a test's"}, {}};
+  input.work = step_work(config, nullptr, ranks.num_ranks);
+  return input;
+}
+
+const std::vector<MemoryRanks> kLayouts = {{DeviceKind::kCpu, 1, 1},
+                                           {DeviceKind::kCuda, 1, 1},
+                                           {DeviceKind::kCuda, 2, 2},
+                                           {DeviceKind::kCuda, 8, 4}};
+
+// Limits between the least that can be chosen and what the default needs.
+std::vector<std::int64_t> limits_for(const MemoryRanks& ranks) {
+  const FitInput input = input_with(ranks, kPlenty);
+  const std::int64_t least = least_memory(input).bytes;
+  const std::int64_t most = plan_with(input, {Recompute::kNone, kMinGatherSlots, 4096}).total();
+  std::vector<std::int64_t> limits;
+  for (int i = 0; i <= 10; ++i) limits.push_back(least + (most - least) * i / 10);
+  return limits;
+}
+
+TEST(MemoryFit, WhatIsChosenFits) {
+  for (const MemoryRanks& ranks : kLayouts) {
+    for (const std::int64_t limit : limits_for(ranks)) {
+      const FitInput input = input_with(ranks, limit);
+      const auto choice = fit_memory(input);
+      ASSERT_TRUE(choice.has_value());
+      const MemorySettings& chosen = choice->chosen.settings;
+      EXPECT_LE(plan_with(input, chosen).total(), limit);
+      EXPECT_EQ(plan_with(input, chosen).total(), choice->chosen.bytes);
+      for (const FitCandidate& candidate : fit_candidates(input)) {
+        EXPECT_LE(plan_with(input, candidate.settings).total(), limit);
+      }
+    }
+  }
+}
+
+TEST(MemoryFit, NothingThatFitsIsFaster) {
+  for (const MemoryRanks& ranks : kLayouts) {
+    for (const std::int64_t limit : limits_for(ranks)) {
+      const FitInput input = input_with(ranks, limit);
+      const FitCandidate chosen = fit_memory(input)->chosen;
+      if (chosen.settings.recompute == Recompute::kNone && chosen.settings.max_tokens == 4096) {
+        continue;  // the default
+      }
+      const StepTimeModel time(input.config, input.decoder, ranks, input.work);
+      const bool gathers = ranks.device == DeviceKind::kCuda && ranks.num_ranks > 1;
+      for (const std::int64_t tokens : token_choices(input.config, ranks.num_ranks)) {
+        for (const RecomputeByLayer& recompute : recompute_choices(input.config.memory, 12)) {
+          for (const int slots : gathers ? std::vector{3, 6, 12} : std::vector{3}) {
+            const MemorySettings other{recompute, slots, tokens};
+            const double share = slots > kMinGatherSlots ? kSlotShare : 1;
+            const auto bytes = static_cast<double>(plan_with(input, other).total());
+            if (bytes > share * static_cast<double>(limit)) continue;
+            EXPECT_GE(time.seconds(other), chosen.seconds) << settings_text(other);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryFit, KeepsTheDefaultWhereItFits) {
+  for (const MemoryRanks& ranks : kLayouts) {
+    FitInput input = input_with(ranks, 0);
+    input.limit.bytes = limits_for(ranks).back();
+    const MemorySettings chosen = fit_memory(input)->chosen.settings;
+    EXPECT_EQ(chosen.recompute, Recompute::kNone);
+    EXPECT_EQ(chosen.max_tokens, 4096);
+    --input.limit.bytes;
+    const MemorySettings less = fit_memory(input)->chosen.settings;
+    EXPECT_TRUE(less.recompute != Recompute::kNone || less.max_tokens < 4096);
+  }
+}
+
+TEST(MemoryFit, WithoutALimitTheSlotsAreThoseOfARunWithoutFit) {
+  Config config = input_with(kLayouts[2], 0).config;
+  const AssumedDevice gpu = assume_device(config, twelve_layers(), on_one_host(2), 16.0);
+  FitInput input = input_with(gpu.ranks, 0);
+  input.limit = assumed_memory_limit(config.memory, gpu);
+  EXPECT_EQ(fit_memory(input)->chosen.settings.gather_slots,
+            assumed_gather_slots(config, twelve_layers(), 4096, gpu));
+}
+
+TEST(MemoryFit, SettingsByHandStay) {
+  FitInput input = input_with(kLayouts[2], 0);
+  const std::vector<std::int64_t> limits = limits_for(kLayouts[2]);
+  input.limit.bytes = limits[3];
+  input.config.parallel.gather_slots = 4;
+  input.config.memory.recompute = RecomputeByLayer(Recompute::kFull, 5, Recompute::kSelective);
+  for (const FitCandidate& candidate : fit_candidates(input)) {
+    EXPECT_EQ(candidate.settings.gather_slots, 4);
+    EXPECT_EQ(candidate.settings.recompute, *input.config.memory.recompute);
+  }
+  input = input_with(kLayouts[2], limits[8]);
+  input.config.memory.fit = MemoryFit::kKeepTokens;
+  const std::vector<FitCandidate> kept = fit_candidates(input);
+  ASSERT_FALSE(kept.empty());
+  for (const FitCandidate& candidate : kept) EXPECT_EQ(candidate.settings.max_tokens, 4096);
+}
+
+TEST(MemoryFit, TokensStayWhereStepsOrMicroBatchesAreMadeOfThem) {
+  Config config = input_with(kLayouts[0], 0).config;
+  EXPECT_EQ(token_choices(config, 1),
+            (std::vector<std::int64_t>{4096, 3072, 2048, 1536, 1024, 768, 512}));
+  for (const StrategyTraits& strategy : kStrategyTraits) {
+    config.batch.strategy = strategy.strategy;
+    const std::size_t count = strategy.strategy == Strategy::kBalanced ? 7 : 1;
+    EXPECT_EQ(token_choices(config, 1).size(), count) << strategy.name;
+  }
+}
+
+TEST(MemoryFit, NothingIsChosenWhereNothingFits) {
+  const MemoryRanks ranks = kLayouts[0];
+  FitInput input = input_with(ranks, 0);
+  const std::int64_t least = least_memory(input).bytes;
+  input.limit = {least - 1, least - 1, "a test's"};
+  EXPECT_FALSE(fit_memory(input).has_value());
+  input.limit.with_reserve = least;
+  const auto choice = fit_memory(input);  // the reserve is there for this
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->chosen.bytes, least);
+}
+
+TEST(MemoryFit, AnAutomaticBudgetThatFitsStaysTheSame) {
+  for (const std::int64_t limit : limits_for(kLayouts[0])) {
+    FitInput input = input_with(kLayouts[0], limit);
+    Config& config = input.config;
+    config.batch.max_tokens_per_micro_batch.reset();
+    Config without = config;
+    without.memory.recompute = Recompute::kNone;
+    std::int64_t tokens = 0;
+    try {
+      tokens = largest_token_budget(without, input.decoder, input.ranks, input.limit);
+    } catch (const Error&) {
+    }
+    const MemorySettings chosen = fit_memory(input)->chosen.settings;
+    EXPECT_EQ(chosen.recompute == Recompute::kNone, tokens > 0);
+    if (tokens > 0) {
+      EXPECT_EQ(chosen.max_tokens, tokens);
+    }
+    EXPECT_LE(plan_with(input, chosen).total(), limit);
+  }
+}
+
+TEST(MemoryFit, OnCpusNeedsALimit) {
+  MemorySection memory;
+  EXPECT_TRUE(chooses_memory(memory, DeviceKind::kCuda));
+  EXPECT_FALSE(chooses_memory(memory, DeviceKind::kCpu));
+  memory.limit_gib = 1;
+  EXPECT_TRUE(chooses_memory(memory, DeviceKind::kCpu));
+  memory.fit = MemoryFit::kOff;
+  EXPECT_FALSE(chooses_memory(memory, DeviceKind::kCuda));
+}
+
+TEST(StepTime, GrowsWithRecomputeAndWithMicroBatches) {
+  for (const MemoryRanks& ranks : kLayouts) {
+    const FitInput input = input_with(ranks, kPlenty);
+    const StepTimeModel time(input.config, input.decoder, ranks, input.work);
+    double last = 0;
+    for (const RecomputeByLayer& recompute : recompute_choices(input.config.memory, 12)) {
+      const double seconds = time.seconds({recompute, 12, 4096});
+      EXPECT_GE(seconds, last);
+      last = seconds;
+    }
+    last = 0;
+    for (const std::int64_t tokens : token_choices(input.config, ranks.num_ranks)) {
+      const double seconds = time.seconds({Recompute::kNone, 3, tokens});
+      EXPECT_GE(seconds, last);
+      last = seconds;
+    }
+    EXPECT_LE(time.seconds({Recompute::kNone, 12, 512}), time.seconds({Recompute::kNone, 3, 512}));
+  }
+}
+
+TEST(StepTime, OfFullRecomputeIsOneMoreForwardOfTheLayers) {
+  FitInput input = input_with(kLayouts[1], kPlenty);
+  input.decoder.hidden_size = 4096;
+  input.decoder.intermediate_size = 14336;
+  input.decoder.num_heads = 32;
+  input.decoder.num_kv_heads = 8;
+  input.decoder.head_dim = 128;
+  const StepTimeModel time(input.config, input.decoder, input.ranks, input.work);
+  const double none = time.seconds({Recompute::kNone, 3, 4096});
+  EXPECT_NEAR(time.seconds({Recompute::kFull, 3, 4096}) / none, 4.0 / 3, 0.05);
+  EXPECT_NEAR(time.seconds({{Recompute::kFull, 6, Recompute::kNone}, 3, 4096}) / none, 7.0 / 6,
+              0.03);
+  EXPECT_LT(time.seconds({Recompute::kSelective, 3, 4096}) / none, 1.05);
+}
+
+}  // namespace
+}  // namespace packtrain

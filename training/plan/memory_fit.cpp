@@ -1,0 +1,282 @@
+#include "training/plan/memory_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "collators/batch_builder.h"
+#include "framework/config/recompute.h"
+#include "framework/core/error.h"
+#include "framework/core/math.h"
+#include "framework/core/units.h"
+#include "training/plan/gather_slots.h"
+#include "training/plan/token_budget.h"
+
+namespace packtrain {
+namespace {
+
+// Tokens that micro-batches may be lowered to. Packs and rows are made of the budget, and other
+// micro-batches of a number of examples.
+bool may_lower_tokens(const Config& config) {
+  const StrategyTraits& strategy = traits_of(config.batch.strategy);
+  return config.memory.fit == MemoryFit::kAuto && !strategy.makes_own_steps &&
+         !strategy.has_micro_batch_size;
+}
+
+class Fitter {
+ public:
+  Fitter(const FitInput& input, std::int64_t limit_bytes)
+      : input_(input),
+        limit_(limit_bytes),
+        most_useful_(max_useful_tokens(input.config, input.ranks.num_ranks)),
+        time_(input.config, input.decoder, input.ranks, input.work),
+        given_slots_(
+            slots_without_limit(input.config.parallel, input.ranks.device, input.ranks.num_ranks)),
+        recompute_(recompute_choices(input.config.memory, input.decoder.num_layers)) {}
+
+  MemoryPlan plan(const MemorySettings& settings) {
+    MemoryPlanner& planner = planner_with(settings.gather_slots);
+    planner.change(settings.recompute, tokens_of_config(settings.max_tokens));
+    return planner.plan({.num_rows = std::min(settings.max_tokens, most_useful_),
+                         .several_micro_batches = settings.max_tokens < most_useful_});
+  }
+
+  FitCandidate candidate(const MemorySettings& settings) {
+    return {settings, plan(settings).total(), time_.seconds(settings)};
+  }
+
+  std::vector<FitCandidate> list() {
+    std::vector<FitCandidate> found;
+    if (!input_.config.batch.max_tokens_per_micro_batch) {
+      found = list_automatic();
+    } else {
+      for (const std::int64_t tokens : token_choices(input_.config, input_.ranks.num_ranks)) {
+        for (const int slots : slot_choices()) add(least_recompute(tokens, slots), found);
+      }
+    }
+    sort(found);
+    return found;
+  }
+
+  // Of the settings that may be chosen, those of the smallest plan. A step in one micro-batch may
+  // need less than in several, because its gradient is narrower.
+  FitCandidate least() {
+    const Config& config = input_.config;
+    std::vector<std::int64_t> tokens = token_choices(config, input_.ranks.num_ranks);
+    if (tokens.empty()) {
+      tokens = {round_up(config.data.max_length, CollatorOptions{}.row_multiple)};
+    }
+    std::vector<FitCandidate> candidates;
+    for (const std::int64_t count : tokens) {
+      for (std::size_t i = recompute_.size() > 1 ? recompute_.size() - 2 : 0; i < recompute_.size();
+           ++i) {
+        candidates.push_back(
+            candidate({recompute_[i], given_slots_.value_or(kMinGatherSlots), count}));
+      }
+    }
+    return *std::ranges::min_element(candidates, {}, &FitCandidate::bytes);
+  }
+
+ private:
+  int all_slots() const {
+    return std::max(kMinGatherSlots, static_cast<int>(input_.decoder.num_layers));
+  }
+
+  std::vector<int> slot_choices() const {
+    if (given_slots_) return {*given_slots_};
+    std::vector<int> choices = {kMinGatherSlots, std::max(kMinGatherSlots, all_slots() / 2),
+                                all_slots()};
+    choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+    return choices;
+  }
+
+  // Nothing stays nothing: the number that `auto` found is no setting of the model.
+  std::optional<std::int64_t> tokens_of_config(std::int64_t tokens) const {
+    return input_.config.batch.max_tokens_per_micro_batch ? std::optional(tokens) : std::nullopt;
+  }
+
+  // Sizes of slots take longer than the rest of a plan.
+  MemoryPlanner& planner_with(int slots) {
+    const auto found = planners_.find(slots);
+    if (found != planners_.end()) return found->second;
+    Config config = input_.config;
+    config.parallel.gather_slots = slots;
+    return planners_.try_emplace(slots, config, input_.decoder, input_.ranks).first->second;
+  }
+
+  bool fits(const MemorySettings& settings) {
+    const double share = settings.gather_slots > kMinGatherSlots && !given_slots_ ? kSlotShare : 1;
+    return static_cast<double>(plan(settings).total()) <= share * static_cast<double>(limit_);
+  }
+
+  // The least recompute that fits. A plan shrinks from each choice to the next. It may grow to the
+  // last one: a last layer that recomputes all its values has them together at its peak.
+  std::optional<MemorySettings> least_recompute(std::int64_t tokens, int slots) {
+    const auto settings = [&](std::size_t i) {
+      return MemorySettings{recompute_[i], slots, tokens};
+    };
+    std::size_t low = 0;
+    std::size_t high = recompute_.size() - 1;
+    if (!fits(settings(high))) {
+      if (high == 0 || !fits(settings(--high))) return std::nullopt;
+    }
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (fits(settings(middle))) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return settings(high);
+  }
+
+  // Adds the settings with as many more slots as fit.
+  void add(std::optional<MemorySettings> settings, std::vector<FitCandidate>& found) {
+    if (!settings) return;
+    if (!given_slots_) {
+      const int fewest = settings->gather_slots;
+      int& slots = settings->gather_slots;
+      for (slots = all_slots(); slots > fewest && !fits(*settings);) --slots;
+    }
+    const bool is_there =
+        std::ranges::find(found, *settings, &FitCandidate::settings) != found.end();
+    if (!is_there) found.push_back(candidate(*settings));
+  }
+
+  // `auto` finds as many tokens as memory holds. Without recompute it stays what it always was.
+  std::vector<FitCandidate> list_automatic() {
+    std::vector<FitCandidate> found;
+    for (const RecomputeByLayer& recompute : recompute_) {
+      Config config = input_.config;
+      config.memory.recompute = recompute;
+      try {
+        const std::int64_t tokens = largest_token_budget(config, input_.decoder, input_.ranks,
+                                                         {limit_, limit_, input_.limit.basis});
+        add(MemorySettings{recompute, given_slots_.value_or(kMinGatherSlots), tokens}, found);
+      } catch (const Error&) {
+        if (recompute == recompute_.back() && found.empty()) throw;
+      }
+      if (recompute == recompute_.front() && !found.empty()) break;
+    }
+    return found;
+  }
+
+  // What a run has when nothing is chosen stays in front: existing runs keep their plans.
+  void sort(std::vector<FitCandidate>& found) const {
+    const auto tokens = input_.config.batch.max_tokens_per_micro_batch;
+    const bool has_default = !found.empty() &&
+                             found.front().settings.recompute == recompute_.front() &&
+                             (!tokens || found.front().settings.max_tokens == *tokens);
+    std::ranges::stable_sort(found.begin() + (has_default ? 1 : 0), found.end(), {},
+                             &FitCandidate::seconds);
+  }
+
+  const FitInput& input_;
+  std::int64_t limit_;
+  std::int64_t most_useful_;
+  StepTimeModel time_;
+  std::optional<int> given_slots_;
+  std::vector<RecomputeByLayer> recompute_;
+  std::map<int, MemoryPlanner> planners_;  // by slots
+};
+
+}  // namespace
+
+bool chooses_memory(const MemorySection& memory, DeviceKind device) {
+  return memory.fit != MemoryFit::kOff &&
+         (device == DeviceKind::kCuda || memory.limit_gib.has_value());
+}
+
+StepWork step_work(const Config& config, const TokenStore* store, int num_ranks) {
+  const auto longest = static_cast<double>(config.data.max_length);
+  StepWork work{0, longest};
+  if (store != nullptr && !store->lengths().empty()) {
+    double total = 0;
+    for (const std::int32_t length : store->lengths()) {
+      total += std::min(longest, static_cast<double>(length));
+    }
+    work.mean_length = total / static_cast<double>(store->lengths().size());
+  }
+  const BatchSection& batch = config.batch;
+  const double row = traits_of(batch.strategy).makes_own_steps ? longest : work.mean_length;
+  const double tokens = batch.global_batch_tokens
+                            ? static_cast<double>(*batch.global_batch_tokens)
+                            : static_cast<double>(batch.global_batch_size.value_or(1)) * row;
+  work.num_tokens = std::max(1.0, tokens / num_ranks);
+  return work;
+}
+
+MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings) {
+  return Fitter(input, input.limit.bytes).plan(settings);
+}
+
+std::vector<RecomputeByLayer> recompute_choices(const MemorySection& memory,
+                                                std::int64_t num_layers) {
+  if (memory.recompute) return {*memory.recompute};
+  std::vector<RecomputeByLayer> choices = {Recompute::kNone};
+  for (std::int64_t num = 1; num < num_layers; ++num) {
+    choices.emplace_back(Recompute::kSelective, num, Recompute::kNone);
+  }
+  choices.emplace_back(Recompute::kSelective);
+  for (std::int64_t num = 1; num < num_layers; ++num) {
+    choices.emplace_back(Recompute::kFull, num, Recompute::kSelective);
+  }
+  choices.emplace_back(Recompute::kFull);
+  return choices;
+}
+
+std::vector<std::int64_t> token_choices(const Config& config, int num_ranks) {
+  const auto given = config.batch.max_tokens_per_micro_batch;
+  if (!given) return {};
+  std::vector<std::int64_t> choices = {*given};
+  if (!may_lower_tokens(config)) return choices;
+  const std::int64_t multiple = CollatorOptions{}.row_multiple;
+  const std::int64_t least = std::min(*given, round_up(config.data.max_length, multiple));
+  const std::int64_t most = std::min(*given, max_useful_tokens(config, num_ranks));
+  for (std::int64_t tokens = most; tokens > least; tokens /= 2) {
+    for (const std::int64_t lower : {tokens - tokens / 4, tokens / 2}) {
+      const std::int64_t rounded = std::max(least, lower - lower % multiple);
+      if (rounded < choices.back()) choices.push_back(rounded);
+    }
+  }
+  return choices;
+}
+
+std::vector<FitCandidate> fit_candidates(const FitInput& input) {
+  return Fitter(input, input.limit.bytes).list();
+}
+
+std::optional<MemoryChoice> fit_memory(const FitInput& input) {
+  std::vector<FitCandidate> found = Fitter(input, input.limit.bytes).list();
+  if (found.empty()) found = Fitter(input, input.limit.with_reserve).list();
+  if (found.empty()) return std::nullopt;
+  return MemoryChoice{found[0], found.size() > 1 ? std::optional(found[1]) : std::nullopt};
+}
+
+FitCandidate least_memory(const FitInput& input) {
+  return Fitter(input, input.limit.bytes).least();
+}
+
+std::string settings_text(const MemorySettings& settings) {
+  return fmt::format(
+      "memory.recompute={} parallel.gather_slots={} batch.max_tokens_per_micro_batch={}",
+      recompute_text(settings.recompute), settings.gather_slots, settings.max_tokens);
+}
+
+std::string choice_text(const MemoryChoice& choice, const MemoryLimit& limit) {
+  const FitCandidate& chosen = choice.chosen;
+  std::string text = fmt::format("memory.fit: {}\n  planned {:.4g} of {:.4g} GiB ({})",
+                                 settings_text(chosen.settings), to_gibibytes(chosen.bytes),
+                                 to_gibibytes(limit.bytes), limit.basis);
+  if (!choice.next) return text + "; nothing else fits";
+  const double more = 100 * (choice.next->seconds / chosen.seconds - 1);
+  return text + fmt::format("\n  next: {}, planned {:.4g} GiB, estimated time {:+.1f} %",
+                            settings_text(choice.next->settings), to_gibibytes(choice.next->bytes),
+                            more);
+}
+
+}  // namespace packtrain
