@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/adapter_section.h"
 #include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
@@ -28,9 +29,6 @@ enum class Precision { kFloat32, kBFloat16 };
 constexpr DataType data_type(Precision precision) {
   return precision == Precision::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
 }
-enum class AdapterKind { kNone, kLora };
-// Initial values of an adapter: PEFT's init_lora_weights true and gaussian.
-enum class LoraInit { kDefault, kGaussian };
 // The settings that memory.fit may choose, of those that are not set (training/plan/memory_fit.h).
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // Forward and backward as CUDA graphs, for runs of one rank.
@@ -168,33 +166,6 @@ struct ParallelSection {
   // all ranks support.
   std::optional<CollectivePath> gather_path;
   std::optional<CollectivePath> reduce_path;
-};
-
-struct NumberOfName {
-  std::string name;
-  double number = 0;
-
-  friend bool operator==(const NumberOfName&, const NumberOfName&) = default;
-};
-
-// A low-rank adapter over a frozen model, as PEFT's LoraConfig. Modules have the names of Hugging
-// Face; `*` matches any text.
-struct AdapterSection {
-  AdapterKind kind = AdapterKind::kNone;
-  std::string path;  // a PEFT folder whose adapter is trained further
-  std::int64_t rank = 16;
-  double alpha = 32;
-  bool use_rslora = false;                            // scale alpha / sqrt(rank), not alpha / rank
-  std::vector<std::string> targets = {"all-linear"};  // modules with an adapter
-  std::vector<std::string> exclude;                   // of these
-  std::vector<std::int64_t> layers_to_transform;      // numbers of layers; empty: all
-  std::vector<NumberOfName> rank_pattern;             // ranks of some modules
-  std::vector<NumberOfName> alpha_pattern;            // alphas of some modules
-  double dropout = 0;                                 // of the input of A
-  LoraInit init = LoraInit::kDefault;
-  std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
-
-  bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }
 };
 
 struct PrecisionSection {

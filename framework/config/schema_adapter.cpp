@@ -6,7 +6,7 @@ namespace packtrain {
 std::vector<Field> fields_of(AdapterSection& s) {
   return {
       choice("adapter.kind", s.kind, {{"none", AdapterKind::kNone}, {"lora", AdapterKind::kLora}})
-          .means("`lora`: the model is frozen, and low-rank matrices A and B beside its linear "
+          .means("`lora`: the model is frozen, and low-rank matrices A and B next to its linear "
                  "layers are trained: y = x W^T + scale (x A^T) B^T."),
       text("adapter.path", s.path)
           .means("A PEFT folder (adapter_config.json, adapter_model.safetensors) whose adapter is "
@@ -36,8 +36,9 @@ std::vector<Field> fields_of(AdapterSection& s) {
           .means("Initial values. `default`: A uniform within 1 / sqrt(inputs), B zero. "
                  "`gaussian`: A normal with deviation 1 / rank, B zero."),
       text_list("adapter.save", s.save)
-          .means("Modules that are trained whole beside the adapter and saved with it (PEFT's "
-                 "modules_to_save), such as [lm_head, embed_tokens]."),
+          .means(
+              "Modules that are trained whole together with the adapter and saved with it (PEFT's "
+              "modules_to_save), such as [lm_head, embed_tokens]."),
   };
 }
 

@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
 
 // Elements of all parameters, an adapter's included. A tied head counts once.
 std::int64_t num_parameters(const DecoderConfig& config);
-// Those of them that are trained: all, or an adapter and what is trained beside it.
+// Those of them that are trained: all, or an adapter and what is trained with it.
 std::int64_t num_trained_parameters(const DecoderConfig& config);
 
 }  // namespace packtrain

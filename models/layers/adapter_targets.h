@@ -1,4 +1,4 @@
-// Which weights of a model have a low-rank update, and which are trained whole beside it.
+// Which weights of a model have a low-rank update, and which are trained whole with it.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ enum class LoraInitialization {
 // layers.0.attention.qkv.weight.
 struct AdapterTargets {
   std::map<std::string, LoraModules> weights;
-  std::set<std::string> trained;  // whole, beside the adapter; all others are frozen
+  std::set<std::string> trained;  // whole, with the adapter; all others are frozen
   double dropout = 0;             // of the input of A, in training
   LoraInitialization initialization = LoraInitialization::kDefault;
 

@@ -23,8 +23,8 @@ ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset);
 
-// The low-rank update of the weight NAME.weight with `in` inputs: NAME.lora_A [total rank, in] has
-// the A matrices of the modules one after another, NAME.MODULE.lora_B [rows, rank] is of one
+// The low-rank update of the weight NAME.weight with `in` inputs. NAME.lora_A [total rank, in] has
+// the A matrices of the modules one after another. NAME.MODULE.lora_B [rows, rank] is of one
 // module.
 struct LoraParameters {
   ParameterId a;

@@ -112,7 +112,7 @@ struct DecoderConfig {
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
   }
-  // False for a parameter under an adapter that is not trained beside it.
+  // False for a parameter under an adapter that is not trained with it.
   bool is_trained(const std::string& parameter) const {
     return adapter == nullptr || adapter->trained.contains(parameter);
   }

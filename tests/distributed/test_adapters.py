@@ -80,7 +80,7 @@ def test_changed_options_of_an_adapter_are_refused(lab, unbroken):
     assert "adapter.alpha: 8" in err
 
 
-def test_a_saved_module_is_trained_whole_beside_the_adapter(lab):
+def test_a_saved_module_is_trained_whole_with_the_adapter(lab):
     run = lab.run("adapter-saves", *ADAPTER, "adapter.save=[embed_tokens]", "adapter.targets=[q_proj]",
                   "run.max_steps=4", ranks=2)
     assert "embed.weight" in manifest(run, 4)["parameters"]
@@ -104,9 +104,9 @@ def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken, tmp_path, s
     run = lab.run("adapter-ends-merged", *ADAPTER, *settings) if settings else unbroken
     done = export(run, tmp_path / "merged", "--merge", "--dtype", "float32")
     assert done.returncode == 0, done.stderr
-    beside = lab.evaluate(run.name, *ADAPTER, *settings)
+    adapted = lab.evaluate(run.name, *ADAPTER, *settings)
     whole = lab.evaluate("merged-model", "model.config=null", f"model.path={tmp_path / 'merged'}")
-    numpy.testing.assert_allclose(whole["loss"], beside["loss"], rtol=1e-5)
+    numpy.testing.assert_allclose(whole["loss"], adapted["loss"], rtol=1e-5)
 
 
 DROPOUT = ["adapter.dropout=0.2", "run.max_steps=8"]
@@ -132,14 +132,14 @@ def test_a_peft_folder_is_written_read_and_merged(lab, unbroken, tmp_path):
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "peft" / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (4, 8, str(tmp_path / "base"))
-    beside = lab.evaluate("adapter-over-folder", *ADAPTER, *over)
+    adapted = lab.evaluate("adapter-over-folder", *ADAPTER, *over)
     read = lab.evaluate("peft-read", *over, f"adapter.path={tmp_path / 'peft'}")
-    assert read["loss"] == beside["loss"]
+    assert read["loss"] == adapted["loss"]
     done = subprocess.run([PROGRAM, "merge", tmp_path / "base", tmp_path / "peft", "--out", tmp_path / "merged",
                            "--dtype", "float32"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     merged = lab.evaluate("peft-merged", "model.config=null", f"model.path={tmp_path / 'merged'}")
-    numpy.testing.assert_allclose(merged["loss"], beside["loss"], rtol=1e-5)
+    numpy.testing.assert_allclose(merged["loss"], adapted["loss"], rtol=1e-5)
 
 
 def test_options_for_a_whole_model_are_refused_for_an_adapter(unbroken, tmp_path):

@@ -22,7 +22,7 @@ class BaseDigest {
 };
 
 // Collective over `control`, which has all ranks of the model. 16 hexadecimal digits of all weights
-// but the adapter's, as they were loaded: the same on any number of ranks. It tells models apart
+// but the adapter's, as they were loaded: the same on any number of ranks. It distinguishes models
 // and is no protection against forgery.
 std::string base_digest(ShardedModel& model, Communicator& control);
 

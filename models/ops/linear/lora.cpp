@@ -28,7 +28,7 @@ at::Tensor rows_of(const at::Tensor& y, const LoraModule& module) {
   return y.narrow(1, module.begin, module.num_rows);
 }
 
-// The mask of a module depends on its name, not on the modules beside it.
+// The mask of a module depends on its name, not on other modules.
 DropoutMask mask_of(const LoraModule& module, const LoraDropout& dropout) {
   return {dropout.row_seeds, digest_bytes(std::as_bytes(std::span(module.name))).low,
           dropout.probability};

@@ -2,9 +2,9 @@
 //    s[:, m] = scale_m x A_m^T;  y[:, rows of m] += s[:, m] B_m^T
 //    ds[:, m] = g[:, rows of m] B_m;  dB_m = g[:, rows of m]^T s[:, m]
 //    dx = d(x A^T) A,  dA = d(x A^T)^T x,  d(x A^T)[:, m] = scale_m ds[:, m]
-// x [T, K], y and g [T, N], A [R, K] with R the sum of the ranks, s [T, R], B_m [rows of m, rank of
-// m]. All have one dtype, float32 or bfloat16; the gradients of A and B may be float32. The
-// products with A are those of a linear layer (linear.h).
+// Shapes are x [T, K], y and g [T, N], A [R, K], s [T, R] and B_m [rows of m, rank of m]. R is the
+// sum of the ranks. All have one dtype, float32 or bfloat16; the gradients of A and B may be
+// float32. The products with A are those of a linear layer (linear.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@ namespace packtrain {
 std::int64_t lora_multiply_adds(std::int64_t num_rows, const LoraModules& modules);
 // Multiplies the columns of each module by its scale, in place.
 void scale_modules(const at::Tensor& s, const LoraModules& modules);
-// The products with A where each module drops elements of x by a mask of its own: s unscaled, the
-// gradient of x for `grad` of s (unscaled, too), and dA.
+// The products with A where each module drops elements of x by a mask of its own. s and its
+// gradient are without the scale.
 struct LoraDropout {
   at::Tensor row_seeds;  // int32 [T]
   double probability = 0;

@@ -8,8 +8,8 @@
 
 namespace packtrain {
 
-// The low-rank update (LoRA, arXiv 2106.09685) of the rows of a weight that one Hugging Face module
-// holds:  W[rows] += scale B A,  A [rank, in], B [num_rows, rank].
+// The low-rank update (LoRA, arXiv 2106.09685) of the rows that one Hugging Face module holds:
+//    W[rows] += scale B A,  A [rank, in], B [num_rows, rank]
 struct LoraModule {
   std::string name;        // path of the module: model.layers.0.self_attn.q_proj
   std::int64_t begin = 0;  // first row in the weight

@@ -26,7 +26,7 @@ at::Tensor values_of(const AdapterTargets& targets, std::int64_t begin, std::int
   return values;
 }
 
-TEST(LoraValues, AModuleHasTheSameValuesBesideAnyOthers) {
+TEST(LoraValues, AModuleHasTheSameValuesWithAnyOthers) {
   const LoraModule q{"q", 0, 8, 4, 1};
   const LoraModule v{"v", 8, 8, 2, 1};
   const at::Tensor both = values_of(targets_with({q, v}), 0, 6 * kInputs);

@@ -1,0 +1,41 @@
+// Settings of the section adapter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+enum class AdapterKind { kNone, kLora };
+// Initial values of an adapter: PEFT's init_lora_weights true and gaussian.
+enum class LoraInit { kDefault, kGaussian };
+
+struct NumberOfName {
+  std::string name;
+  double number = 0;
+
+  friend bool operator==(const NumberOfName&, const NumberOfName&) = default;
+};
+
+// A low-rank adapter over a frozen model, as PEFT's LoraConfig. Modules have the names of Hugging
+// Face; `*` matches any text.
+struct AdapterSection {
+  AdapterKind kind = AdapterKind::kNone;
+  std::string path;  // a PEFT folder whose adapter is trained further
+  std::int64_t rank = 16;
+  double alpha = 32;
+  bool use_rslora = false;                            // scale alpha / sqrt(rank), not alpha / rank
+  std::vector<std::string> targets = {"all-linear"};  // modules with an adapter
+  std::vector<std::string> exclude;                   // of these
+  std::vector<std::int64_t> layers_to_transform;      // numbers of layers; empty: all
+  std::vector<NumberOfName> rank_pattern;             // ranks of some modules
+  std::vector<NumberOfName> alpha_pattern;            // alphas of some modules
+  double dropout = 0;                                 // of the input of A
+  LoraInit init = LoraInit::kDefault;
+  std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
+
+  bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }
+};
+
+}  // namespace packtrain
