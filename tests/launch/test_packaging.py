@@ -32,7 +32,10 @@ def test_the_wheel_requires_the_tested_versions_or_newer_ones():
     tested = pinned("requirements.txt")
     del tested["pytest"]
     assert lower_bounds(project()["project"]["dependencies"]) == tested
-    assert lower_bounds(project()["project"]["optional-dependencies"]["data"]) == pinned("requirements-data.txt")
+    data = pinned("requirements-data.txt")
+    for name in ("peft", "accelerate"):  # of tests alone
+        del data[name]
+    assert lower_bounds(project()["project"]["optional-dependencies"]["data"]) == data
 
 
 def test_the_wheel_is_pinned_to_the_torch_that_it_is_built_with():
