@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-constexpr const char* kEmbedding = "embed.weight";
+constexpr const char* kEmbeddingWeight = "embed.weight";
 
 std::string stem_of(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
@@ -58,7 +58,7 @@ void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std:
   }
   const std::vector<std::int64_t>& shape = pieces.front().hf_shape;
   const std::string tensor = kPeftPrefix + module.name;
-  if (weight == kEmbedding) {  // its rows are inputs
+  if (weight == kEmbeddingWeight) {  // its rows are inputs
     map.whole(lora_a_name(weight), tensor + ".lora_embedding_A", {module.rank, shape.front()});
     map.whole(lora_b_name(weight, module), tensor + ".lora_embedding_B",
               {module.num_rows, module.rank});

@@ -33,8 +33,8 @@ namespace {
 
 // Linear layers in files; in transformers 5 experts are parameters, which names of modules miss.
 constexpr const char* kExperts = "*.experts.*";
-constexpr const char* kEmbedding = "embed.weight";
-constexpr const char* kHead = "base_model.model.lm_head.weight";
+constexpr const char* kSavedEmbedding = "embed.weight";
+constexpr const char* kSavedHead = "base_model.model.lm_head.weight";
 constexpr const char* kAnotherBase =
     "The adapter may be of another model, or its files do not belong together.";
 
@@ -97,7 +97,7 @@ Paths targets_in(const SafetensorsFile& file) {
 
 // The embedding is trained whole, and the head with it.
 bool has_tied_head(const DecoderConfig& config) {
-  return config.tied_embeddings && config.adapter->trained.contains(kEmbedding);
+  return config.tied_embeddings && config.adapter->trained.contains(kSavedEmbedding);
 }
 
 void check_tying(const PeftConfig& peft, const DecoderConfig& config, const std::string& path) {
@@ -140,9 +140,9 @@ std::vector<WeightPiece> stored_weights(const DecoderConfig& config) {
   if (!has_tied_head(config)) return pieces;
   std::vector<WeightPiece> head;
   std::ranges::copy_if(pieces, std::back_inserter(head),
-                       [](const WeightPiece& piece) { return piece.parameter == kEmbedding; });
+                       [](const WeightPiece& piece) { return piece.parameter == kSavedEmbedding; });
   for (WeightPiece& piece : head) {
-    piece.hf_name = kHead;
+    piece.hf_name = kSavedHead;
     pieces.push_back(std::move(piece));
   }
   return pieces;
@@ -150,7 +150,7 @@ std::vector<WeightPiece> stored_weights(const DecoderConfig& config) {
 
 // PEFT saves embedding and head of the model with their adapters. The model's own are used.
 bool is_copy_of_base(const std::string& name, const AdapterTargets& adapter) {
-  for (const char* weight : {kEmbedding, "head.weight"}) {
+  for (const char* weight : {kSavedEmbedding, "head.weight"}) {
     const LoraModules* modules = adapter.find(weight);
     if (modules == nullptr) continue;
     if (name.starts_with(kPeftPrefix + modules->front().name + ".base_layer.")) return true;
@@ -159,11 +159,13 @@ bool is_copy_of_base(const std::string& name, const AdapterTargets& adapter) {
 }
 
 void check_head(const SafetensorsFile& file, const std::vector<WeightPiece>& pieces) {
-  const std::string& name = std::ranges::find(pieces, kEmbedding, &WeightPiece::parameter)->hf_name;
+  const std::string& name =
+      std::ranges::find(pieces, kSavedEmbedding, &WeightPiece::parameter)->hf_name;
   const TensorView& embedding = file.tensor(name);
-  const TensorView& head = file.tensor(kHead);
+  const TensorView& head = file.tensor(kSavedHead);
   if (head.dtype == embedding.dtype && std::ranges::equal(head.data, embedding.data)) return;
-  fail_at(file.path(), fmt::format("tensor '{}' is not '{}', which it is tied to", kHead, name),
+  fail_at(file.path(),
+          fmt::format("tensor '{}' is not '{}', which it is tied to", kSavedHead, name),
           "Train the embedding with ensure_weight_tying.");
 }
 
