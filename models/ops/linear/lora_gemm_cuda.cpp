@@ -186,10 +186,10 @@ SkinnyGemmArguments lora_a_gradient_arguments(const at::Tensor& grad_low_rank, c
 void run_skinny_gemm(SkinnyGemmArguments& arguments, const at::Tensor& on, int column_warps) {
   plan_skinny_gemm(arguments, num_processors(), column_warps);
   const at::Tensor partials =
-      at::empty({arguments.low_partials_numel() + arguments.weight_partials_numel()},
+      at::empty({low_partials_numel(arguments) + weight_partials_numel(arguments)},
                 on.options().dtype(at::kFloat));
   arguments.low_partials = partials.data_ptr<float>();
-  arguments.weight_partials = arguments.low_partials + arguments.low_partials_numel();
+  arguments.weight_partials = arguments.low_partials + low_partials_numel(arguments);
   launch_skinny_gemm(arguments, current_stream(on));
 }
 

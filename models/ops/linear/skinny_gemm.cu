@@ -49,6 +49,13 @@ void with_shape(const SkinnyGemmArguments& a, int column_warps, const Use& use) 
   }
 }
 
+bool has_low(const SkinnyGemmArguments& a) {
+  return a.outputs != SkinnyGemmOutputs::kWeight;
+}
+bool has_weight(const SkinnyGemmArguments& a) {
+  return a.outputs != SkinnyGemmOutputs::kLow;
+}
+
 int divide_up(int n, int by) {
   return (n + by - 1) / by;
 }
@@ -83,7 +90,7 @@ double cost_of(const SkinnyGemmArguments& a, int num_processors) {
                       (static_cast<double>(divide_up(blocks, num_processors)) * num_processors);
   return 2.0 * a.num_rows * a.width / std::min(1.0, kOfAlone * busy) +
          kOfPartials * kWrittenAndRead *
-             static_cast<double>(a.low_partials_numel() + a.weight_partials_numel());
+             static_cast<double>(low_partials_numel(a) + weight_partials_numel(a));
 }
 
 // Four elements of low, or of a factor's gradient, for each thread.
@@ -180,8 +187,8 @@ __device__ void sum_weight_transposed(const SkinnyGemmArguments& a, std::int64_t
 
 __global__ void __launch_bounds__(kSumThreads) sum_kernel(const SkinnyGemmArguments a) {
   const std::int64_t i = std::int64_t{blockIdx.x} * kSumThreads + threadIdx.x;
-  const bool has_low = a.outputs != SkinnyGemmOutputs::kWeight;
-  const std::int64_t num_low = has_low ? std::int64_t{a.num_rows} * (a.low_width / 4) : 0;
+  const bool sums_low = a.outputs != SkinnyGemmOutputs::kWeight;
+  const std::int64_t num_low = sums_low ? std::int64_t{a.num_rows} * (a.low_width / 4) : 0;
   if (i < num_low) {
     sum_low(a, i);
   } else if (a.outputs == SkinnyGemmOutputs::kBoth) {
@@ -198,7 +205,7 @@ void launch(const SkinnyGemmArguments& a, cudaStream_t stream) {
   const BoxExtent box{Shape::kStageRows, Shape::kBox};
   device::SkinnyGemmKernelArguments with_maps{a, {}, {}};
   with_maps.wide_map = make_bf16_tensor_map(a.wide, {a.num_rows, a.width, a.wide_stride}, box);
-  if (a.has_weight()) {
+  if (has_weight(a)) {
     with_maps.s_map = make_bf16_tensor_map(a.s, {a.num_rows, a.low_width, a.s_stride}, box);
   }
   const auto kernel = device::skinny_gemm_kernel<Shape>;
@@ -211,8 +218,8 @@ void launch(const SkinnyGemmArguments& a, cudaStream_t stream) {
 
 // Threads of sum_kernel.
 std::int64_t num_sums(const SkinnyGemmArguments& a) {
-  std::int64_t num = a.has_low() ? std::int64_t{a.num_rows} * (a.low_width / 4) : 0;
-  if (!a.has_weight()) return num;
+  std::int64_t num = has_low(a) ? std::int64_t{a.num_rows} * (a.low_width / 4) : 0;
+  if (!has_weight(a)) return num;
   for (int m = 0; m < a.num_modules; ++m) {
     num += std::int64_t{a.modules[m].num_columns} * a.modules[m].rank / 4;
   }
@@ -220,6 +227,16 @@ std::int64_t num_sums(const SkinnyGemmArguments& a) {
 }
 
 }  // namespace
+
+std::int64_t low_partials_numel(const SkinnyGemmArguments& planned) {
+  return has_low(planned) ? std::int64_t{planned.num_strips} * planned.num_rows * planned.rank : 0;
+}
+
+std::int64_t weight_partials_numel(const SkinnyGemmArguments& planned) {
+  return has_weight(planned) ? std::int64_t{planned.num_splits} * planned.num_strips *
+                                   planned.strip_columns * planned.rank
+                             : 0;
+}
 
 void plan_skinny_gemm(SkinnyGemmArguments& arguments, int num_processors, int column_warps) {
   constexpr int kStep = 16;

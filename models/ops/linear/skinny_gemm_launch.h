@@ -53,20 +53,14 @@ struct SkinnyGemmArguments {
   int split_rows = 0;
   float* low_partials = nullptr;     // [num_strips, num_rows, rank]
   float* weight_partials = nullptr;  // [num_splits, num_strips, strip_columns, rank]
-
-  bool has_low() const { return outputs != SkinnyGemmOutputs::kWeight; }
-  bool has_weight() const { return outputs != SkinnyGemmOutputs::kLow; }
-  std::int64_t low_partials_numel() const {
-    return has_low() ? std::int64_t{num_strips} * num_rows * rank : 0;
-  }
-  std::int64_t weight_partials_numel() const {
-    return has_weight() ? std::int64_t{num_splits} * num_strips * strip_columns * rank : 0;
-  }
 };
 
 // Chooses strips and splits for a GPU of `num_processors`. `column_warps` of 2, 4 or 8 fixes the
 // width of strips; 0 chooses it.
 void plan_skinny_gemm(SkinnyGemmArguments& arguments, int num_processors, int column_warps = 0);
+// Elements of low_partials and of weight_partials; 0 for what `outputs` does not have.
+std::int64_t low_partials_numel(const SkinnyGemmArguments& planned);
+std::int64_t weight_partials_numel(const SkinnyGemmArguments& planned);
 // `stream` is a cudaStream_t. Throws Error(kDevice) when a launch fails.
 void launch_skinny_gemm(const SkinnyGemmArguments& arguments, void* stream);
 

@@ -107,9 +107,9 @@ cublasStatus_t GemmDescriptors::run(cublasLtHandle_t handle, const GemmCall& cal
                                     const GemmWorkspace& workspace) {
   const float beta = call.addend.data != nullptr ? 1 : 0;
   const void* addend = call.addend.data != nullptr ? call.addend.data : call.out.data;
-  return cublasLtMatmul(handle, &operation_, &call.scale, call.right.data, &right_, call.left.data, &left_,
-                        &beta, addend, &addend_, call.out_data(), &out_, &algorithm, workspace.data,
-                        workspace.bytes, workspace.stream);
+  return cublasLtMatmul(handle, &operation_, &call.scale, call.right.data, &right_, call.left.data,
+                        &left_, &beta, addend, &addend_, call.out_data(), &out_, &algorithm,
+                        workspace.data, workspace.bytes, workspace.stream);
 }
 
 std::size_t address_alignment(const void* address) {

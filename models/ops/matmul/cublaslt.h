@@ -19,7 +19,8 @@ struct GemmMatrix {
   bool transposed = false;
 };
 
-// out = scale left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner, columns].
+// out = scale left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner,
+// columns].
 struct GemmCall {
   GemmMatrix left;
   GemmMatrix right;

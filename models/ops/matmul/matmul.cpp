@@ -72,8 +72,8 @@ void without_product(const at::Tensor& out, const GemmTerms& terms) {
   if (terms.bias.defined()) out.add_(terms.bias);
 }
 
-// Computes in float32 and rounds once. GEMMs of one dtype without a bias or a scale use libtorch's mm and
-// addmm directly.
+// Computes in float32 and rounds once. GEMMs of one dtype without a bias or a scale use libtorch's
+// mm and addmm directly.
 void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
               const GemmTerms& terms) {
   at::Tensor target = out;
