@@ -89,7 +89,7 @@ void run_backward(const LoraLinear& linear, const Parameter& weight, Chain chain
     const at::Tensor ds = lora_linear_backward_low_rank(linear.grad_output, linear.s,
                                                         linear.modules, linear.b_of(), {});
     lora_linear_backward_input(linear.grad_output, weight, ds, linear.a, {});
-    lora_linear_backward_a(ds, linear.x, linear.a, {});
+    linear_backward_weight(ds, linear.x, linear.a, nullptr, {});
     return;
   }
   const at::Tensor ds = lora_backward_input(linear.grad_output, linear.modules, linear.b_of(), {});

@@ -4,31 +4,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
-#include "models/ops/cuda/current_stream.h"
 #include "models/ops/linear/lora.h"
-#include "models/ops/linear/lora_gemm_cuda.h"
-#include "models/ops/linear/lora_linear.h"
+#include "models/ops/linear/lora_cuda.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
 namespace {
-
-struct Setting {
-  const char* name;
-  int panel;
-  bool tma_store;
-  bool has_update;
-};
-constexpr Setting kSettings[] = {
-    {"kernel, no update", 8, true, false},     {"kernel", 8, true, true},
-    {"kernel, panel 4", 4, true, true},        {"kernel, panel 16", 16, true, true},
-    {"kernel, direct stores", 8, false, true},
-};
-
-constexpr int kColumnWarps[] = {0, 2, 4, 8};  // 0: chosen
-std::string skinny_name(int column_warps) {
-  return column_warps == 0 ? "kernel" : "kernel, column warps " + std::to_string(column_warps);
-}
 
 at::Tensor wide(const at::Tensor& x) {
   return x.to(at::kFloat);
@@ -36,13 +17,6 @@ at::Tensor wide(const at::Tensor& x) {
 
 at::Tensor columns_of(const at::Tensor& y, const LoraModule& module) {
   return y.narrow(1, module.begin, module.num_rows);
-}
-
-LoraGemmArguments with_setting(LoraGemmArguments arguments, const Setting& setting) {
-  arguments.panel = setting.panel;
-  arguments.tma_store = setting.tma_store;
-  if (!setting.has_update) arguments.num_modules = 0;
-  return arguments;
 }
 
 ProductCase forward_case(const LoraLinear& linear, bool add_residual) {
@@ -63,15 +37,12 @@ ProductCase forward_case(const LoraLinear& linear, bool add_residual) {
                                 return y;
                               },
                               true});
-  for (const Setting& setting : kSettings) {
-    const auto run = [&linear, residual, out, setting](std::size_t i) {
-      const LoraGemmArguments arguments = lora_gemm_forward_arguments(
-          out, {linear.x, linear.weights[i].value, linear.s, {}, residual}, linear.modules,
-          linear.b_of());
-      launch_lora_gemm_forward(with_setting(arguments, setting), current_stream(out));
-      return out;
+  for (const bool has_update : {false, true}) {
+    const auto run = [&linear, residual, has_update](std::size_t i) {
+      return lora_gemm_forward_cuda({linear.x, linear.weights[i].value, linear.s, {}, residual},
+                                    has_update ? linear.modules : LoraModules{}, linear.b_of());
     };
-    product.variants.push_back({setting.name, run, setting.has_update});
+    product.variants.push_back({has_update ? "kernel" : "kernel, no update", run, has_update});
   }
   product.reference = [&linear, residual] {
     at::Tensor y = at::mm(wide(linear.x), wide(linear.weights[0].value).t());
@@ -106,15 +77,13 @@ ProductCase backward_case(const LoraLinear& linear) {
                                 return dx;
                               },
                               true});
-  for (const Setting& setting : kSettings) {
-    const auto run = [&linear, out, setting](std::size_t i) {
-      const LoraGemmArguments arguments = lora_gemm_backward_arguments(
-          out, {linear.grad_output, linear.weights[i].value, linear.grad_low_rank}, linear.a);
-      launch_lora_gemm_backward(with_setting(arguments, setting), current_stream(out));
-      return out;
-    };
-    product.variants.push_back({setting.name, run, setting.has_update});
-  }
+  product.variants.push_back(
+      {"kernel",
+       [&linear](std::size_t i) {
+         return lora_gemm_backward_cuda(
+             {linear.grad_output, linear.weights[i].value, linear.grad_low_rank}, linear.a);
+       },
+       true});
   product.reference = [&linear] {
     return at::mm(wide(linear.grad_output), wide(linear.weights[0].value))
         .add_(at::mm(wide(linear.grad_low_rank), wide(linear.a.value)));
@@ -161,69 +130,14 @@ ProductCase gradients_case(const LoraLinear& linear) {
          return collect(ds, i);
        },
        true});
-  for (const int column_warps : kColumnWarps) {
-    const auto run = [&linear, collect, column_warps](std::size_t i) {
-      const at::Tensor ds = at::empty(linear.s.sizes(), linear.s.options());
-      SkinnyGemmArguments arguments =
-          lora_gradients_arguments(ds, linear.grad_output, linear.s, linear.modules, linear.b_of());
-      run_skinny_gemm(arguments, ds, column_warps);
-      return collect(ds, i);
-    };
-    product.variants.push_back({skinny_name(column_warps), run, true});
-  }
+  product.variants.push_back(
+      {"kernel",
+       [&linear, collect](std::size_t i) {
+         return collect(
+             lora_gradients_cuda(linear.grad_output, linear.s, linear.modules, linear.b_of()), i);
+       },
+       true});
   product.reference = [&linear] { return wide_gradients(linear); };
-  return product;
-}
-
-ProductCase low_rank_case(const LoraLinear& linear) {
-  ProductCase product;
-  product.name = "x A^T";
-  product.bytes = 2.0 * static_cast<double>(linear.x.numel());
-  product.variants.push_back({"library",
-                              [&linear](std::size_t) {
-                                return gemm(linear.x, linear.a.value.t(),
-                                            {.scale = linear.modules.front().scale}, {});
-                              },
-                              true});
-  for (const int column_warps : kColumnWarps) {
-    product.variants.push_back({skinny_name(column_warps),
-                                [&linear, column_warps](std::size_t) {
-                                  const at::Tensor low =
-                                      at::empty(linear.s.sizes(), linear.s.options());
-                                  SkinnyGemmArguments arguments = lora_low_rank_arguments(
-                                      low, linear.x, linear.a, linear.modules.front().scale);
-                                  run_skinny_gemm(arguments, low, column_warps);
-                                  return low;
-                                },
-                                true});
-  }
-  product.reference = [&linear] {
-    return at::mm(wide(linear.x), wide(linear.a.value).t()).mul_(linear.modules.front().scale);
-  };
-  return product;
-}
-
-ProductCase a_gradient_case(const LoraLinear& linear) {
-  ProductCase product;
-  product.name = "dA";
-  product.bytes = 2.0 * static_cast<double>(linear.x.numel());
-  product.variants.push_back({"library",
-                              [&linear](std::size_t) {
-                                gemm_out(linear.a.grad, linear.grad_low_rank.t(), linear.x, {}, {});
-                                return linear.a.grad;
-                              },
-                              true});
-  for (const int column_warps : kColumnWarps) {
-    product.variants.push_back({skinny_name(column_warps),
-                                [&linear, column_warps](std::size_t) {
-                                  SkinnyGemmArguments arguments = lora_a_gradient_arguments(
-                                      linear.grad_low_rank, linear.x, linear.a);
-                                  run_skinny_gemm(arguments, linear.x, column_warps);
-                                  return linear.a.grad;
-                                },
-                                true});
-  }
-  product.reference = [&linear] { return at::mm(wide(linear.grad_low_rank).t(), wide(linear.x)); };
   return product;
 }
 
@@ -234,8 +148,6 @@ std::vector<ProductCase> product_cases(const LoraLinear& linear) {
   if (linear.residual.defined()) cases.push_back(forward_case(linear, true));
   cases.push_back(backward_case(linear));
   cases.push_back(gradients_case(linear));
-  cases.push_back(low_rank_case(linear));
-  cases.push_back(a_gradient_case(linear));
   return cases;
 }
 

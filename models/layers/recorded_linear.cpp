@@ -44,7 +44,7 @@ struct LoraA {
       if (mask.probability > 0) {
         dropped_backward_weight(grad, x, weight, *modules, mask, timing);
       } else {
-        lora_linear_backward_a(grad, x, weight, timing);
+        linear_backward_weight(grad, x, weight, nullptr, timing);
       }
     });
   }

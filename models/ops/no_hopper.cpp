@@ -48,10 +48,6 @@ bool lora_gradients_take(const at::Tensor& /*grad_output*/, const at::Tensor& /*
   return false;
 }
 
-bool lora_low_rank_takes(const at::Tensor& /*x*/, const Parameter& /*a*/) {
-  return false;
-}
-
 at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& /*operands*/,
                                   const LoraModules& /*modules*/,
                                   std::span<const Parameter* const> /*b*/) {
@@ -66,15 +62,6 @@ at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tens
                                const LoraModules& /*modules*/,
                                std::span<const Parameter* const> /*b*/) {
   throw_cuda_not_built("lora_gradients");
-}
-
-at::Tensor lora_low_rank_cuda(const at::Tensor& /*x*/, const Parameter& /*a*/, double /*scale*/) {
-  throw_cuda_not_built("lora_low_rank");
-}
-
-void lora_a_gradient_cuda(const at::Tensor& /*grad_low_rank*/, const at::Tensor& /*x*/,
-                          const Parameter& /*a*/) {
-  throw_cuda_not_built("lora_a_gradient");
 }
 
 }  // namespace packtrain

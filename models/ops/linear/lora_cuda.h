@@ -29,8 +29,6 @@ bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& module
 // The same; in addition ranks of 64 at most, and gradients of B that are contiguous.
 bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
                          const LoraModules& modules, std::span<const Parameter* const> b);
-// The same for x A^T and for dA.
-bool lora_low_rank_takes(const at::Tensor& x, const Parameter& a);
 
 at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraModules& modules,
                                   std::span<const Parameter* const> b);
@@ -38,9 +36,5 @@ at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Param
 // Returns d(x A^T) and writes dB.
 at::Tensor lora_gradients_cuda(const at::Tensor& grad_output, const at::Tensor& s,
                                const LoraModules& modules, std::span<const Parameter* const> b);
-// Returns scale x A^T.
-at::Tensor lora_low_rank_cuda(const at::Tensor& x, const Parameter& a, double scale);
-// Writes dA. `grad_low_rank` has rows that start at multiples of 16 bytes.
-void lora_a_gradient_cuda(const at::Tensor& grad_low_rank, const at::Tensor& x, const Parameter& a);
 
 }  // namespace packtrain

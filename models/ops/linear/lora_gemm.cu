@@ -11,7 +11,7 @@ using device::Major;
 
 constexpr int kBox = 64;  // columns of a TMA box: 128 bytes
 
-template <Major kRightMajor, bool kTmaStore>
+template <Major kRightMajor>
 class LoraGemm {
  public:
   static constexpr int kRows = LoraTile::kRows;
@@ -67,7 +67,7 @@ class LoraGemm {
                         EpilogueStorage& memory) {
     epilogue_.write(sums.parts[0], memory);
   }
-  __device__ static void finish() { device::LoraEpilogue<kTmaStore>::finish(); }
+  __device__ static void finish() { device::LoraEpilogue::finish(); }
 
  private:
   static constexpr int kShare = kColumns / device::kClusterSize;  // columns that a block copies
@@ -89,12 +89,12 @@ class LoraGemm {
 
   const Arguments& a_;
   Tile tile_;
-  device::LoraEpilogue<kTmaStore> epilogue_;
+  device::LoraEpilogue epilogue_;
 };
 
-template <Major kRight, bool kTmaStore>
-void launch_stores(const LoraGemmArguments& arguments, void* stream) {
-  using Mainloop = LoraGemm<kRight, kTmaStore>;
+template <Major kRight>
+void launch(const LoraGemmArguments& arguments, void* stream) {
+  using Mainloop = LoraGemm<kRight>;
   constexpr bool kForward = kRight == Major::kK;
   typename Mainloop::Arguments a{arguments, {}, {}, {}};
   const std::int64_t wide = kForward ? a.width : a.depth;  // rows of the right operand
@@ -113,12 +113,6 @@ void launch_stores(const LoraGemmArguments& arguments, void* stream) {
   a.out_map =
       make_bf16_tensor_map(a.out, {a.num_rows, a.width, a.out_stride}, {device::kMmaRows, kBox});
   launch_gemm<device::Cooperative<Mainloop>>(operands, a, static_cast<cudaStream_t>(stream));
-}
-
-template <Major kRight>
-void launch(const LoraGemmArguments& arguments, void* stream) {
-  arguments.tma_store ? launch_stores<kRight, true>(arguments, stream)
-                      : launch_stores<kRight, false>(arguments, stream);
 }
 
 }  // namespace

@@ -39,9 +39,6 @@ struct LoraGemmArguments {
   int low_width = 0;
   int num_modules = 0;
   LoraGemmModule modules[kMaxLoraGemmModules];
-  // Height of a panel of tiles, in clusters of 256 rows, and how tiles are stored.
-  int panel = 8;
-  bool tma_store = true;
 };
 
 // `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails.

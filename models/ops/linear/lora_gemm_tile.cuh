@@ -62,8 +62,8 @@ class LoraTileScheduler {
 
   __device__ bool next(LoraTile& tile) {
     if (next_ >= high_ * wide_) return false;
-    const int top = next_ / (a_.panel * wide_) * a_.panel;
-    const int height = min(a_.panel, high_ - top);
+    const int top = next_ / (kPanel * wide_) * kPanel;
+    const int height = min(kPanel, high_ - top);
     const int in_panel = next_ - top * wide_;
     tile.row = (top + in_panel % height) * kClusterRows + block_rank_in_cluster() * LoraTile::kRows;
     tile.column = in_panel / height * LoraTile::kColumns;
@@ -78,6 +78,7 @@ class LoraTileScheduler {
 
  private:
   static constexpr int kClusterRows = kClusterSize * LoraTile::kRows;
+  static constexpr int kPanel = 8;  // height of a panel in clusters
 
   const LoraGemmArguments& a_;
   int high_;
@@ -98,7 +99,6 @@ struct LoraEpilogueStorage {
 };
 
 // Stores a warp group's 64 x 256 sums in four parts of 64 columns.
-template <bool kTmaStore>
 class LoraEpilogue {
  public:
   using Sums = Accumulator<LoraTile::kColumns>;
@@ -124,17 +124,13 @@ class LoraEpilogue {
         add(part, sums);
       }
       if (a_.bias != nullptr) add_bias(part, sums);
-      if constexpr (kTmaStore) {
-        store_box(part, sums, memory.boxes[group()][part % 2]);
-      } else {
-        store_vectors(part, sums);
-      }
+      store_box(part, sums, memory.boxes[group()][part % 2]);
     }
   }
 
   __device__ static void finish() {
     // Shared memory must not be freed while it is read.
-    if (kTmaStore && is_leader()) tma_store_wait_read<0>();
+    if (is_leader()) tma_store_wait_read<0>();
   }
 
  private:
@@ -215,20 +211,6 @@ class LoraEpilogue {
 
   __device__ static std::uint32_t word_of(const Sums& sums, int i) {
     return bfloat16_pair(sums.values[i], sums.values[i + 1]);
-  }
-
-  __device__ void store_vectors(int part, const Sums& sums) const {
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      std::uint32_t words[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) words[j] = word_of(sums, sum_index(part, i, j));
-      shuffle_words(words);
-      if (!is_inside(part, i)) continue;
-      auto* const out = static_cast<__nv_bfloat16*>(a_.out) + row_of(i) * a_.out_stride;
-      *reinterpret_cast<uint4*>(out + column_of(part, i)) =
-          make_uint4(words[0], words[1], words[2], words[3]);
-    }
   }
 
   __device__ void store_box(int part, const Sums& sums, __nv_bfloat16 (&box)[kBoxNumel]) const {

@@ -36,9 +36,6 @@ bool updates_in_one_launch(const LoraGemmOperands& operands, const LoraModules& 
 at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
                          const GemmTiming& timing) {
   if (have_one_scale(modules)) {
-    if (lora_low_rank_takes(x, a) && has_lora_kernels()) {
-      return lora_low_rank_cuda(x, a, modules.front().scale);
-    }
     return gemm(x, a.value.t(), {.scale = modules.front().scale}, timing);
   }
   at::Tensor s = gemm(x, a.value.t(), {}, timing);
@@ -71,15 +68,6 @@ at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at
   scale_modules(ds, modules);
   lora_backward_weight(grad_output, s, modules, b, timing);
   return ds;
-}
-
-void lora_linear_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x,
-                            const Parameter& a, const GemmTiming& timing) {
-  if (!a.grad.defined()) return;
-  if (lora_low_rank_takes(x, a) && grad_low_rank.is_contiguous() && has_lora_kernels()) {
-    return lora_a_gradient_cuda(grad_low_rank, x, a);
-  }
-  linear_backward_weight(grad_low_rank, x, a, nullptr, timing);
 }
 
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,

@@ -2,16 +2,15 @@
 //    s[:, m] = scale_m x A_m^T
 //    y = x W^T + b + r + the updates s[:, m] B_m^T of the rows of m
 //    d(x A^T)[:, m] = scale_m g[:, rows of m] B_m;  dB_m = g[:, rows of m]^T s[:, m]
-//    dA = d(x A^T)^T x;  dx = g W + d(x A^T) A + sum
+//    dx = g W + d(x A^T) A + sum
+// dA = d(x A^T)^T x is linear_backward_weight().
 //
-// On Hopper in bfloat16 each of s, y, the third line, dA and dx is one launch. A rank of 16 adds
+// On Hopper in bfloat16 y and dx are one launch each, and the third line is two. A rank of 16 adds
 // 0.4 % to a product of depth 4,096. As a product of its own, an update reads and writes all of y,
-// which takes as long as 5 to 20 % of that product:
+// which takes as long as 2 to 23 % of that product:
 //  - y and dx (lora_gemm.cu): the main loop runs over the depth and then over the ranks. All sums
 //    are float32 and are rounded once. A tile of y has stages only for the modules of its columns.
-//  - d(x A^T) with dB, s, and dA (skinny_gemm.cu): g and x are read once, and the other operands
-//  are
-//    small.
+//  - d(x A^T) with dB (lora_gradients.cu): g is read once for both.
 // Elsewhere the products run one after another (linear.h, lora.h). Deterministic.
 #pragma once
 
@@ -37,9 +36,6 @@ at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at
                                          const LoraModules& modules,
                                          std::span<const Parameter* const> b,
                                          const GemmTiming& timing);
-// Writes dA.
-void lora_linear_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x,
-                            const Parameter& a, const GemmTiming& timing);
 // Returns dx. `sum` (another gradient of x) may be undefined.
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                       const at::Tensor& grad_low_rank, const Parameter& a,

@@ -161,25 +161,6 @@ TEST_P(LoraLinear, WritesOrAddsGradientsOfItsFactors) {
   }
 }
 
-TEST_P(LoraLinear, WritesOrAddsTheGradientOfTheFirstFactor) {
-  const OperatorCase& on = GetParam();
-  for (const Shape& shape : shapes()) {
-    const Case c(on, shape);
-    const at::Tensor want = at::matmul(wide_copy(c.s).t(), wide_copy(c.x));
-    for (const at::ScalarType dtype : {on.dtype, at::kFloat}) {
-      Parameter a = c.a;
-      a.grad = at::full_like(a.grad, std::nan(""), dtype);
-      const double tolerance = dtype == at::kFloat ? 1e-5 : on.tolerance;
-      poison_free_memory(on);
-      lora_linear_backward_a(c.s, c.x, a, {});
-      expect_close(a.grad, want, tolerance, shape.text() + ", written");
-      a.accumulate = true;
-      lora_linear_backward_a(c.s, c.x, a, {});
-      expect_close(a.grad, want * 2, tolerance, shape.text() + ", added");
-    }
-  }
-}
-
 TEST_P(LoraLinear, LowRankProductHasTheScaleOfEachModule) {
   const OperatorCase& on = GetParam();
   for (const Shape& shape : shapes()) {

@@ -1,7 +1,7 @@
-// The kernel of skinny_gemm.cu. It reads the wide matrix once. TMA copies 16 rows for each row of
-// warps into stages of shared memory. Each warp multiplies its 16 rows and its columns by the
-// factor and, transposed, by s. The factor and its gradient stay in registers for the whole range
-// of rows. Warps with the same rows add their parts of low in shared memory.
+// The kernel of lora_gradients.cu. It reads grad_output once. TMA copies 16 rows for each row of
+// warps into stages of shared memory. Each warp multiplies its 16 rows and its columns by B and,
+// transposed, by s. B and its gradient stay in registers for the whole range of rows. Warps with
+// the same rows add their parts of grad_low_rank in shared memory.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,31 +10,25 @@
 
 #include "models/ops/cuda/hopper/mma.cuh"
 #include "models/ops/cuda/hopper/tma.cuh"
-#include "models/ops/linear/skinny_gemm_launch.h"
+#include "models/ops/linear/lora_gradients_launch.h"
 
 namespace packtrain::device {
 
-struct SkinnyGemmKernelArguments : SkinnyGemmArguments {
-  CUtensorMap wide_map;
+struct LoraGradientsKernelArguments : LoraGradientsArguments {
+  CUtensorMap grad_output_map;
   CUtensorMap s_map;
 };
 
 // Sizes of a block. Larger ranks have narrower strips, so that registers hold what stays there.
-template <int kTheRank, int kTheColumnWarps, SkinnyGemmOutputs kOutputs>
-struct SkinnyGemmShape {
+template <int kTheRank>
+struct LoraGradientsShape {
   static constexpr int kRank = kTheRank;
-  static constexpr int kColumnWarps = kTheColumnWarps;
-  static constexpr bool kHasLow = kOutputs != SkinnyGemmOutputs::kWeight;
-  static constexpr bool kHasWeight = kOutputs != SkinnyGemmOutputs::kLow;
-  static constexpr bool kHasBoth = kHasLow && kHasWeight;
+  static constexpr int kColumnWarps = 4;
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kRowWarps = kWarps / kColumnWarps;
-  // Registers of a thread: kWarpColumns * kRank / 64 for the factor, twice as many for its
-  // gradient.
-  static constexpr int kWarpColumns = kRank == 16 ? 128
-                                      : kHasBoth  ? (kRank > 32 ? 32 : 64)
-                                                  : (kRank > (kHasLow ? 48 : 32) ? 64 : 128);
+  // Registers of a thread: kWarpColumns * kRank / 64 for B, twice as many for its gradient.
+  static constexpr int kWarpColumns = kRank == 16 ? 128 : kRank == 32 ? 64 : 32;
   static constexpr int kStripColumns = kWarpColumns * kColumnWarps;
   static constexpr int kStageRows = 16 * kRowWarps;
   static constexpr int kBox = 64;  // columns of a TMA box: 128 bytes
@@ -45,29 +39,29 @@ struct SkinnyGemmShape {
 };
 
 template <typename Shape>
-struct SkinnyGemmStage {
-  __nv_bfloat16 wide[Shape::kBoxes][Shape::kBoxNumel];
-  __nv_bfloat16 s[Shape::kHasWeight ? Shape::kBoxNumel : 0];
+struct LoraGradientsStage {
+  __nv_bfloat16 grad_output[Shape::kBoxes][Shape::kBoxNumel];
+  __nv_bfloat16 s[Shape::kBoxNumel];
 };
 
 template <typename Shape>
-struct SkinnyGemmStorage {
-  // Number of sums of low that all warps have.
-  static constexpr int kSums = Shape::kHasLow ? Shape::kWarps * 16 * Shape::kRank : 4;
+struct LoraGradientsStorage {
+  // Number of sums of grad_low_rank that all warps have.
+  static constexpr int kSums = Shape::kWarps * 16 * Shape::kRank;
   // What fits the 227 KiB of a block with two buffers of sums.
-  static constexpr int kFitting = (222 * 1024 - 2 * kSums * 4) / sizeof(SkinnyGemmStage<Shape>);
+  static constexpr int kFitting = (222 * 1024 - 2 * kSums * 4) / sizeof(LoraGradientsStage<Shape>);
   static constexpr int kStages = kFitting < 8 ? kFitting : 8;
-  alignas(1024) SkinnyGemmStage<Shape> stages[kStages];
+  alignas(1024) LoraGradientsStage<Shape> stages[kStages];
   float sums[2][kSums];
   Barrier full[kStages];
 };
 
 template <typename Shape>
-class SkinnyGemmBlock {
+class LoraGradientsBlock {
  public:
-  using Storage = SkinnyGemmStorage<Shape>;
+  using Storage = LoraGradientsStorage<Shape>;
 
-  __device__ SkinnyGemmBlock(const SkinnyGemmKernelArguments& a, Storage& memory)
+  __device__ LoraGradientsBlock(const LoraGradientsKernelArguments& a, Storage& memory)
       : a_(a),
         memory_(memory),
         strip_(blockIdx.x),
@@ -86,26 +80,23 @@ class SkinnyGemmBlock {
     if (threadIdx.x == 0) {
       for (int i = 0; i < Storage::kStages; ++i) copy(i);
     }
-    if constexpr (Shape::kHasLow) load_factor();
+    load_b();
     for (int i = 0; i < num_stages_; ++i) {
       memory_.full[i % Storage::kStages].wait(i / Storage::kStages % 2);
       multiply(memory_.stages[i % Storage::kStages], memory_.sums[i % 2]);
       __syncthreads();  // the stage has been read, the sums are written
       if (threadIdx.x == 0) copy(i + Storage::kStages);
-      if constexpr (Shape::kHasLow) {
-        add_sums(memory_.sums[i % 2], begin_ + i * Shape::kStageRows);
-      }
+      add_sums(memory_.sums[i % 2], begin_ + i * Shape::kStageRows);
     }
-    if constexpr (Shape::kHasWeight) {
-      if (module_.target.grad != nullptr) write_weight_sums();
-    }
+    if (module_.target.grad != nullptr) write_b_sums();
   }
 
  private:
   static constexpr int kRank = Shape::kRank;
   static constexpr int kColumnWarps = Shape::kColumnWarps;
 
-  __device__ static const SkinnyGemmModule& module_of_strip(const SkinnyGemmKernelArguments& a) {
+  __device__ static const LoraGradientsModule& module_of_strip(
+      const LoraGradientsKernelArguments& a) {
     int m = 0;
     while (m + 1 < a.num_modules && static_cast<int>(blockIdx.x) >= a.modules[m + 1].first_strip) {
       ++m;
@@ -120,20 +111,18 @@ class SkinnyGemmBlock {
   // Rows and columns outside of the matrices are zeros.
   __device__ void copy(int i) {
     if (i >= num_stages_) return;
-    SkinnyGemmStage<Shape>& stage = memory_.stages[i % Storage::kStages];
+    LoraGradientsStage<Shape>& stage = memory_.stages[i % Storage::kStages];
     Barrier& full = memory_.full[i % Storage::kStages];
     const int row = begin_ + i * Shape::kStageRows;
     full.arrive_and_expect_tx(sizeof(stage));
     for (int b = 0; b < Shape::kBoxes; ++b) {
-      tma_load_2d(a_.wide_map, column_ + b * Shape::kBox, row, stage.wide[b], full);
+      tma_load_2d(a_.grad_output_map, column_ + b * Shape::kBox, row, stage.grad_output[b], full);
     }
-    if constexpr (Shape::kHasWeight) {
-      tma_load_2d(a_.s_map, module_.low_begin, row, stage.s, full);
-    }
+    tma_load_2d(a_.s_map, module_.low_begin, row, stage.s, full);
   }
 
-  // The right operands of w B. Zeros beyond the module's columns and rank.
-  __device__ void load_factor() {
+  // The right operands of g B. Zeros beyond the module's columns and rank.
+  __device__ void load_b() {
     const int lane = threadIdx.x % 32;
     const int first = column_ - module_.begin + warp_column() * Shape::kWarpColumns;
 #pragma unroll
@@ -144,46 +133,41 @@ class SkinnyGemmBlock {
         for (int half = 0; half < 2; ++half) {
           const int row = first + step * 16 + half * 8 + lane % 4 * 2;
           const int column = part * 8 + lane / 4;
-          factor_[step][part][half] = factor_at(row, column) | factor_at(row + 1, column) << 16;
+          b_[step][part][half] = b_at(row, column) | b_at(row + 1, column) << 16;
         }
       }
     }
   }
-  __device__ std::uint32_t factor_at(int row, int column) const {
+  __device__ std::uint32_t b_at(int row, int column) const {
     if (row >= module_.num_columns || column >= module_.rank) return 0;
-    const std::int64_t at = Shape::kHasBoth ? std::int64_t{row} * module_.rank + column
-                                            : std::int64_t{column} * module_.num_columns + row;
-    return static_cast<const std::uint16_t*>(module_.factor)[at];
+    const std::int64_t at = std::int64_t{row} * module_.rank + column;
+    return static_cast<const std::uint16_t*>(module_.b)[at];
   }
 
-  __device__ void multiply(const SkinnyGemmStage<Shape>& stage, float* to) {
+  __device__ void multiply(const LoraGradientsStage<Shape>& stage, float* to) {
     const int row = warp_row() * 16;
     std::uint32_t s[Shape::kParts][2];
-    if constexpr (Shape::kHasWeight) load_s(shared_address(stage.s), row, s);
+    load_s(shared_address(stage.s), row, s);
     float sums[Shape::kParts][4] = {};
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
       const int column = warp_column() * Shape::kWarpColumns + step * 16;
-      const std::uint32_t box = shared_address(stage.wide[column / Shape::kBox]);
+      const std::uint32_t box = shared_address(stage.grad_output[column / Shape::kBox]);
       const int chunk = column % Shape::kBox / 8;
-      if constexpr (Shape::kHasLow) {
-        std::uint32_t left[4];
-        load_matrices(left_place(box, row, chunk), left);
+      std::uint32_t left[4];
+      load_matrices(left_place(box, row, chunk), left);
 #pragma unroll
-        for (int part = 0; part < Shape::kParts; ++part) {
-          mma_16x8(sums[part], left, factor_[step][part]);
-        }
+      for (int part = 0; part < Shape::kParts; ++part) {
+        mma_16x8(sums[part], left, b_[step][part]);
       }
-      if constexpr (Shape::kHasWeight) {
-        std::uint32_t transposed[4];
-        load_transposed(transposed_left_place(box, row, chunk), transposed);
+      std::uint32_t transposed[4];
+      load_transposed(transposed_left_place(box, row, chunk), transposed);
 #pragma unroll
-        for (int part = 0; part < Shape::kParts; ++part) {
-          mma_16x8(weight_sums_[step][part], transposed, s[part]);
-        }
+      for (int part = 0; part < Shape::kParts; ++part) {
+        mma_16x8(b_sums_[step][part], transposed, s[part]);
       }
     }
-    if constexpr (Shape::kHasLow) store_sums(sums, to);
+    store_sums(sums, to);
   }
 
   __device__ static void load_s(std::uint32_t box, int row, std::uint32_t (&s)[Shape::kParts][2]) {
@@ -231,7 +215,7 @@ class SkinnyGemmBlock {
   }
 
   // Adds the sums of the rows of warps in order, through the memory of the stages.
-  __device__ void write_weight_sums() {
+  __device__ void write_b_sums() {
     constexpr int kWarpNumel = Shape::kWarpColumns * kRank;
     constexpr int kStripNumel = Shape::kStripColumns * kRank;
     static_assert(sizeof(memory_.stages) >= Shape::kWarps * kWarpNumel * sizeof(float));
@@ -242,7 +226,7 @@ class SkinnyGemmBlock {
     for (int step = 0; step < Shape::kSteps; ++step) {
 #pragma unroll
       for (int part = 0; part < Shape::kParts; ++part) {
-        const float(&four)[4] = weight_sums_[step][part];
+        const float(&four)[4] = b_sums_[step][part];
         float* const at = own + (step * 16 + lane / 4) * kRank + part * 8 + lane % 4 * 2;
         *reinterpret_cast<float2*>(at) = make_float2(four[0], four[1]);
         *reinterpret_cast<float2*>(at + 8 * kRank) = make_float2(four[2], four[3]);
@@ -250,7 +234,7 @@ class SkinnyGemmBlock {
     }
     __syncthreads();
     float* const to =
-        a_.weight_partials + (std::int64_t{blockIdx.y} * a_.num_strips + strip_) * kStripNumel;
+        a_.b_partials + (std::int64_t{blockIdx.y} * a_.num_strips + strip_) * kStripNumel;
     for (int i = threadIdx.x * 4; i < kStripNumel; i += Shape::kThreads * 4) {
       float4 total = *reinterpret_cast<const float4*>(sums + i);
 #pragma unroll
@@ -265,21 +249,21 @@ class SkinnyGemmBlock {
     }
   }
 
-  const SkinnyGemmKernelArguments& a_;
+  const LoraGradientsKernelArguments& a_;
   Storage& memory_;
   int strip_;
-  const SkinnyGemmModule& module_;
+  const LoraGradientsModule& module_;
   int column_;  // first of the strip
   int begin_;   // first row of the split
   int num_stages_;
-  std::uint32_t factor_[Shape::kSteps][Shape::kParts][2];
-  float weight_sums_[Shape::kSteps][Shape::kParts][4] = {};
+  std::uint32_t b_[Shape::kSteps][Shape::kParts][2];
+  float b_sums_[Shape::kSteps][Shape::kParts][4] = {};
 };
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-    skinny_gemm_kernel(const __grid_constant__ SkinnyGemmKernelArguments a) {
-  using Block = SkinnyGemmBlock<Shape>;
+    lora_gradients_kernel(const __grid_constant__ LoraGradientsKernelArguments a) {
+  using Block = LoraGradientsBlock<Shape>;
   using Storage = typename Block::Storage;
   extern __shared__ unsigned char bytes[];
   const std::uintptr_t aligned = (reinterpret_cast<std::uintptr_t>(bytes) + alignof(Storage) - 1) /

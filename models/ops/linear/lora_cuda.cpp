@@ -1,0 +1,166 @@
+#include "models/ops/linear/lora_cuda.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "framework/device/cuda/check.h"
+#include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/gradient_target.h"
+#include "models/ops/cuda/hopper/available.h"
+#include "models/ops/linear/lora_gemm_launch.h"
+#include "models/ops/linear/lora_gradients_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kVector = 8;  // elements of 16 bytes
+constexpr std::int64_t kMaxGradientsRank = 64;
+
+bool is_aligned(const at::Tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+bool is_matrix_for_tma(const at::Tensor& x) {
+  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.dim() == 2 &&
+         x.size(1) % kVector == 0 && x.stride(1) == 1 && x.stride(0) % kVector == 0 &&
+         x.stride(0) >= x.size(1) && is_aligned(x);
+}
+
+bool ranks_are_vectors(const LoraModules& modules) {
+  return std::ranges::all_of(modules,
+                             [](const LoraModule& module) { return module.rank % kVector == 0; });
+}
+
+LoraGemmArguments gemm_arguments(const at::Tensor& out, const LoraGemmOperands& operands) {
+  LoraGemmArguments a;
+  a.left = operands.left.const_data_ptr();
+  a.right = operands.weight.const_data_ptr();
+  a.low = operands.low.const_data_ptr();
+  a.out = out.data_ptr();
+  a.left_stride = operands.left.stride(0);
+  a.right_stride = operands.weight.stride(0);
+  a.low_stride = operands.low.stride(0);
+  a.out_stride = out.stride(0);
+  if (operands.addend.defined()) {
+    a.addend = operands.addend.const_data_ptr();
+    a.addend_stride = operands.addend.stride(0);
+  }
+  if (operands.bias.defined()) a.bias = operands.bias.const_data_ptr();
+  a.num_rows = static_cast<int>(out.size(0));
+  a.width = static_cast<int>(out.size(1));
+  a.depth = static_cast<int>(operands.left.size(1));
+  a.low_width = static_cast<int>(operands.low.size(1));
+  return a;
+}
+
+LoraGradientsArguments gradients_arguments(const at::Tensor& grad_low_rank,
+                                           const at::Tensor& grad_output, const at::Tensor& s,
+                                           const LoraModules& modules,
+                                           std::span<const Parameter* const> b) {
+  LoraGradientsArguments a;
+  a.grad_output = grad_output.const_data_ptr();
+  a.s = s.const_data_ptr();
+  a.grad_low_rank = grad_low_rank.data_ptr();
+  a.grad_output_stride = grad_output.stride(0);
+  a.s_stride = s.stride(0);
+  a.num_rows = static_cast<int>(grad_output.size(0));
+  a.width = static_cast<int>(grad_output.size(1));
+  a.low_width = static_cast<int>(s.size(1));
+  int low_begin = 0;
+  for (std::size_t m = 0; m < modules.size(); ++m) {
+    LoraGradientsModule& module = a.modules[a.num_modules++];
+    module.b = b[m]->value.const_data_ptr();
+    module.target = gradient_target(b[m], "lora_B");
+    module.rank = static_cast<int>(modules[m].rank);
+    module.low_begin = low_begin;
+    module.begin = static_cast<int>(modules[m].begin);
+    module.num_columns = static_cast<int>(modules[m].num_rows);
+    module.scale = static_cast<float>(modules[m].scale);
+    low_begin += module.rank;
+  }
+  return a;
+}
+
+int num_processors() {
+  int device = 0;
+  int count = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+bool gradients_take_factor(const Parameter& b) {
+  const at::Tensor& grad = b.grad;
+  return b.value.scalar_type() == at::kBFloat16 && b.value.is_contiguous() &&
+         (!grad.defined() || (grad.is_contiguous() && is_aligned(grad)));
+}
+
+}  // namespace
+
+bool has_lora_kernels() {
+  return has_hopper_kernels();
+}
+
+bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& modules,
+                     std::span<const at::Tensor> factors) {
+  const auto takes = [](const at::Tensor& x) { return is_matrix_for_tma(x); };
+  return takes(operands.left) && takes(operands.weight) && takes(operands.low) &&
+         std::ranges::all_of(factors,
+                             [&](const at::Tensor& x) { return takes(x) && x.is_contiguous(); }) &&
+         ranks_are_vectors(modules) && modules.size() <= kMaxLoraGemmModules &&
+         operands.left.size(0) > 0 && (!operands.addend.defined() || takes(operands.addend)) &&
+         (!operands.bias.defined() || is_aligned(operands.bias));
+}
+
+bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
+                         const LoraModules& modules, std::span<const Parameter* const> b) {
+  return is_matrix_for_tma(grad_output) && grad_output.size(0) > 0 && is_matrix_for_tma(s) &&
+         modules.size() <= kMaxLoraGradientsModules && ranks_are_vectors(modules) &&
+         std::ranges::all_of(
+             modules, [](const LoraModule& module) { return module.rank <= kMaxGradientsRank; }) &&
+         std::ranges::all_of(b, [](const Parameter* of) { return gradients_take_factor(*of); });
+}
+
+at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraModules& modules,
+                                  std::span<const Parameter* const> b) {
+  at::Tensor out =
+      at::empty({operands.left.size(0), operands.weight.size(0)}, operands.left.options());
+  LoraGemmArguments a = gemm_arguments(out, operands);
+  int low_begin = 0;
+  for (std::size_t m = 0; m < modules.size(); ++m) {
+    const auto rank = static_cast<int>(modules[m].rank);
+    a.modules[a.num_modules++] = {b[m]->value.const_data_ptr(), rank, low_begin,
+                                  static_cast<int>(modules[m].begin),
+                                  static_cast<int>(modules[m].num_rows)};
+    low_begin += rank;
+  }
+  launch_lora_gemm_forward(a, current_stream(out));
+  return out;
+}
+
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a) {
+  at::Tensor out =
+      at::empty({operands.left.size(0), operands.weight.size(1)}, operands.left.options());
+  LoraGemmArguments arguments = gemm_arguments(out, operands);
+  arguments.num_modules = 1;
+  arguments.modules[0] = {a.value.const_data_ptr(), arguments.low_width, 0, 0, arguments.width};
+  launch_lora_gemm_backward(arguments, current_stream(out));
+  return out;
+}
+
+at::Tensor lora_gradients_cuda(const at::Tensor& grad_output, const at::Tensor& s,
+                               const LoraModules& modules, std::span<const Parameter* const> b) {
+  at::Tensor grad_low_rank = at::empty(s.sizes(), s.options());
+  LoraGradientsArguments a = gradients_arguments(grad_low_rank, grad_output, s, modules, b);
+  plan_lora_gradients(a, num_processors());
+  const std::int64_t of_low = low_partials_numel(a);
+  const at::Tensor partials =
+      at::empty({of_low + b_partials_numel(a)}, s.options().dtype(at::kFloat));
+  a.low_partials = partials.data_ptr<float>();
+  a.b_partials = a.low_partials + of_low;
+  launch_lora_gradients(a, current_stream(s));
+  return grad_low_rank;
+}
+
+}  // namespace packtrain
