@@ -10,7 +10,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::string_view kLoraA = ".lora_A";
-constexpr std::string_view kEmbedding = "embed.";
+constexpr std::string_view kEmbeddingPrefix = "embed.";
 
 Initialization initialization_of(const AdapterTargets& targets, const LoraModule& module,
                                  std::int64_t num_inputs) {
@@ -33,7 +33,7 @@ const LoraModules& modules_of(const AdapterTargets& targets, const std::string& 
 
 void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& parameter,
                         std::uint64_t seed, std::int64_t begin, const at::Tensor& values) {
-  const bool of_embedding = parameter.name.starts_with(kEmbedding);
+  const bool of_embedding = parameter.name.starts_with(kEmbeddingPrefix);
   const bool is_a = parameter.name.ends_with(kLoraA);
   if (is_a == of_embedding) {
     values.zero_();
