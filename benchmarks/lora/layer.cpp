@@ -21,7 +21,7 @@ Parameter trained(std::int64_t rows, std::int64_t columns) {
   return {random_matrix(rows, columns, 0.02), at::empty({rows, columns}, options(at::kFloat))};
 }
 
-LoraLinear linear_of(std::string name, const LayerShape& shape, std::int64_t in,
+LoraLinear linear_of(std::string name, const AdaptedLayerShape& shape, std::int64_t in,
                      const std::vector<std::int64_t>& outs, bool has_residual) {
   LoraLinear linear;
   linear.name = std::move(name);
@@ -56,7 +56,7 @@ double LoraLinear::flops() const {
   return 2.0 * static_cast<double>(x.size(0)) * static_cast<double>(weights.front().value.numel());
 }
 
-std::vector<LoraLinear> lora_layer(const LayerShape& shape) {
+std::vector<LoraLinear> lora_layer(const AdaptedLayerShape& shape) {
   std::vector<LoraLinear> layer;
   layer.push_back(linear_of("qkv", shape, shape.hidden, {shape.hidden, shape.kv, shape.kv}, false));
   layer.push_back(linear_of("o", shape, shape.hidden, {shape.hidden}, true));

@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-struct LayerShape {
+struct AdaptedLayerShape {
   std::int64_t tokens = 8192;
   std::int64_t hidden = 4096;
   std::int64_t kv = 1024;  // columns of keys, and of values
@@ -37,6 +37,6 @@ struct LoraLinear {
   double flops() const;  // of one frozen product
 };
 
-std::vector<LoraLinear> lora_layer(const LayerShape& shape);
+std::vector<LoraLinear> lora_layer(const AdaptedLayerShape& shape);
 
 }  // namespace packtrain

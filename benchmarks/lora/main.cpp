@@ -129,7 +129,7 @@ void print_chain(const std::vector<LoraLinear>& layer, const Turns& turns) {
 }
 
 int run_program(int argc, char** argv) {
-  LayerShape shape;
+  AdaptedLayerShape shape;
   std::vector<std::int64_t> sizes = {8192};
   Turns turns;
   bool only_chain = false;

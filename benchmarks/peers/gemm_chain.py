@@ -122,7 +122,8 @@ def main():
     shape = chosen_shape(arguments)
     for tokens in arguments.tokens:
         result = measure(shape, tokens, arguments.seconds, arguments.frozen)
-        row = dict(peer="frozen-gemm-chain" if arguments.frozen else "gemm-chain", shape=arguments.shape, layers=shape.layers, tokens=tokens)
+        name = "frozen-gemm-chain" if arguments.frozen else "gemm-chain"
+        row = dict(peer=name, shape=arguments.shape, layers=shape.layers, tokens=tokens)
         print(json.dumps(row | result), flush=True)
 
 

@@ -1,6 +1,5 @@
 #include "training/setup/model_source.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,9 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -18,7 +15,6 @@
 #include "framework/core/logging.h"
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_memory.h"
-#include "models/decoder/initialize.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
 #include "models/families/parameter_parts.h"
@@ -27,9 +23,6 @@
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
-#include "training/checkpoint/hugging_face.h"
-#include "training/setup/base_digest.h"
-#include "training/setup/collective_read.h"
 #include "training/setup/no_model.h"
 #include "training/setup/recompute_policies.h"
 
@@ -47,20 +40,6 @@ void log_attention(const DecoderConfig& decoder, Precision compute, const Device
              attention_backend_name(backend),
              is_slow ? ", some rows of scores at a time: slow" : "");
   }
-}
-
-void initialize_weights(std::uint64_t seed, ShardedModel& model) {
-  const auto specs = parameters_by_name(model.units());
-  for (const ShardView& shard : model.parameters().shards()) {
-    if (shard.in_adapter) continue;
-    const bool in_place = shard.weight.scalar_type() == at::kFloat;
-    const at::Tensor values =
-        in_place ? shard.weight
-                 : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
-    initialize(*specs.at(shard.parameter), seed, shard.begin, values);
-    if (!in_place) shard.weight.copy_(values);
-  }
-  wait_for_current_stream(model.parameters().state().master.device());
 }
 
 OperatorOptions operator_options(const Config& config) {
@@ -270,52 +249,6 @@ void require_trainable(ShardedModel& model) {
   if (model.parameters().state().master.numel() > 0) return;
   throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
               "Remove a pattern from model.frozen.");
-}
-
-namespace {
-
-// The model as stored in the folder, before its vocabulary was resized and without its adapter.
-DecoderConfig stored_decoder(const ModelSource& source) {
-  DecoderConfig stored = without_adapter(source.decoder);
-  stored.vocab_size = source.stored_vocab_size;
-  return stored;
-}
-
-}  // namespace
-
-void read_weights(const ModelSource& source, std::span<const ShardView> all) {
-  std::vector<ShardView> shards;
-  std::ranges::copy_if(all, std::back_inserter(shards), std::logical_not(), &ShardView::in_adapter);
-  if (source.kind == ModelSource::Kind::kCheckpoint) {
-    load_checkpoint(source.folder, shards, false);
-    return;
-  }
-  import_weights(source.folder, stored_decoder(source), shards,
-                 {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
-}
-
-std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                      Communicator& control) {
-  if (source.kind == ModelSource::Kind::kRandom) {
-    initialize_weights(seed, model);
-  } else {
-    const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
-    if (const auto failure = collective_read(model, control, read)) throw failure->error;
-  }
-  model.parameters().weights_changed();
-  return source.adapter ? base_digest(model, control) : "";
-}
-
-std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                         Communicator& control) {
-  std::string digest = load_base(source, seed, model, control);
-  if (!source.adapter) return digest;
-  const auto read = [&](std::span<const ShardView> shards) {
-    read_adapter(*source.adapter, source.decoder, seed, shards);
-  };
-  if (const auto failure = collective_read(model, control, read)) throw failure->error;
-  model.parameters().weights_changed();
-  return digest;
 }
 
 }  // namespace packtrain

@@ -132,12 +132,10 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
     const bool frozen =
         std::count(options.frozen_layers.begin(), options.frozen_layers.end(), l) > 0;
     const std::string name = "layer" + std::to_string(l);
-    std::vector<ParameterSpec> specs = {{name + ".weight",
-                                         {hidden, hidden},
-                                         {},
-                                         OptimizerGroup::kDecay,
-                                         !frozen,
-                                         options.layer_encoding}};
+    std::vector<ParameterSpec> specs = {{.name = name + ".weight",
+                                         .shape = {hidden, hidden},
+                                         .trainable = !frozen,
+                                         .encoding = options.layer_encoding}};
     if (options.bias) specs.push_back(vector(name + ".bias", true));
     blocks.push_back(std::make_unique<TanhBlock>(name, std::move(specs)));
   }

@@ -1,0 +1,78 @@
+// The first weights of a model: random, or from a folder.
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <vector>
+
+#include "framework/device/tensor_device.h"
+#include "models/decoder/initialize.h"
+#include "models/families/text_part.h"
+#include "training/checkpoint/hugging_face.h"
+#include "training/setup/base_digest.h"
+#include "training/setup/collective_read.h"
+#include "training/setup/model_source.h"
+
+namespace packtrain {
+namespace {
+
+void initialize_weights(std::uint64_t seed, ShardedModel& model) {
+  const auto specs = parameters_by_name(model.units());
+  for (const ShardView& shard : model.parameters().shards()) {
+    if (shard.in_adapter) continue;
+    const bool in_place = shard.weight.scalar_type() == at::kFloat;
+    const at::Tensor values =
+        in_place ? shard.weight
+                 : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
+    initialize(*specs.at(shard.parameter), seed, shard.begin, values);
+    if (!in_place) shard.weight.copy_(values);
+  }
+  wait_for_current_stream(model.parameters().state().master.device());
+}
+
+// The model as stored in the folder, before its vocabulary was resized and without its adapter.
+DecoderConfig stored_decoder(const ModelSource& source) {
+  DecoderConfig stored = without_adapter(source.decoder);
+  stored.vocab_size = source.stored_vocab_size;
+  return stored;
+}
+
+}  // namespace
+
+void read_weights(const ModelSource& source, std::span<const ShardView> all) {
+  std::vector<ShardView> shards;
+  std::ranges::copy_if(all, std::back_inserter(shards), std::logical_not(), &ShardView::in_adapter);
+  if (source.kind == ModelSource::Kind::kCheckpoint) {
+    load_checkpoint(source.folder, shards, false);
+    return;
+  }
+  import_weights(source.folder, stored_decoder(source), shards,
+                 {.prefix = source.prefix, .is_part = has_text_part(source.config_json)});
+}
+
+std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                      Communicator& control) {
+  if (source.kind == ModelSource::Kind::kRandom) {
+    initialize_weights(seed, model);
+  } else {
+    const auto read = [&](std::span<const ShardView> shards) { read_weights(source, shards); };
+    if (const auto failure = collective_read(model, control, read)) throw failure->error;
+  }
+  model.parameters().weights_changed();
+  return source.adapter ? base_digest(model, control) : "";
+}
+
+std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                         Communicator& control) {
+  std::string digest = load_base(source, seed, model, control);
+  if (!source.adapter) return digest;
+  const auto read = [&](std::span<const ShardView> shards) {
+    read_adapter(*source.adapter, source.decoder, seed, shards);
+  };
+  if (const auto failure = collective_read(model, control, read)) throw failure->error;
+  model.parameters().weights_changed();
+  return digest;
+}
+
+}  // namespace packtrain
