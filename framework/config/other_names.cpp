@@ -50,7 +50,7 @@ const OtherName kOtherNames[] = {
     {"adapter.exclude", {"exclude_modules"}},
     {"adapter.save", {"modules_to_save", "lora_modules_to_save", "additional_target"}},
     {"adapter.init", {"init_lora_weights", "peft_init_lora_weights", "pissa_init"}},
-    {"adapter.use_rslora", {"use_rslora", "peft_use_rslora"}},
+    {"adapter.use_rslora", {"peft_use_rslora", "lora_use_rslora"}},
     {"adapter.path", {"adapter_name_or_path", "lora_model_dir", "lora_path"}},
     {"optimizer.name", {"optim", "optimizer_type", "optimizer_name"}},
     {"optimizer.learning_rate", {"lr", "peak_lr", "max_lr", "base_lr", "peak_learning_rate"}},
@@ -153,7 +153,7 @@ const OtherWay kOtherWays[] = {
       "sdp_attention", "xformers_attention", "s2_attention", "use_flash_attn",
       "use_flash_attention", "shift_attn", "eager_attention", "sdpa"},
      "Attention is chosen by device and shape; packed examples never see each other."},
-    {{"lora", "use_lora", "peft", "peft_*", "use_peft", "finetuning_type"},
+    {{"lora", "lora_*", "use_lora", "peft", "peft_*", "use_peft", "finetuning_type"},
      "adapter.kind: lora trains an adapter; adapter.rank, adapter.alpha and adapter.targets "
      "describe it."},
     {{"dora", "use_dora", "load_in_8bit", "gptq", "torchao", "use_unsloth"},

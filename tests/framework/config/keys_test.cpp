@@ -27,10 +27,11 @@ TEST(ConfigKeys, AnUnknownKeyNamesTheNearestOne) {
 TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
   EXPECT_EQ(load_error("optimiser: {learning_rate: 1}"),
             "config.yaml:1:1: unknown section 'optimiser'\n  Did you mean optimizer?");
-  EXPECT_EQ(load_error("\n\nentirely: {different: 1}"),
-            "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, data, batch, "
-            "optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
-            "samples, debug, fault.");
+  EXPECT_EQ(
+      load_error("\n\nentirely: {different: 1}"),
+      "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, adapter, data, "
+      "batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
+      "samples, debug, fault.");
 }
 
 TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
@@ -64,11 +65,11 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"val_set_size", "--validation-fraction"},
       {"train_on_inputs", "prepare --train-on"},
       {"attn_implementation", "chosen by device"},
-      {"lora_r", "no adapters"},
+      {"lora_r", "adapter.rank"},
       {"tensor_parallel", "parallel.zero_stage"},
       {"neftune_noise_alpha", "Not supported"},
-      {"lora_target_modules", "no adapters"},
-      {"lora_anything", "no adapters"},
+      {"lora_target_modules", "adapter.targets"},
+      {"lora_anything", "adapter.kind: lora"},
       {"fp8_recipe", "Not supported"},
       {"offload_optimizer", "Not supported"},
       {"torch_compile", "nothing to set"},
@@ -100,9 +101,8 @@ TEST(ConfigKeys, AllUnknownNamesAreInOneErrorBeforeAnyValueIsRead) {
             "  config.yaml:2:25: unknown key 'run.num_epoch': Did you mean run.num_epochs?\n"
             "  config.yaml:2:39: unknown key 'run.zzzzzzzzzz': Nothing here is like it.\n"
             "  config.yaml:3:1: unknown section 'training': Nothing here is like it.\n"
-            "  config.yaml:3:12: unknown key 'training.lora_r': Not supported: there are no "
-            "adapters and no quantized weights; all weights are trained but those that "
-            "model.frozen names.\n"
+            "  config.yaml:3:12: unknown key 'training.lora_r': 'lora_r' is called adapter.rank "
+            "here.\n"
             "  command line: lr=1e-4: unknown section 'lr': 'lr' is called "
             "optimizer.learning_rate here.\n"
             "  docs/configuration.md has all keys, `packtrain config --explain SECTION` those of "
