@@ -132,9 +132,10 @@ def test_a_peft_folder_is_written_read_and_merged(lab, unbroken, tmp_path):
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "peft" / "adapter_config.json").read_text())
     assert (config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == (4, 8, str(tmp_path / "base"))
-    adapted = lab.evaluate("adapter-over-folder", *ADAPTER, *over)
+    untrained = lab.evaluate("adapter-untrained", *over)  # model.path is given, so no checkpoint of a run is read
+    adapted = lab.evaluate("adapter-read", *over, f"adapter.path={run / 'checkpoints' / 'step-6'}")
     read = lab.evaluate("peft-read", *over, f"adapter.path={tmp_path / 'peft'}")
-    assert read["loss"] == adapted["loss"]
+    assert read["loss"] == adapted["loss"] != untrained["loss"]
     done = subprocess.run([PROGRAM, "merge", tmp_path / "base", tmp_path / "peft", "--out", tmp_path / "merged",
                            "--dtype", "float32"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
