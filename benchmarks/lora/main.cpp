@@ -69,7 +69,7 @@ void run_forward(const LoraLinear& linear, const Parameter& weight, Chain chain)
     return;
   }
   if (chain == Chain::kKernels) {
-    const at::Tensor s = lora_low_rank(linear.x, linear.a, linear.modules, {});
+    const at::Tensor s = lora_low_rank(linear.x, linear.a, linear.modules, {}, {});
     lora_linear_forward(linear.x, weight, nullptr, s, linear.modules, linear.b_of(), {},
                         linear.residual);
     return;
@@ -88,7 +88,7 @@ void run_backward(const LoraLinear& linear, const Parameter& weight, Chain chain
   if (chain == Chain::kKernels) {
     const at::Tensor ds = lora_linear_backward_low_rank(linear.grad_output, linear.s,
                                                         linear.modules, linear.b_of(), {});
-    lora_linear_backward_input(linear.grad_output, weight, ds, linear.a, {});
+    lora_linear_backward_input(linear.grad_output, weight, ds, linear.a, linear.modules, {}, {});
     linear_backward_weight(ds, linear.x, linear.a, nullptr, {});
     return;
   }

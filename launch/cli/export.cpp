@@ -173,7 +173,7 @@ int run_export(int argc, char** argv) {
   CLI::App app(
       "Writes a checkpoint as a Hugging Face folder that `transformers` loads. An adapter becomes "
       "a "
-      "folder that PEFT loads, or with --merge a whole model.",
+      "PEFT folder, or with --merge a whole model.",
       "packtrain export");
   Request request;
   add_options(app, request);

@@ -1,7 +1,6 @@
 // packtrain merge: adds an adapter to its model. One process, no job.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <string>
 
 #include "launch/cli/arguments.h"
@@ -50,13 +49,6 @@ void check_checkpoint_base(const ModelSource& source) {
   if (source.adapter->kind != AdapterSource::Kind::kCheckpoint) return;
   const TrainingState state = read_checkpoint_state(source.adapter->folder);
   check_base(source, state.seed, state.base_digest, config_of_run(state).precision.compute);
-}
-
-bool has_tokenizer(const std::string& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
-    if (std::filesystem::exists(std::filesystem::path(folder) / name)) return true;
-  }
-  return false;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "models/decoder/embedding_block.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 
 #include <span>
@@ -25,8 +25,8 @@ at::Tensor embed_update(const at::Tensor& ids, const Parameter& a, const LoraMod
 }
 
 void write_embedded_a(const at::Tensor& grad_s, const at::Tensor& ids, const Parameter& a) {
-  Parameter rows{a.value.t().contiguous(), {}, false};
-  rows.grad = at::empty_like(rows.value, a.grad.options());
+  Parameter rows{a.value.t(), {}, false};
+  rows.grad = at::empty(rows.value.sizes(), a.grad.options());
   embedding_backward(grad_s, ids, rows);
   write_gradient(a, rows.grad.t());
 }

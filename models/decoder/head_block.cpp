@@ -13,6 +13,7 @@
 #include "models/layers/routing_statistics.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
+#include "models/ops/linear/lora_linear.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
 
 namespace packtrain {
@@ -64,9 +65,7 @@ class HeadBlock::Update {
          const LoraDropout& dropout, const GemmTiming& timing, bool gradients)
       : modules_(modules), a_(weights.lora_a), x_(x), dropout_(dropout), timing_(timing) {
     if (a_ == nullptr) return;
-    terms_.s = dropout.probability > 0 ? dropped_forward(x, *a_, *modules, dropout, timing)
-                                       : linear_forward(x, *a_, nullptr, timing);
-    scale_modules(terms_.s, *modules);
+    terms_.s = lora_low_rank(x, *a_, *modules, dropout, timing);
     terms_.b = weights.lora_b;
     if (gradients) terms_.grad_s = at::empty_like(terms_.s);
   }
@@ -80,12 +79,8 @@ class HeadBlock::Update {
   at::Tensor backward(const at::Tensor& grad_x) const {
     if (a_ == nullptr) return grad_x;
     scale_modules(terms_.grad_s, *modules_);
-    if (dropout_.probability > 0) {
-      dropped_backward_weight(terms_.grad_s, x_, *a_, *modules_, dropout_, timing_);
-      return dropped_backward_input(terms_.grad_s, *a_, *modules_, dropout_, timing_).add_(grad_x);
-    }
-    linear_backward_weight(terms_.grad_s, x_, *a_, nullptr, timing_);
-    return linear_backward_input(terms_.grad_s, *a_, timing_, grad_x);
+    lora_backward_a(terms_.grad_s, x_, *a_, *modules_, dropout_, timing_);
+    return lora_backward_x(terms_.grad_s, *a_, *modules_, dropout_, timing_, grad_x);
   }
 
  private:

@@ -10,7 +10,7 @@
 #include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
 #include "models/objectives/objective.h"
-#include "models/ops/linear/lora.h"
+#include "models/ops/linear/lora_linear.h"
 
 namespace packtrain {
 

@@ -13,40 +13,18 @@
 namespace packtrain {
 namespace {
 
-// The products with A of all modules, with dropout where the batch has row seeds.
+// The products with A of all modules.
 struct LoraA {
   ParameterId a;
   std::shared_ptr<const LoraModules> modules;
-  double probability = 0;
-  bool selected = false;  // x has the supervised rows alone
+  double probability = 0;  // of dropout, where the batch has row seeds
+  bool selected = false;   // x has the supervised rows alone
 
-  bool drops(const OperatorContext& run) const {
-    return probability > 0 && run.batch().row_seeds.defined();
-  }
   LoraDropout dropout(const OperatorContext& run) const {
     const DeviceBatch& batch = run.batch();
+    if (probability == 0 || !batch.row_seeds.defined()) return {};
     return {selected ? batch.row_seeds.index_select(0, batch.loss_index) : batch.row_seeds,
             probability};
-  }
-
-  at::Tensor forward(const OperatorContext& run, const at::Tensor& x) const {
-    const GemmTiming& timing = run.options().gemm_timing;
-    const Parameter& weight = run.parameter(a);
-    if (!drops(run)) return lora_low_rank(x, weight, *modules, timing);
-    at::Tensor s = dropped_forward(x, weight, *modules, dropout(run), timing);
-    scale_modules(s, *modules);
-    return s;
-  }
-  void backward_weight(OperatorContext& run, const at::Tensor& x, const at::Tensor& grad) const {
-    const Parameter& weight = run.parameter(a);
-    const LoraDropout mask = drops(run) ? dropout(run) : LoraDropout{};
-    run.weight_grads().run_or_defer([=, *this, &weight, &timing = run.options().gemm_timing] {
-      if (mask.probability > 0) {
-        dropped_backward_weight(grad, x, weight, *modules, mask, timing);
-      } else {
-        linear_backward_weight(grad, x, weight, nullptr, timing);
-      }
-    });
   }
 };
 
@@ -75,11 +53,19 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const 
   step.outputs = {s};
   step.needs = {x};
   step.multiply_adds.of_rows = in.numel() * rank;
-  step.forward = [=](OperatorContext& run) { run.set(s, products.forward(run, run.get(x))); };
+  step.forward = [=](OperatorContext& run) {
+    run.set(s, lora_low_rank(run.get(x), run.parameter(products.a), *products.modules,
+                             products.dropout(run), run.options().gemm_timing));
+  };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(s);
-    run.when_available(
-        x, [=, &run](const at::Tensor& rows) { products.backward_weight(run, rows, grad); });
+    const Parameter& a = run.parameter(products.a);
+    const LoraDropout dropout = products.dropout(run);
+    run.when_available(x, [=, &run, &a](const at::Tensor& rows) {
+      run.weight_grads().run_or_defer([=, &a, &timing = run.options().gemm_timing] {
+        lora_backward_a(grad, rows, a, *products.modules, dropout, timing);
+      });
+    });
   };
   tape.record(std::move(step));
   return s;
@@ -101,12 +87,8 @@ at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, cons
   const at::Tensor low =
       lora_linear_backward_low_rank(grad, run.get(update.s), modules, update.b_of(run), timing);
   run.set_gradient(update.s, low);
-  const Parameter& a = run.parameter(update.a.a);
-  if (!update.a.drops(run)) {
-    return lora_linear_backward_input(grad, weight, low, a, timing, sum);
-  }
-  return linear_backward_input(grad, weight, timing, sum)
-      .add_(dropped_backward_input(low, a, modules, update.a.dropout(run), timing));
+  return lora_linear_backward_input(grad, weight, low, run.parameter(update.a.a), modules,
+                                    update.a.dropout(run), timing, sum);
 }
 
 }  // namespace

@@ -133,6 +133,10 @@ json config_of(const ExportOptions& options, const DecoderConfig& config) {
 
 }  // namespace
 
+bool has_tokenizer(const std::string& folder) {
+  return std::ranges::any_of(list_files(folder, ""), is_tokenizer);
+}
+
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options) {
   // All inputs are checked before any file is created.

@@ -44,6 +44,9 @@ struct ExportOptions {
   std::string prefix;  // of the tensors in whole_folder (ImportOptions)
 };
 
+// True when the folder has a tokenizer that export_model() would copy.
+bool has_tokenizer(const std::string& folder);
+
 // Writes a folder that `transformers` loads, with config.json, weights and tokenizer files. A
 // safetensors shard has at most max_shard_bytes. Several shards have an index. config.json is that
 // of the family or of the multimodal model. The folder is written as `folder`.tmp, synced, and

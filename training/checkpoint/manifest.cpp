@@ -27,8 +27,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::string_view kAdapter = "adapter";  // holds an adapter, not the whole model
-constexpr std::array kKnownRequirements = {kAdapter};
+constexpr std::array<std::string_view, 1> kKnownRequirements = {kAdapterRequirement};
 
 class Fault : public std::runtime_error {
  public:

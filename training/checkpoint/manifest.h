@@ -16,6 +16,8 @@
 namespace packtrain {
 
 inline constexpr int kManifestVersion = 1;
+// The feature of a checkpoint that holds an adapter, not the whole model.
+inline constexpr const char* kAdapterRequirement = "adapter";
 
 // Elements of a parameter that a file holds, for weights and for moments.
 struct SavedRange {

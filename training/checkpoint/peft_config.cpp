@@ -212,7 +212,7 @@ void read_kind(Reader& reader) {
   reader.require("target_parameters", {Json(), Json::array()},
                  "Adapters of experts and routers (PEFT makes them of all-linear and of names such "
                  "as gate_proj where experts are one parameter) are not supported.");
-  reader.require("bias", {"none"}, "Biases that are trained beside an adapter are not supported.");
+  reader.require("bias", {"none"}, "Biases that are trained with an adapter are not supported.");
   reader.require("fan_in_fan_out", {false});
 }
 

@@ -161,7 +161,7 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
 Manifest manifest_of(const TrainingState& state, const std::vector<std::string>& reports) {
   Manifest manifest;
   manifest.state = state;
-  if (!state.adapter.empty()) manifest.requirements = {"adapter"};
+  if (!state.adapter.empty()) manifest.requirements = {kAdapterRequirement};
   std::vector<Report> read;
   std::size_t num_ranges = 0;
   for (const std::string& text : reports) {

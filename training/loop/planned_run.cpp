@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -84,13 +83,6 @@ void make_model(const Config& given, const RunInputs& inputs, World& world, Plan
   inputs.evaluations->prepare(decoder, budget, device, world, run.plan->mesh());
 }
 
-// The shards that the run's checkpoints hold.
-std::vector<ShardView> saved_shards(std::span<const ShardView> all, bool of_adapter) {
-  std::vector<ShardView> saved(all.begin(), all.end());
-  if (of_adapter) std::erase_if(saved, std::not_fn(std::mem_fn(&ShardView::trainable)));
-  return saved;
-}
-
 // The weights of an adapter's model, which checkpoints do not hold.
 void load_same_base(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
   run.base_digest = load_base(inputs.source, config.run.seed, *run.model, world.control());
@@ -112,7 +104,7 @@ bool load(const Config& config, const RunInputs& inputs, World& world, PlannedRu
   if (of_adapter) load_same_base(config, inputs, world, run);
   ReadCounts counts;
   const auto read = [&](std::span<const ShardView> all) {
-    counts = load_checkpoint(resumed.folder, saved_shards(all, of_adapter),
+    counts = load_checkpoint(resumed.folder, saved_shards({all.begin(), all.end()}, of_adapter),
                              /*with_optimizer_state=*/true);
   };
   if (const auto failure = collective_read(*run.model, world.control(), read)) {

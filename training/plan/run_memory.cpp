@@ -88,14 +88,14 @@ void keep_budget(const PlanEntry* newest, Config& config) {
 MemorySettings choose(const FitInput& input, const std::optional<ResumePoint>& resumed,
                       World& world) {
   const std::optional<MemorySettings> kept = kept_settings(input, newest_entry(resumed));
-  const bool tells = world.rank() == 0;
+  const bool logs = world.rank() == 0;
   if (kept) {
     const std::int64_t bytes = plan_with(input, *kept).total();
     if (bytes <= input.limit.with_reserve) {
-      if (tells) log_info("memory.fit: {}, as in {}", settings_text(*kept), resumed->folder);
+      if (logs) log_info("memory.fit: {}, as in {}", settings_text(*kept), resumed->folder);
       return *kept;
     }
-    if (tells) {
+    if (logs) {
       log_warning(
           "memory.fit: {}, as in {}, needs {:.4g} GiB and a rank may use {:.4g}: it chooses "
           "again",
@@ -105,7 +105,7 @@ MemorySettings choose(const FitInput& input, const std::optional<ResumePoint>& r
   }
   const std::optional<MemoryChoice> choice = fit_memory(input);
   if (!choice) throw no_fit(input);
-  if (tells) log_info("{}", choice_text(*choice, input.limit));
+  if (logs) log_info("{}", choice_text(*choice, input.limit));
   return choice->chosen.settings;
 }
 

@@ -12,6 +12,7 @@
 #include "framework/core/logging.h"
 #include "framework/device/trace_range.h"
 #include "training/saving/run_folder.h"
+#include "training/setup/adapter_source.h"
 
 namespace packtrain {
 namespace {
@@ -72,26 +73,21 @@ void RunSaver::prepare() {
 
 StateSnapshot& RunSaver::snapshot() {
   if (snapshot_ != nullptr) return *snapshot_;
-  std::vector<ShardView> shards = saved_shards();
+  std::vector<ShardView> copied = shards();
   if (config_.checkpoint.weights_only) {
-    for (ShardView& shard : shards) shard.optimizer.clear();
+    for (ShardView& shard : copied) shard.optimizer.clear();
   }
-  snapshot_ = std::make_unique<StateSnapshot>(shards, device_);
+  snapshot_ = std::make_unique<StateSnapshot>(copied, device_);
   return *snapshot_;
 }
 
-// The model under an adapter does not change, and its folder has it.
-std::vector<ShardView> RunSaver::saved_shards() const {
-  std::vector<ShardView> shards = model_.parameters().shards();
-  if (config_.adapter.is_used()) {
-    std::erase_if(shards, [](const ShardView& shard) { return !shard.trainable; });
-  }
-  return shards;
+std::vector<ShardView> RunSaver::shards() const {
+  return saved_shards(model_.parameters().shards(), config_.adapter.is_used());
 }
 
 std::vector<ShardView> RunSaver::own_shards() {
   model_.compute().synchronize();
-  return model_.ranks().saves_shards() ? saved_shards() : std::vector<ShardView>();
+  return model_.ranks().saves_shards() ? shards() : std::vector<ShardView>();
 }
 
 void RunSaver::write(const TrainingState& state, std::span<const ShardView> shards) {

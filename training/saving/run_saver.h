@@ -69,7 +69,7 @@ class RunSaver {
 
  private:
   StateSnapshot& snapshot();  // made on first use
-  std::vector<ShardView> saved_shards() const;
+  std::vector<ShardView> shards() const;
   std::vector<ShardView> own_shards();
   void write(const TrainingState& state, std::span<const ShardView> shards);
   Retention retention() const;

@@ -90,6 +90,11 @@ DecoderConfig with_adapter(DecoderConfig decoder, const LoraOptions& options) {
   return decoder;
 }
 
+std::vector<ShardView> saved_shards(std::vector<ShardView> shards, bool has_adapter) {
+  if (has_adapter) std::erase_if(shards, [](const ShardView& shard) { return !shard.trainable; });
+  return shards;
+}
+
 void read_adapter(const AdapterSource& source, const DecoderConfig& decoder, std::uint64_t seed,
                   std::span<const ShardView> shards) {
   std::vector<ShardView> wanted;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "models/adapters/lora_options.h"
@@ -28,6 +29,9 @@ std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder);
 
 // The decoder with the adapter. Throws as find_lora_targets().
 DecoderConfig with_adapter(DecoderConfig decoder, const LoraOptions& options);
+
+// Those of `shards` that a checkpoint holds: all, or with an adapter what is trained.
+std::vector<ShardView> saved_shards(std::vector<ShardView> shards, bool has_adapter);
 
 // Fills the adapter's own parameters among `shards`; those of a checkpoint include modules that are
 // trained whole.

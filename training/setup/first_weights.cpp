@@ -70,7 +70,12 @@ std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedM
   const auto read = [&](std::span<const ShardView> shards) {
     read_adapter(*source.adapter, source.decoder, seed, shards);
   };
-  if (const auto failure = collective_read(model, control, read)) throw failure->error;
+  if (source.adapter->kind == AdapterSource::Kind::kInitial) {
+    read(model.parameters().shards());  // computed, so that no replica sends them
+    wait_for_current_stream(model.parameters().state().master.device());
+  } else if (const auto failure = collective_read(model, control, read)) {
+    throw failure->error;
+  }
   model.parameters().weights_changed();
   return digest;
 }

@@ -12,6 +12,7 @@
 
 #include "framework/core/error.h"
 #include "framework/device/tensor_type.h"
+#include "models/adapters/adapter_weights.h"
 #include "models/decoder/initialize.h"
 #include "models/decoder/parameters.h"
 #include "training/setup/base_digest.h"
@@ -48,15 +49,14 @@ at::Tensor adapter_parameter(const ModelSource& source, const std::string& name,
 
 void add_update(const ModelSource& source, const std::string& weight, const LoraModules& modules,
                 const at::Tensor& value) {
-  const std::string name = weight.substr(0, weight.rfind('.'));
   // An embedding's matrix is [inputs, outputs], those of linear layers [outputs, inputs].
-  const at::Tensor matrix = name == "embed" ? value.t() : value;
+  const at::Tensor matrix = weight == "embed.weight" ? value.t() : value;
   const at::Tensor a =
-      adapter_parameter(source, name + ".lora_A", {total_rank(modules), matrix.size(1)},
+      adapter_parameter(source, lora_a_name(weight), {total_rank(modules), matrix.size(1)},
                         /*in_adapter=*/true);
   std::int64_t first = 0;
   for (const LoraModule& module : modules) {
-    const at::Tensor b = adapter_parameter(source, name + "." + module.leaf() + ".lora_B",
+    const at::Tensor b = adapter_parameter(source, lora_b_name(weight, module),
                                            {module.num_rows, module.rank}, /*in_adapter=*/true);
     matrix.narrow(0, module.begin, module.num_rows)
         .add_(at::mm(b, a.narrow(0, first, module.rank)), module.scale);

@@ -1,8 +1,15 @@
 #include "models/ops/linear/lora_linear.h"
 
-#include <algorithm>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+
+#include <cstddef>
+#include <span>
 #include <vector>
 
+#include "framework/core/hash.h"
+#include "models/ops/dropout/dropout.h"
+#include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_cuda.h"
@@ -14,9 +21,24 @@ namespace {
 // Below this many rows a product has too few tiles for a GPU, and the library's divide its depth.
 constexpr std::int64_t kMinKernelRows = 1024;
 
-bool have_one_scale(const LoraModules& modules) {
-  return std::ranges::all_of(
-      modules, [&](const LoraModule& module) { return module.scale == modules.front().scale; });
+// x with the mask of the module, which its name decides.
+at::Tensor dropped(const at::Tensor& x, const LoraModule& module, const LoraDropout& options) {
+  if (options.probability == 0) return x;
+  const std::uint64_t key = digest_bytes(std::as_bytes(std::span(module.name))).low;
+  return dropout(x, {options.row_seeds, key, options.probability});
+}
+
+// Calls `run` with each module, its rows of A and its columns of s.
+template <class Run>
+void for_each_a(const LoraModules& modules, const Parameter& a, const at::Tensor& s,
+                const Run& run) {
+  std::int64_t first = 0;
+  for (const LoraModule& module : modules) {
+    Parameter own{a.value.narrow(0, first, module.rank), {}, a.accumulate};
+    if (a.grad.defined()) own.grad = a.grad.narrow(0, first, module.rank);
+    run(module, own, s.narrow(1, first, module.rank));
+    first += module.rank;
+  }
 }
 
 std::vector<at::Tensor> factor_values(std::span<const Parameter* const> parameters) {
@@ -34,13 +56,42 @@ bool updates_in_one_launch(const LoraGemmOperands& operands, const LoraModules& 
 }  // namespace
 
 at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
-                         const GemmTiming& timing) {
-  if (have_one_scale(modules)) {
-    return gemm(x, a.value.t(), {.scale = modules.front().scale}, timing);
+                         const LoraDropout& dropout, const GemmTiming& timing) {
+  if (dropout.probability == 0) {
+    if (const auto scale = common_scale(modules)) {
+      return gemm(x, a.value.t(), {.scale = *scale}, timing);
+    }
   }
-  at::Tensor s = gemm(x, a.value.t(), {}, timing);
-  scale_modules(s, modules);
+  at::Tensor s = at::empty({x.size(0), total_rank(modules)}, x.options());
+  for_each_a(modules, a, s, [&](const LoraModule& module, const Parameter& own, const auto& part) {
+    gemm_out(part, dropped(x, module, dropout), own.value.t(), {.scale = module.scale}, timing);
+  });
   return s;
+}
+
+void lora_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x, const Parameter& a,
+                     const LoraModules& modules, const LoraDropout& dropout,
+                     const GemmTiming& timing) {
+  if (dropout.probability == 0) {
+    return linear_backward_weight(grad_low_rank, x, a, nullptr, timing);
+  }
+  for_each_a(modules, a, grad_low_rank,
+             [&](const LoraModule& module, const Parameter& own, const auto& grad) {
+               write_gradient_gemm(own, grad.t(), dropped(x, module, dropout), timing);
+             });
+}
+
+at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
+                           const LoraModules& modules, const LoraDropout& dropout,
+                           const GemmTiming& timing, const at::Tensor& sum) {
+  if (dropout.probability == 0) return linear_backward_input(grad_low_rank, a, timing, sum);
+  at::Tensor dx = sum;
+  for_each_a(modules, a, grad_low_rank,
+             [&](const LoraModule& module, const Parameter& own, const auto& grad) {
+               const at::Tensor part = dropped(gemm(grad, own.value, {}, timing), module, dropout);
+               dx = dx.defined() ? at::add(dx, part) : part;
+             });
+  return dx;
 }
 
 at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
@@ -72,14 +123,14 @@ at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at
 
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                       const at::Tensor& grad_low_rank, const Parameter& a,
+                                      const LoraModules& modules, const LoraDropout& dropout,
                                       const GemmTiming& timing, const at::Tensor& sum) {
   const LoraGemmOperands operands{grad_output, weight.value, grad_low_rank, {}, sum};
-  if (updates_in_one_launch(operands, {}, std::vector{a.value})) {
+  if (dropout.probability == 0 && updates_in_one_launch(operands, {}, std::vector{a.value})) {
     return lora_gemm_backward_cuda(operands, a);
   }
-  const at::Tensor dx = linear_backward_input(grad_output, weight, timing, sum);
-  gemm_out(dx, grad_low_rank, a.value, {.addend = dx}, timing);
-  return dx;
+  return lora_backward_x(grad_low_rank, a, modules, dropout, timing,
+                         linear_backward_input(grad_output, weight, timing, sum));
 }
 
 }  // namespace packtrain

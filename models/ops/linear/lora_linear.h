@@ -3,7 +3,8 @@
 //    y = x W^T + b + r + the updates s[:, m] B_m^T of the rows of m
 //    d(x A^T)[:, m] = scale_m g[:, rows of m] B_m;  dB_m = g[:, rows of m]^T s[:, m]
 //    dx = g W + d(x A^T) A + sum
-// dA = d(x A^T)^T x is linear_backward_weight().
+//    dA = d(x A^T)^T x
+// With dropout x of the first and the last line, and of d(x A^T) A, has a mask for each module.
 //
 // On Hopper in bfloat16 y and dx are one launch each, and the third line is two. A rank of 16 adds
 // 0.4 % to a product of depth 4,096. As a product of its own, an update reads and writes all of y,
@@ -23,9 +24,19 @@
 
 namespace packtrain {
 
+// Dropout of x in the products with A. Each module has a mask of its own, which its name decides.
+struct LoraDropout {
+  at::Tensor row_seeds = {};  // int32 [T] (models/ops/dropout)
+  double probability = 0;     // 0: none
+};
+
 // Returns s [T, R].
 at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
-                         const GemmTiming& timing);
+                         const LoraDropout& dropout, const GemmTiming& timing);
+// Writes dA.
+void lora_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x, const Parameter& a,
+                     const LoraModules& modules, const LoraDropout& dropout,
+                     const GemmTiming& timing);
 // Returns y. `bias` may be null, `residual` undefined.
 at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                                const at::Tensor& s, const LoraModules& modules,
@@ -39,6 +50,11 @@ at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at
 // Returns dx. `sum` (another gradient of x) may be undefined.
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                       const at::Tensor& grad_low_rank, const Parameter& a,
+                                      const LoraModules& modules, const LoraDropout& dropout,
                                       const GemmTiming& timing, const at::Tensor& sum = {});
+// The part of dx that A gives: d(x A^T) A, plus `sum`.
+at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
+                           const LoraModules& modules, const LoraDropout& dropout,
+                           const GemmTiming& timing, const at::Tensor& sum);
 
 }  // namespace packtrain

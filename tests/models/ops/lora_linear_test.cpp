@@ -2,14 +2,18 @@
 #include "models/ops/linear/lora_linear.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "framework/core/hash.h"
+#include "models/ops/dropout/dropout.h"
 #include "tests/models/cases.h"
 
 namespace packtrain::lora_linear_test {
@@ -115,6 +119,15 @@ TEST_P(LoraLinear, AddsTheUpdatesOfItsModulesBiasAndResidual) {
   }
 }
 
+// 0 or 1 / (1 - 0.25), float64 on the CPU.
+at::Tensor mask_of(const OperatorCase& on, const LoraModule& module, const at::Tensor& seeds,
+                   std::int64_t width) {
+  const std::uint64_t key = digest_bytes(std::as_bytes(std::span(module.name))).low;
+  const at::Tensor ones =
+      at::ones({seeds.size(0), width}, at::TensorOptions(at::kFloat).device(on.device));
+  return wide_copy(dropout(ones, {seeds, key, 0.25}));
+}
+
 TEST_P(LoraLinear, GradientOfItsInputHasThatOfTheUpdate) {
   const OperatorCase& on = GetParam();
   for (const Shape& shape : shapes()) {
@@ -122,10 +135,12 @@ TEST_P(LoraLinear, GradientOfItsInputHasThatOfTheUpdate) {
     const at::Tensor want = at::matmul(wide_copy(c.grad_output), wide_copy(c.weight.value)) +
                             at::matmul(wide_copy(c.s), wide_copy(c.a.value));
     poison_free_memory(on);
-    expect_close(lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, {}), want,
-                 on.tolerance, shape.text());
-    expect_close(lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, {}, c.sum),
-                 want + wide_copy(c.sum), on.tolerance, shape.text() + ", another gradient");
+    expect_close(
+        lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, shape.modules, {}, {}), want,
+        on.tolerance, shape.text());
+    expect_close(
+        lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, shape.modules, {}, {}, c.sum),
+        want + wide_copy(c.sum), on.tolerance, shape.text() + ", another gradient");
   }
 }
 
@@ -170,7 +185,37 @@ TEST_P(LoraLinear, LowRankProductHasTheScaleOfEachModule) {
                       [&](std::size_t m, const at::Tensor& columns, const at::Tensor&) {
                         columns.mul_(shape.modules[m].scale);
                       });
-    expect_close(lora_low_rank(c.x, c.a, shape.modules, {}), want, on.tolerance, shape.text());
+    expect_close(lora_low_rank(c.x, c.a, shape.modules, {}, {}), want, on.tolerance, shape.text());
+  }
+}
+
+// x of each module with its mask, and the gradient of x with the same mask.
+TEST_P(LoraLinear, DropoutHasTheMaskOfEachModuleInAllProductsWithA) {
+  const OperatorCase& on = GetParam();
+  for (const Shape& shape : shapes()) {
+    Case c(on, shape);
+    const at::Tensor seeds = at::arange(0, shape.rows, at::TensorOptions(at::kInt)).to(on.device);
+    const LoraDropout dropout{seeds, 0.25};
+    const at::Tensor s = lora_low_rank(c.x, c.a, shape.modules, dropout, {});
+    const at::Tensor dx = lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a,
+                                                     shape.modules, dropout, {}, c.sum);
+    lora_backward_a(c.s, c.x, c.a, shape.modules, dropout, {});
+    at::Tensor want = at::matmul(wide_copy(c.grad_output), wide_copy(c.weight.value));
+    want.add_(wide_copy(c.sum));
+    std::int64_t first = 0;
+    for (const LoraModule& module : shape.modules) {
+      const at::Tensor a = wide_copy(c.a.value.narrow(0, first, module.rank));
+      const at::Tensor low = wide_copy(c.s.narrow(1, first, module.rank));
+      const at::Tensor mask = mask_of(on, module, seeds, shape.in);
+      const at::Tensor x = wide_copy(c.x) * mask;
+      expect_close(s.narrow(1, first, module.rank), at::matmul(x, a.t()) * module.scale,
+                   on.tolerance, shape.text() + ", s");
+      expect_close(c.a.grad.narrow(0, first, module.rank), at::matmul(low.t(), x), on.tolerance,
+                   shape.text() + ", dA");
+      want.add_(at::matmul(low, a) * mask);
+      first += module.rank;
+    }
+    expect_close(dx, want, on.tolerance, shape.text() + ", dx");
   }
 }
 
@@ -183,7 +228,7 @@ TEST_P(LoraLinear, ManyTilesMatch) {
       lora_linear_forward(c.x, c.weight, nullptr, c.s, shape.modules, c.b_of(), {}, c.residual),
       at::matmul(wide_copy(c.x), wide_copy(c.weight.value).t()) + update(c) + wide_copy(c.residual),
       on.tolerance, "forward");
-  expect_close(lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, {}),
+  expect_close(lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, shape.modules, {}, {}),
                at::matmul(wide_copy(c.grad_output), wide_copy(c.weight.value)) +
                    at::matmul(wide_copy(c.s), wide_copy(c.a.value)),
                on.tolerance, "backward");
@@ -199,7 +244,7 @@ TEST_P(LoraLinear, TwoRunsHaveEqualBits) {
     };
     EXPECT_TRUE(forward().equal(forward())) << shape.text();
     const auto backward = [&] {
-      return lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, {});
+      return lora_linear_backward_input(c.grad_output, c.weight, c.s, c.a, shape.modules, {}, {});
     };
     EXPECT_TRUE(backward().equal(backward())) << shape.text();
     const auto low_rank = [&] {
