@@ -56,11 +56,19 @@ struct ParameterSpec {
   bool in_adapter = false;  // of a low-rank update, not of the model itself
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
+  bool decodable = false;                 // its operator calls decode_weight() (ops/nf4)
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   }
   std::int64_t row_numel() const { return shape.size() == 1 ? 1 : shape.back(); }
+};
+
+// A parameter as stored: NF4 groups, those of the first range first. Each range is a Hugging Face
+// tensor, whose last group may be partly unused.
+struct EncodedParameter {
+  at::Tensor bytes;  // uint8 [groups * kNf4GroupBytes]
+  std::vector<ElementRange> ranges;
 };
 
 // Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation. Backward
@@ -70,6 +78,9 @@ struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   bool accumulate = false;
+  // Null: `value` is the weight. Otherwise decode_weight() writes `value`, which all encoded
+  // parameters of a model share.
+  std::shared_ptr<const EncodedParameter> encoded = nullptr;
 };
 
 // Saved activations of a forward. Block::forward fills it and Block::backward consumes it.

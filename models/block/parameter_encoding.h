@@ -4,16 +4,35 @@
 #include <cstdint>
 
 #include "framework/core/data_type.h"
+#include "models/block/nf4_groups.h"
 
 namespace packtrain {
 
-// The form in which ranks keep and gather the values of a parameter, and blocks read them. An
+// Elements [begin, begin + numel) of a flattened parameter.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t numel = 0;
+
+  bool operator==(const ElementRange&) const = default;
+};
+
+// The form in which ranks keep and gather the values of a parameter. Blocks read them as `type`. An
 // optimizer updates a float32 master in addition, for trainable parameters of another encoding.
 struct ParameterEncoding {
-  DataType type = DataType::kFloat32;
+  enum class Format : std::uint8_t {
+    kPlain,  // elements of `type`
+    kNf4,    // groups of bytes; of frozen parameters only
+  };
 
+  DataType type = DataType::kFloat32;
+  Format format = Format::kPlain;
+
+  constexpr DataType stored_type() const {
+    return format == Format::kPlain ? type : DataType::kUInt8;
+  }
+  // Of `numel` stored elements.
   constexpr std::int64_t size_bytes(std::int64_t numel) const {
-    return numel * static_cast<std::int64_t>(size_of(type));
+    return numel * static_cast<std::int64_t>(size_of(stored_type()));
   }
   auto operator<=>(const ParameterEncoding&) const = default;
 };

@@ -12,6 +12,7 @@
 #include "models/ops/linear/bias_gradient_cuda.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
+#include "models/ops/nf4/nf4.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/random_normal/random_normal.h"
 #include "models/ops/rms_norm/rms_norm.h"
@@ -221,6 +222,19 @@ at::Tensor rotary_backward_cuda(const at::Tensor& /*grad_query*/, const at::Tens
                                 const at::Tensor& /*frequencies*/,
                                 const RotaryOptions& /*options*/) {
   throw_cuda_not_built("rotary_backward");
+}
+
+void nf4_decode_cuda(const EncodedParameter& /*parameter*/, const at::Tensor& /*values*/) {
+  throw_cuda_not_built("nf4_decode");
+}
+
+at::Tensor nf4_absmax_cuda(const at::Tensor& /*values*/) {
+  throw_cuda_not_built("nf4_absmax");
+}
+
+void nf4_quantize_cuda(const at::Tensor& /*values*/, float /*offset*/,
+                       const at::Tensor& /*groups*/) {
+  throw_cuda_not_built("nf4_quantize");
 }
 
 }  // namespace packtrain
